@@ -1,0 +1,133 @@
+//! Time, through one door. Everything that needs to know or wait takes a
+//! [`Clock`]; nothing else in the program may read the time or sleep.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970-01-01T00:00:00Z by the machine's wall clock.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The same instant as a calendar date in UTC; `None` outside chrono's range.
+    #[must_use]
+    pub fn utc(self) -> Option<chrono::DateTime<chrono::Utc>> {
+        chrono::DateTime::from_timestamp_millis(self.0)
+    }
+
+    /// `2026-11-20T12:31:25Z`, to the second.
+    #[must_use]
+    pub fn iso(self) -> String {
+        self.utc().map_or_else(
+            || format!("{} ms", self.0),
+            |time| time.format("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        )
+    }
+
+    /// This instant moved forward by `by`.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// The time from `earlier` until this instant; zero when `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// What a wait came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slept {
+    /// The whole time passed.
+    Whole,
+    /// Somebody asked the program to stop; the wait ended early.
+    Interrupted,
+}
+
+/// The program's only source of time.
+pub trait Clock: Send + Sync {
+    /// The wall clock. It may jump.
+    fn now(&self) -> Timestamp;
+    /// Time since some fixed moment. It never goes back.
+    fn monotonic(&self) -> Duration;
+    /// Waits for `time`, or until [`Clock::interrupted`] turns true.
+    fn sleep(&self, time: Duration) -> Slept;
+    /// Whether somebody (Ctrl-C, SIGTERM) asked the program to stop.
+    fn interrupted(&self) -> bool;
+}
+
+/// A request to stop, shared between the signal handler and the clock.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt(Arc<(AtomicBool, Mutex<()>, Condvar)>);
+
+impl Interrupt {
+    /// Asks everything that waits on this interrupt to stop.
+    pub fn raise(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+        let _guard = self.0.1.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.0.2.notify_all();
+    }
+
+    /// Whether [`Interrupt::raise`] was called.
+    #[must_use]
+    pub fn raised(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst)
+    }
+}
+
+/// The machine's own clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+    interrupt: Interrupt,
+}
+
+#[allow(clippy::disallowed_methods)] // this is the door
+impl SystemClock {
+    /// A clock whose waits end when `interrupt` is raised.
+    #[must_use]
+    pub fn new(interrupt: Interrupt) -> Self {
+        Self { started: Instant::now(), interrupt }
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // this is the door
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::default().plus(since)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) -> Slept {
+        let (_, mutex, condvar) = &*self.interrupt.0;
+        let guard = mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _ended = condvar
+            .wait_timeout_while(guard, time, |()| !self.interrupt.raised())
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.interrupt.raised() { Slept::Interrupted } else { Slept::Whole }
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.raised()
+    }
+}

@@ -1,0 +1,32 @@
+//! What a long operation tells whoever watches it, as plain events. How they
+//! are shown (bars, lines, JSON) is the business of `cli`.
+
+use std::time::Duration;
+
+/// Something that happened on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event<'a> {
+    /// A resource's listing begins (`parent`: the channel, for channel items).
+    Listing { resource: &'a str, parent: Option<i64> },
+    /// `done` records of `total` (when the service tells a total) were read.
+    Records { resource: &'a str, done: u64, total: Option<u64> },
+    /// Reading a resource ended with this state and number of records.
+    Finished { resource: &'a str, state: &'a str, records: u64 },
+    /// Waiting for the service's limit, or before a retry.
+    Waiting { time: Duration, why: &'a str },
+    /// Something a person should know; the work goes on.
+    Warning { text: &'a str },
+}
+
+/// Receives events. Every call returns quickly and never fails.
+pub trait Progress {
+    fn event(&self, event: &Event<'_>);
+}
+
+/// Shows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn event(&self, _event: &Event<'_>) {}
+}

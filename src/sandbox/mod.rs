@@ -1,0 +1,1 @@
+//! A service of our own that speaks the whole API: for trying, testing and rehearsing.
