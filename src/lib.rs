@@ -17,7 +17,7 @@ pub mod api;
 pub mod clock;
 // pub mod config;
 // pub mod crawl;
-// pub mod model;
+pub mod model;
 pub mod progress;
 pub mod sandbox;
 // pub mod vault;

@@ -1,0 +1,313 @@
+//! One record: decoded leniently, kept faithfully.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::resource::Resource;
+use super::value::{self, Value};
+use super::{Kind, spec};
+
+/// What identifies a record inside its account and resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    Id(i64),
+    /// A channel's item: ids of items are unique within channel and type only.
+    Item {
+        channel: i64,
+        kind: String,
+        id: i64,
+    },
+}
+
+impl Key {
+    /// The id as the service knows it.
+    #[must_use]
+    pub const fn id(&self) -> i64 {
+        match self {
+            Self::Id(id) | Self::Item { id, .. } => *id,
+        }
+    }
+
+    /// Reads what `Display` prints: `12`, or `7/links/33` for a channel item.
+    #[must_use]
+    pub fn parse(resource: Resource, text: &str) -> Option<Self> {
+        if resource != Resource::ChannelItems {
+            return text.parse().ok().map(Self::Id);
+        }
+        let mut parts = text.splitn(3, '/');
+        let channel = parts.next()?.parse().ok()?;
+        let kind = parts.next()?.to_owned();
+        Some(Self::Item { channel, kind, id: parts.next()?.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "{id}"),
+            Self::Item { channel, kind, id } => write!(f, "{channel}/{kind}/{id}"),
+        }
+    }
+}
+
+/// One record of the service, with the JSON text it came as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record<'a> {
+    pub key: Key,
+    /// One value for each of the resource's [read fields](spec::Spec::read_fields), in order.
+    pub values: Vec<Value<'a>>,
+    /// The JSON object, to the byte.
+    pub raw: Cow<'a, str>,
+}
+
+impl Record<'_> {
+    /// The same record, borrowing nothing.
+    #[must_use]
+    pub fn into_owned(self) -> Record<'static> {
+        Record {
+            key: self.key,
+            values: self.values.into_iter().map(Value::into_owned).collect(),
+            raw: Cow::Owned(self.raw.into_owned()),
+        }
+    }
+}
+
+/// What is wrong with one record or field. It never stops the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub resource: Resource,
+    /// The id as far as it could be read.
+    pub id: String,
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.resource, self.id, self.what)
+    }
+}
+
+/// One member of a JSON object: its name, and its value as the text that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member<'a> {
+    pub name: Cow<'a, str>,
+    pub lexeme: &'a str,
+}
+
+/// A record as it was decoded, with what the vault needs to keep it exactly.
+#[derive(Debug, Clone)]
+pub struct Decoded<'a> {
+    pub record: Record<'a>,
+    /// The object's members in order, duplicates included.
+    pub members: Vec<Member<'a>>,
+    /// For each member, the place of the read field whose value it gave, if any.
+    pub places: Vec<Option<usize>>,
+    /// Fields that did not fit their kind; they are kept as they came.
+    pub odd: Vec<Problem>,
+}
+
+impl<'a> Decoded<'a> {
+    /// Decodes one record of `resource`. `channel` is the channel whose items
+    /// were listed; other resources take `None`.
+    ///
+    /// # Errors
+    /// A [`Problem`] when `raw` is no object or has no usable identity.
+    pub fn read(resource: Resource, channel: Option<i64>, raw: &'a str) -> Result<Self, Problem> {
+        let fault =
+            |id: &str, what: &str| Problem { resource, id: id.to_owned(), what: what.to_owned() };
+        let members = members(raw).map_err(|_| fault("?", "is not a JSON object"))?;
+        let spec = resource.spec();
+        let reads = spec.read_fields().count();
+        let mut values = vec![Value::Null; reads];
+        let mut places = Vec::with_capacity(members.len());
+        let mut odd = Vec::new();
+        let mut taken = [false; MAX_FIELDS];
+        let own = own_names(resource, &members);
+        for member in &members {
+            let place = read_place(resource, &member.name).filter(|&(place, is_alias)| {
+                // An alias counts only where the field's own name is not there,
+                // and of two members for one field the first.
+                !(is_alias && own[place]) && !std::mem::replace(&mut taken[place], true)
+            });
+            let place = place.map(|(place, _)| place);
+            if let Some(place) = place {
+                let field = read_field(resource, place);
+                values[place] = value::read(field.kind, member.lexeme);
+                if matches!(values[place], Value::Json(_)) {
+                    odd.push((field.name, field.kind));
+                }
+            }
+            places.push(place);
+        }
+        let key = identity(resource, channel, &mut values).map_err(|what| {
+            let id = members.iter().find(|member| member.name == "id");
+            fault(&id.map_or(Cow::Borrowed("?"), |id| shorten(id.lexeme)), what)
+        })?;
+        let id = key.to_string();
+        let odd = odd
+            .into_iter()
+            .map(|(name, kind)| fault(&id, &format!("`{name}` is not {}", article(kind))))
+            .collect();
+        let record = Record { key, values, raw: Cow::Borrowed(raw) };
+        Ok(Self { record, members, places, odd })
+    }
+}
+
+/// The read field at `place`.
+pub(crate) fn read_field(resource: Resource, place: usize) -> &'static spec::Field {
+    // Write-only fields stand last in each row of the table, so places agree.
+    &resource.spec().fields[place]
+}
+
+/// More than any row of the table has; a test holds it to that.
+const MAX_FIELDS: usize = 16;
+
+/// The place of the read field that `name` gives, and whether `name` is an alias of it.
+fn read_place(resource: Resource, name: &str) -> Option<(usize, bool)> {
+    let (place, field) = resource.spec().field(name)?;
+    // A channel is where an item was found, whatever the item itself says.
+    let ours = resource == Resource::ChannelItems && field.name == "channel";
+    (field.is_read() && !ours).then_some((place, field.name != name))
+}
+
+/// For each read field, whether a member stands under its own name.
+fn own_names(resource: Resource, members: &[Member<'_>]) -> [bool; MAX_FIELDS] {
+    let mut own = [false; MAX_FIELDS];
+    for member in members {
+        if let Some((place, false)) = read_place(resource, &member.name) {
+            own[place] = true;
+        }
+    }
+    own
+}
+
+fn identity(
+    resource: Resource,
+    channel: Option<i64>,
+    values: &mut [Value<'_>],
+) -> Result<Key, &'static str> {
+    let id_place = resource.spec().field("id").map_or(0, |(place, _)| place);
+    let Value::Int(id) = values[id_place] else {
+        return Err(match &values[id_place] {
+            Value::Null => "has no id",
+            _ => "its id is not an integer of 64 bits",
+        });
+    };
+    if resource != Resource::ChannelItems {
+        return Ok(Key::Id(id));
+    }
+    let channel = channel.ok_or("belongs to no channel")?;
+    values[0] = Value::Int(channel);
+    match &values[1] {
+        Value::Text(kind) => Ok(Key::Item { channel, kind: kind.to_string(), id }),
+        _ => Err("has no type"),
+    }
+}
+
+fn shorten(lexeme: &str) -> Cow<'_, str> {
+    if lexeme.chars().count() <= 40 {
+        return Cow::Borrowed(lexeme);
+    }
+    Cow::Owned(lexeme.chars().take(39).chain(['…']).collect())
+}
+
+fn article(kind: Kind) -> String {
+    match kind {
+        Kind::Int => "an integer".to_owned(),
+        Kind::Bool => "true or false".to_owned(),
+        kind => kind.name().to_owned(),
+    }
+}
+
+/// The members of a JSON object, in order, duplicates included.
+fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
+    struct Members;
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<Member<'de>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::with_capacity(8);
+            while let Some(name) = map.next_key::<&'de RawValue>()? {
+                let lexeme = map.next_value::<&'de RawValue>()?.get();
+                let name = value::text(name.get())
+                    .ok_or_else(|| A::Error::custom("a member's name is not text"))?;
+                members.push(Member { name, lexeme });
+            }
+            Ok(members)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(raw);
+    let members = deserializer.deserialize_map(Members)?;
+    deserializer.end()?;
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(resource: Resource, raw: &str) -> Result<Decoded<'_>, Problem> {
+        Decoded::read(resource, Some(7), raw)
+    }
+
+    #[test]
+    fn write_only_fields_stand_last_in_each_row() {
+        for resource in Resource::ALL {
+            let fields = resource.spec().fields;
+            let reads = resource.spec().read_fields().count();
+            assert!(fields[..reads].iter().all(spec::Field::is_read), "{resource}");
+            assert!(fields.len() <= MAX_FIELDS, "{resource}");
+        }
+    }
+
+    #[test]
+    fn a_campaigns_name_may_stand_under_three_names() {
+        for name in ["name", "domain", "campaign"] {
+            let raw = format!(r#"{{"id":"3","{name}":"Spring","public":1,"rotator":false}}"#);
+            let decoded = decode(Resource::Campaigns, &raw).unwrap();
+            assert_eq!(decoded.record.key, Key::Id(3));
+            assert_eq!(decoded.record.values[1], Value::Text("Spring".into()));
+            assert_eq!(decoded.record.values[2], Value::Bool(true));
+        }
+    }
+
+    #[test]
+    fn the_fields_own_name_wins_over_an_alias() {
+        let decoded =
+            decode(Resource::Campaigns, r#"{"id":1,"domain":"alias","name":"own"}"#).unwrap();
+        assert_eq!(decoded.record.values[1], Value::Text("own".into()));
+    }
+
+    #[test]
+    fn an_item_belongs_to_the_channel_that_was_asked() {
+        let raw = r#"{"type":"links","id":5,"channel":99,"title":"t"}"#;
+        let decoded = decode(Resource::ChannelItems, raw).unwrap();
+        assert_eq!(decoded.record.key.to_string(), "7/links/5");
+        let parsed = Key::parse(Resource::ChannelItems, "7/links/5").unwrap();
+        assert_eq!(parsed, decoded.record.key);
+    }
+
+    #[test]
+    fn a_record_without_a_usable_id_is_a_problem_that_names_it() {
+        let big = r#"{"id":99999999999999999999,"name":"x"}"#;
+        let problem = decode(Resource::Campaigns, big).unwrap_err();
+        assert_eq!(
+            problem.to_string(),
+            "campaigns 99999999999999999999: its id is not an integer of 64 bits"
+        );
+        assert_eq!(decode(Resource::Campaigns, "[1]").unwrap_err().id, "?");
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_type_is_told_and_kept() {
+        let decoded =
+            decode(Resource::Campaigns, r#"{"id":1,"name":"x","public":"maybe"}"#).unwrap();
+        assert_eq!(decoded.odd[0].to_string(), "campaigns 1: `public` is not true or false");
+        assert_eq!(decoded.record.values[2], Value::Json("\"maybe\"".into()));
+    }
+}

@@ -1,0 +1,441 @@
+//! The one table that describes the API. The crawler, the decoder, the
+//! differ, the CSV headers, the SQL views, `linkvault capabilities` and the
+//! README read it; adding a resource is adding a row.
+//!
+//! Source: the service's document, sections 2 and 4; aliases and pixel types
+//! as seen on live services.
+
+use super::spec::{Endpoint, Field, Kind, Param, Role, Spec, Verb};
+use crate::api::http::Method::{Delete, Get, Post, Put};
+
+/// A kind of thing that an account holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resource {
+    Account,
+    Domains,
+    Campaigns,
+    Channels,
+    ChannelItems,
+    QrCodes,
+    Pixels,
+    Overlays,
+    SplashPages,
+}
+
+impl Resource {
+    /// Every resource, in the order of the table.
+    pub const ALL: [Self; 9] = [
+        Self::Account,
+        Self::Domains,
+        Self::Campaigns,
+        Self::Channels,
+        Self::ChannelItems,
+        Self::QrCodes,
+        Self::Pixels,
+        Self::Overlays,
+        Self::SplashPages,
+    ];
+
+    /// The row of the table.
+    #[must_use]
+    pub fn spec(self) -> &'static Spec {
+        &TABLE[self as usize]
+    }
+
+    /// The one spelling of its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The resource of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|resource| resource.name() == name)
+    }
+}
+
+impl std::fmt::Display for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl serde::Serialize for Resource {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// The pixel types, in the order of the document's section 4.6.
+pub const PIXEL_TYPES: &[&str] = &[
+    "gtmpixel",
+    "gapixel",
+    "fbpixel",
+    "adwordspixel",
+    "linkedinpixel",
+    "twitterpixel",
+    "adrollpixel",
+    "quorapixel",
+    "pinterest",
+    "bing",
+    "snapchat",
+    "reddit",
+    "tiktok",
+];
+
+/// What a channel can hold.
+pub const ITEM_TYPES: &[&str] = &["links", "bio", "qr"];
+
+/// What a QR code can hold.
+pub const QR_TYPES: &[&str] = &["text", "vcard", "link", "email", "phone", "sms", "wifi"];
+
+const fn field(name: &'static str, kind: Kind, role: Role) -> Field {
+    Field { name, kind, role, aliases: &[] }
+}
+
+const fn alias(name: &'static str, aliases: &'static [&'static str], role: Role) -> Field {
+    Field { name, kind: Kind::Text, role, aliases }
+}
+
+const fn need(name: &'static str) -> Param {
+    Param { name, required: true }
+}
+
+const fn may(name: &'static str) -> Param {
+    Param { name, required: false }
+}
+
+const PAGING: &[Param] = &[may("limit"), may("page")];
+
+const fn list(path: &'static str) -> Endpoint {
+    Endpoint { verb: Verb::List, method: Get, path, params: PAGING, answer: &["data"] }
+}
+
+const fn delete(path: &'static str) -> Endpoint {
+    Endpoint { verb: Verb::Delete, method: Delete, path, params: &[], answer: &["message"] }
+}
+
+const fn assign(path: &'static str) -> Endpoint {
+    Endpoint { verb: Verb::Assign, method: Post, path, params: &[], answer: &["message"] }
+}
+
+const fn create(
+    path: &'static str,
+    params: &'static [Param],
+    answer: &'static [&'static str],
+) -> Endpoint {
+    Endpoint { verb: Verb::Create, method: Post, path, params, answer }
+}
+
+const fn update(
+    path: &'static str,
+    params: &'static [Param],
+    answer: &'static [&'static str],
+) -> Endpoint {
+    Endpoint { verb: Verb::Update, method: Put, path, params, answer }
+}
+
+const ID: Field = field("id", Kind::Int, Role::Identity);
+const DATE: Field = field("date", Kind::DateTime, Role::ReadOnly);
+const CAMPAIGN: &[&str] = &["id", "domain", "public", "rotator", "list"];
+
+/// The table. Its order is the order of [`Resource::ALL`].
+pub static TABLE: [Spec; 9] = [
+    Spec {
+        resource: Resource::Account,
+        name: "account",
+        title: "account",
+        list_keys: &[],
+        fields: &[
+            ID,
+            field("email", Kind::Text, Role::Writable),
+            field("username", Kind::Text, Role::ReadOnly),
+            field("avatar", Kind::Text, Role::ReadOnly),
+            field("status", Kind::Text, Role::ReadOnly),
+            field("expires", Kind::DateTime, Role::ReadOnly),
+            field("registered", Kind::DateTime, Role::ReadOnly),
+            field("password", Kind::Text, Role::WriteOnly),
+        ],
+        endpoints: &[
+            Endpoint {
+                verb: Verb::List,
+                method: Get,
+                path: "/api/account",
+                params: &[],
+                answer: &["data"],
+            },
+            update("/api/account/update", &[may("email"), may("password")], &["message"]),
+        ],
+        natural_key: &["email"],
+        depends_on: &[],
+        parent: None,
+    },
+    Spec {
+        resource: Resource::Domains,
+        name: "domains",
+        title: "branded domain",
+        list_keys: &["domains"],
+        fields: &[
+            ID,
+            field("domain", Kind::Text, Role::Writable),
+            field("redirectroot", Kind::Text, Role::Writable),
+            field("redirect404", Kind::Text, Role::Writable),
+        ],
+        endpoints: &[
+            list("/api/domains"),
+            create(
+                "/api/domain/add",
+                &[need("domain"), may("redirectroot"), may("redirect404")],
+                &["id"],
+            ),
+            update(
+                "/api/domain/:id/update",
+                &[may("redirectroot"), may("redirect404")],
+                &["message"],
+            ),
+            delete("/api/domain/:id/delete"),
+        ],
+        natural_key: &["domain"],
+        depends_on: &[],
+        parent: None,
+    },
+    Spec {
+        resource: Resource::Campaigns,
+        name: "campaigns",
+        title: "campaign",
+        list_keys: &["campaigns"],
+        fields: &[
+            ID,
+            alias("name", &["domain", "campaign"], Role::Writable),
+            field("public", Kind::Bool, Role::Writable),
+            field("rotator", Kind::TextOrFalse, Role::ReadOnly),
+            field("list", Kind::Text, Role::ReadOnly),
+            field("slug", Kind::Text, Role::WriteOnly),
+        ],
+        endpoints: &[
+            list("/api/campaigns"),
+            create("/api/campaign/add", &[may("name"), may("slug"), may("public")], CAMPAIGN),
+            update(
+                "/api/campaign/:id/update",
+                &[need("name"), may("slug"), may("public")],
+                CAMPAIGN,
+            ),
+            delete("/api/campaign/:id/delete"),
+            assign("/api/campaign/:campaignid/assign/:linkid"),
+        ],
+        natural_key: &["name"],
+        depends_on: &[],
+        parent: None,
+    },
+    Spec {
+        resource: Resource::Channels,
+        name: "channels",
+        title: "channel",
+        list_keys: &["channels"],
+        fields: &[
+            ID,
+            field("name", Kind::Text, Role::Writable),
+            field("description", Kind::Text, Role::Writable),
+            field("color", Kind::HexColor, Role::Writable),
+            field("starred", Kind::Bool, Role::Writable),
+        ],
+        endpoints: &[
+            list("/api/channels"),
+            create(
+                "/api/channel/add",
+                &[need("name"), may("description"), may("color"), may("starred")],
+                &["id", "name", "description", "color", "starred"],
+            ),
+            update(
+                "/api/channel/:id/update",
+                &[may("name"), may("description"), may("color"), may("starred")],
+                &["message"],
+            ),
+            delete("/api/channel/:id/delete"),
+        ],
+        natural_key: &["name"],
+        depends_on: &[],
+        parent: None,
+    },
+    Spec {
+        resource: Resource::ChannelItems,
+        name: "channel_items",
+        title: "channel item",
+        list_keys: &["items"],
+        fields: &[
+            // The service does not send it: it is the channel that was asked for.
+            field("channel", Kind::Int, Role::Identity),
+            field("type", Kind::OneOf(ITEM_TYPES), Role::Identity),
+            ID,
+            field("title", Kind::Text, Role::ReadOnly),
+            field("preview", Kind::Text, Role::ReadOnly),
+            field("link", Kind::Text, Role::ReadOnly),
+            field("date", Kind::Date, Role::ReadOnly),
+        ],
+        endpoints: &[
+            list("/api/channel/:id"),
+            assign("/api/channel/:channelid/assign/:type/:itemid"),
+        ],
+        natural_key: &["channel", "type", "id"],
+        depends_on: &[Resource::Channels, Resource::QrCodes],
+        parent: Some(Resource::Channels),
+    },
+    Spec {
+        resource: Resource::QrCodes,
+        name: "qr_codes",
+        title: "QR code",
+        list_keys: &["qrs"],
+        fields: &[
+            ID,
+            field("link", Kind::Text, Role::ReadOnly),
+            field("scans", Kind::Int, Role::Counter),
+            field("name", Kind::Text, Role::ReadOnly),
+            DATE,
+            field("type", Kind::OneOf(QR_TYPES), Role::WriteOnly),
+            field("data", Kind::TextOrList, Role::WriteOnly),
+            field("background", Kind::RgbColor, Role::WriteOnly),
+            field("foreground", Kind::RgbColor, Role::WriteOnly),
+            field("logo", Kind::Text, Role::WriteOnly),
+        ],
+        endpoints: &[
+            list("/api/qr"),
+            Endpoint {
+                verb: Verb::Read,
+                method: Get,
+                path: "/api/qr/:id",
+                params: &[],
+                answer: &["details", "data"],
+            },
+            create(
+                "/api/qr/add",
+                &[need("type"), need("data"), may("background"), may("foreground"), may("logo")],
+                &["id", "link"],
+            ),
+            update(
+                "/api/qr/:id/update",
+                &[need("data"), may("background"), may("foreground"), may("logo")],
+                &["message"],
+            ),
+            delete("/api/qr/:id/delete"),
+        ],
+        natural_key: &["type", "data"],
+        depends_on: &[],
+        parent: None,
+    },
+    Spec {
+        resource: Resource::Pixels,
+        name: "pixels",
+        title: "pixel",
+        list_keys: &["pixels"],
+        fields: &[
+            ID,
+            field("type", Kind::OneOf(PIXEL_TYPES), Role::Writable),
+            field("name", Kind::Text, Role::Writable),
+            field("tag", Kind::Text, Role::Writable),
+            DATE,
+        ],
+        endpoints: &[
+            list("/api/pixels"),
+            create("/api/pixel/add", &[need("type"), need("name"), need("tag")], &[]),
+        ],
+        natural_key: &["type", "tag"],
+        depends_on: &[],
+        parent: None,
+    },
+    Spec {
+        resource: Resource::Overlays,
+        name: "overlays",
+        title: "CTA overlay",
+        list_keys: &["cta", "overlay"],
+        fields: &[
+            ID,
+            field("type", Kind::Text, Role::ReadOnly),
+            field("name", Kind::Text, Role::ReadOnly),
+            DATE,
+        ],
+        endpoints: &[list("/api/overlay")],
+        natural_key: &["name"],
+        depends_on: &[],
+        parent: None,
+    },
+    Spec {
+        resource: Resource::SplashPages,
+        name: "splash_pages",
+        title: "custom splash page",
+        list_keys: &["splash"],
+        fields: &[ID, field("name", Kind::Text, Role::ReadOnly), DATE],
+        endpoints: &[list("/api/splash")],
+        natural_key: &["name"],
+        depends_on: &[],
+        parent: None,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_stands_at_its_own_place() {
+        for resource in Resource::ALL {
+            assert_eq!(resource.spec().resource, resource);
+            assert_eq!(Resource::from_name(resource.name()), Some(resource));
+        }
+    }
+
+    #[test]
+    fn no_field_name_or_alias_means_two_things() {
+        for resource in Resource::ALL {
+            let spec = resource.spec();
+            let mut names: Vec<_> = spec
+                .fields
+                .iter()
+                .flat_map(|field| std::iter::once(&field.name).chain(field.aliases))
+                .collect();
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), all, "{resource}");
+        }
+    }
+
+    #[test]
+    fn every_write_takes_only_declared_fields() {
+        for resource in Resource::ALL {
+            let spec = resource.spec();
+            for endpoint in spec.endpoints.iter().filter(|endpoint| endpoint.verb != Verb::List) {
+                for param in endpoint.params {
+                    let (_, field) = spec.field(param.name).expect(param.name);
+                    let settable = matches!(field.role, Role::Writable | Role::WriteOnly);
+                    assert!(settable, "{resource}.{}", param.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_settable_field_is_taken_by_some_write() {
+        for resource in Resource::ALL {
+            let spec = resource.spec();
+            for field in spec.fields {
+                let taken = spec
+                    .endpoints
+                    .iter()
+                    .any(|endpoint| endpoint.params.iter().any(|param| param.name == field.name));
+                let settable = matches!(field.role, Role::Writable | Role::WriteOnly);
+                assert_eq!(taken, settable, "{resource}.{}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn natural_keys_are_declared_fields() {
+        for resource in Resource::ALL {
+            let spec = resource.spec();
+            for name in spec.natural_key {
+                assert!(spec.field(name).is_some(), "{resource}.{name}");
+            }
+        }
+    }
+}
