@@ -13,6 +13,7 @@
 pub mod envelope;
 pub mod error;
 pub mod http;
+pub mod pacer;
 
 pub mod signals;
 
