@@ -10,6 +10,7 @@
 //! * [`ureq`]: the real network
 
 
+pub mod client;
 pub mod envelope;
 pub mod error;
 pub mod http;
