@@ -61,7 +61,10 @@ pub fn classify(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
 pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<Page<'a>, String> {
     let mut page = Page::default();
     let mut best = None;
-    let seed = Member { name: "data", seed: PageSeed { keys: list_keys, page: &mut page, best: &mut best } };
+    let seed = Member {
+        name: "data",
+        seed: PageSeed { keys: list_keys, page: &mut page, best: &mut best },
+    };
     let mut json = serde_json::Deserializer::from_slice(body);
     let found = seed
         .deserialize(&mut json)
@@ -99,7 +102,8 @@ pub fn single<'a>(body: &'a [u8], key: &str) -> Result<&'a RawValue, String> {
 pub(super) fn throttle(response: &Response) -> Throttle {
     let by_status = response.status == 429;
     // Only small bodies can be refusals, and pages need not be read for this.
-    let head = if by_status || response.body.len() < 4096 { head(&response.body).ok() } else { None };
+    let head =
+        if by_status || response.body.len() < 4096 { head(&response.body).ok() } else { None };
     let Some(head) = head else {
         return Throttle { refused: by_status, retry_after: None };
     };
@@ -113,7 +117,10 @@ fn says_throttled(head: &Head<'_>) -> bool {
     match head.error.map(verdict) {
         Some(Verdict::Status(429)) => true,
         Some(Verdict::Ok) | None => false,
-        Some(_) => head.retry_after.is_some() || head.text().to_lowercase().starts_with("too many requests"),
+        Some(_) => {
+            head.retry_after.is_some()
+                || head.text().to_lowercase().starts_with("too many requests")
+        }
     }
 }
 

@@ -84,7 +84,9 @@ impl ApiError {
         match &self.kind {
             ApiErrorKind::Unknown(_) | ApiErrorKind::TooLarge(_) => true,
             ApiErrorKind::Refused { status, .. } => *status >= 500 || *status == 408,
-            ApiErrorKind::Malformed { status, .. } => !(400..500).contains(status) || *status == 408,
+            ApiErrorKind::Malformed { status, .. } => {
+                !(400..500).contains(status) || *status == 408
+            }
             _ => false,
         }
     }
@@ -166,7 +168,11 @@ impl fmt::Display for ApiErrorKind {
                 f,
                 "expected a JSON document of the API, but {}; got HTTP {status}, {}: {}",
                 one_line(why),
-                if content_type.is_empty() { "no content type".into() } else { one_line(content_type) },
+                if content_type.is_empty() {
+                    "no content type".into()
+                } else {
+                    one_line(content_type)
+                },
                 if excerpt.is_empty() { "an empty body".into() } else { one_line(excerpt) },
             ),
             Self::Redirected { status, target } => {

@@ -215,8 +215,7 @@ impl Client {
         let delay = delay.mul_f64(1.0 + self.jitter.f64() / 2.0);
         let text = format!("{error}; trying again in {:.1} s", delay.as_secs_f64());
         self.progress.event(&Event::Warning { text: &text });
-        self.sleep(delay, "a retry")
-            .map_err(|kind| ApiError::new(kind, error.method, &error.path))
+        self.sleep(delay, "a retry").map_err(|kind| ApiError::new(kind, error.method, &error.path))
     }
 
     /// Waits `time`, unless the run's end or an interrupt comes first: a wait

@@ -154,7 +154,12 @@ fn a_wait_of_days_is_given_up_at_once() {
 
 #[test]
 fn a_write_is_never_repeated_blindly() {
-    for failure in [unknown(), Ok(answer(502, "<html>")), Ok(answer(200, "{")), Err(TransportError::TooLarge(9))] {
+    for failure in [
+        unknown(),
+        Ok(answer(502, "<html>")),
+        Ok(answer(200, "{")),
+        Err(TransportError::TooLarge(9)),
+    ] {
         let (script, clock) = (Script::of([failure]), Arc::default());
         let body = Some(b"{}".to_vec());
         let error = client(&script, &clock).send_once(Method::Post, "/api/domain/add", body);
@@ -217,8 +222,8 @@ fn the_state_is_kept_before_the_request_leaves_and_after_its_answer() {
     let (script, clock) = (Script::default(), Arc::default());
     let states = Arc::new(Mutex::new(Vec::new()));
     let kept = states.clone();
-    let mut client =
-        client(&script, &clock).with_keep(Box::new(move |state| kept.lock().unwrap().push(state.clone())));
+    let mut client = client(&script, &clock)
+        .with_keep(Box::new(move |state| kept.lock().unwrap().push(state.clone())));
     client.get("/api/qr").unwrap();
     let flights: Vec<_> = states.lock().unwrap().iter().map(|state| state.in_flight).collect();
     assert_eq!(flights, [true, false]);
@@ -233,7 +238,8 @@ fn waits_are_told_to_whoever_watches() {
             self.0.lock().unwrap().push(format!("{event:?}"));
         }
     }
-    let (script, clock, watch) = (Script::of([Ok(throttled(41))]), Arc::default(), Arc::new(Watch::default()));
+    let (script, clock, watch) =
+        (Script::of([Ok(throttled(41))]), Arc::default(), Arc::new(Watch::default()));
     client(&script, &clock).with_progress(watch.clone()).get("/api/qr").unwrap();
     let seen = watch.0.lock().unwrap().join(";");
     assert_eq!(seen, r#"Waiting { time: 42.05s, why: "the limit" }"#);

@@ -212,9 +212,21 @@ fn even(n: usize, latency: i64) -> Vec<Trip> {
 
 fn forms() -> impl Strategy<Value = Form> {
     prop::sample::select(vec![
-        Form::Relative, Form::Epoch, Form::EpochMs, Form::Http, Form::Iso, Form::Plain,
-        Form::PlainHoursOff, Form::Past, Form::Present, Form::FarFuture, Form::Nonsense,
-        Form::NoReset, Form::NoDate, Form::OnlyLimit, Form::Nothing,
+        Form::Relative,
+        Form::Epoch,
+        Form::EpochMs,
+        Form::Http,
+        Form::Iso,
+        Form::Plain,
+        Form::PlainHoursOff,
+        Form::Past,
+        Form::Present,
+        Form::FarFuture,
+        Form::Nonsense,
+        Form::NoReset,
+        Form::NoDate,
+        Form::OnlyLimit,
+        Form::Nothing,
     ])
 }
 
@@ -241,7 +253,8 @@ fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
             pause: if paused < faults { pause } else { 0 },
         },
     );
-    let quick = trip.clone().prop_map(|trip| Trip { up: trip.up / 20, down: trip.down / 20, ..trip });
+    let quick =
+        trip.clone().prop_map(|trip| Trip { up: trip.up / 20, down: trip.down / 20, ..trip });
     let trips =
         prop_oneof![prop::collection::vec(trip, 1..most), prop::collection::vec(quick, 1..most)];
     trips.prop_map(|mut trips| {
@@ -354,14 +367,17 @@ fn retry_after_wins_over_a_generous_remaining() {
 
 #[test]
 fn retry_after_as_a_date_stands_on_the_services_clock() {
-    let headers =
-        [("date", "Fri, 20 Nov 2020 10:00:00 GMT"), ("retry-after", "Fri, 20 Nov 2020 10:00:30 GMT")];
+    let headers = [
+        ("date", "Fri, 20 Nov 2020 10:00:00 GMT"),
+        ("retry-after", "Fri, 20 Nov 2020 10:00:30 GMT"),
+    ];
     assert_eq!(told(&headers, ""), Duration::from_millis(31_050));
 }
 
 #[test]
 fn a_limit_of_zero_is_no_limit() {
-    let headers = [("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "60")];
+    let headers =
+        [("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "60")];
     assert_eq!(told(&headers, ""), Duration::ZERO);
 }
 
@@ -405,7 +421,8 @@ fn after_a_refusal_the_headers_alone_are_not_trusted() {
 
 #[test]
 fn the_estimate_counts_whole_windows_at_the_limit_less_the_reserve() {
-    let minutes = |reserve, requests| Pacer::new(reserve).estimate(mono(0), requests).as_secs() / 60;
+    let minutes =
+        |reserve, requests| Pacer::new(reserve).estimate(mono(0), requests).as_secs() / 60;
     assert_eq!((minutes(0, 0), minutes(0, 30), minutes(0, 31), minutes(0, 100)), (0, 0, 1, 3));
     assert_eq!((minutes(5, 25), minutes(5, 26), minutes(30, 3)), (0, 1, 2));
 }
