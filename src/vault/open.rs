@@ -157,6 +157,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        // Without it, statements are prepared anew whenever a value is bound.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
     ] {
         db.set_db_config(option, on).map_err(fail)?;
     }

@@ -209,7 +209,7 @@ fn tables(resource: Resource) -> String {
 }
 
 fn views(resource: Resource) -> String {
-    let newest = "SELECT max(snapshot) FROM snapshot WHERE finished IS NOT NULL AND forgotten IS \
+    let newest = "SELECT max(snapshot) AS newest FROM snapshot WHERE finished IS NOT NULL AND forgotten IS \
                   NULL";
     let select = |at: &str| {
         let fields = resource.spec().read_fields().map(|field| match field.role {
@@ -233,11 +233,11 @@ fn views(resource: Resource) -> String {
     };
     let (from, to) = (time("v.since"), time("v.until"));
     format!(
-        "CREATE VIEW {resource} AS\n  SELECT {current}\n  FROM {table} v, ({newest}) AS n(newest)\n  \
+        "CREATE VIEW {resource} AS\n  SELECT {current}\n  FROM {table} v, ({newest}) AS n\n  \
          WHERE v.since <= n.newest AND (v.until IS NULL OR v.until > n.newest);\n\
          CREATE VIEW {resource}_history AS\n  SELECT v.since AS since_snapshot, v.until AS \
          until_snapshot,\n    {from} AS since, {to} AS until,\n    {history}\n  FROM {table} v, \
-         ({newest}) AS n(newest)\n  WHERE v.since <= n.newest;\n"
+         ({newest}) AS n\n  WHERE v.since <= n.newest;\n"
     )
 }
 

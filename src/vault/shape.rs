@@ -91,7 +91,8 @@ fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
     let codes: &[char] = match value {
         Value::Null => return Spelling::Plain,
         Value::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => &['s'],
-        Value::Text(_) => &['s', 'p', 'u', 'a', 'n'],
+        Value::Text(_) if lexeme.contains("\\/") => &['p', 'u'],
+        Value::Text(_) => &['s', 'a', 'p', 'n'],
         Value::Int(_) => &['i', 'q'],
         Value::Bool(_) => &['b', 'i', 'q', 'w'],
         Value::Json(_) => &[],
@@ -133,25 +134,31 @@ struct Escapes {
 
 fn escape(text: &str, escapes: Escapes, out: &mut String) {
     out.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '/' if escapes.slash => out.push_str("\\/"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            char if char < ' ' || (escapes.ascii && !char.is_ascii()) => {
-                for unit in char.encode_utf16(&mut [0; 2]) {
-                    // Writing to a string cannot fail.
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
+    let mut done = 0;
+    for (at, char) in text.char_indices() {
+        let short = match char {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '/' if escapes.slash => "\\/",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{8}' => "\\b",
+            '\u{c}' => "\\f",
+            char if char < ' ' || (escapes.ascii && !char.is_ascii()) => "",
+            _ => continue,
+        };
+        out.push_str(&text[done..at]);
+        done = at + char.len_utf8();
+        out.push_str(short);
+        if short.is_empty() {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
             }
-            char => out.push(char),
         }
     }
+    out.push_str(&text[done..]);
     out.push('"');
 }
 

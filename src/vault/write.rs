@@ -222,8 +222,33 @@ struct Writer<'t> {
     overwrite: CachedStatement<'t>,
     close: CachedStatement<'t>,
     delete: CachedStatement<'t>,
+    series: Option<Series<'t>>,
     tx: &'t Transaction<'t>,
     buffer: String,
+}
+
+/// The statements that keep a counter's series.
+struct Series<'t> {
+    newest: CachedStatement<'t>,
+    store: CachedStatement<'t>,
+}
+
+impl<'t> Series<'t> {
+    fn new(tx: &'t Transaction<'t>, resource: Resource) -> Result<Option<Self>, Failure> {
+        if resource.spec().counter().is_none() {
+            return Ok(None);
+        }
+        let table = format!("sample_{resource}");
+        Ok(Some(Self {
+            newest: tx.prepare_cached(&format!(
+                "SELECT value FROM {table} WHERE id = ?1 ORDER BY snapshot DESC LIMIT 1"
+            ))?,
+            store: tx.prepare_cached(&format!(
+                "INSERT INTO {table} VALUES(?1, ?2, ?3)
+                 ON CONFLICT DO UPDATE SET value = excluded.value"
+            ))?,
+        }))
+    }
 }
 
 /// The open version of a record, and how it compares with what came.
@@ -269,6 +294,7 @@ impl<'t> Writer<'t> {
             close: tx
                 .prepare_cached(&format!("UPDATE {table} SET until = ?2 WHERE version = ?1"))?,
             delete: tx.prepare_cached(&format!("DELETE FROM {table} WHERE version = ?1"))?,
+            series: Series::new(tx, resource)?,
             tx,
             buffer: String::new(),
         })
@@ -404,12 +430,9 @@ impl<'t> Writer<'t> {
     fn sample(&mut self, decoded: &Decoded<'_>, put: &mut Put) -> Result<(), Failure> {
         let place = self.counter.and_then(|place| decoded.record.values.get(place));
         let Some(Value::Int(value)) = place else { return Ok(()) };
+        let Some(series) = &mut self.series else { return Ok(()) };
         let key = &decoded.record.key;
-        let table = format!("sample_{}", self.resource);
-        let find =
-            format!("SELECT value FROM {table} WHERE id = ?1 ORDER BY snapshot DESC LIMIT 1");
-        let known: Option<i64> =
-            self.tx.prepare_cached(&find)?.query_row([key.id()], |row| row.get(0)).optional()?;
+        let known = series.newest.query_row([key.id()], |row| row.get(0)).optional()?;
         if known == Some(*value) {
             return Ok(());
         }
@@ -419,10 +442,7 @@ impl<'t> Writer<'t> {
             put.moved += 1;
         }
         put.delta.add(hash(*value));
-        let store = format!(
-            "INSERT INTO {table} VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET value = excluded.value"
-        );
-        self.tx.prepare_cached(&store)?.execute((key.id(), self.snapshot, value))?;
+        series.store.execute((key.id(), self.snapshot, value))?;
         Ok(())
     }
 }
