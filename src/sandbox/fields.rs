@@ -22,6 +22,16 @@ impl Refusal {
         Self::new(400, message)
     }
 
+    /// The path exists, and not with this method.
+    pub fn wrong_method() -> Self {
+        Self::new(405, "This method is not supported at this address.")
+    }
+
+    /// The document has no such path.
+    pub fn wrong_path() -> Self {
+        Self::new(404, "There is nothing at this address.")
+    }
+
     /// There is no such thing.
     pub fn unknown(what: &str) -> Self {
         Self::new(404, format!("The {what} does not exist."))

@@ -6,8 +6,8 @@
 //!
 //! In reading order: [`store`] is the account's data, [`service`] answers one
 //! request, [`faults`] decides what goes wrong on the way, and [`transport`]
-//! and `serve` put both within reach, in process or over a socket. Only
-//! `serve` does IO.
+//! and [`serve`] put both within reach, in process or over a socket. Only
+//! [`serve`] does IO.
 
 pub mod behaviour;
 mod choice;
@@ -20,11 +20,12 @@ pub mod generate;
 pub mod lifelike;
 mod limiter;
 mod paging;
+mod reads;
 mod records;
 mod render;
 mod routes;
 pub mod second_user;
-// pub mod serve;
+pub mod serve;
 pub mod service;
 pub mod store;
 pub mod transport;
@@ -33,7 +34,9 @@ mod writes;
 
 pub use behaviour::{Behaviour, BehaviourError};
 pub use faults::{Fault, Faults};
+pub use faults_text::{FaultError, FaultName, NAMES as FAULT_NAMES};
 pub use records::{Loaded, RawRecord};
+pub use serve::{ServeOptions, Server, serve};
 pub use service::Service;
 pub use store::Store;
 pub use transport::SandboxTransport;

@@ -1,21 +1,21 @@
 //! The service itself: one request in, one answer out. Pure: no IO, and the
-//! time is told. Paths are in `routes`, writes in `writes`, looks in `render`.
+//! time is told. Paths are in `routes`, what they do in `reads` and `writes`, looks in
+//! `render`.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::behaviour::{
-    Authorization, BadKey, Behaviour, DateHeader, ErrorStatus, ErrorType, NotOfferedStatus,
-    OverlayKey, RateHeaders, RetryAfter, Throttle, ThrottleError, UnknownPath,
+    Authorization, BadKey, Behaviour, CreateStatus, DateHeader, ErrorStatus, ErrorType,
+    NotOfferedStatus, RateHeaders, RetryAfter, Throttle, ThrottleError, UnknownPath,
 };
 use super::fields::Refusal;
 use super::limiter::{Limiter, Verdict, reset_text, wait_seconds};
-use super::paging::Page;
-use super::render::{self, Look, Object};
+use super::reads::Reader;
+use super::render::Object;
 use super::routes::{Lookup, Route, find};
-use super::store::{Store, Table};
+use super::store::Store;
 use super::wire;
 use super::writes::{Answer, Writer};
 use crate::api::http::{Key, Method, Request, Response};
@@ -239,18 +239,16 @@ impl Service {
     fn work(&mut self, now: Timestamp, request: &Request) -> Result<Answer, Refusal> {
         self.admit_key(request.key.as_ref())?;
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
-        let unknown = || Refusal::new(404, "There is nothing at this address.");
-        let path = path.strip_prefix(self.prefix.as_str()).ok_or_else(unknown)?;
+        let path = path.strip_prefix(self.prefix.as_str()).ok_or_else(Refusal::wrong_path)?;
         let route = match find(request.method, path) {
             Lookup::Found(route) => route,
-            Lookup::WrongMethod => {
-                return Err(Refusal::new(405, "This method is not supported at this address."));
-            }
-            Lookup::Unknown => return Err(unknown()),
+            Lookup::WrongMethod => return Err(Refusal::wrong_method()),
+            Lookup::Unknown => return Err(Refusal::wrong_path()),
         };
         self.admit_part(&route)?;
         if request.method == Method::Get {
-            return self.read(now, &route, query);
+            let reader = Reader { store: &self.store, behaviour: &self.behaviour, now };
+            return reader.read(&route, query);
         }
         let mut writer = Writer { store: &mut self.store, behaviour: &self.behaviour, now };
         let answer = writer.write(route, request.body.as_deref())?;
@@ -276,7 +274,7 @@ impl Service {
             return Ok(());
         }
         Err(match self.behaviour.not_offered_status {
-            NotOfferedStatus::NotFound => Refusal::new(404, "There is nothing at this address."),
+            NotOfferedStatus::NotFound => Refusal::wrong_path(),
             NotOfferedStatus::Forbidden => {
                 Refusal::new(403, "Your plan does not include this feature.")
             }
@@ -292,8 +290,7 @@ impl Service {
             }
             Answer::Plain(fields) => (200, self.error_value(false, 0), fields),
             Answer::Created(fields) => {
-                let created =
-                    self.behaviour.create_status == super::behaviour::CreateStatus::Created;
+                let created = self.behaviour.create_status == CreateStatus::Created;
                 (if created { 201 } else { 200 }, self.error_value(false, 0), fields)
             }
         };
@@ -326,95 +323,6 @@ impl Service {
             ErrorType::Documented | ErrorType::Integer => json!(error),
             ErrorType::Text => json!(error.to_string()),
         }
-    }
-
-    fn read(&self, now: Timestamp, route: &Route, query: &str) -> Result<Answer, Refusal> {
-        let look = Look(&self.behaviour);
-        let store = &self.store;
-        match route {
-            Route::Account => {
-                let account = Value::Object(render::account(look, &store.account));
-                Ok(Answer::plain([("data", account)]))
-            }
-            Route::Domains => self.list(query, "domains", &store.domains, |row| &row.domain, {
-                |_, id, row| render::domain(look, id, row)
-            }),
-            Route::Overlays => {
-                let key = match self.behaviour.overlay_key {
-                    OverlayKey::Cta => "cta",
-                    OverlayKey::Overlay => "overlay",
-                };
-                self.list(
-                    query,
-                    key,
-                    &store.overlays,
-                    |row| &row.name,
-                    |_, id, row| render::overlay(look, id, row),
-                )
-            }
-            Route::Campaigns => self.list(query, "campaigns", &store.campaigns, |row| &row.name, {
-                |place, id, row| render::listed_campaign(look, place, id, row)
-            }),
-            Route::Channels => self.list(query, "channels", &store.channels, |row| &row.name, {
-                |_, id, row| render::channel(look, id, row)
-            }),
-            Route::Items(id) => self.items(query, *id),
-            Route::SplashPages => self.list(query, "splash", &store.splash, |row| &row.name, {
-                |_, id, row| render::splash(look, id, row)
-            }),
-            Route::Pixels => self.list(query, "pixels", &store.pixels, |row| &row.name, {
-                |_, id, row| render::pixel(look, id, row)
-            }),
-            Route::QrCodes => self.list(query, "qrs", &store.qr_codes, |row| &row.name, {
-                |_, id, row| render::qr_code(look, now, id, row)
-            }),
-            Route::QrCode(id) => self.qr_code(now, *id),
-            _ => Err(Refusal::new(405, "This method is not supported at this address.")),
-        }
-    }
-
-    fn list<T>(
-        &self,
-        query: &str,
-        key: &str,
-        table: &Table<T>,
-        name: fn(&T) -> &str,
-        look: impl Fn(usize, u64, &T) -> Object,
-    ) -> Result<Answer, Refusal> {
-        let page = Page::asked(query, table.len(), &self.behaviour)?;
-        let rows = page.of(table.iter(), name, self.behaviour.order);
-        let records = rows
-            .into_iter()
-            .enumerate()
-            .map(|(place, (id, row))| Value::Object(look(place, id, row)))
-            .collect();
-        Ok(Answer::List(page.envelope(key, records, &self.behaviour)))
-    }
-
-    fn items(&self, query: &str, channel: u64) -> Result<Answer, Refusal> {
-        let row = self.store.channels.get(channel).ok_or_else(|| Refusal::unknown("channel"))?;
-        let page = Page::asked(query, row.items.len(), &self.behaviour)?;
-        let rows = row.items.iter().map(|item| (item.id, item));
-        let rows = page.of(rows, |item| &item.title, self.behaviour.order);
-        let look = Look(&self.behaviour);
-        let records =
-            rows.into_iter().map(|(_, item)| Value::Object(render::item(look, item))).collect();
-        Ok(Answer::List(page.envelope("items", records, &self.behaviour)))
-    }
-
-    fn qr_code(&self, now: Timestamp, id: u64) -> Result<Answer, Refusal> {
-        let row = self.store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("QR code"))?;
-        let look = Look(&self.behaviour);
-        Ok(Answer::plain([
-            ("details", Value::Object(render::qr_code(look, now, id, row))),
-            ("data", Value::Object(render::qr_statistics(look, now, id, row))),
-        ]))
-    }
-
-    /// How long the limit's window is.
-    #[must_use]
-    pub const fn window(&self) -> Duration {
-        Duration::from_secs(self.behaviour.rate_window)
     }
 }
 

@@ -69,7 +69,7 @@ impl Writer<'_> {
             Route::AddQrCode => self.add_qr_code(body),
             Route::UpdateQrCode(id) => self.update_qr_code(id, body),
             Route::DeleteQrCode(id) => self.delete_qr_code(id),
-            _ => Err(Refusal::new(405, "This method is not supported at this address.")),
+            _ => Err(Refusal::wrong_method()),
         }
     }
 
