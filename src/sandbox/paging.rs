@@ -114,7 +114,7 @@ fn size(asked: Option<u64>, behaviour: &Behaviour) -> Result<u64, Refusal> {
 /// A positive whole number from a query; anything else counts as not given.
 fn parameter(query: &str, name: &str) -> Option<u64> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let (_, value) = pairs.filter(|(key, _)| *key == name).last()?;
+    let (_, value) = pairs.rev().find(|(key, _)| *key == name)?;
     value.parse().ok().filter(|number| *number > 0)
 }
 

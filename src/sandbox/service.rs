@@ -86,6 +86,8 @@ impl Service {
     #[must_use]
     pub fn with_log_limit(mut self, entries: usize) -> Self {
         self.log_limit = entries;
+        let over = self.log.len().saturating_sub(entries);
+        self.log.drain(..over);
         self
     }
 

@@ -3,7 +3,8 @@
 use super::{Answer, Writer, room, same_name, set};
 use crate::sandbox::behaviour::AssignAgain;
 use crate::sandbox::fields::{Fields, Refusal};
-use crate::sandbox::render::{Look, written_campaign};
+use crate::sandbox::render::{Look, Object, written_campaign};
+use crate::sandbox::store::Campaign;
 
 const LISTED: [&str; 3] = ["name", "slug", "public"];
 
@@ -15,7 +16,7 @@ impl Writer<'_> {
         let public = fields.flag("public")?.unwrap_or_default();
         room(self.store.campaigns.len(), self.behaviour.cap_campaigns)?;
         self.free_campaign_name(None, &name)?;
-        let id = self.store.add_campaign(&name, slug, public);
+        let id = self.store.add_campaign(&name, slug.as_deref(), public);
         self.campaign(id).map(Answer::Created)
     }
 
@@ -31,7 +32,7 @@ impl Writer<'_> {
         let public = fields.flag("public")?;
         self.free_campaign_name(Some(id), &name)?;
         if let Some(slug) = slug {
-            self.set_slug(id, slug);
+            self.set_slug(id, &slug);
         }
         if let Some(row) = self.store.campaigns.get_mut(id) {
             // A name that was read under another key must not come back beside the new one.
@@ -64,9 +65,7 @@ impl Writer<'_> {
 
     /// An empty name is no name, so any number of campaigns can go without.
     fn free_campaign_name(&self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
-        let taken = |(id, row): (u64, &crate::sandbox::store::Campaign)| {
-            Some(id) != own && same_name(&row.name, name)
-        };
+        let taken = |(id, row): (u64, &Campaign)| Some(id) != own && same_name(&row.name, name);
         if !name.is_empty() && self.store.campaigns.iter().any(taken) {
             return Err(Refusal::bad("You already have a campaign with that name."));
         }
@@ -85,18 +84,14 @@ impl Writer<'_> {
         }
     }
 
-    fn campaign(&self, id: u64) -> Result<crate::sandbox::render::Object, Refusal> {
+    fn campaign(&self, id: u64) -> Result<Object, Refusal> {
         let row = self.store.campaigns.get(id).ok_or_else(|| Refusal::unknown("campaign"))?;
         Ok(written_campaign(Look(self.behaviour), id, row))
     }
 }
 
-/// A slug becomes a segment of two URLs.
-fn slug(fields: &Fields) -> Result<Option<&str>, Refusal> {
-    match fields.text("slug")? {
-        Some(slug) if slug.contains(|c: char| c.is_whitespace() || "/?#".contains(c)) => {
-            Err(Refusal::bad("The slug cannot hold spaces, slashes, ? or #."))
-        }
-        other => Ok(other),
-    }
+/// A slug becomes a segment of two URLs, so what would end the segment is replaced.
+fn slug(fields: &Fields) -> Result<Option<String>, Refusal> {
+    let ends = |c: char| c.is_whitespace() || "/?#".contains(c);
+    Ok(fields.text("slug")?.map(|slug| slug.replace(ends, "-")))
 }
