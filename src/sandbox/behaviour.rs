@@ -6,7 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::choice::{Elsewhere, NotOffered, RateLimit, Value, choice};
+pub use super::choice::{Elsewhere, NotOffered, RateLimit, Value};
+
+use super::choice::choice;
 
 choice!(ErrorType { Documented = "documented", Integer = "integer", Text = "string" });
 choice!(Ids { Integers = "integers", Strings = "strings", Mixed = "mixed" });

@@ -1,12 +1,39 @@
 //! Each reading that the document leaves open, where no other file tests it.
 
 use linkvault::api::http::Method;
+use linkvault::sandbox::behaviour::CHOICES;
 use serde_json::{Value, json};
 
 use super::{Desk, json};
 
+const LISTS: [&str; 8] = [
+    "/api/domains",
+    "/api/overlay",
+    "/api/campaigns",
+    "/api/channels",
+    "/api/channel/1",
+    "/api/splash",
+    "/api/pixels",
+    "/api/qr?limit=5&page=2",
+];
+
 fn data(behaviour: &str, path: &str) -> Value {
     Desk::new(behaviour).get(path)["data"].clone()
+}
+
+#[test]
+fn every_choice_leaves_every_list_readable_or_refused() {
+    for choice in CHOICES {
+        for word in choice.values().iter().filter(|word| !word.contains(char::is_uppercase)) {
+            let mut desk = Desk::new(&format!("{}={word}", choice.name));
+            for path in LISTS {
+                let response = desk.send(Method::Get, path, None);
+                let answer = json(&response);
+                let refused = matches!(response.status, 403 | 404) || answer["error"] == 1;
+                assert!(refused || answer["data"].is_object(), "{}={word} {path}", choice.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -49,6 +49,15 @@ fn fifteen_records_come_when_no_limit_is_asked_for() {
 }
 
 #[test]
+fn a_large_account_can_be_paged_through() {
+    let mut desk =
+        Desk::with(generate(2, Counts { pixels: 20_000, ..Counts::default() }), "rate-limit=none");
+    let pages = (1..=20).map(|page| desk.get(&format!("/api/pixels?limit=1000&page={page}")));
+    let seen: Vec<u64> = pages.flat_map(|answer| ids(&answer, "pixels")).collect();
+    assert_eq!(seen, (1..=20_000).collect::<Vec<_>>());
+}
+
+#[test]
 fn an_empty_list_has_one_page() {
     let answer = Desk::with(Store::default(), "").get("/api/splash");
     assert_eq!(answer["data"]["maxpage"], json!(1));

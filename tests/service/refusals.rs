@@ -160,3 +160,57 @@ fn a_plan_caps_each_resource() {
         assert_eq!(message, json!("You have reach the maximum limit for this feature."), "{path}");
     }
 }
+
+#[test]
+fn every_request_gets_an_answer_in_json_whatever_it_holds() {
+    let mut desk = Desk::new("");
+    let mut rng = fastrand::Rng::with_seed(11);
+    let words = [
+        "api",
+        "qr",
+        "channel",
+        "channels",
+        "campaign",
+        "domain",
+        "assign",
+        "add",
+        "update",
+        "delete",
+        "links",
+        "1",
+        "0",
+        "-1",
+        "18446744073709551615",
+        "18446744073709551616",
+        "",
+        "..",
+        "%2F",
+        "ü",
+        "?limit=1e9&page=0",
+        "?page=18446744073709551615&limit=2",
+        "?",
+    ];
+    let bodies = [
+        "",
+        "null",
+        "{}",
+        "[{}]",
+        "{\"name\":\"\"}",
+        "{\"name\":\"\\u0000\",\"slug\":\"/\"}",
+        "{\"type\":\"text\",\"data\":[[[]]],\"name\":null}",
+        "{\"name\":1,\"name\":\"x\"}",
+        "\u{feff}{}",
+    ];
+    for _ in 0..20_000 {
+        let method = [Method::Get, Method::Post, Method::Put, Method::Delete][rng.usize(..4)];
+        let mut path = String::from(if rng.bool() { "/api" } else { "" });
+        for _ in 0..rng.usize(..6) {
+            path.push('/');
+            path.push_str(words[rng.usize(..words.len())]);
+        }
+        let body = Some(bodies[rng.usize(..bodies.len())].as_bytes().to_vec());
+        let request = Request { method, path, key: Some(Key::new(super::KEY)), body };
+        let response = desk.service.handle(desk.now, &request);
+        assert!(json(&response)["error"].is_u64() || json(&response)["error"] == "0");
+    }
+}
