@@ -6,8 +6,8 @@
 //!
 //! In reading order: [`store`] is the account's data, [`service`] answers one
 //! request, [`faults`] decides what goes wrong on the way, and [`transport`]
-//! and [`serve`] put both within reach, in process or over a socket. Only
-//! [`serve`] does IO.
+//! and [`mod@serve`] put both within reach, in process or over a socket. Only
+//! [`mod@serve`] does IO.
 
 pub mod behaviour;
 mod choice;
