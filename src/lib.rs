@@ -16,7 +16,7 @@ pub mod api;
 // pub mod cli;
 pub mod clock;
 // pub mod config;
-// pub mod crawl;
+pub mod crawl;
 pub mod model;
 pub mod progress;
 pub mod sandbox;
