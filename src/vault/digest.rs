@@ -21,8 +21,13 @@ impl Sum {
 
     /// Takes one hash away again.
     pub fn sub(&mut self, hash: blake3::Hash) {
+        self.minus(Self::of(hash));
+    }
+
+    /// Takes another sum away.
+    pub fn minus(&mut self, other: Self) {
         // a − b = a + (−b): two's complement over 256 bits.
-        let mut negative = Self(Self::of(hash).0.map(|limb| !limb));
+        let mut negative = Self(other.0.map(|limb| !limb));
         negative.plus(Self([1, 0, 0, 0]));
         self.plus(negative);
     }
@@ -65,18 +70,34 @@ impl Sum {
 
 /// What a hash is of, so that one kind of content never passes for another.
 #[derive(Debug, Clone, Copy)]
-pub enum Content {
-    /// A version: the record's text with its counter's value as zero.
+enum Content {
     Version,
-    /// A counter's value.
     Sample,
-    /// A QR code's statistics.
     Statistics,
 }
 
-/// The hash of one piece of content.
+/// The hash of a version: of the record's text with its counter's value as zero.
 #[must_use]
-pub fn content(kind: Content, resource: Resource, key: &Key, text: &str) -> blake3::Hash {
+pub fn version(resource: Resource, key: &Key, text: &str) -> blake3::Hash {
+    content(Content::Version, resource, key, text)
+}
+
+/// The hash of a counter's value, and of the snapshot that first saw it.
+#[must_use]
+pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) -> blake3::Hash {
+    let value = value.map_or_else(|| "null".to_owned(), |value| value.to_string());
+    content(Content::Sample, resource, &Key::Id(id), &format!("{snapshot}:{value}"))
+}
+
+/// The hash of a code's statistics, as snapshot `snapshot` saw them.
+#[must_use]
+pub fn statistics(id: i64, snapshot: i64, scans: i64, body: &str) -> blake3::Hash {
+    let text = format!("{snapshot}:{scans}:{body}");
+    content(Content::Statistics, Resource::QrCodes, &Key::Id(id), &text)
+}
+
+/// The hash of one piece of content.
+fn content(kind: Content, resource: Resource, key: &Key, text: &str) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&[kind as u8, resource as u8]);
     hasher.update(&key.id().to_le_bytes());

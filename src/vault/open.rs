@@ -1,12 +1,14 @@
 //! Opening a vault: what it must be, for whom, and how it is refused.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
+use super::ledger::{self, Ledger};
 use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, migrate};
-use super::{Failure, Shapes, Vault, VaultError};
+use super::{Shapes, Vault, VaultError};
 
 /// Whose history a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,10 +35,14 @@ impl Vault {
     /// # Errors
     /// As [`Vault::open_or_create`], and when there is none.
     pub fn open(path: &Path) -> Result<Self, VaultError> {
+        look(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = connect(path, flags)?;
         examine(&db, path)?;
         let fail = |source| VaultError::sql(path, source);
+        if db.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
+            return Err(VaultError::ReadOnly(path.to_owned()));
+        }
         db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
         Self::ready(db, path)
@@ -47,6 +53,7 @@ impl Vault {
     /// # Errors
     /// When there is none, it is not a vault, or of another format.
     pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
+        look(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let plain = connect(path, flags).and_then(|db| examine(&db, path).map(|found| (db, found)));
         let (db, found) = match plain {
@@ -119,7 +126,7 @@ impl Vault {
                        ON CONFLICT DO UPDATE SET value = excluded.value";
             tx.execute(sql, ["service", found.service.as_str()])?;
             tx.execute(sql, ["account", found.account.to_string().as_str()])?;
-            Ok::<_, Failure>(())
+            ledger::write(tx, Ledger::Identity, ledger::identity(tx)?)
         })
     }
 
@@ -166,6 +173,42 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     Ok(db)
 }
 
+/// Refuses by the file's first bytes alone what SQLite had better not open:
+/// even closing a foreign database can write to it.
+fn look(path: &Path) -> Result<(), VaultError> {
+    const MAGIC: &[u8] = b"SQLite format 3\0";
+    let fail = |source| VaultError::io(path, source);
+    if !std::fs::metadata(path).map_err(fail)?.is_file() {
+        return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    let mut header = Vec::with_capacity(100);
+    let file = std::fs::File::open(path).map_err(fail)?;
+    file.take(100).read_to_end(&mut header).map_err(fail)?;
+    if header.is_empty() {
+        return Ok(());
+    }
+    if !header.starts_with(MAGIC) {
+        return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    // Big-endian, by SQLite's file format.
+    let number = |at: usize| {
+        let bytes = header.get(at..at + 4)?;
+        Some(bytes.iter().fold(0, |all, byte| (all << 8) | i64::from(*byte)))
+    };
+    let Some((format, id)) = number(60).zip(number(68)) else {
+        let what = "it ends within its header".to_owned();
+        return Err(VaultError::Damaged { path: path.to_owned(), what });
+    };
+    // A vault that was killed young has all but its first page in the log.
+    match id == i64::from(APPLICATION_ID) {
+        false if id != 0 => Err(VaultError::NotAVault(path.to_owned())),
+        true if format > FORMAT => {
+            Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses what is no vault, and a vault that this program is too old for,
 /// before anything is written. Gives the format.
 fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
@@ -176,6 +219,10 @@ fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(fail)?;
     if id != i64::from(APPLICATION_ID) && !(id == 0 && format == 0 && tables == 0) {
         return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    if format < 1 && tables > 0 {
+        let what = format!("format {format} is none");
+        return Err(VaultError::Damaged { path: path.to_owned(), what });
     }
     if format > FORMAT {
         return Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT });
@@ -195,27 +242,32 @@ fn encode(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-#[cfg(unix)]
+/// Makes an empty file that only its owner can read, in a folder likewise.
 fn create_private(path: &Path) -> Result<(), VaultError> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     let fail = |source| VaultError::io(path, source);
     if path.exists() {
         return Ok(());
     }
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
-    }
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
-    Ok(())
+    private_folder_of(path).map_err(fail)?;
+    private().write(true).create_new(true).open(path).map(drop).map_err(fail)
 }
 
-#[cfg(not(unix))]
-fn create_private(path: &Path) -> Result<(), VaultError> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|source| VaultError::io(path, source))?;
-    }
+/// Makes the folder that `path` lies in, for its owner alone, if there is none.
+pub(super) fn private_folder_of(path: &Path) -> std::io::Result<()> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// How a file is opened that only its owner can read, once it is made.
+pub(super) fn private() -> std::fs::OpenOptions {
+    #[cfg_attr(not(unix), allow(unused_mut))]
     let mut options = std::fs::OpenOptions::new();
-    let made = options.write(true).create(true).truncate(false).open(path);
-    made.map(drop).map_err(|source| VaultError::io(path, source))
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }

@@ -1,12 +1,14 @@
 //! Puts one page of records into the running snapshot, in one transaction with
 //! the progress it stands for.
 
+use std::collections::HashSet;
+
 use roaring::RoaringTreemap;
 use rusqlite::{CachedStatement, OptionalExtension, Transaction};
 
-use super::digest::{Content, Sum, content};
+use super::digest::{self, Sum};
 use super::row::{Column, Shapes, Stored, same};
-use super::schema::{columns, counter_place, version_table};
+use super::schema::{columns, counter_place, key_columns, version_table};
 use super::shape::{self, Packed};
 use super::snapshot::{Usage, signed};
 use super::{Failure, Vault, VaultError};
@@ -59,7 +61,9 @@ impl Vault {
             for decoded in records {
                 writer.put(shapes, decoded, seen, &mut put)?;
             }
-            account(tx, page.snapshot, page.resource, &put, 0)?;
+            let (added, changed) = (signed(put.added), signed(put.changed));
+            let tally = Tally { delta: put.delta, added, changed, removed: 0 };
+            account(tx, page.snapshot, page.resource, &tally)?;
             let mut rows = Vec::with_capacity(put.rows.serialized_size());
             put.rows.serialize_into(&mut rows).map_err(|_| damaged_rows())?;
             tx.prepare_cached(
@@ -92,8 +96,8 @@ impl Vault {
             return Ok(());
         }
         self.transact(|tx, shapes| {
-            let mut put = Put::default();
-            let mut removed = 0;
+            let mut tally = Tally::default();
+            let mut changed = None;
             let mut writer = Writer::new(tx, snapshot, resource)?;
             let find = format!(
                 "SELECT {} FROM {} v WHERE v.version = ?1 AND v.until IS NULL",
@@ -104,18 +108,27 @@ impl Vault {
             for row in rows {
                 let found = find.query_row([row], |row| Ok(Stored::read(resource, row)));
                 let Some(mut stored) = found.optional()?.transpose()? else { continue };
-                put.delta.sub(stored_hash(tx, shapes, resource, &mut stored)?);
-                if stored.since == snapshot {
-                    // Seen by an earlier reading of this very snapshot only.
-                    writer.delete(stored.version)?;
-                    put.added = put.added.wrapping_sub(1);
-                } else {
+                tally.delta.sub(stored_hash(tx, shapes, resource, &mut stored)?);
+                if stored.since < snapshot {
                     writer.close(stored.version)?;
-                    removed += 1;
+                    tally.removed += 1;
+                    continue;
+                }
+                // This very snapshot put it there, by an earlier reading.
+                writer.delete(stored.version)?;
+                let changed = match &mut changed {
+                    Some(changed) => changed,
+                    none => none.insert(ended_in(tx, snapshot, resource)?),
+                };
+                if changed.contains(&stored_key(resource, &stored)) {
+                    tally.changed -= 1;
+                    tally.removed += 1;
+                } else {
+                    tally.added -= 1;
                 }
             }
             drop(writer);
-            account(tx, snapshot, resource, &put, removed)
+            account(tx, snapshot, resource, &tally)
         })
     }
 }
@@ -124,25 +137,50 @@ fn damaged_rows() -> Failure {
     Failure::Damaged("a set of rows could not be written".to_owned())
 }
 
-/// Adds what a page did to the snapshot's account of the resource.
+/// The records whose earlier version ended in `snapshot`.
+fn ended_in(
+    tx: &Transaction<'_>,
+    snapshot: i64,
+    resource: Resource,
+) -> Result<HashSet<Key>, Failure> {
+    let keys: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
+    let table = version_table(resource);
+    let mut find =
+        tx.prepare(&format!("SELECT {} FROM {table} WHERE until = ?1", keys.join(", ")))?;
+    let mut rows = find.query([snapshot])?;
+    let mut ended = HashSet::new();
+    while let Some(row) = rows.next()? {
+        ended.insert(super::row::key(resource, row, 0)?);
+    }
+    Ok(ended)
+}
+
+/// What one transaction changes in the snapshot's account of a resource.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    delta: Sum,
+    added: i64,
+    changed: i64,
+    removed: i64,
+}
+
+/// Adds `tally` to the snapshot's account of the resource.
 fn account(
     tx: &Transaction<'_>,
     snapshot: i64,
     resource: Resource,
-    put: &Put,
-    removed: i64,
+    tally: &Tally,
 ) -> Result<(), Failure> {
-    let added = put.added.cast_signed();
-    if put.delta == Sum::default() && added == 0 && put.changed == 0 && removed == 0 {
+    if *tally == Tally::default() {
         return Ok(());
     }
-    add_to_sum(tx, snapshot, resource, put.delta)?;
+    add_to_sum(tx, snapshot, resource, tally.delta)?;
     tx.prepare_cached(
         "UPDATE snapshot_resource SET records = records + ?3 - ?5, added = added + ?3,
            changed = changed + ?4, removed = removed + ?5
          WHERE snapshot = ?1 AND resource = ?2",
     )?
-    .execute((snapshot, resource.name(), added, signed(put.changed), removed))?;
+    .execute((snapshot, resource.name(), tally.added, tally.changed, tally.removed))?;
     Ok(())
 }
 
@@ -196,7 +234,7 @@ pub(super) fn stored_hash(
 ) -> Result<blake3::Hash, Failure> {
     let template = shapes.template(db, stored.shape)?;
     let text = stored.raw(resource, template, Some(0))?;
-    Ok(content(Content::Version, resource, &stored_key(resource, stored), &text))
+    Ok(digest::version(resource, &stored_key(resource, stored), &text))
 }
 
 /// The key in a stored version's columns.
@@ -242,7 +280,7 @@ impl<'t> Series<'t> {
         let table = format!("sample_{resource}");
         Ok(Some(Self {
             newest: tx.prepare_cached(&format!(
-                "SELECT value FROM {table} WHERE id = ?1 ORDER BY snapshot DESC LIMIT 1"
+                "SELECT snapshot, value FROM {table} WHERE id = ?1 ORDER BY snapshot DESC LIMIT 1"
             ))?,
             store: tx.prepare_cached(&format!(
                 "INSERT INTO {table} VALUES(?1, ?2, ?3)
@@ -264,7 +302,7 @@ impl<'t> Writer<'t> {
         let table = version_table(resource);
         let columns: Vec<_> =
             columns(resource).map(|field| format!("\"{}\"", field.name)).collect();
-        let keys: Vec<_> = super::schema::key_columns(resource)
+        let keys: Vec<_> = key_columns(resource)
             .enumerate()
             .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 1))
             .collect();
@@ -315,14 +353,18 @@ impl<'t> Writer<'t> {
             Some(open) if open.same => open.version,
             Some(open) => {
                 let mut old = self.load(open.version)?;
-                put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
-                put.delta.add(self.hash(decoded, &packed)?);
-                if open.since == self.snapshot {
-                    self.write(Some(open.version), decoded, shape, &packed)?
+                if self.says_the_same(shapes, &mut old, decoded)? {
+                    open.version
                 } else {
-                    put.changed += 1;
-                    self.close(open.version)?;
-                    self.write(None, decoded, shape, &packed)?
+                    put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
+                    put.delta.add(self.hash(decoded, &packed)?);
+                    if open.since == self.snapshot {
+                        self.write(Some(open.version), decoded, shape, &packed)?
+                    } else {
+                        put.changed += 1;
+                        self.close(open.version)?;
+                        self.write(None, decoded, shape, &packed)?
+                    }
                 }
             }
             None => {
@@ -336,10 +378,29 @@ impl<'t> Writer<'t> {
         let again = seen.contains(before) || put.rows.contains(before) || put.rows.contains(row);
         put.twice += u64::from(again);
         put.rows.insert(row);
-        if packed.counts {
-            self.sample(decoded, put)?;
+        self.sample(decoded, put)
+    }
+
+    /// Whether a version that was split another way has the record's very text:
+    /// what is kept verbatim today may share a template tomorrow.
+    fn says_the_same(
+        &self,
+        shapes: &mut Shapes,
+        old: &mut Stored,
+        decoded: &Decoded<'_>,
+    ) -> Result<bool, Failure> {
+        let template = shapes.template(self.tx, old.shape)?;
+        let counter = self.count(decoded).unwrap_or(0);
+        let text = old.raw(self.resource, template, Some(counter));
+        Ok(text.is_ok_and(|text| text == decoded.record.raw))
+    }
+
+    /// The counter's value, if the record tells one.
+    fn count(&self, decoded: &Decoded<'_>) -> Option<i64> {
+        match decoded.record.values.get(self.counter?) {
+            Some(Value::Int(value)) => Some(*value),
+            _ => None,
         }
-        Ok(())
     }
 
     fn find(
@@ -379,7 +440,7 @@ impl<'t> Writer<'t> {
     /// The hash of what came, as [`stored_hash`] gives it once it is stored.
     fn hash(&mut self, decoded: &Decoded<'_>, packed: &Packed) -> Result<blake3::Hash, Failure> {
         let record = &decoded.record;
-        let hash = |text: &str| content(Content::Version, self.resource, &record.key, text);
+        let hash = |text: &str| digest::version(self.resource, &record.key, text);
         let counted = self.counter.filter(|_| packed.counts);
         let Some(place) = counted else { return Ok(hash(&record.raw)) };
         let member = decoded.places.iter().position(|found| *found == Some(place));
@@ -429,21 +490,20 @@ impl<'t> Writer<'t> {
     }
 
     fn sample(&mut self, decoded: &Decoded<'_>, put: &mut Put) -> Result<(), Failure> {
-        let place = self.counter.and_then(|place| decoded.record.values.get(place));
-        let Some(Value::Int(value)) = place else { return Ok(()) };
+        let value = self.count(decoded);
         let Some(series) = &mut self.series else { return Ok(()) };
-        let key = &decoded.record.key;
-        let known = series.newest.query_row([key.id()], |row| row.get(0)).optional()?;
-        if known == Some(*value) {
+        let id = decoded.record.key.id();
+        let known: Option<(i64, Option<i64>)> =
+            series.newest.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        if known.and_then(|(_, value)| value) == value {
             return Ok(());
         }
-        let hash = |value: i64| content(Content::Sample, self.resource, key, &value.to_string());
-        if let Some(known) = known {
-            put.delta.sub(hash(known));
-            put.moved += 1;
+        if let Some((snapshot, before)) = known {
+            put.delta.sub(digest::sample(self.resource, id, snapshot, before));
+            put.moved += u64::from(before.is_some() && value.is_some());
         }
-        put.delta.add(hash(*value));
-        series.store.execute((key.id(), self.snapshot, value))?;
+        put.delta.add(digest::sample(self.resource, id, self.snapshot, value));
+        series.store.execute((id, self.snapshot, value))?;
         Ok(())
     }
 }
