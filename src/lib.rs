@@ -15,7 +15,7 @@ pub mod api;
 // pub mod change;
 // pub mod cli;
 pub mod clock;
-// pub mod config;
+pub mod config;
 // pub mod crawl;
 pub mod model;
 pub mod progress;
