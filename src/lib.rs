@@ -13,7 +13,7 @@
 
 pub mod api;
 // pub mod change;
-// pub mod cli;
+pub mod cli;
 pub mod clock;
 pub mod config;
 // pub mod crawl;
