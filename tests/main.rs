@@ -1,1 +1,7 @@
+//! One binary for all end-to-end tests.
 
+// Clippy excuses test functions only, and the helpers here are tests as well.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod cli;
+mod support;

@@ -50,7 +50,7 @@ pub struct GlobalArgs {
     /// Print a log to stderr; twice or thrice for more
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// How progress is shown
+    /// How progress is shown; auto: bars on a terminal, else lines
     #[arg(
         long,
         global = true,
@@ -60,7 +60,7 @@ pub struct GlobalArgs {
         hide_env_values = true
     )]
     pub progress: ProgressChoice,
-    /// Whether colours are used
+    /// Whether colours are used; auto: on a terminal
     #[arg(
         long,
         global = true,
@@ -72,31 +72,28 @@ pub struct GlobalArgs {
     pub color: ColorChoice,
 }
 
+// The choices have no help of their own: it would double the length of every
+// command's help.
+
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ProgressChoice {
-    /// Bars on a terminal, lines elsewhere
+    // Bars on a terminal, lines elsewhere.
     #[default]
     Auto,
-    /// Bars
     Bar,
-    /// Lines, as for a log
     Plain,
-    /// A JSON object a line
     Json,
-    /// Not at all
     None,
 }
 
 /// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set
+    // On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
-    /// Also in files and pipes
     Always,
-    /// Nowhere
     Never,
 }
 

@@ -201,3 +201,17 @@ fn no_text_makes_it_panic() {
     }
     assert!(Config::parse(&home(), &[0xff, 0xfe]).is_err());
 }
+
+#[test]
+fn the_sample_is_valid_and_shows_every_key() {
+    let text = include_str!("../../examples/config.toml");
+    let config = Config::parse(&home(), text.as_bytes()).unwrap();
+    assert_eq!(config.accounts().len(), 3);
+    let tables = ACCOUNT_KEYS.iter().filter_map(|key| match key.holds {
+        Holds::Table(keys) => Some(keys),
+        _ => None,
+    });
+    for key in tables.flatten().chain(ACCOUNT_KEYS) {
+        assert!(text.contains(&format!("{} = ", key.name)), "{}", key.name);
+    }
+}

@@ -64,8 +64,10 @@ pub fn limits(spec: &Spec) -> Vec<String> {
         limits.push("unassign".to_owned());
     }
     limits.extend(fixed(spec).into_iter().map(|name| format!("update {name}")));
-    let unread = fields(spec, Role::WriteOnly).into_iter();
-    limits.extend(unread.map(|name| format!("read {name} back")));
+    let unread = fields(spec, Role::WriteOnly);
+    if !unread.is_empty() {
+        limits.push(format!("read back {}", unread.join(", ")));
+    }
     limits
 }
 
@@ -160,7 +162,7 @@ mod tests {
     fn what_the_api_cannot_do_is_told() {
         let limits = |resource: Resource| limits(resource.spec()).join(", ");
         assert_eq!(limits(Resource::Domains), "update domain");
-        assert_eq!(limits(Resource::Campaigns), "unassign, read slug back");
+        assert_eq!(limits(Resource::Campaigns), "unassign, read back slug");
         assert_eq!(limits(Resource::Pixels), "update, delete");
         assert_eq!(limits(Resource::Overlays), "create, update, delete");
         assert_eq!(limits(Resource::ChannelItems), "create, update, delete, unassign");

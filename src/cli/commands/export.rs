@@ -35,8 +35,8 @@ pub struct Args {
 /// The form of exported files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One CSV file for each resource
+    // One file for each resource.
     Csv,
-    /// One JSON file
+    // One file.
     Json,
 }
