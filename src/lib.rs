@@ -20,4 +20,4 @@ pub mod config;
 pub mod model;
 pub mod progress;
 pub mod sandbox;
-// pub mod vault;
+pub mod vault;

@@ -1,4 +1,21 @@
 //! How to speak to the service. Only `api::ureq` touches the network; all
 //! else is decided here on plain data.
+//!
+//! * [`base_url`]: where a service lives, and whether a key may go there
+//! * [`http`]: requests, responses, and the door they go through
+//! * [`error`]: what can go wrong, and what to do about it
+//! * [`envelope`]: what a body says, read leniently
+//! * [`signals`]: what an answer says about the limit and the time
+//! * [`pacer`]: when the next request may leave
+//! * [`client`]: one request, with its waits, repeats and bounds
+//! * [`ureq`]: the real network
 
+pub mod base_url;
+pub mod client;
+pub mod envelope;
+pub mod error;
 pub mod http;
+pub mod pacer;
+
+pub mod signals;
+pub mod ureq;

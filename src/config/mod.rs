@@ -18,6 +18,8 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use crate::api::base_url::BaseUrl;
+
 pub use home::{Home, HomeError};
 pub use key::{KeyError, KeySource};
 pub use nearest::nearest;
@@ -25,7 +27,7 @@ pub use permissions::open_to_others;
 pub use schema::{ACCOUNT_KEYS, DEFAULT_KEYS, Holds, KeyDoc};
 pub use settings::{Keep, Settings, Stats, Timeouts};
 pub use values::{
-    Period, ValueError, base_url, parse_account_name, parse_duration, parse_period, parse_timezone,
+    Period, ValueError, parse_account_name, parse_duration, parse_period, parse_timezone,
 };
 pub use write::{AddError, NewAccount, add_account};
 
@@ -47,8 +49,8 @@ pub struct Account {
 pub enum Place {
     /// The built-in sandbox, in process.
     Sandbox,
-    /// A service at `url` (everything before `/api`, without a slash at the end).
-    Service { url: String, key: KeySource, allow_http: bool },
+    /// A service at `url`.
+    Service { url: BaseUrl, key: KeySource, allow_http: bool },
 }
 
 /// A checked configuration.

@@ -41,7 +41,7 @@ fn a_whole_account_is_read() {
     let config = Config::parse(&home(), text.as_bytes()).unwrap();
     let main = config.account("main").unwrap();
     let key = KeySource::Command(["pass", "show", "links"].map(str::to_owned).to_vec());
-    let url = "https://links.example.com".to_owned();
+    let url = BaseUrl::parse("https://links.example.com", false).unwrap();
     assert_eq!(main.place, Place::Service { url, key, allow_http: false });
     assert_eq!(main.vault, Path::new("/home/elsewhere/main.db"));
     assert_eq!(main.settings.reserve, 3);
@@ -130,7 +130,7 @@ fn each_mistake_of_an_account_as_a_whole_is_named() {
         ),
         (
             "[accounts.a]\nurl = \"http://a.example\"\nkey_env = \"K\"",
-            "c.toml:2:7: accounts.a.url: would send the key unencrypted; use https, or set `allow_http`",
+            "c.toml:2:7: accounts.a.url: plain http would show the key to everybody on the way; use https, or set allow_http for this account",
         ),
         (
             "[accounts.a]\nurl = \"https://a.example\"\nkey_command = \"pass\"",

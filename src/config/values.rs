@@ -3,11 +3,14 @@
 //! thing in both.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
+
+use chrono::{Days, Months, TimeDelta};
 
 use super::SANDBOX;
 use super::nearest::suggestion;
+use crate::api::base_url::BaseUrl;
+use crate::clock::Timestamp;
 
 /// What is wrong with a value, as the rest of a sentence about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,47 +43,9 @@ pub fn parse_account_name(name: &str) -> Result<String, ValueError> {
     Ok(name.to_owned())
 }
 
-/// The base URL of a service, without the slash at its end.
-///
-/// # Errors
-/// When it is none, carries what does not belong there, or would send the key
-/// in the clear without `allow_http`.
-pub fn base_url(text: &str, allow_http: bool) -> Result<String, ValueError> {
-    if text.contains('#') {
-        return fault("a base URL has no fragment (`#`)");
-    }
-    let Ok(uri) = text.parse::<http::Uri>() else {
-        return fault("is not a URL, such as `https://links.example.com`");
-    };
-    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-        return fault("begins with `https://`, such as `https://links.example.com`");
-    };
-    if authority.as_str().contains('@') {
-        return fault("a base URL holds no user or password; the key has a source of its own");
-    }
-    if uri.query().is_some() {
-        return fault("a base URL has no query (`?`)");
-    }
-    if authority.host().is_empty() {
-        return fault("names no host");
-    }
-    match scheme {
-        "https" => {}
-        "http" if allow_http || is_loopback(authority.host()) => {}
-        "http" => return fault("would send the key unencrypted; use https, or set `allow_http`"),
-        _ => return fault(format!("speaks `{scheme}`; a service is reached by https")),
-    }
-    let path = uri.path().trim_end_matches('/');
-    if path.ends_with("/api") {
-        return fault("is everything before `/api`; leave `/api` out");
-    }
-    Ok(format!("{scheme}://{authority}{path}"))
-}
-
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || std::net::IpAddr::from_str(bare).is_ok_and(|address| address.is_loopback())
+/// The base URL of a service.
+pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ValueError> {
+    BaseUrl::parse(text, allow_http).map_err(|error| ValueError(error.to_string()))
 }
 
 /// A time zone by its name in the zone database.
@@ -177,6 +142,21 @@ pub struct Period {
     pub hours: u32,
 }
 
+impl Period {
+    /// This period before `time`, by the calendar of UTC; the beginning of time
+    /// where the calendar does not reach.
+    #[must_use]
+    pub fn before(self, time: Timestamp) -> Timestamp {
+        let months = self.years.saturating_mul(12).saturating_add(self.months);
+        let begin = time
+            .utc()
+            .and_then(|time| time.checked_sub_months(Months::new(months)))
+            .and_then(|time| time.checked_sub_days(Days::new(self.days.into())))
+            .and_then(|time| time.checked_sub_signed(TimeDelta::hours(self.hours.into())));
+        Timestamp(begin.map_or(i64::MIN, |time| time.timestamp_millis()))
+    }
+}
+
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [(self.years, 'y'), (self.months, 'm'), (self.days, 'd'), (self.hours, 'h')];
@@ -214,42 +194,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_lose_their_last_slash_and_keep_their_path() {
-        assert_eq!(base_url("https://e.example/", false).unwrap(), "https://e.example");
-        assert_eq!(base_url("https://e.example/go/", false).unwrap(), "https://e.example/go");
-        assert_eq!(base_url("https://e.example:8443", false).unwrap(), "https://e.example:8443");
-    }
-
-    #[test]
-    fn http_is_for_loopback_unless_allowed() {
-        for near in ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
-            assert!(base_url(near, false).is_ok(), "{near}");
-        }
-        assert!(base_url("http://localhost.example.com", false).is_err());
-        assert!(base_url("http://e.example", false).is_err());
-        assert!(base_url("http://e.example", true).is_ok());
-    }
-
-    #[test]
-    fn what_is_no_base_url_is_refused() {
-        for bad in [
-            "",
-            "links.example.com",
-            "/links",
-            "https://",
-            "ftp://e.example",
-            "https://u:p@e.example",
-            "https://e.example/?a=1",
-            "https://e.example/#top",
-            "https://e.example/api",
-            "https://e.example/api/",
-            "https://e example",
-        ] {
-            assert!(base_url(bad, true).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn durations_add_up() {
         assert_eq!(parse_duration("90s").unwrap().as_secs(), 90);
         assert_eq!(parse_duration("1h30m").unwrap().as_secs(), 5400);
@@ -267,6 +211,16 @@ mod tests {
         for bad in ["", "0d", "3s", "y"] {
             assert!(parse_period(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_period_goes_back_by_the_calendar() {
+        let march = Timestamp(1_711_843_200_000); // 2024-03-31T00:00:00Z
+        let before = |text: &str| parse_period(text).unwrap().before(march).iso();
+        assert_eq!(before("1m"), "2024-02-29T00:00:00Z");
+        assert_eq!(before("1y1d12h"), "2023-03-29T12:00:00Z");
+        let ages = parse_period("4000000000y4000000000m").unwrap();
+        assert_eq!(ages.before(march), Timestamp(i64::MIN));
     }
 
     #[test]

@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use super::home::Home;
 use super::key::KeySource;
-use super::values::{ValueError, base_url, parse_account_name};
+use super::values::{ValueError, parse_account_name};
 use super::{Config, Problem, document};
+use crate::api::base_url::BaseUrl;
 
 /// An account to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAccount {
     pub name: String,
-    pub url: String,
+    pub url: BaseUrl,
     pub key: KeySource,
     pub allow_http: bool,
 }
@@ -27,8 +28,6 @@ pub enum AddError {
     Exists { name: String, file: PathBuf },
     #[error("the account's name `{name}` cannot be used: {error}")]
     Name { name: String, error: ValueError },
-    #[error("the URL `{url}` cannot be used: {error}")]
-    Url { url: String, error: ValueError },
     /// The file has mistakes, with or without the new account.
     #[error("{} is not valid{}", file.display(), lines(file, problems))]
     Invalid { file: PathBuf, problems: Vec<Problem> },
@@ -46,9 +45,8 @@ fn lines(file: &Path, problems: &[Problem]) -> String {
 /// [`AddError`]; an account of that name is never replaced.
 pub fn add_account(home: &Home, account: &NewAccount) -> Result<PathBuf, AddError> {
     let file = home.config_file();
-    let (name, url) = (account.name.clone(), account.url.clone());
+    let name = account.name.clone();
     parse_account_name(&name).map_err(|error| AddError::Name { name: name.clone(), error })?;
-    base_url(&url, account.allow_http).map_err(|error| AddError::Url { url, error })?;
     let io = |error| AddError::Io { file: file.clone(), error };
     let old = match document::bytes(&file) {
         Ok(bytes) => Some(bytes),
@@ -92,7 +90,7 @@ fn table(account: &NewAccount) -> String {
     let name = &account.name;
     // A dot would be read as a table in a table.
     let name = if name.contains('.') { quoted(name) } else { name.clone() };
-    let url = quoted(account.url.trim_end_matches('/'));
+    let url = quoted(&account.url.to_string());
     let key = match &account.key {
         KeySource::Variable(variable) => format!("key_env = {}", quoted(variable)),
         KeySource::File(path) => format!("key_file = {}", quoted(&path.to_string_lossy())),
@@ -138,7 +136,8 @@ fn beside(file: &Path, text: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     Ok(new)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
@@ -146,7 +145,7 @@ mod tests {
     fn main_account() -> NewAccount {
         NewAccount {
             name: "main".into(),
-            url: "https://links.example.com/".into(),
+            url: BaseUrl::parse("https://links.example.com/", false).unwrap(),
             key: KeySource::Variable("LINKS_KEY".into()),
             allow_http: false,
         }
@@ -191,7 +190,7 @@ mod tests {
         let home = Home::at(folder.path());
         add_account(&home, &main_account()).unwrap();
         let before = fs::read(home.config_file()).unwrap();
-        let again = NewAccount { url: "https://other.example".into(), ..main_account() };
+        let again = NewAccount { key: KeySource::Variable("OTHER".into()), ..main_account() };
         assert!(matches!(add_account(&home, &again), Err(AddError::Exists { .. })));
         assert_eq!(fs::read(home.config_file()).unwrap(), before);
     }

@@ -95,6 +95,8 @@ impl fmt::Display for Problem {
 pub struct Member<'a> {
     pub name: Cow<'a, str>,
     pub lexeme: &'a str,
+    /// Where `lexeme` begins in the object's text, in bytes.
+    pub start: usize,
 }
 
 /// A record as it was decoded, with what the vault needs to keep it exactly.
@@ -130,7 +132,8 @@ impl<'a> Decoded<'a> {
             let place = read_place(resource, &member.name).filter(|&(place, is_alias)| {
                 // An alias counts only where the field's own name is not there,
                 // and of two members for one field the first.
-                !(is_alias && own[place]) && !std::mem::replace(&mut taken[place], true)
+                let yields = is_alias && own[place];
+                !yields && !std::mem::replace(&mut taken[place], true)
             });
             let place = place.map(|(place, _)| place);
             if let Some(place) = place {
@@ -224,7 +227,7 @@ fn article(kind: Kind) -> String {
 
 /// The members of a JSON object, in order, duplicates included.
 fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
-    struct Members;
+    struct Members(usize);
     impl<'de> Visitor<'de> for Members {
         type Value = Vec<Member<'de>>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,13 +239,15 @@ fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
                 let lexeme = map.next_value::<&'de RawValue>()?.get();
                 let name = value::text(name.get())
                     .ok_or_else(|| A::Error::custom("a member's name is not text"))?;
-                members.push(Member { name, lexeme });
+                // A borrowed lexeme is a slice of the text that was read.
+                let start = (lexeme.as_ptr() as usize).saturating_sub(self.0);
+                members.push(Member { name, lexeme, start });
             }
             Ok(members)
         }
     }
     let mut deserializer = serde_json::Deserializer::from_str(raw);
-    let members = deserializer.deserialize_map(Members)?;
+    let members = deserializer.deserialize_map(Members(raw.as_ptr() as usize))?;
     deserializer.end()?;
     Ok(members)
 }

@@ -1,1 +1,42 @@
 //! A service of our own that speaks the whole API: for trying, testing and rehearsing.
+//!
+//! It is written from the service's document and from nothing else in this
+//! program, so that a misreading of the document cannot hide in both. What the
+//! document leaves open is a named choice in [`behaviour`].
+//!
+//! In reading order: [`store`] is the account's data, [`service`] answers one
+//! request, [`faults`] decides what goes wrong on the way, and [`transport`]
+//! and [`mod@serve`] put both within reach, in process or over a socket. Only
+//! [`mod@serve`] does IO.
+
+pub mod behaviour;
+mod choice;
+mod counters;
+mod exchange;
+pub mod faults;
+mod faults_text;
+mod fields;
+pub mod generate;
+pub mod lifelike;
+mod limiter;
+mod paging;
+mod reads;
+mod records;
+mod render;
+mod routes;
+pub mod second_user;
+pub mod serve;
+pub mod service;
+pub mod store;
+pub mod transport;
+mod wire;
+mod writes;
+
+pub use behaviour::{Behaviour, BehaviourError};
+pub use faults::{Fault, Faults};
+pub use faults_text::{FaultError, FaultName, NAMES as FAULT_NAMES};
+pub use records::{Loaded, RawRecord};
+pub use serve::{ServeOptions, Server, serve};
+pub use service::Service;
+pub use store::Store;
+pub use transport::SandboxTransport;

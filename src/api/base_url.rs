@@ -1,0 +1,228 @@
+//! Where a service lives, checked before a key is ever sent there. Text in,
+//! text out; nothing is resolved or opened.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A service's address: everything before `/api`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    secure: bool,
+    authority: String,
+    host: String,
+    prefix: String,
+}
+
+/// Why a text is not the address of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BaseUrlError {
+    #[error("the url must begin with https://")]
+    Scheme,
+    #[error("the url names no host")]
+    Host,
+    #[error("the url's port is not a number from 1 to 65535")]
+    Port,
+    #[error("the url must not hold a user name or password; the key has its own place")]
+    UserInfo,
+    #[error("the url must not hold a query or a fragment")]
+    Query,
+    #[error("the url holds a character that no url can hold")]
+    Character,
+    #[error(
+        "plain http would show the key to everybody on the way; \
+         use https, or set allow_http for this account"
+    )]
+    PlainHttp,
+}
+
+impl BaseUrl {
+    /// Reads an address. A trailing slash, and a trailing `/api`, may stand or not.
+    ///
+    /// # Errors
+    /// [`BaseUrlError`]; plain `http` is accepted for this machine's own
+    /// addresses, and elsewhere only with `allow_http`.
+    pub fn parse(text: &str, allow_http: bool) -> Result<Self, BaseUrlError> {
+        let text = text.trim();
+        let (secure, rest) = scheme(text).ok_or(BaseUrlError::Scheme)?;
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err(BaseUrlError::UserInfo);
+        }
+        if path.contains(['?', '#']) {
+            return Err(BaseUrlError::Query);
+        }
+        let host = host(authority)?;
+        let prefix = prefix(path)?;
+        if !secure && !allow_http && !is_loopback(&host) {
+            return Err(BaseUrlError::PlainHttp);
+        }
+        Ok(Self { secure, authority: authority.to_ascii_lowercase(), host, prefix })
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn secure(&self) -> bool {
+        self.secure
+    }
+
+    /// The host alone, for messages.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The whole url of `path`, which begins with `/api`.
+    #[must_use]
+    pub fn join(&self, path: &str) -> String {
+        format!("{self}{path}")
+    }
+}
+
+impl std::fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.prefix)
+    }
+}
+
+fn scheme(text: &str) -> Option<(bool, &str)> {
+    let (scheme, rest) = text.split_once("://")?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "https" => Some((true, rest)),
+        "http" => Some((false, rest)),
+        _ => None,
+    }
+}
+
+fn host(authority: &str) -> Result<String, BaseUrlError> {
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']').ok_or(BaseUrlError::Host)?;
+        host.parse::<Ipv6Addr>().map_err(|_| BaseUrlError::Host)?;
+        (
+            host,
+            if after.is_empty() {
+                None
+            } else {
+                Some(after.strip_prefix(':').ok_or(BaseUrlError::Port)?)
+            },
+        )
+    } else {
+        let (host, port) =
+            authority.split_once(':').map_or((authority, None), |(h, p)| (h, Some(p)));
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        if !host.bytes().all(fits) {
+            return Err(BaseUrlError::Character);
+        }
+        (host, port)
+    };
+    if host.is_empty() {
+        return Err(BaseUrlError::Host);
+    }
+    let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.map(|port| (digits(port), port.parse::<u16>())) {
+        None | Some((true, Ok(1..))) => Ok(host.to_ascii_lowercase()),
+        Some(_) => Err(BaseUrlError::Port),
+    }
+}
+
+fn prefix(path: &str) -> Result<String, BaseUrlError> {
+    let fits = |byte: u8| {
+        byte.is_ascii_graphic()
+            && !matches!(byte, b'\\' | b'"' | b'<' | b'>' | b'^' | b'`' | b'{' | b'|' | b'}')
+    };
+    let dots = path.split('/').any(|segment| matches!(segment, "." | ".."));
+    if dots || !path.bytes().all(fits) {
+        return Err(BaseUrlError::Character);
+    }
+    let path = path.trim_end_matches('/');
+    Ok(path.strip_suffix("/api").unwrap_or(path).trim_end_matches('/').to_owned())
+}
+
+/// Only what is surely this machine: a name may resolve to anything.
+fn is_loopback(host: &str) -> bool {
+    host == "localhost"
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn joined(text: &str) -> Result<String, BaseUrlError> {
+        BaseUrl::parse(text, false).map(|base| base.join("/api/qr"))
+    }
+
+    #[test]
+    fn a_trailing_slash_or_api_makes_no_difference_and_a_prefix_is_kept() {
+        for text in [
+            "https://Links.example.com",
+            "https://links.example.com/",
+            "HTTPS://links.example.com/api",
+            "https://links.example.com/api/",
+            " https://links.example.com ",
+        ] {
+            assert_eq!(joined(text).unwrap(), "https://links.example.com/api/qr", "{text}");
+        }
+        assert_eq!(
+            joined("https://x.example:8443/short/api").unwrap(),
+            "https://x.example:8443/short/api/qr"
+        );
+        assert_eq!(joined("https://x.example/myapi").unwrap(), "https://x.example/myapi/api/qr");
+    }
+
+    #[test]
+    fn plain_http_is_for_this_machine_alone_unless_allowed() {
+        for text in
+            ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost:1", "http://[::1]:80"]
+        {
+            assert!(joined(text).is_ok(), "{text}");
+        }
+        for text in [
+            "http://links.example.com",
+            "http://127.0.0.1.example.com",
+            "http://localhost.example",
+            "http://10.0.0.1",
+            "http://127.1",
+            "http://[::2]",
+        ] {
+            assert_eq!(joined(text), Err(BaseUrlError::PlainHttp), "{text}");
+            assert!(BaseUrl::parse(text, true).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_could_lead_the_key_astray_is_refused() {
+        for (text, why) in [
+            ("links.example.com", BaseUrlError::Scheme),
+            ("ftp://links.example.com", BaseUrlError::Scheme),
+            ("https://", BaseUrlError::Host),
+            ("https:///api", BaseUrlError::Host),
+            ("https://:443", BaseUrlError::Host),
+            ("https://user:pw@links.example.com", BaseUrlError::UserInfo),
+            ("http://127.0.0.1@evil.example", BaseUrlError::UserInfo),
+            ("https://x.example?key=1", BaseUrlError::Query),
+            ("https://x.example/#a", BaseUrlError::Query),
+            ("https://x.example:0", BaseUrlError::Port),
+            ("https://x.example:99999", BaseUrlError::Port),
+            ("https://x.example:+80", BaseUrlError::Port),
+            ("https://x.example:", BaseUrlError::Port),
+            ("https://x example", BaseUrlError::Character),
+            ("https://x.example\\@evil.example", BaseUrlError::UserInfo),
+            ("https://x.example\\evil.example", BaseUrlError::Character),
+            ("https://x.example/a/../b", BaseUrlError::Character),
+            ("https://x.example/\r\nHost: evil", BaseUrlError::Character),
+            ("https://[::1", BaseUrlError::Host),
+        ] {
+            assert_eq!(joined(text), Err(why), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,40}", rest in "\\PC{0,20}") {
+            let _any = joined(&text);
+            let _any = joined(&format!("https://{rest}"));
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! One request at a time, with all that stands around it: the pacer's waits,
+//! repeats where they are safe, and the bounds on time and requests. It knows
+//! envelopes, and nothing of resources.
+
+mod policy;
+
+pub use policy::{GetOptions, Limits, RetryPolicy};
+
+use super::envelope::{self, classify};
+use super::error::{ApiError, ApiErrorKind};
+use super::http::{Key, Method, Request, Response, Transport, TransportError};
+use super::pacer::{Pacer, PacerState};
+use super::signals::Signals;
+use crate::clock::{Clock, Slept};
+use crate::progress::{Event, Progress, Silent};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the pacer's state is kept for the next process.
+pub type Keep = Box<dyn FnMut(&PacerState) + Send>;
+
+/// What the requests so far came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests that left, or may have left.
+    pub requests: u64,
+    /// Answers that refused for the limit.
+    pub throttled: u64,
+    /// Time spent waiting for the limit and before repeats.
+    pub waited: Duration,
+}
+
+/// Speaks to one account of one service.
+pub struct Client {
+    transport: Box<dyn Transport>,
+    clock: Arc<dyn Clock>,
+    pacer: Pacer,
+    key: Option<Key>,
+    retry: RetryPolicy,
+    limits: Limits,
+    jitter: fastrand::Rng,
+    keep: Option<Keep>,
+    progress: Arc<dyn Progress + Send + Sync>,
+    counters: Counters,
+    started: Duration,
+}
+
+impl Client {
+    /// A client that paces by `pacer` and has no key, no bounds and no watcher yet.
+    #[must_use]
+    pub fn new(transport: Box<dyn Transport>, clock: Arc<dyn Clock>, pacer: Pacer) -> Self {
+        let started = clock.monotonic();
+        Self {
+            transport,
+            clock,
+            pacer,
+            key: None,
+            retry: RetryPolicy::default(),
+            limits: Limits::default(),
+            jitter: fastrand::Rng::new(),
+            keep: None,
+            progress: Arc::new(Silent),
+            counters: Counters::default(),
+            started,
+        }
+    }
+
+    /// Sends `key` with every request.
+    #[must_use]
+    pub fn with_key(self, key: Key) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// Repeats reads by `retry`.
+    #[must_use]
+    pub fn with_retry(self, retry: RetryPolicy) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Stops at `limits`, counted from the client's making.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Draws the jitter of back-offs from `seed`, so that a run can be repeated.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { jitter: fastrand::Rng::with_seed(seed), ..self }
+    }
+
+    /// Hands the pacer's state to `keep` before each request and after each answer.
+    #[must_use]
+    pub fn with_keep(self, keep: Keep) -> Self {
+        Self { keep: Some(keep), ..self }
+    }
+
+    /// Tells `progress` of waits and repeats.
+    #[must_use]
+    pub fn with_progress(self, progress: Arc<dyn Progress + Send + Sync>) -> Self {
+        Self { progress, ..self }
+    }
+
+    /// What the requests so far came to.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How long `requests` more will take at this limit and reserve.
+    #[must_use]
+    pub fn estimate(&self, requests: u64) -> Duration {
+        self.pacer.estimate(self.clock.monotonic(), requests)
+    }
+
+    /// The service's limit per minute, once it has told one; zero means none.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        self.pacer.limit()
+    }
+
+    /// Reads `path`, repeating what may be repeated.
+    ///
+    /// # Errors
+    /// [`ApiError`] when no good answer came within the bounds. A body that is
+    /// returned says success; what is inside it is not yet looked at.
+    pub fn get(&mut self, path: &str) -> Result<Response, ApiError> {
+        self.get_with(path, &GetOptions::default())
+    }
+
+    /// Reads `path` with the caller's own bound on repeats.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn get_with(&mut self, path: &str, options: &GetOptions) -> Result<Response, ApiError> {
+        let mut delays = self.retry.delays(options.retries);
+        loop {
+            let error = match self.unthrottled(Method::Get, path, None) {
+                Ok(response) => return Ok(response),
+                Err(error) => absent(error),
+            };
+            match delays.next() {
+                Some(delay) if error.is_transient() => self.back_off(delay, &error)?,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Sends one write, once. Only a refusal for the limit is repeated, since
+    /// such a request was not executed.
+    ///
+    /// # Errors
+    /// [`ApiError`]; [`ApiError::may_have_happened`] tells whether the service
+    /// may have done the work all the same.
+    pub fn send_once(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Response, ApiError> {
+        self.unthrottled(method, path, body)
+    }
+
+    /// The error for a good answer to a `GET` of `path` whose content is not what
+    /// was asked for: `why` comes from [`envelope::page`] or [`envelope::single`].
+    #[must_use]
+    pub fn mistaken(&self, path: &str, response: &Response, why: &str) -> ApiError {
+        let masked = self.masked(response);
+        let kind = envelope::mistaken(masked.as_ref().unwrap_or(response), why.to_owned(), false);
+        ApiError::new(kind, Method::Get, path)
+    }
+
+    /// Sends until the answer is not a refusal for the limit, within the bound.
+    fn unthrottled(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Response, ApiError> {
+        let request = Request { method, path: path.to_owned(), key: self.key.clone(), body };
+        let mut refusals = 0;
+        loop {
+            let outcome = self.pace().and_then(|()| self.attempt(&request));
+            match outcome {
+                Err(ApiErrorKind::Throttled(_)) if refusals < self.retry.throttled => refusals += 1,
+                Err(kind) => return Err(ApiError::new(kind, method, path)),
+                Ok(response) => return Ok(response),
+            }
+        }
+    }
+
+    /// Waits until the pacer lets the next request leave.
+    fn pace(&mut self) -> Result<(), ApiErrorKind> {
+        if self.limits.max_requests.is_some_and(|most| self.counters.requests >= most) {
+            return Err(ApiErrorKind::LimitReached(format!(
+                "the bound of {} requests is reached",
+                self.counters.requests
+            )));
+        }
+        loop {
+            let wait = self.pacer.wait(self.clock.monotonic());
+            if wait > self.retry.longest_wait {
+                let text = format!("the service asks to wait {} s", wait.as_secs());
+                return Err(ApiErrorKind::Throttled(text));
+            }
+            self.sleep(wait, "the limit")?;
+            if wait.is_zero() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn back_off(&mut self, delay: Duration, error: &ApiError) -> Result<(), ApiError> {
+        // Up to half as much again, so that many clients do not return together.
+        let delay = delay.mul_f64(1.0 + self.jitter.f64() / 2.0);
+        let text = format!("{error}; trying again in {:.1} s", delay.as_secs_f64());
+        self.progress.event(&Event::Warning { text: &text });
+        self.sleep(delay, "a retry").map_err(|kind| ApiError::new(kind, error.method, &error.path))
+    }
+
+    /// Waits `time`, unless the run's end or an interrupt comes first: a wait
+    /// that would end too late is not begun.
+    fn sleep(&mut self, time: Duration, why: &str) -> Result<(), ApiErrorKind> {
+        if self.clock.interrupted() {
+            return Err(ApiErrorKind::Interrupted);
+        }
+        let spent = self.clock.monotonic().saturating_sub(self.started);
+        if let Some(most) = self.limits.max_duration
+            && spent.saturating_add(time) >= most
+        {
+            return Err(ApiErrorKind::LimitReached(format!(
+                "the bound of {} s would be reached while waiting {} s for {why}",
+                most.as_secs(),
+                time.as_secs()
+            )));
+        }
+        if time.is_zero() {
+            return Ok(());
+        }
+        self.progress.event(&Event::Waiting { time, why });
+        let before = self.clock.monotonic();
+        let slept = self.clock.sleep(time);
+        self.counters.waited += self.clock.monotonic().saturating_sub(before);
+        match slept {
+            Slept::Whole => Ok(()),
+            Slept::Interrupted => Err(ApiErrorKind::Interrupted),
+        }
+    }
+
+    /// Sends one request and tells the pacer what came of it.
+    fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
+        self.counters.requests += 1;
+        self.pacer.sent(self.clock.monotonic());
+        self.save();
+        let outcome = self.transport.send(request);
+        let now = self.clock.monotonic();
+        let outcome = match outcome {
+            Ok(response) => {
+                let signals = Signals::read(&response);
+                self.counters.throttled += u64::from(signals.throttled);
+                self.pacer.answered(now, self.clock.now(), &signals);
+                self.judge(response)
+            }
+            Err(TransportError::NotSent(why)) => {
+                self.counters.requests -= 1;
+                self.pacer.not_sent();
+                Err(ApiErrorKind::NotSent(self.mask(&why)))
+            }
+            Err(TransportError::Unknown(why)) => {
+                self.pacer.lost(now);
+                Err(ApiErrorKind::Unknown(self.mask(&why)))
+            }
+            Err(TransportError::TooLarge(bytes)) => {
+                self.pacer.lost(now);
+                Err(ApiErrorKind::TooLarge(bytes))
+            }
+        };
+        self.save();
+        outcome
+    }
+
+    fn judge(&self, response: Response) -> Result<Response, ApiErrorKind> {
+        let Err(kind) = classify(&response) else { return Ok(response) };
+        // A service may repeat the key in its complaint; an error must not.
+        match self.masked(&response).as_ref().map(classify) {
+            Some(Err(masked)) => Err(masked),
+            _ => Err(kind),
+        }
+    }
+
+    fn save(&mut self) {
+        if let Some(keep) = &mut self.keep {
+            keep(&self.pacer.save(self.clock.monotonic(), self.clock.now()));
+        }
+    }
+
+    /// `response` without the key, if the key stands in it.
+    fn masked(&self, response: &Response) -> Option<Response> {
+        let key = self.secret()?.as_bytes();
+        let within = |bytes: &[u8]| bytes.windows(key.len()).any(|part| part == key);
+        let found = within(&response.body)
+            || response.headers.iter().any(|(_, value)| within(value.as_bytes()));
+        found.then(|| Response {
+            status: response.status,
+            headers: response
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), self.mask(value)))
+                .collect(),
+            body: self.mask(&String::from_utf8_lossy(&response.body)).into_bytes(),
+        })
+    }
+
+    fn mask(&self, text: &str) -> String {
+        self.secret().map_or_else(|| text.to_owned(), |key| text.replace(key, "(key)"))
+    }
+
+    /// The key, if it is long enough to be a secret: masking "a" would only
+    /// garble messages.
+    fn secret(&self) -> Option<&str> {
+        self.key.as_ref().map(Key::reveal).filter(|key| key.len() >= 4)
+    }
+}
+
+/// A read that is refused with 403 or 404 is a resource that is not there.
+fn absent(error: ApiError) -> ApiError {
+    match error.kind {
+        ApiErrorKind::Refused { status: status @ (403 | 404), message } => {
+            ApiError { kind: ApiErrorKind::NotOffered { status, message }, ..error }
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+use super::*;
+use crate::clock::Timestamp;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+/// A clock that stands still but for sleeping, and may be interrupted at a time.
+#[derive(Default)]
+struct Still {
+    now: Mutex<Duration>,
+    interrupt_at: Option<Duration>,
+}
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_795_177_885_000).plus(self.monotonic())
+    }
+    fn monotonic(&self) -> Duration {
+        *self.now.lock().unwrap()
+    }
+    fn sleep(&self, time: Duration) -> Slept {
+        let mut now = self.now.lock().unwrap();
+        let end = *now + time;
+        *now = self.interrupt_at.map_or(end, |at| end.min(at));
+        if *now < end { Slept::Interrupted } else { Slept::Whole }
+    }
+    fn interrupted(&self) -> bool {
+        self.interrupt_at.is_some_and(|at| self.monotonic() >= at)
+    }
+}
+
+type Outcome = Result<Response, TransportError>;
+
+/// Answers from a script, and remembers what was asked.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<(VecDeque<Outcome>, Vec<Request>)>>);
+
+impl Transport for Script {
+    fn send(&mut self, request: &Request) -> Outcome {
+        let mut script = self.0.lock().unwrap();
+        script.1.push(request.clone());
+        script.0.pop_front().unwrap_or_else(|| Ok(ok()))
+    }
+}
+
+impl Script {
+    fn of(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        Self(Arc::new(Mutex::new((outcomes.into_iter().collect(), Vec::new()))))
+    }
+    fn asked(&self) -> usize {
+        self.0.lock().unwrap().1.len()
+    }
+}
+
+fn answer(status: u16, body: &str) -> Response {
+    Response { status, headers: Vec::new(), body: body.as_bytes().to_vec() }
+}
+
+fn ok() -> Response {
+    answer(200, r#"{"error":0,"data":{}}"#)
+}
+
+fn throttled(after: u64) -> Response {
+    answer(429, &format!(r#"{{"error":429,"message":"Too Many Requests","Retry-After":{after}}}"#))
+}
+
+fn unknown() -> Outcome {
+    Err(TransportError::Unknown("timed out".into()))
+}
+
+fn client(script: &Script, clock: &Arc<Still>) -> Client {
+    let clock: Arc<dyn Clock> = clock.clone();
+    Client::new(Box::new(script.clone()), clock, Pacer::new(0))
+        .with_key(Key::new("s3cret-key"))
+        .with_seed(7)
+}
+
+#[test]
+fn a_read_is_repeated_after_every_passing_failure() {
+    for failure in [
+        Err(TransportError::NotSent("refused".into())),
+        unknown(),
+        Ok(answer(500, r#"{"error":1,"message":"boom"}"#)),
+        Ok(answer(502, "<html>bad gateway")),
+        Ok(answer(200, r#"{"error":0,"data":{"#)),
+        Ok(answer(200, "")),
+    ] {
+        let (script, clock) = (Script::of([failure.clone(), failure]), Arc::default());
+        let mut client = client(&script, &clock);
+        assert_eq!(client.get("/api/domains").unwrap(), ok());
+        assert_eq!(script.asked(), 3);
+        let waited = client.counters().waited.as_secs_f64();
+        assert!((3.0..=4.5).contains(&waited), "{waited}");
+    }
+}
+
+#[test]
+fn a_refusal_is_final_and_keeps_its_words() {
+    let body = r#"{"error":1,"message":"You already have a campaign with that name."}"#;
+    for (status, body) in
+        [(400, body), (200, body), (403, "<html>"), (404, body), (302, ""), (200, "<html>")]
+    {
+        let (script, clock) = (Script::of([Ok(answer(status, body))]), Arc::default());
+        client(&script, &clock).get("/api/campaigns").unwrap_err();
+        assert_eq!(script.asked(), 1, "{status} {body}");
+    }
+    let (script, clock) = (Script::of([Ok(answer(400, body))]), Arc::default());
+    let error = client(&script, &clock).get("/api/campaigns").unwrap_err();
+    assert!(error.to_string().contains("You already have a campaign with that name."));
+}
+
+#[test]
+fn a_missing_resource_is_not_offered_but_a_missing_row_is_refused() {
+    let missing = || Script::of([Ok(answer(404, r#"{"error":1,"message":"Not found."}"#))]);
+    let clock = Arc::default();
+    let read = client(&missing(), &clock).get("/api/splash").unwrap_err();
+    assert!(matches!(read.kind, ApiErrorKind::NotOffered { status: 404, .. }));
+    let path = "/api/domain/1/delete";
+    let write = client(&missing(), &clock).send_once(Method::Delete, path, None).unwrap_err();
+    assert!(matches!(write.kind, ApiErrorKind::Refused { status: 404, .. }));
+}
+
+#[test]
+fn repeats_are_bounded_by_the_policy_and_by_the_caller() {
+    let failures = || Script::of((0..20).map(|_| unknown()));
+    let (script, clock) = (failures(), Arc::default());
+    assert!(client(&script, &clock).get("/api/qr").unwrap_err().is_overload());
+    assert_eq!(script.asked(), 5);
+    let script = failures();
+    let once = GetOptions { retries: Some(0) };
+    client(&script, &clock).get_with("/api/qr", &once).unwrap_err();
+    assert_eq!(script.asked(), 1);
+}
+
+#[test]
+fn a_throttled_read_waits_as_told_and_gives_up_after_the_bound() {
+    let (script, clock) = (Script::of([Ok(throttled(41))]), Arc::default());
+    let mut one = client(&script, &clock);
+    one.get("/api/qr").unwrap();
+    assert_eq!((one.counters().requests, one.counters().throttled), (2, 1));
+    assert_eq!(one.counters().waited, Duration::from_millis(42_050));
+    let script = Script::of((0..20).map(|_| Ok(throttled(1))));
+    let error = client(&script, &clock).get("/api/qr").unwrap_err();
+    assert!(matches!(error.kind, ApiErrorKind::Throttled(_)));
+    assert_eq!(script.asked(), 6);
+}
+
+#[test]
+fn a_wait_of_days_is_given_up_at_once() {
+    let (script, clock) = (Script::of([Ok(throttled(300_000))]), Arc::default());
+    let error = client(&script, &clock).get("/api/qr").unwrap_err();
+    assert!(matches!(error.kind, ApiErrorKind::Throttled(_)), "{error}");
+    assert_eq!(clock.monotonic(), Duration::ZERO);
+}
+
+#[test]
+fn a_write_is_never_repeated_blindly() {
+    for failure in [
+        unknown(),
+        Ok(answer(502, "<html>")),
+        Ok(answer(200, "{")),
+        Err(TransportError::TooLarge(9)),
+    ] {
+        let (script, clock) = (Script::of([failure]), Arc::default());
+        let body = Some(b"{}".to_vec());
+        let error = client(&script, &clock).send_once(Method::Post, "/api/domain/add", body);
+        assert!(error.unwrap_err().may_have_happened());
+        assert_eq!(script.asked(), 1);
+    }
+}
+
+#[test]
+fn a_throttled_write_was_not_executed_and_is_sent_again() {
+    let (script, clock) = (Script::of([Ok(throttled(3))]), Arc::default());
+    client(&script, &clock).send_once(Method::Post, "/api/domain/add", None).unwrap();
+    assert_eq!(script.asked(), 2);
+}
+
+#[test]
+fn a_request_that_was_not_sent_is_not_counted() {
+    let not_sent = Err(TransportError::NotSent("no route".into()));
+    let (script, clock) = (Script::of([not_sent]), Arc::default());
+    let mut client = client(&script, &clock);
+    let error = client.send_once(Method::Post, "/api/domain/add", None).unwrap_err();
+    assert!(!error.may_have_happened());
+    assert_eq!(client.counters().requests, 0);
+}
+
+#[test]
+fn a_wait_that_would_outlast_the_run_is_not_begun() {
+    let (script, clock) = (Script::default(), Arc::default());
+    let limits = Limits { max_duration: Some(Duration::from_secs(50)), max_requests: None };
+    let mut client = client(&script, &clock).with_limits(limits);
+    for _ in 0..30 {
+        client.get("/api/qr").unwrap();
+    }
+    let error = client.get("/api/qr").unwrap_err();
+    assert!(matches!(error.kind, ApiErrorKind::LimitReached(_)), "{error}");
+    assert_eq!((script.asked(), clock.monotonic()), (30, Duration::ZERO));
+}
+
+#[test]
+fn the_bound_on_requests_is_exact() {
+    let (script, clock) = (Script::default(), Arc::default());
+    let limits = Limits { max_duration: None, max_requests: Some(3) };
+    let mut client = client(&script, &clock).with_limits(limits);
+    while client.get("/api/qr").is_ok() {}
+    assert_eq!(script.asked(), 3);
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_and_nothing_more_is_sent() {
+    let clock = Arc::new(Still { interrupt_at: Some(Duration::from_secs(5)), ..Still::default() });
+    let script = Script::of([Ok(throttled(41))]);
+    let mut client = client(&script, &clock);
+    assert_eq!(client.get("/api/qr").unwrap_err().kind, ApiErrorKind::Interrupted);
+    assert_eq!(client.get("/api/qr").unwrap_err().kind, ApiErrorKind::Interrupted);
+    assert_eq!((script.asked(), clock.monotonic()), (1, Duration::from_secs(5)));
+}
+
+#[test]
+fn the_state_is_kept_before_the_request_leaves_and_after_its_answer() {
+    let (script, clock) = (Script::default(), Arc::default());
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let kept = states.clone();
+    let mut client = client(&script, &clock)
+        .with_keep(Box::new(move |state| kept.lock().unwrap().push(state.clone())));
+    client.get("/api/qr").unwrap();
+    let flights: Vec<_> = states.lock().unwrap().iter().map(|state| state.in_flight).collect();
+    assert_eq!(flights, [true, false]);
+}
+
+#[test]
+fn waits_are_told_to_whoever_watches() {
+    #[derive(Default)]
+    struct Watch(Mutex<Vec<String>>);
+    impl Progress for Watch {
+        fn event(&self, event: &Event<'_>) {
+            self.0.lock().unwrap().push(format!("{event:?}"));
+        }
+    }
+    let (script, clock, watch) =
+        (Script::of([Ok(throttled(41))]), Arc::default(), Arc::new(Watch::default()));
+    client(&script, &clock).with_progress(watch.clone()).get("/api/qr").unwrap();
+    let seen = watch.0.lock().unwrap().join(";");
+    assert_eq!(seen, r#"Waiting { time: 42.05s, why: "the limit" }"#);
+}
+
+#[test]
+fn the_key_is_in_no_error_even_when_the_service_repeats_it() {
+    let key = "s3cret-key";
+    let long = format!("{}{key}", "x".repeat(115));
+    let located = Response {
+        headers: vec![("location".into(), format!("https://x.example/?{key}"))],
+        ..answer(302, "")
+    };
+    for outcome in [
+        Ok(answer(400, &format!(r#"{{"error":1,"message":"bad key {key}"}}"#))),
+        Ok(answer(403, &format!("<p>{key}"))),
+        Ok(answer(200, &long)),
+        Ok(answer(200, &format!(r#"{{"{key}"#))),
+        Ok(located),
+        Err(TransportError::Unknown(format!("sent {key}"))),
+        Err(TransportError::NotSent(format!("header {key}"))),
+    ] {
+        let (script, clock) = (Script::of([outcome]), Arc::default());
+        let mut client = client(&script, &clock);
+        let error = client.get_with("/api/qr", &GetOptions { retries: Some(0) }).unwrap_err();
+        let shown = format!("{error} {error:?} {}", error.hint());
+        assert!(!shown.contains("s3cre"), "{shown}");
+    }
+}
+
+#[test]
+fn on_simulated_time_a_hundred_reads_take_three_windows() {
+    let (script, clock) = (Script::default(), Arc::default());
+    let mut client = client(&script, &clock);
+    for _ in 0..100 {
+        client.get("/api/qr").unwrap();
+    }
+    assert_eq!(clock.monotonic().as_secs(), 180);
+}

@@ -1,0 +1,458 @@
+//! What a body says, read leniently and without copying. Only the envelope
+//! is opened here; the records inside stay raw text for `model` to decode.
+
+use super::error::{ApiErrorKind, excerpt, message};
+use super::http::Response;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The top level of an answer that says success.
+#[derive(Debug, Clone, Copy)]
+pub struct Body<'a> {
+    /// The whole document.
+    pub bytes: &'a [u8],
+    /// The service's message, if there is one: a JSON string, quotes included.
+    pub message: Option<&'a RawValue>,
+}
+
+/// One page of a list. The counts are `None` where the service sent none, or
+/// something that is not a whole number (`null`, `false`).
+#[derive(Debug, Default)]
+pub struct Page<'a> {
+    pub records: Vec<&'a RawValue>,
+    pub result: Option<u64>,
+    pub perpage: Option<u64>,
+    pub currentpage: Option<u64>,
+    pub nextpage: Option<u64>,
+    pub maxpage: Option<u64>,
+}
+
+/// What an answer says about having been refused for the limit.
+#[derive(Debug, Default)]
+pub(super) struct Throttle {
+    pub refused: bool,
+    /// The body's `Retry-After` as text.
+    pub retry_after: Option<String>,
+}
+
+/// Decides what an answer is: success, or which error.
+///
+/// # Errors
+/// Any kind that the service itself can cause.
+pub fn classify(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
+    let status = response.status;
+    if (300..400).contains(&status) {
+        let target = response.header("location").unwrap_or("an unnamed place");
+        return Err(ApiErrorKind::Redirected { status, target: message(target) });
+    }
+    match head(&response.body) {
+        Ok(head) => judge(response, &head),
+        Err(damage) => Err(not_json(response, damage)),
+    }
+}
+
+/// Reads one page of a list whose records stand in `data` under one of `list_keys`.
+///
+/// # Errors
+/// Why the page is not one, in words. A missing list is an error and never an
+/// empty list: whoever compares states would read it as "all deleted".
+pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<Page<'a>, String> {
+    let mut page = Page::default();
+    let mut best = None;
+    let seed = Member {
+        name: "data",
+        seed: PageSeed { keys: list_keys, page: &mut page, best: &mut best },
+    };
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let found = seed
+        .deserialize(&mut json)
+        .and_then(|found| json.end().map(|()| found))
+        .map_err(|error| error.to_string())?;
+    if !found {
+        return Err("`data` is missing".into());
+    }
+    match best {
+        Some(_) => Ok(page),
+        None => Err(format!("the list `{}` is missing from `data`", list_keys.join("` or `"))),
+    }
+}
+
+/// Reads the value of `key` at the top level: `data` of the account, `details`
+/// and `data` of a QR code.
+///
+/// # Errors
+/// Why there is no such value, in words.
+pub fn single<'a>(body: &'a [u8], key: &str) -> Result<&'a RawValue, String> {
+    let mut found = None;
+    visit(body, |name, value| {
+        if name == key {
+            found = Some(value);
+        }
+    })
+    .map_err(|error| error.to_string())?;
+    match found {
+        Some(value) if value.get() != "null" => Ok(value),
+        _ => Err(format!("`{key}` is missing")),
+    }
+}
+
+/// Whether and how an answer refuses for the limit.
+pub(super) fn throttle(response: &Response) -> Throttle {
+    let by_status = response.status == 429;
+    // Only small bodies can be refusals, and pages need not be read for this.
+    let head =
+        if by_status || response.body.len() < 4096 { head(&response.body).ok() } else { None };
+    let Some(head) = head else {
+        return Throttle { refused: by_status, retry_after: None };
+    };
+    Throttle {
+        refused: by_status || says_throttled(&head),
+        retry_after: head.retry_after.map(|raw| text(raw).into_owned()),
+    }
+}
+
+fn says_throttled(head: &Head<'_>) -> bool {
+    match head.error.map(verdict) {
+        Some(Verdict::Status(429)) => true,
+        Some(Verdict::Ok) | None => false,
+        Some(_) => {
+            head.retry_after.is_some()
+                || head.text().to_lowercase().starts_with("too many requests")
+        }
+    }
+}
+
+/// The members of the top level that tell success from failure.
+#[derive(Default)]
+struct Head<'a> {
+    error: Option<&'a RawValue>,
+    message: Option<&'a RawValue>,
+    retry_after: Option<&'a RawValue>,
+    has_content: bool,
+}
+
+impl Head<'_> {
+    fn text(&self) -> Cow<'_, str> {
+        self.message.map_or(Cow::Borrowed(""), text)
+    }
+}
+
+/// How a body failed to be a JSON object.
+struct Damage {
+    why: String,
+    cut: bool,
+}
+
+fn head(body: &[u8]) -> Result<Head<'_>, Damage> {
+    let mut head = Head::default();
+    visit(body, |name, value| match name {
+        "error" => head.error = Some(value),
+        "message" => head.message = Some(value),
+        "data" | "details" | "id" => head.has_content = true,
+        _ if name.eq_ignore_ascii_case("retry-after") || name == "retry_after" => {
+            head.retry_after = Some(value);
+        }
+        _ => {}
+    })
+    .map_err(|error| damage(body, &error))?;
+    Ok(head)
+}
+
+fn damage(body: &[u8], error: &serde_json::Error) -> Damage {
+    let blank = body.iter().all(u8::is_ascii_whitespace);
+    let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    let cut = blank || (error.is_eof() && starts == Some(&b'{'));
+    let why = match (blank, cut, starts) {
+        (true, ..) => "the body is empty".to_owned(),
+        (_, true, _) => "the document is cut off".to_owned(),
+        (_, _, Some(b'{')) => format!("it is damaged ({error})"),
+        (_, _, Some(b'[' | b'"' | b'0'..=b'9' | b'-')) => "it is not a JSON object".to_owned(),
+        _ => "it is not JSON".to_owned(),
+    };
+    Damage { why, cut }
+}
+
+/// What the `error` member means.
+enum Verdict {
+    Ok,
+    Failed,
+    Status(u16),
+}
+
+fn verdict(raw: &RawValue) -> Verdict {
+    let text = text(raw);
+    match text.trim() {
+        "0" | "0.0" | "false" | "null" | "" => Verdict::Ok,
+        other => match other.parse::<u16>() {
+            Ok(status) if (400..600).contains(&status) => Verdict::Status(status),
+            _ => Verdict::Failed,
+        },
+    }
+}
+
+fn judge<'a>(response: &'a Response, head: &Head<'a>) -> Result<Body<'a>, ApiErrorKind> {
+    let good_status = (200..300).contains(&response.status);
+    let verdict = head.error.map(verdict);
+    match verdict {
+        Some(Verdict::Ok) if good_status => {}
+        // No `error` at all: the rest has to look like an answer of this API.
+        None if good_status && head.has_content => {}
+        None if good_status => {
+            let damage = Damage { why: "it has no `error`".into(), cut: false };
+            return Err(malformed(response, damage));
+        }
+        Some(Verdict::Status(code)) if good_status => return Err(refusal(code, head)),
+        _ => return Err(refusal(response.status, head)),
+    }
+    Ok(Body { bytes: &response.body, message: head.message })
+}
+
+fn refusal(status: u16, head: &Head<'_>) -> ApiErrorKind {
+    let text = head.text();
+    let message = message(if text.is_empty() { "the service gave no reason" } else { &text });
+    if status == 429 || says_throttled(head) {
+        ApiErrorKind::Throttled(message)
+    } else if status == 401 || names_the_key(&text) {
+        ApiErrorKind::Unauthorised { status, message }
+    } else {
+        ApiErrorKind::Refused { status, message }
+    }
+}
+
+/// Whether a message speaks of the API key, as in "A valid API key is required".
+fn names_the_key(text: &str) -> bool {
+    text.to_lowercase().contains("api key")
+}
+
+fn not_json(response: &Response, damage: Damage) -> ApiErrorKind {
+    let status = response.status;
+    let shown = || excerpt(&response.body);
+    match status {
+        429 => ApiErrorKind::Throttled(shown()),
+        401 => ApiErrorKind::Unauthorised { status, message: shown() },
+        403 if names_the_key(&shown()) => ApiErrorKind::Unauthorised { status, message: shown() },
+        403 | 404 => ApiErrorKind::NotOffered { status, message: shown() },
+        _ => malformed(response, damage),
+    }
+}
+
+fn malformed(response: &Response, damage: Damage) -> ApiErrorKind {
+    mistaken(response, damage.why, damage.cut)
+}
+
+/// The error for an answer whose envelope is not what was asked for, for
+/// callers of [`page`] and [`single`].
+#[must_use]
+pub fn mistaken(response: &Response, why: String, cut: bool) -> ApiErrorKind {
+    ApiErrorKind::Malformed {
+        status: response.status,
+        content_type: message(response.header("content-type").unwrap_or_default()),
+        excerpt: excerpt(&response.body),
+        why: message(&why),
+        cut,
+    }
+}
+
+/// A scalar as text: a string's content, anything else as it is written.
+fn text(raw: &RawValue) -> Cow<'_, str> {
+    let written = raw.get();
+    if written.starts_with('"')
+        && let Ok(text) = serde_json::from_str::<String>(written)
+    {
+        return Cow::Owned(text);
+    }
+    Cow::Borrowed(written)
+}
+
+/// A whole number, written as a number or in a string.
+fn number(raw: &RawValue) -> Option<u64> {
+    let written = raw.get().trim_matches('"').trim();
+    written.parse().ok().or_else(|| {
+        let float: f64 = written.parse().ok()?;
+        // Whole and small enough to be exact, so the cast changes nothing.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64)
+    })
+}
+
+/// Calls `each` with every member of the top-level object, without copying.
+/// Values are skipped, not built, so depth and size cost nothing but time.
+fn visit<'a>(body: &'a [u8], each: impl FnMut(&str, &'a RawValue)) -> serde_json::Result<()> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    json.deserialize_map(Each(each))?;
+    json.end()
+}
+
+struct Each<F>(F);
+
+impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for Each<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            let value: &'de RawValue = map.next_value()?;
+            (self.0)(&name, value);
+        }
+        Ok(())
+    }
+}
+
+/// A member's name, borrowed unless it is written with escapes.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Finds one member of an object and hands it to `seed`; true when it was there.
+struct Member<'n, S> {
+    name: &'n str,
+    seed: S,
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Member<'_, S> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<bool, D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Member<'_, S> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+        let mut seed = Some(self.seed);
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            if name != self.name {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            // Which of two would be meant? Guessing could lose records.
+            let Some(seed) = seed.take() else { return Err(twice(&name)) };
+            map.next_value_seed(seed)?;
+        }
+        Ok(seed.is_none())
+    }
+}
+
+fn twice<E: serde::de::Error>(name: &str) -> E {
+    E::custom(format_args!("`{name}` is given twice"))
+}
+
+/// Reads `data` of a list into `page`. `best` is the place in `keys` of the
+/// list that was taken.
+struct PageSeed<'p, 'k, 'a> {
+    keys: &'k [&'k str],
+    page: &'p mut Page<'a>,
+    best: &'p mut Option<usize>,
+}
+
+impl<'de> DeserializeSeed<'de> for PageSeed<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PageSeed<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`data` as a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = vec![false; self.keys.len()];
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            if let Some(place) = self.keys.iter().position(|key| *key == name) {
+                if std::mem::replace(&mut seen[place], true) {
+                    return Err(twice(&name));
+                }
+                self.offer(place, map.next_value::<Records<'de>>()?.0);
+                continue;
+            }
+            let slot = match &*name {
+                "result" => &mut self.page.result,
+                "perpage" => &mut self.page.perpage,
+                "currentpage" => &mut self.page.currentpage,
+                "nextpage" => &mut self.page.nextpage,
+                "maxpage" => &mut self.page.maxpage,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *slot = number(map.next_value()?);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> PageSeed<'_, '_, 'a> {
+    /// Takes a list found under the key at `place`. Where a deployment sends
+    /// the list under two names, the fuller one counts, then the earlier name.
+    fn offer(&mut self, place: usize, records: Vec<&'a RawValue>) {
+        let better = match *self.best {
+            None => true,
+            Some(best) => {
+                let (old, new) = (self.page.records.len(), records.len());
+                new > old || (new == old && place < best)
+            }
+        };
+        if better {
+            self.page.records = records;
+            *self.best = Some(place);
+        }
+    }
+}
+
+/// A list, or an object with numbers for names: what PHP makes of an array
+/// with gaps. Anything else, `null` too, is an error.
+struct Records<'a>(Vec<&'a RawValue>);
+
+impl<'de> serde::Deserialize<'de> for Records<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_any(RecordsVisitor)
+    }
+}
+
+struct RecordsVisitor;
+
+impl<'de> Visitor<'de> for RecordsVisitor {
+    type Value = Records<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of records")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut records = Vec::new();
+        while let Some(record) = seq.next_element()? {
+            records.push(record);
+        }
+        Ok(Records(records))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut records = Vec::new();
+        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+            if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(serde::de::Error::custom("an object stands where a list should"));
+            }
+            records.push(map.next_value()?);
+        }
+        Ok(Records(records))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! What can go wrong between a request and its answer, and what to do about
+//! it. Every error names the request; none ever holds the key.
+
+use super::http::Method;
+use std::fmt;
+
+/// The longest piece of foreign text that an error carries, in characters.
+const LONGEST_TEXT: usize = 500;
+
+/// Why a request has no usable answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiErrorKind {
+    /// No byte left this machine: safe to repeat.
+    NotSent(String),
+    /// Bytes may have left: the service may have done the work.
+    Unknown(String),
+    /// Refused for the limit each time it was tried, and so never executed.
+    Throttled(String),
+    /// The service understood and said no. `message` is its own, word for word.
+    Refused { status: u16, message: String },
+    /// The key was missing or not accepted.
+    Unauthorised { status: u16, message: String },
+    /// The service does not offer this path to this account.
+    NotOffered { status: u16, message: String },
+    /// The answer is not what the service's document describes.
+    Malformed { status: u16, content_type: String, excerpt: String, why: String, cut: bool },
+    /// The service points elsewhere. The key is never sent after it.
+    Redirected { status: u16, target: String },
+    /// The answer is larger than this many bytes.
+    TooLarge(u64),
+    /// Somebody asked the program to stop.
+    Interrupted,
+    /// A bound on time or on requests was reached; the work can be resumed.
+    LimitReached(String),
+}
+
+/// An error with the request it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    pub kind: ApiErrorKind,
+    pub method: Method,
+    /// The path as asked for, with its query.
+    pub path: String,
+}
+
+impl ApiError {
+    /// Names the request that `kind` belongs to.
+    #[must_use]
+    pub fn new(kind: ApiErrorKind, method: Method, path: &str) -> Self {
+        Self { kind, method, path: path.to_owned() }
+    }
+
+    /// Whether asking for less at a time may help: the service was too slow,
+    /// broke down, or sent more than fits.
+    #[must_use]
+    pub fn is_overload(&self) -> bool {
+        match &self.kind {
+            ApiErrorKind::Unknown(_) | ApiErrorKind::TooLarge(_) => true,
+            ApiErrorKind::Malformed { cut: true, .. } => true,
+            ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
+                *status >= 500 || *status == 408 || *status == 413
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the same read may well succeed when it is simply repeated.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match &self.kind {
+            ApiErrorKind::NotSent(_) | ApiErrorKind::Unknown(_) => true,
+            ApiErrorKind::Malformed { cut: true, .. } => true,
+            ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
+                (*status >= 500 && *status != 501) || *status == 408
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the service may have done the work although it did not say so.
+    /// A write that ended like this must never be repeated blindly.
+    #[must_use]
+    pub fn may_have_happened(&self) -> bool {
+        match &self.kind {
+            ApiErrorKind::Unknown(_) | ApiErrorKind::TooLarge(_) => true,
+            ApiErrorKind::Refused { status, .. } => *status >= 500 || *status == 408,
+            ApiErrorKind::Malformed { status, .. } => {
+                !(400..500).contains(status) || *status == 408
+            }
+            _ => false,
+        }
+    }
+
+    /// What the reader of the message can do next, as plain sentences.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match &self.kind {
+            ApiErrorKind::NotSent(_) => {
+                "Nothing was sent. Check the account's url and the network, then try again."
+            }
+            ApiErrorKind::Unknown(_) => {
+                "The service may or may not have done the work. Reading again is safe; \
+                 check before a write is repeated."
+            }
+            ApiErrorKind::Throttled(_) => {
+                "Another program may be using the same key. Try later, or leave requests to \
+                 it with --reserve."
+            }
+            ApiErrorKind::Refused { status, .. } if *status >= 500 => {
+                "The service itself failed. Try again later."
+            }
+            ApiErrorKind::Refused { .. } => {
+                "The service gave this reason itself. Change what it names and try again."
+            }
+            ApiErrorKind::Unauthorised { .. } => {
+                "Check that the key is right and has not expired. Some web servers drop the \
+                 Authorization header, so that a good key looks missing: if the key is right, \
+                 ask whoever runs the service to let that header through."
+            }
+            ApiErrorKind::NotOffered { .. } => {
+                "This service or this plan does not have that resource, or the account's url \
+                 is wrong."
+            }
+            ApiErrorKind::Malformed { .. } => {
+                "Something other than the API answered, or the answer was damaged. Check the \
+                 account's url; if it is right, try again later."
+            }
+            ApiErrorKind::Redirected { .. } => {
+                "Redirects are not followed, so that the key stays with the account's own \
+                 host. If the new address is right, put it into the account's url."
+            }
+            ApiErrorKind::TooLarge(_) => "Ask for fewer records at a time.",
+            ApiErrorKind::Interrupted => "What was done is kept; run the same command to go on.",
+            ApiErrorKind::LimitReached(_) => {
+                "What was done is kept; run the same command again to go on, or raise the bound."
+            }
+        }
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.method, one_line(&self.path), self.kind)
+    }
+}
+
+impl fmt::Display for ApiErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(why) => write!(f, "not sent: {}", one_line(why)),
+            Self::Unknown(why) => write!(f, "outcome unknown: {}", one_line(why)),
+            Self::Throttled(why) => write!(f, "refused for the limit: {}", one_line(why)),
+            Self::Refused { status, message } => {
+                write!(f, "refused: {} (HTTP {status})", one_line(message))
+            }
+            Self::Unauthorised { status, message } => {
+                write!(f, "the key was not accepted: {} (HTTP {status})", one_line(message))
+            }
+            Self::NotOffered { status, message } if message.is_empty() => {
+                write!(f, "not offered (HTTP {status})")
+            }
+            Self::NotOffered { status, message } => {
+                write!(f, "not offered: {} (HTTP {status})", one_line(message))
+            }
+            Self::Malformed { status, content_type, excerpt, why, .. } => write!(
+                f,
+                "expected a JSON document of the API, but {}; got HTTP {status}, {}: {}",
+                one_line(why),
+                if content_type.is_empty() {
+                    "no content type".into()
+                } else {
+                    one_line(content_type)
+                },
+                if excerpt.is_empty() { "an empty body".into() } else { one_line(excerpt) },
+            ),
+            Self::Redirected { status, target } => {
+                write!(f, "redirected to {} (HTTP {status}), not followed", one_line(target))
+            }
+            Self::TooLarge(bytes) => write!(f, "the answer is larger than {bytes} bytes"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::LimitReached(which) => write!(f, "stopped: {}", one_line(which)),
+        }
+    }
+}
+
+/// `text` without anything that could move a terminal's cursor or break a line.
+fn one_line(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
+        // The bidirectional controls can make a line read as something else.
+        let unsafe_mark = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
+        if c.is_control() || unsafe_mark { line.extend(c.escape_default()) } else { line.push(c) }
+        line
+    })
+}
+
+/// The first characters of `text`, and an ellipsis where something was left out.
+#[must_use]
+pub(super) fn bounded(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A service's message, bounded.
+#[must_use]
+pub(super) fn message(text: &str) -> String {
+    bounded(text, LONGEST_TEXT)
+}
+
+/// The beginning of a body for a person to recognise, control characters escaped.
+#[must_use]
+pub(super) fn excerpt(body: &[u8]) -> String {
+    const MOST: usize = 120;
+    // Four bytes hold the longest character, so this many always suffice.
+    let head = &body[..body.len().min(4 * MOST + 4)];
+    one_line(&bounded(String::from_utf8_lossy(head).trim(), MOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: ApiErrorKind) -> ApiError {
+        ApiError::new(kind, Method::Get, "/api/domains?limit=1000")
+    }
+
+    #[test]
+    fn a_message_is_one_line_even_when_the_service_sends_control_characters() {
+        let kind = ApiErrorKind::Refused { status: 400, message: "a\nb\u{1b}[2J\u{202e}".into() };
+        let shown = error(kind).to_string();
+        assert_eq!(
+            shown,
+            "GET /api/domains?limit=1000: refused: a\\nb\\u{1b}[2J\\u{202e} (HTTP 400)"
+        );
+    }
+
+    #[test]
+    fn an_excerpt_is_short_and_escaped_whatever_the_bytes() {
+        assert_eq!(excerpt(b"<html>\n\x00"), "<html>\\n\\u{0}");
+        assert_eq!(excerpt(&[0xff; 5000]).chars().count(), 121);
+        assert_eq!(excerpt("ä".repeat(500).as_bytes()).chars().count(), 121);
+        assert_eq!(excerpt(b""), "");
+    }
+
+    #[test]
+    fn a_server_failure_is_an_overload_and_may_have_happened_but_a_refusal_is_neither() {
+        let broken = error(ApiErrorKind::Refused { status: 502, message: String::new() });
+        assert!(broken.is_overload() && broken.may_have_happened() && broken.is_transient());
+        let refused = error(ApiErrorKind::Refused { status: 400, message: String::new() });
+        assert!(!refused.is_overload() && !refused.may_have_happened() && !refused.is_transient());
+        let not_sent = error(ApiErrorKind::NotSent(String::new()));
+        assert!(!not_sent.may_have_happened() && not_sent.is_transient());
+    }
+
+    #[test]
+    fn the_hint_for_a_bad_key_names_the_dropped_header() {
+        let kind = ApiErrorKind::Unauthorised { status: 403, message: "no".into() };
+        assert!(error(kind).hint().contains("drop the Authorization header"));
+    }
+}

@@ -1,0 +1,450 @@
+//! The pacer against small models of services: each a page of arithmetic on
+//! true time, with a clock, headers and a latency of its own.
+
+use super::*;
+use crate::api::http::Response;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Window {
+    /// Windows of 60 s whose first began at this millisecond before zero.
+    Fixed(i64),
+    /// A window of 60 s begins with the first request after the last ended.
+    FromFirst,
+    /// Any 60 s hold at most the limit; the reset tells when a place is free.
+    Sliding,
+    /// The same; the reset tells when all places are free.
+    SlidingFull,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Form {
+    Relative,
+    Epoch,
+    EpochMs,
+    Http,
+    Iso,
+    Plain,
+    PlainHoursOff,
+    Past,
+    Present,
+    FarFuture,
+    Nonsense,
+    NoReset,
+    NoDate,
+    OnlyLimit,
+    Nothing,
+}
+
+impl Form {
+    /// Whether a reader can know when the window ends.
+    fn tells(self) -> bool {
+        use Form::{Epoch, EpochMs, Http, Iso, Plain, Relative};
+        matches!(self, Relative | Epoch | EpochMs | Http | Iso | Plain)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Service {
+    window: Window,
+    limit: u64,
+    form: Form,
+    /// Service clock minus true time.
+    skew: i64,
+    hits: VecDeque<i64>,
+    refused: u64,
+}
+
+impl Service {
+    fn new(window: Window, limit: u64, form: Form, skew: i64) -> Self {
+        Self { window, limit, form, skew, hits: VecDeque::new(), refused: 0 }
+    }
+
+    /// Forgets what the window at `t` does not hold.
+    fn turn(&mut self, t: i64) {
+        let begin = match self.window {
+            Window::Fixed(phase) => t - (t + phase).rem_euclid(WINDOW),
+            Window::Sliding | Window::SlidingFull => t - WINDOW + 1,
+            Window::FromFirst => {
+                if self.hits.front().is_some_and(|&first| t >= first + WINDOW) {
+                    self.hits.clear();
+                }
+                return;
+            }
+        };
+        while self.hits.front().is_some_and(|&hit| hit < begin) {
+            self.hits.pop_front();
+        }
+    }
+
+    fn has_room(&mut self, t: i64, share: u64) -> bool {
+        self.turn(t);
+        (self.hits.len() as u64) < share
+    }
+
+    fn end(&self, t: i64) -> i64 {
+        let first = self.hits.front().copied().unwrap_or(t);
+        match self.window {
+            Window::Fixed(phase) => t - (t + phase).rem_euclid(WINDOW) + WINDOW,
+            Window::FromFirst | Window::Sliding => first + WINDOW,
+            Window::SlidingFull => t + WINDOW,
+        }
+    }
+
+    fn handle(&mut self, t: i64) -> Response {
+        let accepted = self.has_room(t, self.limit);
+        if accepted {
+            self.hits.push_back(t);
+        } else {
+            self.refused += 1;
+        }
+        let status = if accepted { 200 } else { 429 };
+        Response { status, headers: self.headers(t), body: b"{\"error\":0,\"data\":{}}".to_vec() }
+    }
+
+    fn headers(&self, t: i64) -> Vec<(String, String)> {
+        let clock = t + self.skew;
+        let (end, left) = (self.end(t) + self.skew, self.limit - self.hits.len() as u64);
+        let mut headers = Vec::new();
+        let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
+        let date = |ms: i64, form: &str| {
+            let time = Timestamp(ms).utc().expect("in range");
+            time.format(form).to_string()
+        };
+        if self.form != Form::NoDate {
+            add("date", date(clock, "%a, %d %b %Y %H:%M:%S GMT"));
+        }
+        if self.form == Form::Nothing {
+            return headers;
+        }
+        add("x-ratelimit-limit", self.limit.to_string());
+        if self.form == Form::OnlyLimit {
+            return headers;
+        }
+        add("x-ratelimit-remaining", left.to_string());
+        let reset = match self.form {
+            Form::Relative => ((end - clock) / 1000).to_string(),
+            Form::Epoch | Form::NoDate => (end / 1000).to_string(),
+            Form::EpochMs => end.to_string(),
+            Form::Http => date(end, "%a, %d %b %Y %H:%M:%S GMT"),
+            Form::Iso => date(end, "%Y-%m-%dT%H:%M:%SZ"),
+            Form::Plain => date(end, "%Y-%m-%d %H:%M:%S"),
+            Form::PlainHoursOff => date(end + 7_200_000, "%Y-%m-%d %H:%M:%S"),
+            Form::Past => (clock / 1000 - 5).to_string(),
+            Form::Present => (clock / 1000).to_string(),
+            Form::FarFuture => (clock / 1000 + 500).to_string(),
+            Form::Nonsense => "soon".to_owned(),
+            Form::NoReset | Form::OnlyLimit | Form::Nothing => return headers,
+        };
+        add("x-ratelimit-reset", reset);
+        headers
+    }
+}
+
+const WALL: i64 = 1_795_177_885_437;
+
+fn wall(t: i64) -> Timestamp {
+    Timestamp(WALL + t)
+}
+
+fn mono(t: i64) -> Duration {
+    Duration::from_millis(u64::try_from(t).expect("positive"))
+}
+
+/// What goes wrong on the way of one request.
+#[derive(Debug, Clone, Copy)]
+struct Trip {
+    up: i64,
+    down: i64,
+    /// The answer is lost.
+    lost: bool,
+    /// The process is killed: 1 with the request in flight, 2 after its answer.
+    killed: u8,
+    /// Other work before the next request.
+    pause: i64,
+}
+
+/// Sends one request for each trip and returns when the last was answered.
+fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
+    let mut t = 1_000;
+    for trip in trips {
+        while pacer.wait(mono(t)) > Duration::ZERO {
+            t += i64::try_from(pacer.wait(mono(t)).as_millis()).expect("short");
+        }
+        pacer.sent(mono(t));
+        let mut saved = pacer.save(mono(t), wall(t));
+        let response = service.handle(t + trip.up + WALL);
+        t += trip.up + trip.down;
+        if trip.killed != 1 {
+            if trip.lost {
+                pacer.lost(mono(t));
+            } else {
+                pacer.answered(mono(t), wall(t), &Signals::read(&response));
+            }
+            saved = pacer.save(mono(t), wall(t));
+        }
+        if trip.killed > 0 {
+            pacer = Pacer::restore(pacer.reserve, &saved, mono(t), wall(t));
+        }
+        t += trip.pause;
+    }
+    t
+}
+
+/// The time that somebody who sees into the service would need.
+fn ideal(service: &Service, share: u64, trips: &[Trip]) -> i64 {
+    let mut service = Service { refused: 0, ..service.clone() };
+    let mut t = 1_000;
+    for trip in trips {
+        while !service.has_room(t + trip.up + WALL, share) {
+            t = (service.end(t + trip.up + WALL) - trip.up - WALL).max(t + 1);
+        }
+        service.handle(t + trip.up + WALL);
+        t += trip.up + trip.down + trip.pause;
+    }
+    t
+}
+
+fn even(n: usize, latency: i64) -> Vec<Trip> {
+    vec![Trip { up: latency / 2, down: latency / 2, lost: false, killed: 0, pause: 0 }; n]
+}
+
+fn forms() -> impl Strategy<Value = Form> {
+    prop::sample::select(vec![
+        Form::Relative,
+        Form::Epoch,
+        Form::EpochMs,
+        Form::Http,
+        Form::Iso,
+        Form::Plain,
+        Form::PlainHoursOff,
+        Form::Past,
+        Form::Present,
+        Form::FarFuture,
+        Form::Nonsense,
+        Form::NoReset,
+        Form::NoDate,
+        Form::OnlyLimit,
+        Form::Nothing,
+    ])
+}
+
+fn windows() -> impl Strategy<Value = Window> {
+    prop_oneof![
+        (0..WINDOW).prop_map(Window::Fixed),
+        Just(Window::FromFirst),
+        Just(Window::Sliding),
+        Just(Window::SlidingFull),
+    ]
+}
+
+fn skews() -> impl Strategy<Value = i64> {
+    prop_oneof![Just(0i64), -2_000i64..2_000, -20_000_000i64..20_000_000]
+}
+
+fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
+    let trip = (0i64..1_500, 0i64..1_500, 0u32..100, 0u32..100, 0i64..40_000, 0u32..100).prop_map(
+        move |(up, down, lost, killed, pause, paused)| Trip {
+            up,
+            down,
+            lost: lost < faults,
+            killed: if killed < faults { 1 + (killed % 2) as u8 } else { 0 },
+            pause: if paused < faults { pause } else { 0 },
+        },
+    );
+    let quick =
+        trip.clone().prop_map(|trip| Trip { up: trip.up / 20, down: trip.down / 20, ..trip });
+    let trips =
+        prop_oneof![prop::collection::vec(trip, 1..most), prop::collection::vec(quick, 1..most)];
+    trips.prop_map(|mut trips| {
+        // Before the first answer nobody can know of a limit below the usual one.
+        trips[0] = Trip { lost: false, killed: 0, ..trips[0] };
+        trips
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_service_that_only_we_use_ever_refuses(
+        window in windows(), limit in 1u64..40, reserve in 0u64..45, form in forms(),
+        skew in skews(), trips in trips(150, 6),
+    ) {
+        // A service that tells no limit has the usual one.
+        let limit = if form == Form::Nothing { 30 } else { limit };
+        let mut service = Service::new(window, limit, form, skew);
+        drive(&mut service, Pacer::new(reserve), &trips);
+        prop_assert_eq!(service.refused, 0);
+    }
+
+    #[test]
+    fn fixed_windows_are_used_to_ninety_five_hundredths(
+        aligned in prop::option::of(0..WINDOW), form in forms(), skew in skews(),
+        latency in 0i64..1_500, reserve in 0u64..25,
+    ) {
+        let window = aligned.map_or(Window::FromFirst, Window::Fixed);
+        let mut service = Service::new(window, 30, form, skew);
+        let trips = even(600, latency);
+        let best = ideal(&service, 30 - reserve, &trips);
+        let took = drive(&mut service, Pacer::new(reserve), &trips);
+        // Who is not told when the window ends loses up to one, once.
+        let once = if form.tells() { 0 } else { WINDOW };
+        prop_assert!(took - once <= best + best / 20, "{took} of {best}");
+        prop_assert_eq!(service.refused, 0);
+    }
+
+    #[test]
+    fn no_saved_state_makes_the_pacer_panic_or_wait_for_ever(
+        saved in any::<i64>(), limit in any::<Option<u64>>(), remaining in any::<Option<u64>>(),
+        until in any::<i64>(), not_before in any::<Option<i64>>(),
+        requests in prop::collection::vec(any::<(i64, u64)>(), 0..100), in_flight in any::<bool>(),
+        wall in any::<i64>(),
+    ) {
+        let state = PacerState { saved, limit, remaining, until, not_before, requests, in_flight };
+        let mut pacer = Pacer::restore(3, &state, Duration::from_secs(9), Timestamp(wall));
+        let now = Duration::from_secs(9);
+        prop_assert!(pacer.wait(now) <= millis(LONGEST_WAIT));
+        let _any = pacer.estimate(now, u64::MAX);
+        pacer.sent(now);
+        let _any = pacer.save(now, Timestamp(wall));
+        pacer.answered(now, Timestamp(wall), &Signals::default());
+        prop_assert!(pacer.wait(now) <= millis(LONGEST_WAIT));
+    }
+
+    #[test]
+    fn no_signals_make_the_pacer_panic(
+        limit in any::<Option<u64>>(), remaining in any::<Option<u64>>(), date in any::<Option<i64>>(),
+        reset in any::<Option<i64>>(), relative in any::<bool>(), throttled in any::<bool>(),
+    ) {
+        let moment = reset.map(|at| if relative { Moment::Relative(at.unsigned_abs()) } else { Moment::Absolute(at) });
+        let signals = Signals { limit, remaining, reset: moment, date, retry_after: moment, throttled };
+        let mut pacer = Pacer::new(0);
+        for second in 0..3 {
+            let now = Duration::from_secs(second);
+            pacer.sent(now);
+            pacer.answered(now, wall(0), &signals);
+            let _any = (pacer.wait(now), pacer.estimate(now, 1000), pacer.save(now, wall(0)));
+        }
+    }
+}
+
+fn answer(headers: &[(&str, &str)], body: &str) -> Signals {
+    let headers = headers.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    Signals::read(&Response { status: 200, headers, body: body.as_bytes().to_vec() })
+}
+
+fn told(headers: &[(&str, &str)], body: &str) -> Duration {
+    let mut pacer = Pacer::new(0);
+    pacer.sent(mono(1_000));
+    pacer.answered(mono(1_100), wall(1_100), &answer(headers, body));
+    pacer.wait(mono(1_100))
+}
+
+#[test]
+fn it_spends_freely_down_to_the_reserve_and_then_waits_for_the_reset() {
+    let left = |remaining| {
+        let mut pacer = Pacer::new(5);
+        pacer.sent(mono(1_000));
+        let headers = [
+            ("x-ratelimit-limit", "30"),
+            ("x-ratelimit-remaining", remaining),
+            ("x-ratelimit-reset", "20"),
+        ];
+        pacer.answered(mono(1_100), wall(1_100), &answer(&headers, ""));
+        pacer.wait(mono(1_100))
+    };
+    assert_eq!(left("6"), Duration::ZERO);
+    assert_eq!(left("5"), Duration::from_millis(21_050));
+}
+
+#[test]
+fn retry_after_wins_over_a_generous_remaining() {
+    let headers = [("x-ratelimit-remaining", "29"), ("retry-after", "7")];
+    assert_eq!(told(&headers, ""), Duration::from_millis(8_050));
+    let body = r#"{"error":429,"message":"Too Many Requests","Retry-After":"41"}"#;
+    assert_eq!(told(&[], body), Duration::from_millis(42_050));
+}
+
+#[test]
+fn retry_after_as_a_date_stands_on_the_services_clock() {
+    let headers = [
+        ("date", "Fri, 20 Nov 2020 10:00:00 GMT"),
+        ("retry-after", "Fri, 20 Nov 2020 10:00:30 GMT"),
+    ];
+    assert_eq!(told(&headers, ""), Duration::from_millis(31_050));
+}
+
+#[test]
+fn a_limit_of_zero_is_no_limit() {
+    let headers =
+        [("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "60")];
+    assert_eq!(told(&headers, ""), Duration::ZERO);
+}
+
+#[test]
+fn a_request_that_was_not_sent_costs_nothing() {
+    let mut pacer = Pacer::new(29);
+    pacer.sent(mono(1_000));
+    pacer.not_sent();
+    assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
+    pacer.sent(mono(1_000));
+    pacer.lost(mono(1_500));
+    assert_eq!(pacer.wait(mono(1_500)), Duration::from_millis(60_050));
+}
+
+#[test]
+fn a_remaining_written_before_counting_is_understood() {
+    let mut pacer = Pacer::new(0);
+    for left in (1..=3).rev() {
+        assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO, "{left}");
+        pacer.sent(mono(1_000));
+        let left = left.to_string();
+        let headers = [("x-ratelimit-limit", "3"), ("x-ratelimit-remaining", left.as_str())];
+        pacer.answered(mono(1_000), wall(1_000), &answer(&headers, ""));
+    }
+    assert!(pacer.wait(mono(1_000)) >= Duration::from_secs(60));
+}
+
+#[test]
+fn after_a_refusal_the_headers_alone_are_not_trusted() {
+    let mut pacer = Pacer::new(0);
+    let generous = answer(&[("x-ratelimit-limit", "2"), ("x-ratelimit-remaining", "1")], "");
+    for _ in 0..2 {
+        pacer.sent(mono(1_000));
+        pacer.answered(mono(1_000), wall(1_000), &generous);
+    }
+    assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
+    pacer.sent(mono(1_000));
+    pacer.answered(mono(1_000), wall(1_000), &Signals { throttled: true, ..generous });
+    assert!(pacer.wait(mono(1_000)) >= Duration::from_secs(60));
+}
+
+#[test]
+fn the_estimate_counts_whole_windows_at_the_limit_less_the_reserve() {
+    let minutes =
+        |reserve, requests| Pacer::new(reserve).estimate(mono(0), requests).as_secs() / 60;
+    assert_eq!((minutes(0, 0), minutes(0, 30), minutes(0, 31), minutes(0, 100)), (0, 0, 1, 3));
+    assert_eq!((minutes(5, 25), minutes(5, 26), minutes(30, 3)), (0, 1, 2));
+}
+
+#[test]
+fn a_state_from_the_future_costs_one_window_at_most() {
+    let mut pacer = Pacer::new(29);
+    pacer.sent(mono(1_000));
+    pacer.lost(mono(1_000));
+    let state = pacer.save(mono(1_000), wall(86_400_000));
+    let next = Pacer::restore(29, &state, mono(0), wall(0));
+    assert_eq!(next.wait(mono(0)), Duration::from_millis(60_050));
+}
+
+#[test]
+fn a_large_limit_keeps_a_small_state() {
+    let mut service = Service::new(Window::Sliding, 5_000, Form::OnlyLimit, 0);
+    let mut pacer = Pacer::new(0);
+    for t in 0..3_000 {
+        pacer.sent(mono(t));
+        pacer.answered(mono(t), wall(t), &Signals::read(&service.handle(t + WALL)));
+    }
+    assert!(pacer.save(mono(3_000), wall(3_000)).requests.len() <= 64);
+    assert_eq!(service.refused, 0);
+}

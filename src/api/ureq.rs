@@ -1,0 +1,224 @@
+//! The real network: [`UreqTransport`], the only place that knows ureq.
+//!
+//! * The key goes to the account's own base URL and nowhere else: redirects
+//!   are handed back as answers, never followed.
+//! * A proxy from the environment (`ALL_PROXY`, `HTTPS_PROXY`, …, `NO_PROXY`)
+//!   is used for https alone, where it carries an encrypted tunnel and never
+//!   sees the key. Plain http always connects directly.
+//! * Writes get a connection of their own. On a kept one that the service is
+//!   just closing, nobody could tell whether a write arrived.
+//! * Whether bytes may have left is not guessed from the kind of error: a
+//!   layer above TCP and TLS notes the moment when the request is first written.
+
+use super::base_url::{BaseUrl, BaseUrlError};
+use super::http::{Key, Method, Request, Response, Transport, TransportError};
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use ureq::http::{self, HeaderValue};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport as wire;
+use ureq::{Agent, Body, Error};
+
+/// How the transport behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// For looking up the host, and again for connecting, TLS included.
+    pub connect: Duration,
+    /// For the answer to begin, and between any two pieces of it.
+    pub read: Duration,
+    /// For a request and its whole answer.
+    pub overall: Duration,
+    /// The largest answer in bytes, after decompression.
+    pub max_body: u64,
+    pub user_agent: String,
+    /// Accept plain http for hosts other than this machine.
+    pub allow_http: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            read: Duration::from_secs(60),
+            overall: Duration::from_secs(180),
+            max_body: 64 << 20,
+            user_agent: concat!("linkvault/", env!("CARGO_PKG_VERSION")).to_owned(),
+            allow_http: false,
+        }
+    }
+}
+
+/// Speaks HTTP to one base URL.
+#[derive(Debug)]
+pub struct UreqTransport {
+    base: BaseUrl,
+    /// Keeps connections, for reads.
+    reading: Agent,
+    /// Keeps none, for writes.
+    writing: Agent,
+    left: Arc<AtomicBool>,
+    max_body: u64,
+}
+
+impl UreqTransport {
+    /// A transport to `base_url`: everything before `/api`.
+    ///
+    /// # Errors
+    /// [`BaseUrlError`] when the key must not be sent there.
+    pub fn new(base_url: &str, options: &Options) -> Result<Self, BaseUrlError> {
+        let base = BaseUrl::parse(base_url, options.allow_http)?;
+        let left = Arc::new(AtomicBool::new(false));
+        let reading = agent(&base, options, &left, 1);
+        let writing = agent(&base, options, &left, 0);
+        Ok(Self { base, reading, writing, left, max_body: options.max_body })
+    }
+
+    fn run(&self, request: &Request) -> Result<http::Response<Body>, Error> {
+        let mut builder = http::Request::builder()
+            .method(request.method.as_str())
+            .uri(self.base.join(&request.path))
+            .header("accept", "application/json")
+            .header("content-type", "application/json");
+        if let Some(key) = &request.key {
+            builder = builder.header("authorization", bearer(key)?);
+        }
+        match (request.method, &request.body) {
+            (Method::Get | Method::Delete, None) => {
+                let agent =
+                    if request.method == Method::Get { &self.reading } else { &self.writing };
+                agent.run(builder.body(())?)
+            }
+            (_, body) => self.writing.run(builder.body(body.clone().unwrap_or_default())?),
+        }
+    }
+
+    fn read(&self, response: http::Response<Body>) -> Result<Response, TransportError> {
+        let (parts, mut body) = response.into_parts();
+        let mut bytes = Vec::new();
+        // One byte more than allowed tells a full answer from one too large.
+        let mut reader = body.as_reader().take(self.max_body.saturating_add(1));
+        reader.read_to_end(&mut bytes).map_err(|error| self.failure(&Error::from(error)))?;
+        if bytes.len() as u64 > self.max_body {
+            return Err(TransportError::TooLarge(self.max_body));
+        }
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers =
+            parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
+        Ok(Response { status: parts.status.as_u16(), headers: headers.collect(), body: bytes })
+    }
+
+    fn failure(&self, error: &Error) -> TransportError {
+        let text = format!("{}: {}", self.base.host(), describe(error));
+        // A proxy that refused its tunnel has seen a request of its own alone.
+        let untouched = matches!(error, Error::ConnectProxyFailed(_));
+        if untouched || !self.left.load(Ordering::SeqCst) {
+            TransportError::NotSent(text)
+        } else {
+            TransportError::Unknown(text)
+        }
+    }
+}
+
+impl Transport for UreqTransport {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        if !request.path.starts_with("/api/") {
+            return Err(TransportError::NotSent("the path does not begin with /api/".into()));
+        }
+        self.left.store(false, Ordering::SeqCst);
+        let response = self.run(request).map_err(|error| self.failure(&error))?;
+        self.read(response)
+    }
+}
+
+fn agent(base: &BaseUrl, options: &Options, left: &Arc<AtomicBool>, kept: usize) -> Agent {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .https_only(base.secure())
+        .user_agent(&options.user_agent)
+        .max_idle_connections(kept)
+        .max_idle_connections_per_host(kept)
+        .timeout_resolve(Some(options.connect))
+        .timeout_connect(Some(options.connect))
+        .timeout_recv_response(Some(options.read))
+        .timeout_per_read(Some(options.read))
+        .timeout_global(Some(options.overall));
+    if !base.secure() {
+        config = config.proxy(None);
+    }
+    let connector = wire::Connector::chain(wire::DefaultConnector::default(), Mark(left.clone()));
+    Agent::with_parts(config.build(), connector, DefaultResolver::default())
+}
+
+fn bearer(key: &Key) -> Result<HeaderValue, Error> {
+    // The error of a bad value does not hold the value.
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()))
+        .map_err(|_| Error::Other("the key holds a character that no header can carry".into()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What went wrong, for a person. It names kinds and never what was sent.
+fn describe(error: &Error) -> String {
+    match error {
+        Error::HostNotFound => "the host name is unknown".into(),
+        Error::Timeout(which) => format!("timed out ({which})"),
+        Error::Io(error) => error.to_string(),
+        Error::Other(error) => error.to_string(),
+        Error::Http(_) | Error::BadUri(_) => "the request cannot be written as HTTP".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Notes in the flag when a request is first written to a connection.
+#[derive(Debug)]
+struct Mark(Arc<AtomicBool>);
+
+impl<In: wire::Transport> wire::Connector<In> for Mark {
+    type Out = Marked<In>;
+
+    fn connect(
+        &self,
+        _details: &wire::ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, Error> {
+        // A proxy's tunnel may have set the flag; the request itself has not left.
+        self.0.store(false, Ordering::SeqCst);
+        Ok(chained.map(|inner| Marked { inner, left: self.0.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct Marked<T> {
+    inner: T,
+    left: Arc<AtomicBool>,
+}
+
+impl<T: wire::Transport> wire::Transport for Marked<T> {
+    fn buffers(&mut self) -> &mut dyn wire::Buffers {
+        self.inner.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: wire::NextTimeout) -> Result<(), Error> {
+        self.left.store(true, Ordering::SeqCst);
+        self.inner.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: wire::NextTimeout) -> Result<bool, Error> {
+        self.inner.await_input(timeout)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.inner.is_tls()
+    }
+}
+
+#[cfg(test)]
+mod tests;

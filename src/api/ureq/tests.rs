@@ -1,0 +1,271 @@
+//! Against real sockets on this machine, one thread per service.
+
+use super::*;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::thread::JoinHandle;
+
+/// Serves one connection with each reply, and returns what was asked on each.
+fn serve(replies: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        replies
+            .iter()
+            .map(|reply| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let asked = read_request(&mut stream);
+                let _gone = stream.write_all(reply);
+                asked
+            })
+            .collect()
+    });
+    (url, thread)
+}
+
+/// The head of a request, and as much of its body as the head promises.
+fn read_request(stream: &mut TcpStream) -> String {
+    let (mut bytes, mut byte) = (Vec::new(), [0]);
+    while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+        bytes.push(byte[0]);
+    }
+    let head = String::from_utf8(bytes).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).unwrap();
+    head + &String::from_utf8(body).unwrap()
+}
+
+fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+fn quick() -> Options {
+    Options {
+        connect: Duration::from_secs(2),
+        read: Duration::from_millis(150),
+        overall: Duration::from_millis(600),
+        max_body: 1_000,
+        ..Options::default()
+    }
+}
+
+fn send(url: &str) -> Result<Response, TransportError> {
+    let request = Request { key: Some(Key::new("s3cret-key")), ..Request::get("/api/qr?page=1") };
+    UreqTransport::new(url, &quick()).unwrap().send(&request)
+}
+
+fn outcome_of(reply: Vec<u8>) -> Result<Response, TransportError> {
+    let (url, thread) = serve(vec![reply]);
+    let outcome = send(&url);
+    thread.join().unwrap();
+    outcome
+}
+
+fn assert_unknown(outcome: &Result<Response, TransportError>) {
+    let Err(TransportError::Unknown(why)) = outcome else { panic!("{outcome:?}") };
+    assert!(why.starts_with("127.0.0.1: ") && !why.contains("s3cret"), "{why}");
+}
+
+#[test]
+fn a_request_carries_key_and_json_headers_and_its_answer_comes_whole() {
+    let (url, thread) = serve(vec![reply("200 OK", "X-RateLimit-Remaining: 29\r\n", b"{}")]);
+    let answer = send(&format!("{url}/short/api/")).unwrap();
+    assert_eq!((answer.status, answer.body.as_slice()), (200, &b"{}"[..]));
+    assert_eq!(answer.header("x-ratelimit-remaining"), Some("29"));
+    let asked = thread.join().unwrap().remove(0);
+    assert!(asked.starts_with("GET /short/api/qr?page=1 HTTP/1.1\r\n"), "{asked}");
+    for line in [
+        "authorization: Bearer s3cret-key",
+        "accept: application/json",
+        "content-type: application/json",
+        "accept-encoding: gzip",
+        "user-agent: linkvault/",
+    ] {
+        assert!(asked.contains(line), "{line} in {asked}");
+    }
+}
+
+#[test]
+fn writes_carry_their_body_and_an_empty_one_has_a_length() {
+    let ok = || reply("201 Created", "", b"{}");
+    let (url, thread) = serve(vec![ok(), ok(), ok()]);
+    let mut transport = UreqTransport::new(&url, &quick()).unwrap();
+    for (method, body) in
+        [(Method::Put, Some(b"{\"a\":1}".to_vec())), (Method::Post, None), (Method::Delete, None)]
+    {
+        let request = Request { method, body, ..Request::get("/api/x") };
+        assert_eq!(transport.send(&request).unwrap().status, 201);
+    }
+    let asked = thread.join().unwrap();
+    assert!(asked[0].starts_with("PUT /api/x ") && asked[0].ends_with("{\"a\":1}"), "{}", asked[0]);
+    assert!(
+        asked[1].starts_with("POST ") && asked[1].contains("content-length: 0"),
+        "{}",
+        asked[1]
+    );
+    assert!(asked[2].starts_with("DELETE "), "{}", asked[2]);
+    assert!(!asked[0].contains("authorization"));
+}
+
+#[test]
+fn a_refused_connection_is_not_sent() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for url in [format!("http://127.0.0.1:{port}"), "http://[::1]:1".to_owned()] {
+        assert!(matches!(send(&url), Err(TransportError::NotSent(_))), "{url}");
+    }
+}
+
+#[test]
+fn a_failed_tls_handshake_is_not_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _some = stream.read(&mut [0; 64]);
+        let _gone = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    let outcome = send(&url);
+    thread.join().unwrap();
+    assert!(matches!(outcome, Err(TransportError::NotSent(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_key_that_no_header_can_carry_is_not_sent_and_not_shown() {
+    let request = Request { key: Some(Key::new("s3cret\nX: y")), ..Request::get("/api/qr") };
+    let outcome = UreqTransport::new("http://127.0.0.1:1", &quick()).unwrap().send(&request);
+    let Err(TransportError::NotSent(why)) = outcome else { panic!("{outcome:?}") };
+    assert!(why.contains("the key") && !why.contains("s3cret"), "{why}");
+}
+
+#[test]
+fn a_path_outside_the_api_is_not_sent() {
+    let mut transport = UreqTransport::new("http://127.0.0.1:1", &quick()).unwrap();
+    for path in ["/", "@evil.example/api/", ".evil.example/api/", "/apis", "/api/a b", "/api/\r\n"]
+    {
+        let outcome = transport.send(&Request::get(path));
+        assert!(matches!(outcome, Err(TransportError::NotSent(_))), "{path} {outcome:?}");
+    }
+}
+
+#[test]
+fn a_connection_closed_without_an_answer_is_unknown() {
+    assert_unknown(&outcome_of(Vec::new()));
+}
+
+#[test]
+fn a_cut_body_is_unknown() {
+    let mut whole = reply("200 OK", "", b"{\"error\":0}");
+    whole.truncate(whole.len() - 3);
+    assert_unknown(&outcome_of(whole));
+    let chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"err";
+    assert_unknown(&outcome_of(chunks.to_vec()));
+}
+
+#[test]
+fn an_answer_that_is_not_http_is_unknown() {
+    assert_unknown(&outcome_of(b"SSH-2.0-x\r\n\r\n".to_vec()));
+    let endless = [b"HTTP/1.1 200 OK\r\nx: ".to_vec(), vec![b'y'; 200_000]].concat();
+    assert_unknown(&outcome_of(endless));
+}
+
+#[test]
+fn a_service_that_never_answers_is_unknown_after_the_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let outcome = send(&format!("http://{}", listener.local_addr().unwrap()));
+    assert_unknown(&outcome);
+    assert!(format!("{outcome:?}").contains("timed out"), "{outcome:?}");
+}
+
+#[test]
+fn a_body_that_stalls_is_unknown_after_the_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_request(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{").unwrap();
+        stream
+    });
+    assert_unknown(&send(&url));
+    drop(thread.join().unwrap());
+}
+
+#[test]
+fn a_redirect_is_an_answer_and_gets_no_second_request() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let target = format!("http://{}/api/qr", elsewhere.local_addr().unwrap());
+    for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
+        let answer =
+            outcome_of(reply(status, &format!("location: {target}\r\n"), b"gone")).unwrap();
+        assert_eq!(answer.header("location"), Some(target.as_str()));
+        assert!(elsewhere.accept().is_err(), "{status}");
+    }
+}
+
+#[test]
+fn error_statuses_are_answers() {
+    for status in ["400 Bad Request", "429 Too Many Requests", "503 Unavailable"] {
+        assert_eq!(outcome_of(reply(status, "", b"no")).unwrap().body, b"no", "{status}");
+    }
+}
+
+#[test]
+fn a_body_may_be_as_large_as_the_limit_and_no_larger() {
+    assert_eq!(outcome_of(reply("200 OK", "", &[b' '; 1_000])).unwrap().body.len(), 1_000);
+    let larger = outcome_of(reply("200 OK", "", &[b' '; 1_001]));
+    assert_eq!(larger, Err(TransportError::TooLarge(1_000)));
+}
+
+#[test]
+fn bytes_that_are_not_utf8_arrive_as_they_are() {
+    let answer = outcome_of(reply("200 OK", "x-odd: \u{ff}\r\n", &[0xff, 0x00, 0xfe])).unwrap();
+    assert_eq!(answer.body, [0xff, 0x00, 0xfe]);
+}
+
+/// `runs` times 258 zero bytes as gzip, by repeating the byte before.
+fn zeros_in_gzip(runs: usize) -> Vec<u8> {
+    let (mut bits, size) = (String::from("110"), 1 + runs * 258);
+    bits.push_str("00110000"); // the literal zero
+    bits.push_str(&"1100010100000".repeat(runs)); // length 258, distance 1
+    bits.push_str("0000000"); // the end
+    let mut bytes = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    for byte in bits.as_bytes().chunks(8) {
+        let set = byte.iter().enumerate().filter(|(_, bit)| **bit == b'1');
+        bytes.push(set.fold(0, |byte, (place, _)| byte | 1 << place));
+    }
+    bytes.extend(crc32_of_zeros(size).to_le_bytes());
+    bytes.extend(u32::try_from(size).unwrap().to_le_bytes());
+    bytes
+}
+
+fn crc32_of_zeros(size: usize) -> u32 {
+    let step = |crc: u32| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+    !(0..size * 8).fold(!0, |crc, _| step(crc))
+}
+
+#[test]
+fn a_gzip_body_is_unpacked() {
+    let packed = reply("200 OK", "content-encoding: gzip\r\n", &zeros_in_gzip(3));
+    assert_eq!(outcome_of(packed).unwrap().body, vec![0; 775]);
+}
+
+#[test]
+fn a_gzip_bomb_is_stopped_at_the_limit() {
+    let bomb = zeros_in_gzip(5_000);
+    assert!(bomb.len() < 10_000);
+    let outcome = outcome_of(reply("200 OK", "content-encoding: gzip\r\n", &bomb));
+    assert_eq!(outcome, Err(TransportError::TooLarge(1_000)));
+}
+
+#[test]
+fn a_damaged_gzip_body_is_unknown() {
+    let mut packed = zeros_in_gzip(3);
+    packed[12] ^= 0x55;
+    assert_unknown(&outcome_of(reply("200 OK", "content-encoding: gzip\r\n", &packed)));
+}

@@ -1,0 +1,375 @@
+//! What the document leaves open, as named choices. The default of each is the
+//! plainest reading of the document; where it is silent, what a live
+//! deployment was seen to do. Declared once here: parsing, `--help` and the
+//! docs read the same table.
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use super::choice::{Elsewhere, NotOffered, RateLimit, Value};
+
+use super::choice::choice;
+
+choice!(ErrorType { Documented = "documented", Integer = "integer", Text = "string" });
+choice!(Ids { Integers = "integers", Strings = "strings", Mixed = "mixed" });
+choice!(Counts { Integers = "integers", Strings = "strings" });
+choice!(Booleans { Json = "json", Integers = "integers", Strings = "strings" });
+choice!(ResultIs { Page = "page", Total = "total", Absent = "absent" });
+choice!(NextPage { Following = "last+1", Null = "null", Same = "same" });
+choice!(OverLimit { Clamp = "clamp", Refuse = "refuse" });
+choice!(BeyondLast { Empty = "empty", Clamp = "clamp", Repeat = "repeat" });
+choice!(Envelope {
+    Full = "full",
+    NoMaxPage = "no-maxpage",
+    NoPerPage = "no-perpage",
+    NoCurrentPage = "no-currentpage",
+    RecordsOnly = "records-only",
+});
+choice!(Order { Ascending = "ascending", Descending = "descending", ByName = "by-name" });
+choice!(CampaignList {
+    Documented = "documented",
+    Name = "name",
+    Domain = "domain",
+    Campaign = "campaign",
+});
+choice!(CampaignCreate { Domain = "domain", Name = "name", Campaign = "campaign" });
+choice!(OverlayKey { Cta = "cta", Overlay = "overlay" });
+choice!(EmptyMaps { Object = "object", Zero = "zero", Array = "array" });
+choice!(CreateStatus { Ok = "200", Created = "201" });
+choice!(ChannelUpdate { Message = "message", Whole = "whole" });
+choice!(PixelAnswer { Id = "id", Message = "message", Bare = "bare" });
+choice!(PixelType { Warn = "warn", Refuse = "refuse" });
+choice!(QrName { Ignored = "ignored", Taken = "taken" });
+choice!(QrData { Documented = "documented", Objects = "objects" });
+choice!(QrUpdateType { Ignored = "ignored", Required = "required" });
+choice!(Unlisted { Ignore = "ignore", Refuse = "refuse" });
+choice!(AssignAgain { Accept = "accept", Refuse = "refuse" });
+choice!(Dns { Pointed = "pointed", Missing = "missing" });
+choice!(Names { Kept = "kept", Lowered = "lowered" });
+choice!(ErrorStatus { Fitting = "4xx", Ok = "200" });
+choice!(UnknownPath { Json = "json", Html = "html" });
+choice!(BadKey { Forbidden = "403", Unauthorized = "401", Ok = "200" });
+choice!(Authorization { Read = "read", Dropped = "dropped" });
+choice!(NotOfferedStatus { NotFound = "404", Forbidden = "403" });
+choice!(Window { Fixed = "fixed", Aligned = "aligned", Sliding = "sliding" });
+choice!(Throttle {
+    Json429 = "429-json",
+    Json200 = "200-json",
+    Html429 = "429-html",
+    Html503 = "503-html",
+});
+choice!(ThrottleError { Status = "429", One = "1" });
+choice!(RetryAfter { Body = "body", Header = "header", Both = "both", None = "none" });
+choice!(RateHeaders { Yes = "yes", None = "none" });
+choice!(Reset {
+    EpochSeconds = "epoch-seconds",
+    EpochMs = "epoch-ms",
+    RelativeSeconds = "relative-seconds",
+    HttpDate = "http-date",
+    Iso = "iso",
+    SqlDatetime = "sql-datetime",
+    Past = "past",
+    FarFuture = "far-future",
+});
+choice!(DateHeader { Yes = "yes", No = "no" });
+choice!(Escapes { Plain = "plain", Php = "php" });
+choice!(Layout { Compact = "compact", Pretty = "pretty" });
+choice!(Compression { None = "none", Gzip = "gzip" });
+choice!(ContentType { Ignored = "ignored", Required = "required" });
+
+/// One behaviour as the command line and the docs show it.
+#[derive(Debug)]
+pub struct Choice {
+    pub name: &'static str,
+    /// One sentence, without a full stop.
+    pub about: &'static str,
+    values: fn() -> &'static [&'static str],
+    show: fn(&Behaviour) -> String,
+    set: fn(&mut Behaviour, &str) -> bool,
+}
+
+impl Choice {
+    /// The words that can be given; capitals stand for something to fill in.
+    #[must_use]
+    pub fn values(&self) -> &'static [&'static str] {
+        (self.values)()
+    }
+
+    /// What holds when nothing is said.
+    #[must_use]
+    pub fn default_value(&self) -> String {
+        (self.show)(&Behaviour::default())
+    }
+
+    /// What holds in `behaviour`.
+    #[must_use]
+    pub fn value_in(&self, behaviour: &Behaviour) -> String {
+        (self.show)(behaviour)
+    }
+}
+
+macro_rules! behaviours {
+    ($($name:literal $field:ident: $type:ty = $default:expr, $about:literal;)+) => {
+        /// How the sandbox reads what the document leaves open.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Behaviour { $(#[doc = $about] pub $field: $type,)+ }
+
+        impl Default for Behaviour {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+
+        /// Every behaviour, in the order of the docs.
+        pub static CHOICES: &[Choice] = &[$(Choice {
+            name: $name,
+            about: $about,
+            values: <$type as Value>::values,
+            show: |behaviour| behaviour.$field.show(),
+            set: |behaviour, text| {
+                let value = <$type as Value>::parse(text);
+                value.is_some_and(|value| { behaviour.$field = value; true })
+            },
+        },)+];
+    };
+}
+
+behaviours! {
+    "error-type" error_type: ErrorType = ErrorType::Documented,
+        "How `error` is written: \"0\" on lists and 0 elsewhere, or one type everywhere";
+    "ids" ids: Ids = Ids::Integers,
+        "How ids are written; mixed: strings in lists of domains, overlays, pixels and QR codes";
+    "counts" counts: Counts = Counts::Integers,
+        "How counts and page numbers are written";
+    "booleans" booleans: Booleans = Booleans::Json,
+        "How `public` and `starred` are written";
+    "result" result: ResultIs = ResultIs::Page,
+        "What `result` of a list counts: the page's records, all records, or it is absent";
+    "nextpage" next_page: NextPage = NextPage::Following,
+        "What `nextpage` says on the last page";
+    "perpage" per_page: u64 = 15,
+        "The page size when no `limit` is asked for";
+    "max-limit" max_limit: Option<u64> = None,
+        "The largest `limit`";
+    "over-limit" over_limit: OverLimit = OverLimit::Clamp,
+        "What happens to a `limit` above the largest";
+    "beyond-last" beyond_last: BeyondLast = BeyondLast::Empty,
+        "The answer for a page after the last; repeat: the last page's records under the number asked for";
+    "envelope" envelope: Envelope = Envelope::Full,
+        "Which fields of a list's envelope are there";
+    "order" order: Order = Order::Ascending,
+        "The order of lists: by id or by name";
+    "campaign-list" campaign_list: CampaignList = CampaignList::Documented,
+        "The key of a campaign's name in lists; documented: `domain` in the second record of a page, else `name`";
+    "campaign-create" campaign_create: CampaignCreate = CampaignCreate::Domain,
+        "The key of a campaign's name in the answers to create and update";
+    "overlay-key" overlay_key: OverlayKey = OverlayKey::Cta,
+        "The list key of overlays";
+    "empty-maps" empty_maps: EmptyMaps = EmptyMaps::Object,
+        "How a statistics map without entries is written";
+    "create-status" create_status: CreateStatus = CreateStatus::Ok,
+        "The HTTP status of a create";
+    "channel-update" channel_update: ChannelUpdate = ChannelUpdate::Message,
+        "What a channel update answers: a message, or the whole channel";
+    "pixel-answer" pixel_answer: PixelAnswer = PixelAnswer::Id,
+        "What a pixel create answers beside `error`";
+    "pixel-type" pixel_type: PixelType = PixelType::Warn,
+        "What happens to a pixel type outside the list";
+    "qr-name" qr_name: QrName = QrName::Ignored,
+        "Whether a QR code create takes a `name`";
+    "qr-data" qr_data: QrData = QrData::Documented,
+        "Whether QR code data can be an object beside a string or an array";
+    "qr-update-type" qr_update_type: QrUpdateType = QrUpdateType::Ignored,
+        "What a QR code update does with `type`";
+    "unlisted-fields" unlisted: Unlisted = Unlisted::Ignore,
+        "What happens to request fields that the document does not list";
+    "assign-again" assign_again: AssignAgain = AssignAgain::Accept,
+        "What assigning what is assigned already answers";
+    "links" links: Option<u64> = None,
+        "The largest id of a short link or bio page that exists; none: every id exists";
+    "dns" dns: Dns = Dns::Pointed,
+        "Whether new domains point to the service; those under .invalid never do";
+    "names" names: Names = Names::Kept,
+        "What the service does to the names it is given";
+    "error-status" error_status: ErrorStatus = ErrorStatus::Fitting,
+        "The HTTP status of a refusal";
+    "unknown-path" unknown_path: UnknownPath = UnknownPath::Json,
+        "What a path outside the document answers, with 404";
+    "bad-key" bad_key: BadKey = BadKey::Forbidden,
+        "The HTTP status for a missing or wrong key";
+    "authorization" authorization: Authorization = Authorization::Read,
+        "Whether the Authorization header reaches the service";
+    "not-offered" not_offered: NotOffered = NotOffered(Vec::new()),
+        "Parts of the API that this deployment does not have";
+    "not-offered-status" not_offered_status: NotOfferedStatus = NotOfferedStatus::NotFound,
+        "The HTTP status of a part that is not offered";
+    "redirect" redirect: Elsewhere = Elsewhere(None),
+        "Where every request is redirected with 301";
+    "cap-domains" cap_domains: Option<u64> = None,
+        "How many domains the plan allows";
+    "cap-campaigns" cap_campaigns: Option<u64> = None,
+        "How many campaigns the plan allows";
+    "cap-channels" cap_channels: Option<u64> = None,
+        "How many channels the plan allows";
+    "cap-pixels" cap_pixels: Option<u64> = None,
+        "How many pixels the plan allows";
+    "cap-qr" cap_qr: Option<u64> = None,
+        "How many QR codes the plan allows";
+    "rate-limit" rate_limit: RateLimit = RateLimit::Per(30),
+        "Requests per window; zero: no limit, written as 0; none: no limit";
+    "rate-window" rate_window: u64 = 60,
+        "The length of the limit's window in seconds";
+    "window" window: Window = Window::Fixed,
+        "How the window runs: from its first request, on the clock's multiples, or sliding";
+    "throttle" throttle: Throttle = Throttle::Json429,
+        "What a request above the limit gets";
+    "throttle-error" throttle_error: ThrottleError = ThrottleError::Status,
+        "The value of `error` for a request above the limit";
+    "retry-after" retry_after: RetryAfter = RetryAfter::Body,
+        "Where a request above the limit is told how many seconds to wait";
+    "rate-headers" rate_headers: RateHeaders = RateHeaders::Yes,
+        "Whether answers carry the X-RateLimit headers";
+    "reset" reset: Reset = Reset::EpochSeconds,
+        "How X-RateLimit-Reset is written";
+    "date-header" date_header: DateHeader = DateHeader::Yes,
+        "Whether answers carry a Date header";
+    "skew" skew: i64 = 0,
+        "Seconds by which the service's clock is ahead";
+    "json-escapes" escapes: Escapes = Escapes::Plain,
+        "Whether slashes and everything beyond ASCII are escaped in JSON";
+    "json-layout" layout: Layout = Layout::Compact,
+        "Whether JSON is indented";
+    "compression" compression: Compression = Compression::None,
+        "Whether answers over a socket are compressed for who accepts it";
+    "content-type" content_type: ContentType = ContentType::Ignored,
+        "Whether a body over a socket must be announced as application/json";
+}
+
+/// Why a behaviour could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BehaviourError {
+    #[error("`{0}` is not of the form name=value")]
+    Form(String),
+    #[error("there is no behaviour `{given}`; the nearest is `{nearest}`")]
+    Name { given: String, nearest: &'static str },
+    #[error("`{given}` is no value of behaviour `{name}`; the nearest is `{nearest}` of {all}")]
+    Value { name: &'static str, given: String, nearest: &'static str, all: String },
+}
+
+impl Behaviour {
+    /// Sets the behaviour called `name`.
+    ///
+    /// # Errors
+    /// An unknown name or value, with the nearest valid one.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BehaviourError> {
+        let Some(choice) = CHOICES.iter().find(|choice| choice.name == name) else {
+            let nearest = nearest(name, CHOICES.iter().map(|choice| choice.name));
+            return Err(BehaviourError::Name { given: name.to_owned(), nearest });
+        };
+        if (choice.set)(self, value) {
+            return Ok(());
+        }
+        Err(BehaviourError::Value {
+            name: choice.name,
+            given: value.to_owned(),
+            nearest: nearest(value, choice.values().iter().copied()),
+            all: choice.values().join(", "),
+        })
+    }
+
+    /// The default with `text` applied: `name=value`, separated by commas.
+    ///
+    /// # Errors
+    /// The first part that is not a behaviour.
+    pub fn parse(text: &str) -> Result<Self, BehaviourError> {
+        let mut behaviour = Self::default();
+        behaviour.apply(text)?;
+        Ok(behaviour)
+    }
+
+    /// Applies `name=value` pairs, separated by commas, in their order.
+    ///
+    /// # Errors
+    /// The first part that is not a behaviour; those before it are applied.
+    pub fn apply(&mut self, text: &str) -> Result<(), BehaviourError> {
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, value) =
+                part.split_once('=').ok_or_else(|| BehaviourError::Form(part.to_owned()))?;
+            self.set(name.trim(), value.trim())?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Behaviour {
+    type Err = BehaviourError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+/// The choices that differ from the default, as [`Behaviour::parse`] reads them.
+impl fmt::Display for Behaviour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chosen =
+            CHOICES.iter().filter(|choice| choice.value_in(self) != choice.default_value());
+        let parts: Vec<_> =
+            chosen.map(|choice| format!("{}={}", choice.name, choice.value_in(self))).collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
+fn nearest(given: &str, valid: impl Iterator<Item = &'static str>) -> &'static str {
+    let near = |name: &&str| (strsim::jaro_winkler(given, name) * 1_000_000.0) as u64;
+    valid.max_by_key(near).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_described_without_a_full_stop() {
+        for (index, choice) in CHOICES.iter().enumerate() {
+            assert!(CHOICES[..index].iter().all(|other| other.name != choice.name));
+            assert!(!choice.about.is_empty() && !choice.about.ends_with('.'), "{}", choice.name);
+        }
+    }
+
+    #[test]
+    fn every_listed_word_can_be_set_and_is_shown_as_it_was_given() {
+        for choice in CHOICES {
+            for word in choice.values().iter().filter(|word| !word.contains(char::is_uppercase)) {
+                let behaviour = Behaviour::parse(&format!("{}={word}", choice.name)).unwrap();
+                assert_eq!(choice.value_in(&behaviour), *word, "{}", choice.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_word_of_each_enumeration_is_its_default() {
+        for choice in CHOICES.iter().filter(|choice| choice.values()[0] != "NUMBER") {
+            assert_eq!(choice.default_value(), choice.values()[0], "{}", choice.name);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_back() {
+        let text = "ids=strings,result=total,max-limit=100,not-offered=overlay+splash,skew=-90";
+        let behaviour = Behaviour::parse(text).unwrap();
+        assert_eq!(behaviour.to_string(), text);
+        assert_eq!(Behaviour::parse(&behaviour.to_string()).unwrap(), behaviour);
+        assert_eq!(Behaviour::default().to_string(), "");
+    }
+
+    #[test]
+    fn an_unknown_name_or_value_names_the_nearest() {
+        let wrong = Behaviour::parse("resullt=total").unwrap_err();
+        assert!(wrong.to_string().contains("nearest is `result`"), "{wrong}");
+        let wrong = Behaviour::parse("ids=string").unwrap_err();
+        assert!(wrong.to_string().contains("nearest is `strings`"), "{wrong}");
+        assert!(Behaviour::parse("ids").is_err());
+        assert!(Behaviour::parse("perpage=0").is_err());
+    }
+}

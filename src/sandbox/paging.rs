@@ -1,0 +1,179 @@
+//! Which records a page holds, and the envelope around them.
+
+use serde_json::{Value, json};
+
+use super::behaviour::{Behaviour, BeyondLast, Envelope, NextPage, Order, OverLimit, ResultIs};
+use super::fields::Refusal;
+use super::render::{Look, Object};
+
+/// A page as it will be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    pub size: u64,
+    /// The number that the answer gives.
+    pub number: u64,
+    /// The number of the page whose records it holds.
+    holds: u64,
+    pub last: u64,
+    total: u64,
+}
+
+impl Page {
+    /// Reads `limit` and `page` from a query and fits them to `total` records.
+    pub fn asked(query: &str, total: usize, behaviour: &Behaviour) -> Result<Self, Refusal> {
+        let total = total as u64;
+        let size = size(parameter(query, "limit"), behaviour)?;
+        let asked = parameter(query, "page").unwrap_or(1);
+        let last = total.div_ceil(size).max(1);
+        let (number, holds) = match behaviour.beyond_last {
+            BeyondLast::Empty => (asked, asked),
+            BeyondLast::Clamp => (asked.min(last), asked.min(last)),
+            BeyondLast::Repeat => (asked, asked.min(last)),
+        };
+        Ok(Self { size, number, holds, last, total })
+    }
+
+    /// The records of this page, in the order of this deployment.
+    pub fn of<'a, T>(
+        &self,
+        rows: impl DoubleEndedIterator<Item = (u64, &'a T)>,
+        name: fn(&T) -> &str,
+        order: Order,
+    ) -> Vec<(u64, &'a T)> {
+        match order {
+            Order::Ascending => self.cut(rows),
+            Order::Descending => self.cut(rows.rev()),
+            Order::ByName => {
+                let mut all: Vec<_> = rows.collect();
+                all.sort_by(|(_, one), (_, other)| name(one).cmp(name(other)));
+                self.cut(all.into_iter())
+            }
+        }
+    }
+
+    fn cut<T>(&self, rows: impl Iterator<Item = T>) -> Vec<T> {
+        let skip = self.size.saturating_mul(self.holds - 1);
+        if skip >= self.total {
+            return Vec::new();
+        }
+        let fit = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        rows.skip(fit(skip)).take(fit(self.size)).collect()
+    }
+
+    /// The envelope of a list, with its records under `key`.
+    pub fn envelope(&self, key: &str, records: Vec<Value>, behaviour: &Behaviour) -> Object {
+        let look = Look(behaviour);
+        let result = match behaviour.result {
+            ResultIs::Page => Some(records.len() as u64),
+            ResultIs::Total => Some(self.total),
+            ResultIs::Absent => None,
+        };
+        let next = match behaviour.next_page {
+            _ if self.number < self.last => look.count(self.number + 1),
+            NextPage::Following => look.count(self.number.saturating_add(1)),
+            NextPage::Same => look.count(self.number),
+            NextPage::Null => Value::Null,
+        };
+        let mut data = Object::new();
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value.filter(|_| holds(behaviour.envelope, name)) {
+                data.insert(name.to_owned(), value);
+            }
+        };
+        put("result", result.map(|count| look.count(count)));
+        put("perpage", Some(look.count(self.size)));
+        put("currentpage", Some(look.count(self.number)));
+        put("nextpage", Some(next));
+        put("maxpage", Some(look.count(self.last)));
+        data.insert(key.to_owned(), json!(records));
+        data
+    }
+}
+
+fn holds(envelope: Envelope, name: &str) -> bool {
+    match envelope {
+        Envelope::Full => true,
+        Envelope::NoMaxPage => name != "maxpage",
+        Envelope::NoPerPage => name != "perpage",
+        Envelope::NoCurrentPage => name != "currentpage",
+        Envelope::RecordsOnly => false,
+    }
+}
+
+fn size(asked: Option<u64>, behaviour: &Behaviour) -> Result<u64, Refusal> {
+    let size = asked.unwrap_or(behaviour.per_page).max(1);
+    match behaviour.max_limit {
+        Some(most) if size > most => match behaviour.over_limit {
+            OverLimit::Clamp => Ok(most.max(1)),
+            OverLimit::Refuse => Err(Refusal::bad(format!("The limit cannot exceed {most}."))),
+        },
+        _ => Ok(size),
+    }
+}
+
+/// A positive whole number from a query; anything else counts as not given.
+fn parameter(query: &str, name: &str) -> Option<u64> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.rev().find(|(key, _)| *key == name)?;
+    value.parse().ok().filter(|number| *number > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(query: &str, total: usize, behaviour: &str) -> Page {
+        Page::asked(query, total, &Behaviour::parse(behaviour).unwrap()).unwrap()
+    }
+
+    fn rows(page: &Page, total: u64, order: Order) -> Vec<u64> {
+        let names: Vec<String> = (1..=total).map(|id| (1000 - id).to_string()).collect();
+        let rows = names.iter().enumerate().map(|(index, name)| (index as u64 + 1, name));
+        page.of(rows, |name| name, order).into_iter().map(|(id, _)| id).collect()
+    }
+
+    #[test]
+    fn pages_part_the_records() {
+        let served: Vec<u64> = (1..=3)
+            .flat_map(|n| rows(&page(&format!("limit=3&page={n}"), 7, ""), 7, Order::Ascending))
+            .collect();
+        assert_eq!(served, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(page("limit=3", 7, "").last, 3);
+        assert_eq!(page("limit=3", 0, "").last, 1);
+    }
+
+    #[test]
+    fn orders_are_as_named() {
+        let first = page("limit=2", 5, "");
+        assert_eq!(rows(&first, 5, Order::Descending), [5, 4]);
+        assert_eq!(rows(&first, 5, Order::ByName), [5, 4]);
+    }
+
+    #[test]
+    fn a_page_beyond_the_last_is_as_chosen() {
+        let beyond = |behaviour| {
+            let page = page("limit=2&page=9", 5, behaviour);
+            (page.number, rows(&page, 5, Order::Ascending))
+        };
+        assert_eq!(beyond(""), (9, vec![]));
+        assert_eq!(beyond("beyond-last=clamp"), (3, vec![5]));
+        assert_eq!(beyond("beyond-last=repeat"), (9, vec![5]));
+    }
+
+    #[test]
+    fn senseless_numbers_count_as_not_given() {
+        for query in ["limit=0&page=0", "limit=x&page=-1", "limit&page", "limit=&page="] {
+            assert_eq!(page(query, 40, ""), page("", 40, ""), "{query}");
+        }
+        let far = page("page=18446744073709551615&limit=18446744073709551615", 4, "");
+        assert_eq!(rows(&far, 4, Order::Ascending), [0; 0]);
+    }
+
+    #[test]
+    fn a_limit_above_the_largest_is_clamped_or_refused() {
+        assert_eq!(page("limit=500", 9, "max-limit=100").size, 100);
+        let strict = Behaviour::parse("max-limit=100,over-limit=refuse").unwrap();
+        assert_eq!(Page::asked("limit=101", 9, &strict).unwrap_err().status, 400);
+        assert_eq!(Page::asked("limit=100", 9, &strict).unwrap().size, 100);
+    }
+}

@@ -1,0 +1,108 @@
+//! What each read of the document answers. Nothing here changes the store.
+
+use serde_json::Value;
+
+use super::behaviour::{Behaviour, OverlayKey};
+use super::fields::Refusal;
+use super::paging::Page;
+use super::render::{self, Look, Object};
+use super::routes::Route;
+use super::store::{Store, Table};
+use super::writes::Answer;
+use crate::clock::Timestamp;
+
+/// One read at one moment.
+pub struct Reader<'a> {
+    pub store: &'a Store,
+    pub behaviour: &'a Behaviour,
+    pub now: Timestamp,
+}
+
+impl Reader<'_> {
+    /// Reads what `route` asks for; `query` holds `limit` and `page`.
+    pub fn read(&self, route: &Route, query: &str) -> Result<Answer, Refusal> {
+        let (look, store) = (Look(self.behaviour), self.store);
+        match route {
+            Route::Account => {
+                let account = Value::Object(render::account(look, &store.account));
+                Ok(Answer::plain([("data", account)]))
+            }
+            Route::Domains => {
+                let row = |_, id, row: &_| render::domain(look, id, row);
+                self.list(query, "domains", &store.domains, |row| &row.domain, row)
+            }
+            Route::Overlays => {
+                let row = |_, id, row: &_| render::overlay(look, id, row);
+                self.list(query, self.overlay_key(), &store.overlays, |row| &row.name, row)
+            }
+            Route::Campaigns => {
+                let row = |place, id, row: &_| render::listed_campaign(look, place, id, row);
+                self.list(query, "campaigns", &store.campaigns, |row| &row.name, row)
+            }
+            Route::Channels => {
+                let row = |_, id, row: &_| render::channel(look, id, row);
+                self.list(query, "channels", &store.channels, |row| &row.name, row)
+            }
+            Route::Items(id) => self.items(query, *id),
+            Route::SplashPages => {
+                let row = |_, id, row: &_| render::splash(look, id, row);
+                self.list(query, "splash", &store.splash, |row| &row.name, row)
+            }
+            Route::Pixels => {
+                let row = |_, id, row: &_| render::pixel(look, id, row);
+                self.list(query, "pixels", &store.pixels, |row| &row.name, row)
+            }
+            Route::QrCodes => {
+                let row = |_, id, row: &_| render::qr_code(look, self.now, id, row);
+                self.list(query, "qrs", &store.qr_codes, |row| &row.name, row)
+            }
+            Route::QrCode(id) => self.qr_code(*id),
+            _ => Err(Refusal::wrong_method()),
+        }
+    }
+
+    const fn overlay_key(&self) -> &'static str {
+        match self.behaviour.overlay_key {
+            OverlayKey::Cta => "cta",
+            OverlayKey::Overlay => "overlay",
+        }
+    }
+
+    fn list<T>(
+        &self,
+        query: &str,
+        key: &str,
+        table: &Table<T>,
+        name: fn(&T) -> &str,
+        look: impl Fn(usize, u64, &T) -> Object,
+    ) -> Result<Answer, Refusal> {
+        let page = Page::asked(query, table.len(), self.behaviour)?;
+        let rows = page.of(table.iter(), name, self.behaviour.order);
+        let records = rows
+            .into_iter()
+            .enumerate()
+            .map(|(place, (id, row))| Value::Object(look(place, id, row)))
+            .collect();
+        Ok(Answer::List(page.envelope(key, records, self.behaviour)))
+    }
+
+    fn items(&self, query: &str, channel: u64) -> Result<Answer, Refusal> {
+        let row = self.store.channels.get(channel).ok_or_else(|| Refusal::unknown("channel"))?;
+        let page = Page::asked(query, row.items.len(), self.behaviour)?;
+        let rows = row.items.iter().map(|item| (item.id, item));
+        let rows = page.of(rows, |item| &item.title, self.behaviour.order);
+        let look = Look(self.behaviour);
+        let records =
+            rows.into_iter().map(|(_, item)| Value::Object(render::item(look, item))).collect();
+        Ok(Answer::List(page.envelope("items", records, self.behaviour)))
+    }
+
+    fn qr_code(&self, id: u64) -> Result<Answer, Refusal> {
+        let row = self.store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+        let look = Look(self.behaviour);
+        Ok(Answer::plain([
+            ("details", Value::Object(render::qr_code(look, self.now, id, row))),
+            ("data", Value::Object(render::qr_statistics(look, self.now, id, row))),
+        ]))
+    }
+}

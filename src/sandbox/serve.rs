@@ -1,0 +1,364 @@
+//! The sandbox over a socket: HTTP/1.1 on a thread of its own. The only place
+//! in the sandbox that does IO; what is answered is decided in `exchange`.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::{Sleep, sleep};
+
+use super::behaviour::{Compression, ContentType};
+use super::exchange::{Ending, exchange};
+use super::faults::Faults;
+use super::render::Object;
+use super::service::Service;
+use super::wire;
+use crate::api::http::{Key, Method, Request, Response};
+use crate::clock::Clock;
+
+/// Called after each request that changed the store, while nothing else is answered.
+pub type OnWrite = Arc<dyn Fn(&Service) + Send + Sync>;
+
+/// How to serve.
+#[derive(Clone)]
+pub struct ServeOptions {
+    /// The largest request body in bytes.
+    pub body_limit: usize,
+    pub on_write: Option<OnWrite>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self { body_limit: 1 << 20, on_write: None }
+    }
+}
+
+/// A running server. Dropping it stops it, without waiting for the end.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops listening, closes every connection and waits for the end.
+    pub fn shutdown(mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves `service` on `listener` until [`Server::shutdown`].
+///
+/// # Errors
+/// When the listener or the runtime's threads cannot be set up.
+pub fn serve(
+    listener: std::net::TcpListener,
+    service: Arc<Mutex<Service>>,
+    clock: Arc<dyn Clock>,
+    faults: Arc<Mutex<Faults>>,
+    options: ServeOptions,
+) -> io::Result<Server> {
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let listener = {
+        let _context = runtime.enter();
+        TcpListener::from_std(listener)?
+    };
+    let (stop, stopped) = oneshot::channel();
+    let host = Arc::new(Host { service, clock, faults, options });
+    let thread = std::thread::Builder::new().name("sandbox".to_owned()).spawn(move || {
+        runtime.block_on(accept(listener, host, stopped));
+        runtime.shutdown_background();
+    })?;
+    Ok(Server { address, stop: Some(stop), thread: Some(thread) })
+}
+
+/// What all connections share.
+struct Host {
+    service: Arc<Mutex<Service>>,
+    clock: Arc<dyn Clock>,
+    faults: Arc<Mutex<Faults>>,
+    options: ServeOptions,
+}
+
+async fn accept(listener: TcpListener, host: Arc<Host>, mut stopped: oneshot::Receiver<()>) {
+    // Dropping the set ends every connection in it.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = &mut stopped => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, host.clone()));
+                }
+                // Out of file descriptors, most likely: others must close first.
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Asks for the connection to end; hyper closes it without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection ends here")]
+struct HangUp;
+
+async fn connection(stream: TcpStream, host: Arc<Host>) {
+    let _ = stream.set_nodelay(true);
+    let reset = Arc::new(AtomicBool::new(false));
+    let flag = reset.clone();
+    let service = service_fn(move |request| -> Answering {
+        Box::pin(answer(host.clone(), flag.clone(), request))
+    });
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
+    if reset.load(Ordering::SeqCst) {
+        let _ = connection.into_parts().io.into_inner().set_zero_linger();
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<hyper::Response<Sent>, HangUp>> + Send>>;
+
+async fn answer(
+    host: Arc<Host>,
+    reset: Arc<AtomicBool>,
+    request: hyper::Request<Incoming>,
+) -> Result<hyper::Response<Sent>, HangUp> {
+    let packed = accepts_gzip(request.headers());
+    let request = match host.request(request).await {
+        Ok(request) => request,
+        Err(refusal) => return Ok(whole(refusal?)),
+    };
+    let mishap = open(&host.faults).next(&request);
+    if !mishap.latency.is_zero() {
+        sleep(mishap.latency).await;
+    }
+    let (ending, gzip) = block_in_place(|| host.exchange(&request, mishap.fault));
+    let pack = |response| if packed && gzip { compressed(response) } else { response };
+    match ending {
+        Ending::Answer(response) => Ok(whole(pack(response))),
+        Ending::Slow(response, time) => Ok(slow(pack(response), time)),
+        Ending::Cut(response, at) => Ok(cut(pack(response), at)),
+        Ending::Silence => Err(HangUp),
+        Ending::Reset | Ending::NoConnection => {
+            reset.store(true, Ordering::SeqCst);
+            Err(HangUp)
+        }
+    }
+}
+
+impl Host {
+    /// The request as plain data; otherwise the answer that it gets instead.
+    async fn request(
+        &self,
+        request: hyper::Request<Incoming>,
+    ) -> Result<Request, Result<Response, HangUp>> {
+        let (head, body) = request.into_parts();
+        let refuse = |status, message: &str| Err(Ok(self.refusal(status, message)));
+        let body = match Limited::new(body, self.options.body_limit).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return refuse(413, "The request body is too large.");
+            }
+            Err(_) => return Err(Err(HangUp)),
+        };
+        let Some(method) = method(&head.method) else {
+            return refuse(405, "This method is not supported at this address.");
+        };
+        if !body.is_empty() && self.is_strict() && !is_json(&head.headers) {
+            return refuse(415, "The request body must be sent as application/json.");
+        }
+        Ok(Request {
+            method,
+            path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+            key: key(&head.headers),
+            body: (!body.is_empty()).then(|| body.to_vec()),
+        })
+    }
+
+    /// Answers one request, and whether the answer may be compressed.
+    fn exchange(&self, request: &Request, fault: Option<super::Fault>) -> (Ending, bool) {
+        let mut service = open(&self.service);
+        let before = service.revision();
+        let ending = exchange(&mut service, self.clock.now(), request, fault);
+        if let Some(save) = self.options.on_write.as_ref().filter(|_| service.revision() != before)
+        {
+            save(&service);
+        }
+        (ending, service.behaviour().compression == Compression::Gzip)
+    }
+
+    fn is_strict(&self) -> bool {
+        open(&self.service).behaviour().content_type == ContentType::Required
+    }
+
+    /// A refusal before the service is asked.
+    fn refusal(&self, status: u16, message: &str) -> Response {
+        let mut body = Object::new();
+        body.insert("error".to_owned(), 1.into());
+        body.insert("message".to_owned(), message.into());
+        wire::json(status, body, open(&self.service).behaviour())
+    }
+}
+
+fn method(method: &hyper::Method) -> Option<Method> {
+    let all = [Method::Get, Method::Post, Method::Put, Method::Delete];
+    all.into_iter().find(|known| known.as_str() == method.as_str())
+}
+
+fn key(headers: &HeaderMap) -> Option<Key> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, key) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| Key::new(key))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = value.and_then(|value| value.split(';').next()).unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/json")
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).iter();
+    values.filter_map(|value| value.to_str().ok()).any(|value| {
+        let names = value.split(',').map(|part| part.split(';').next().unwrap_or_default());
+        names.into_iter().any(|name| name.trim().eq_ignore_ascii_case("gzip"))
+    })
+}
+
+fn compressed(mut response: Response) -> Response {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let written = encoder.write_all(&response.body).and_then(|()| encoder.finish());
+    if let Ok(body) = written {
+        response.body = body;
+        response.headers.push(("content-encoding".to_owned(), "gzip".to_owned()));
+    }
+    response
+}
+
+fn whole(response: Response) -> hyper::Response<Sent> {
+    let body = Bytes::from(response.body.clone());
+    message(response, Sent::parts([body]))
+}
+
+/// In eight parts with a pause before each.
+fn slow(response: Response, time: Duration) -> hyper::Response<Sent> {
+    let body = Bytes::from(response.body.clone());
+    let size = body.len().div_ceil(8).max(1);
+    let parts = (0..body.len()).step_by(size);
+    let parts = parts.map(|at| body.slice(at..body.len().min(at + size)));
+    let mut sent = Sent::parts(parts);
+    sent.pause = time / 8;
+    message(response, sent)
+}
+
+/// Announces the whole body and breaks off after `at` bytes.
+fn cut(response: Response, at: usize) -> hyper::Response<Sent> {
+    let body = Bytes::from(response.body.clone());
+    let mut sent = Sent::parts([body.slice(..at.min(body.len()))]);
+    sent.breaks = at < body.len();
+    message(response, sent)
+}
+
+fn message(response: Response, body: Sent) -> hyper::Response<Sent> {
+    let mut message = hyper::Response::new(body);
+    *message.status_mut() = hyper::StatusCode::from_u16(response.status).unwrap_or_default();
+    let headers = message.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(response.body.len()));
+    for (name, value) in response.headers {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value)) {
+            headers.append(name, value);
+        }
+    }
+    message
+}
+
+/// A body that can take its time and can break off.
+struct Sent {
+    parts: VecDeque<Bytes>,
+    pause: Duration,
+    breaks: bool,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+/// Long enough for what was sent before to leave.
+const BEFORE_BREAK: Duration = Duration::from_millis(20);
+
+impl Sent {
+    fn parts(parts: impl IntoIterator<Item = Bytes>) -> Self {
+        Self {
+            parts: parts.into_iter().collect(),
+            pause: Duration::ZERO,
+            breaks: false,
+            waiting: None,
+        }
+    }
+
+    /// Waits once before the next step.
+    fn wait(&mut self, time: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        if time.is_zero() {
+            return Poll::Ready(());
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(time)));
+        let waited = waiting.as_mut().poll(cx);
+        if waited.is_ready() {
+            self.waiting = None;
+        }
+        waited
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = HangUp;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HangUp>>> {
+        if self.parts.is_empty() {
+            if !self.breaks {
+                return Poll::Ready(None);
+            }
+            return self.wait(BEFORE_BREAK, cx).map(|()| Some(Err(HangUp)));
+        }
+        let pause = self.pause;
+        self.wait(pause, cx).map(|()| self.parts.pop_front().map(|part| Ok(Frame::data(part))))
+    }
+}
+
+fn open<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

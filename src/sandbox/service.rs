@@ -1,0 +1,335 @@
+//! The service itself: one request in, one answer out. Pure: no IO, and the
+//! time is told. Paths are in `routes`, what they do in `reads` and `writes`, looks in
+//! `render`.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use super::behaviour::{
+    Authorization, BadKey, Behaviour, CreateStatus, DateHeader, ErrorStatus, ErrorType,
+    NotOfferedStatus, RateHeaders, RetryAfter, Throttle, ThrottleError, UnknownPath,
+};
+use super::fields::Refusal;
+use super::limiter::{Limiter, Verdict, reset_text, wait_seconds};
+use super::reads::Reader;
+use super::render::Object;
+use super::routes::{Lookup, Route, find};
+use super::store::Store;
+use super::wire;
+use super::writes::{Answer, Writer};
+use crate::api::http::{Key, Method, Request, Response};
+use crate::clock::Timestamp;
+
+/// What happened to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// By the service's own clock, which may be ahead.
+    pub at: Timestamp,
+    pub method: Method,
+    /// With its query.
+    pub path: String,
+    pub body: Option<Vec<u8>>,
+    pub status: u16,
+    /// Refused for the limit, so not executed.
+    pub throttled: bool,
+}
+
+/// How many requests came to what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Every request that reached the service.
+    pub handled: u64,
+    /// Of these, refused for the limit.
+    pub throttled: u64,
+}
+
+/// One account's service.
+#[derive(Debug, Clone)]
+pub struct Service {
+    store: Store,
+    key: Key,
+    behaviour: Behaviour,
+    prefix: String,
+    limiter: Limiter,
+    log: VecDeque<LogEntry>,
+    log_limit: usize,
+    totals: Totals,
+    revision: u64,
+}
+
+impl Service {
+    /// A service that answers to `key`.
+    #[must_use]
+    pub fn new(store: Store, key: Key, behaviour: Behaviour) -> Self {
+        Self {
+            store,
+            key,
+            behaviour,
+            prefix: String::new(),
+            limiter: Limiter::default(),
+            log: VecDeque::new(),
+            log_limit: usize::MAX,
+            totals: Totals::default(),
+            revision: 0,
+        }
+    }
+
+    /// Answers below `prefix` alone, as in `/links` + `/api/account`.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.trim_end_matches('/').to_owned();
+        self
+    }
+
+    /// Remembers the last `entries` requests alone; 0 keeps no log.
+    #[must_use]
+    pub fn with_log_limit(mut self, entries: usize) -> Self {
+        self.log_limit = entries;
+        let over = self.log.len().saturating_sub(entries);
+        self.log.drain(..over);
+        self
+    }
+
+    /// What the account holds now.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Changes the account behind the API's back, as a second user would.
+    pub fn mutate<T>(&mut self, change: impl FnOnce(&mut Store) -> T) -> T {
+        self.revision += 1;
+        change(&mut self.store)
+    }
+
+    /// Moves with every change of the store.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    #[must_use]
+    pub const fn behaviour(&self) -> &Behaviour {
+        &self.behaviour
+    }
+
+    /// Changes how the service behaves from the next request on.
+    pub const fn behaviour_mut(&mut self) -> &mut Behaviour {
+        &mut self.behaviour
+    }
+
+    /// The requests handled so far, oldest first.
+    #[must_use]
+    pub const fn log(&self) -> &VecDeque<LogEntry> {
+        &self.log
+    }
+
+    /// Forgets the log, not the totals.
+    pub fn clear_log(&mut self) {
+        self.log.clear();
+    }
+
+    #[must_use]
+    pub const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Answers one request at `now`.
+    pub fn handle(&mut self, now: Timestamp, request: &Request) -> Response {
+        let now = self.own_time(now);
+        let verdict = self.limiter.admit(now, &self.behaviour);
+        let response =
+            if verdict.allowed { self.answer(now, request) } else { self.throttled(now, verdict) };
+        self.finish(now, request, verdict, response)
+    }
+
+    /// Refuses one request for the limit although there was room.
+    pub fn refuse_for_limit(&mut self, now: Timestamp, request: &Request) -> Response {
+        let now = self.own_time(now);
+        let counted = self.limiter.admit(now, &self.behaviour);
+        let verdict = Verdict { allowed: false, remaining: 0, ..counted };
+        let response = self.throttled(now, verdict);
+        self.finish(now, request, verdict, response)
+    }
+
+    fn own_time(&self, now: Timestamp) -> Timestamp {
+        Timestamp(now.0.saturating_add(self.behaviour.skew.saturating_mul(1000)))
+    }
+
+    fn finish(
+        &mut self,
+        now: Timestamp,
+        request: &Request,
+        verdict: Verdict,
+        mut response: Response,
+    ) -> Response {
+        self.note(now, request, &response, !verdict.allowed);
+        if self.behaviour.rate_headers == RateHeaders::Yes {
+            let reset = reset_text(verdict.reset, now, self.behaviour.reset);
+            response.headers.extend([
+                ("x-ratelimit-limit".to_owned(), verdict.limit.to_string()),
+                ("x-ratelimit-remaining".to_owned(), verdict.remaining.to_string()),
+                ("x-ratelimit-reset".to_owned(), reset),
+            ]);
+        }
+        if self.behaviour.date_header == DateHeader::Yes {
+            response.headers.push(("date".to_owned(), wire::http_date(now)));
+        }
+        response
+    }
+
+    fn note(&mut self, at: Timestamp, request: &Request, response: &Response, throttled: bool) {
+        self.totals.handled += 1;
+        self.totals.throttled += u64::from(throttled);
+        if self.log_limit == 0 {
+            return;
+        }
+        if self.log.len() >= self.log_limit {
+            self.log.pop_front();
+        }
+        self.log.push_back(LogEntry {
+            at,
+            method: request.method,
+            path: request.path.clone(),
+            body: request.body.clone(),
+            status: response.status,
+            throttled,
+        });
+    }
+
+    fn throttled(&self, now: Timestamp, verdict: Verdict) -> Response {
+        let behaviour = &self.behaviour;
+        let wait = wait_seconds(verdict.reset, now);
+        let title = "Too Many Requests";
+        let mut response = match behaviour.throttle {
+            Throttle::Json429 => wire::json(429, self.throttle_body(wait), behaviour),
+            Throttle::Json200 => wire::json(200, self.throttle_body(wait), behaviour),
+            Throttle::Html429 => wire::html(429, title),
+            Throttle::Html503 => wire::html(503, "Service Temporarily Unavailable"),
+        };
+        if matches!(behaviour.retry_after, RetryAfter::Header | RetryAfter::Both) {
+            response.headers.push(("retry-after".to_owned(), wait.to_string()));
+        }
+        response
+    }
+
+    fn throttle_body(&self, wait: u64) -> Object {
+        let error = match self.behaviour.throttle_error {
+            ThrottleError::Status => json!(429),
+            ThrottleError::One => json!(1),
+        };
+        let mut body = Object::new();
+        body.insert("error".to_owned(), error);
+        body.insert("message".to_owned(), json!("Too Many Requests. Please try again later."));
+        if matches!(self.behaviour.retry_after, RetryAfter::Body | RetryAfter::Both) {
+            body.insert("Retry-After".to_owned(), json!(wait));
+        }
+        body
+    }
+
+    fn answer(&mut self, now: Timestamp, request: &Request) -> Response {
+        if let Some(elsewhere) = &self.behaviour.redirect.0 {
+            return redirect(elsewhere, &request.path);
+        }
+        match self.work(now, request) {
+            Ok(answer) => self.success(answer),
+            Err(refusal) => self.failure(&refusal),
+        }
+    }
+
+    fn work(&mut self, now: Timestamp, request: &Request) -> Result<Answer, Refusal> {
+        self.admit_key(request.key.as_ref())?;
+        let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+        let path = path.strip_prefix(self.prefix.as_str()).ok_or_else(Refusal::wrong_path)?;
+        let route = match find(request.method, path) {
+            Lookup::Found(route) => route,
+            Lookup::WrongMethod => return Err(Refusal::wrong_method()),
+            Lookup::Unknown => return Err(Refusal::wrong_path()),
+        };
+        self.admit_part(&route)?;
+        if request.method == Method::Get {
+            let reader = Reader { store: &self.store, behaviour: &self.behaviour, now };
+            return reader.read(&route, query);
+        }
+        let mut writer = Writer { store: &mut self.store, behaviour: &self.behaviour, now };
+        let answer = writer.write(route, request.body.as_deref())?;
+        self.revision += 1;
+        Ok(answer)
+    }
+
+    fn admit_key(&self, key: Option<&Key>) -> Result<(), Refusal> {
+        let arrived = key.filter(|_| self.behaviour.authorization == Authorization::Read);
+        if arrived == Some(&self.key) {
+            return Ok(());
+        }
+        let status = match self.behaviour.bad_key {
+            BadKey::Forbidden => 403,
+            BadKey::Unauthorized => 401,
+            BadKey::Ok => 200,
+        };
+        Err(Refusal::new(status, "A valid API key is required to use this service."))
+    }
+
+    fn admit_part(&self, route: &Route) -> Result<(), Refusal> {
+        if !self.behaviour.not_offered.0.contains(&route.part()) {
+            return Ok(());
+        }
+        Err(match self.behaviour.not_offered_status {
+            NotOfferedStatus::NotFound => Refusal::wrong_path(),
+            NotOfferedStatus::Forbidden => {
+                Refusal::new(403, "Your plan does not include this feature.")
+            }
+        })
+    }
+
+    fn success(&self, answer: Answer) -> Response {
+        let (status, error, fields) = match answer {
+            Answer::List(data) => {
+                let mut fields = Object::new();
+                fields.insert("data".to_owned(), Value::Object(data));
+                (200, self.error_value(true, 0), fields)
+            }
+            Answer::Plain(fields) => (200, self.error_value(false, 0), fields),
+            Answer::Created(fields) => {
+                let created = self.behaviour.create_status == CreateStatus::Created;
+                (if created { 201 } else { 200 }, self.error_value(false, 0), fields)
+            }
+        };
+        let mut body = Object::new();
+        body.insert("error".to_owned(), error);
+        body.extend(fields);
+        wire::json(status, body, &self.behaviour)
+    }
+
+    fn failure(&self, refusal: &Refusal) -> Response {
+        if matches!(refusal.status, 404 | 405)
+            && refusal.message.ends_with("address.")
+            && self.behaviour.unknown_path == UnknownPath::Html
+        {
+            return wire::html(refusal.status, "Not Found");
+        }
+        let status = match self.behaviour.error_status {
+            ErrorStatus::Fitting => refusal.status,
+            ErrorStatus::Ok => 200,
+        };
+        let mut body = Object::new();
+        body.insert("error".to_owned(), self.error_value(false, 1));
+        body.insert("message".to_owned(), json!(refusal.message));
+        wire::json(status, body, &self.behaviour)
+    }
+
+    fn error_value(&self, list: bool, error: u8) -> Value {
+        match self.behaviour.error_type {
+            ErrorType::Documented if list => json!(error.to_string()),
+            ErrorType::Documented | ErrorType::Integer => json!(error),
+            ErrorType::Text => json!(error.to_string()),
+        }
+    }
+}
+
+fn redirect(elsewhere: &str, path: &str) -> Response {
+    let mut response = wire::html(301, "Moved Permanently");
+    response.headers.push(("location".to_owned(), format!("{elsewhere}{path}")));
+    response
+}

@@ -1,0 +1,217 @@
+//! The sandbox in process: a [`Transport`] that needs no socket. Time passes
+//! on the clock it is given and nowhere else.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::exchange::{Ending, exchange};
+use super::faults::Faults;
+use super::service::Service;
+use crate::api::http::{Request, Response, Transport, TransportError};
+use crate::clock::{Clock, Timestamp};
+
+/// Called before each request, as the moment for a second user to act.
+pub type Hook = Box<dyn FnMut(&mut Service, Timestamp) + Send>;
+
+/// Called after each request that changed the store.
+pub type OnWrite = Box<dyn FnMut(&Service) + Send>;
+
+/// Sends requests to a service that others may share.
+pub struct SandboxTransport {
+    service: Arc<Mutex<Service>>,
+    clock: Arc<dyn Clock>,
+    faults: Arc<Mutex<Faults>>,
+    latency: Duration,
+    hook: Option<Hook>,
+    on_write: Option<OnWrite>,
+}
+
+impl SandboxTransport {
+    /// A transport on which nothing goes wrong and no time passes.
+    #[must_use]
+    pub fn new(service: Arc<Mutex<Service>>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            service,
+            clock,
+            faults: Arc::default(),
+            latency: Duration::ZERO,
+            hook: None,
+            on_write: None,
+        }
+    }
+
+    /// Lets `faults` happen. They stay in the caller's reach.
+    #[must_use]
+    pub fn with_faults(mut self, faults: Arc<Mutex<Faults>>) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Lets each request take that long.
+    #[must_use]
+    pub const fn with_latency(mut self, latency: Duration) -> Self {
+        self.latency = latency;
+        self
+    }
+
+    /// Calls `hook` before each request.
+    #[must_use]
+    pub fn with_hook(mut self, hook: impl FnMut(&mut Service, Timestamp) + Send + 'static) -> Self {
+        self.hook = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls `save` after each request that changed the store, even when its
+    /// answer was lost.
+    #[must_use]
+    pub fn with_on_write(mut self, save: impl FnMut(&Service) + Send + 'static) -> Self {
+        self.on_write = Some(Box::new(save));
+        self
+    }
+
+    fn pass(&self, time: Duration) {
+        if !time.is_zero() {
+            self.clock.sleep(time);
+        }
+    }
+}
+
+impl Transport for SandboxTransport {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        let mishap = open(&self.faults).next(request);
+        self.pass(self.latency + mishap.latency);
+        let now = self.clock.now();
+        let ending = {
+            let mut service = open(&self.service);
+            if let Some(hook) = &mut self.hook {
+                hook(&mut service, now);
+            }
+            let before = service.revision();
+            let ending = exchange(&mut service, now, request, mishap.fault);
+            if let Some(save) = self.on_write.as_mut().filter(|_| service.revision() != before) {
+                save(&service);
+            }
+            ending
+        };
+        match ending {
+            Ending::Answer(response) => Ok(response),
+            Ending::Slow(response, time) => {
+                self.pass(time);
+                Ok(response)
+            }
+            Ending::Cut(response, at) if at >= response.body.len() => Ok(response),
+            Ending::Cut(_, at) => unknown(format!("the answer broke off after {at} bytes")),
+            Ending::Silence => unknown("the connection closed without an answer"),
+            Ending::Reset => unknown("the connection was reset"),
+            Ending::NoConnection => {
+                Err(TransportError::NotSent("the connection was refused".to_owned()))
+            }
+        }
+    }
+}
+
+fn unknown(text: impl Into<String>) -> Result<Response, TransportError> {
+    Err(TransportError::Unknown(text.into()))
+}
+
+/// A panic elsewhere leaves plain data behind, which is still worth answering from.
+fn open<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+    use crate::api::http::Key;
+    use crate::clock::Slept;
+    use crate::sandbox::store::Channel;
+    use crate::sandbox::{Behaviour, Store};
+
+    /// A clock on which only waiting takes time.
+    #[derive(Default)]
+    struct Waiting(AtomicI64);
+
+    impl Clock for Waiting {
+        fn now(&self) -> Timestamp {
+            Timestamp(self.0.load(Ordering::SeqCst))
+        }
+
+        fn monotonic(&self) -> Duration {
+            self.now().since(Timestamp(0))
+        }
+
+        fn sleep(&self, time: Duration) -> Slept {
+            self.0.fetch_add(time.as_millis() as i64, Ordering::SeqCst);
+            Slept::Whole
+        }
+
+        fn interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    fn transport(faults: &str) -> (SandboxTransport, Arc<Mutex<Service>>, Arc<Waiting>) {
+        let service = Service::new(Store::default(), Key::new("k"), Behaviour::default());
+        let (service, clock) = (Arc::new(Mutex::new(service)), Arc::new(Waiting::default()));
+        let faults = Arc::new(Mutex::new(faults.parse().unwrap()));
+        let transport = SandboxTransport::new(service.clone(), clock.clone()).with_faults(faults);
+        (transport, service, clock)
+    }
+
+    fn channels() -> Request {
+        Request { key: Some(Key::new("k")), ..Request::get("/api/channels") }
+    }
+
+    #[test]
+    fn an_answer_comes_from_the_shared_service() {
+        let (mut transport, service, _) = transport("");
+        assert_eq!(transport.send(&channels()).unwrap().status, 200);
+        assert_eq!(service.lock().unwrap().totals().handled, 1);
+    }
+
+    #[test]
+    fn latency_passes_on_the_clock() {
+        let (transport, _, clock) = transport("latency=250ms,slow-body=1:1s");
+        transport.with_latency(Duration::from_millis(50)).send(&channels()).unwrap();
+        assert_eq!(clock.now(), Timestamp(1_300));
+    }
+
+    #[test]
+    fn silence_is_unknown_and_no_connection_is_not_sent() {
+        for (fault, known) in [("lost-reply", false), ("reset", false), ("no-connection", true)] {
+            let (mut transport, ..) = transport(&format!("{fault}=1"));
+            let error = transport.send(&channels()).unwrap_err();
+            assert_eq!(matches!(error, TransportError::NotSent(_)), known, "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_second_user_acts_before_each_request() {
+        let (transport, service, _) = transport("");
+        let mut transport = transport.with_hook(|service, _| {
+            service.mutate(|store| store.channels.add(Channel::default()));
+        });
+        transport.send(&channels()).unwrap();
+        transport.send(&channels()).unwrap();
+        assert_eq!(service.lock().unwrap().store().channels.len(), 2);
+    }
+
+    #[test]
+    fn a_write_is_saved_even_when_its_answer_is_lost() {
+        let saved = Arc::new(AtomicI64::new(0));
+        let counter = saved.clone();
+        let (transport, ..) = transport("lost-reply@2");
+        let mut transport = transport.with_on_write(move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+        });
+        let _ = transport.send(&channels());
+        let mut write = channels();
+        write.method = crate::api::http::Method::Post;
+        write.path = "/api/channel/add".to_owned();
+        write.body = Some(br#"{"name":"A"}"#.to_vec());
+        assert!(transport.send(&write).is_err());
+        assert_eq!(saved.load(Ordering::SeqCst), 1);
+    }
+}

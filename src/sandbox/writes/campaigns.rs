@@ -1,0 +1,97 @@
+//! Campaigns and the short links assigned to them.
+
+use super::{Answer, Writer, room, same_name, set};
+use crate::sandbox::behaviour::AssignAgain;
+use crate::sandbox::fields::{Fields, Refusal};
+use crate::sandbox::render::{Look, Object, written_campaign};
+use crate::sandbox::store::Campaign;
+
+const LISTED: [&str; 3] = ["name", "slug", "public"];
+
+impl Writer<'_> {
+    pub(super) fn add_campaign(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+        let fields = self.fields(body, &LISTED)?;
+        let name = self.name(fields.text("name")?.unwrap_or_default());
+        let slug = slug(&fields)?;
+        let public = fields.flag("public")?.unwrap_or_default();
+        room(self.store.campaigns.len(), self.behaviour.cap_campaigns)?;
+        self.free_campaign_name(None, &name)?;
+        let id = self.store.add_campaign(&name, slug.as_deref(), public);
+        self.campaign(id).map(Answer::Created)
+    }
+
+    pub(super) fn update_campaign(
+        &mut self,
+        id: u64,
+        body: Option<&[u8]>,
+    ) -> Result<Answer, Refusal> {
+        let fields = self.fields(body, &LISTED)?;
+        self.store.campaigns.get(id).ok_or_else(|| Refusal::unknown("campaign"))?;
+        let name = self.name(fields.required("name")?);
+        let slug = slug(&fields)?;
+        let public = fields.flag("public")?;
+        self.free_campaign_name(Some(id), &name)?;
+        if let Some(slug) = slug {
+            self.set_slug(id, &slug);
+        }
+        if let Some(row) = self.store.campaigns.get_mut(id) {
+            // A name that was read under another key must not come back beside the new one.
+            for key in ["domain", "campaign"] {
+                row.extra.shift_remove(key);
+            }
+            set(&mut row.name, &mut row.extra, "name", Some(name));
+            set(&mut row.public, &mut row.extra, "public", public);
+        }
+        self.campaign(id).map(Answer::Plain)
+    }
+
+    pub(super) fn delete_campaign(&mut self, id: u64) -> Result<Answer, Refusal> {
+        self.store.campaigns.remove(id).ok_or_else(|| Refusal::unknown("campaign"))?;
+        Ok(Answer::message("Campaign has been deleted successfully."))
+    }
+
+    pub(super) fn assign_link(&mut self, campaign: u64, link: u64) -> Result<Answer, Refusal> {
+        let exists = self.link_exists(link);
+        let row = self.store.campaigns.get_mut(campaign);
+        let row = row.ok_or_else(|| Refusal::unknown("campaign"))?;
+        if !exists {
+            return Err(Refusal::unknown("link"));
+        }
+        if !row.members.insert(link) && self.behaviour.assign_again == AssignAgain::Refuse {
+            return Err(Refusal::bad("This link is already part of the campaign."));
+        }
+        Ok(Answer::message("Link successfully added to the campaign."))
+    }
+
+    /// An empty name is no name, so any number of campaigns can go without.
+    fn free_campaign_name(&self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
+        let taken = |(id, row): (u64, &Campaign)| Some(id) != own && same_name(&row.name, name);
+        if !name.is_empty() && self.store.campaigns.iter().any(taken) {
+            return Err(Refusal::bad("You already have a campaign with that name."));
+        }
+        Ok(())
+    }
+
+    /// An empty slug takes the rotator away.
+    fn set_slug(&mut self, id: u64, slug: &str) {
+        let slug = Some(slug).filter(|slug| !slug.is_empty());
+        let rotator = slug.map(|slug| self.store.rotator_url(slug));
+        let list = self.store.list_url(slug, id);
+        if let Some(row) = self.store.campaigns.get_mut(id) {
+            row.slug = slug.map(str::to_owned);
+            set(&mut row.rotator, &mut row.extra, "rotator", Some(rotator));
+            set(&mut row.list, &mut row.extra, "list", Some(list));
+        }
+    }
+
+    fn campaign(&self, id: u64) -> Result<Object, Refusal> {
+        let row = self.store.campaigns.get(id).ok_or_else(|| Refusal::unknown("campaign"))?;
+        Ok(written_campaign(Look(self.behaviour), id, row))
+    }
+}
+
+/// A slug becomes a segment of two URLs, so what would end the segment is replaced.
+fn slug(fields: &Fields) -> Result<Option<String>, Refusal> {
+    let ends = |c: char| c.is_whitespace() || "/?#".contains(c);
+    Ok(fields.text("slug")?.map(|slug| slug.replace(ends, "-")))
+}

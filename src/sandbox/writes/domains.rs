@@ -1,0 +1,61 @@
+//! Branded domains.
+
+use serde_json::json;
+
+use super::{Answer, Writer, object, room, set};
+use crate::sandbox::behaviour::Dns;
+use crate::sandbox::fields::{Refusal, host};
+use crate::sandbox::render::Look;
+use crate::sandbox::store::Domain;
+
+impl Writer<'_> {
+    pub(super) fn add_domain(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+        let fields = self.fields(body, &["domain", "redirectroot", "redirect404"])?;
+        let domain = fields.required("domain")?;
+        let root = fields.url("redirectroot")?.unwrap_or_default();
+        let missing = fields.url("redirect404")?.unwrap_or_default();
+        let host = host(domain)
+            .ok_or_else(|| Refusal::bad("The domain must be a URL with http or https."))?;
+        room(self.store.domains.len(), self.behaviour.cap_domains)?;
+        if self.store.domains.iter().any(|(_, row)| same_host(&row.domain, host)) {
+            return Err(Refusal::bad("The domain has been already used."));
+        }
+        if self.behaviour.dns == Dns::Missing || host.to_lowercase().ends_with(".invalid") {
+            return Err(Refusal::bad(
+                "The domain name is not pointed to our server. \
+                 DNS changes could take up to 36 hours.",
+            ));
+        }
+        let id = self.store.domains.add(Domain {
+            domain: self.name(domain),
+            redirectroot: root.to_owned(),
+            redirect404: missing.to_owned(),
+            ..Domain::default()
+        });
+        Ok(Answer::Created(object([("id", json!(Look(self.behaviour).id(id)))])))
+    }
+
+    pub(super) fn update_domain(
+        &mut self,
+        id: u64,
+        body: Option<&[u8]>,
+    ) -> Result<Answer, Refusal> {
+        let fields = self.fields(body, &["redirectroot", "redirect404"])?;
+        let root = fields.url("redirectroot")?.map(str::to_owned);
+        let missing = fields.url("redirect404")?.map(str::to_owned);
+        let row = self.store.domains.get_mut(id).ok_or_else(|| Refusal::unknown("domain"))?;
+        set(&mut row.redirectroot, &mut row.extra, "redirectroot", root);
+        set(&mut row.redirect404, &mut row.extra, "redirect404", missing);
+        Ok(Answer::message("Domain has been updated successfully."))
+    }
+
+    pub(super) fn delete_domain(&mut self, id: u64) -> Result<Answer, Refusal> {
+        self.store.domains.remove(id).ok_or_else(|| Refusal::unknown("domain"))?;
+        Ok(Answer::message("Domain has been deleted successfully."))
+    }
+}
+
+/// One host is one domain, whatever the scheme.
+fn same_host(domain: &str, wanted: &str) -> bool {
+    host(domain).is_some_and(|host| host.eq_ignore_ascii_case(wanted))
+}

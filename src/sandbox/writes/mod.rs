@@ -1,0 +1,129 @@
+//! What each write of the document does to the store. One file per resource;
+//! none of them knows how its answer is put on the wire.
+
+mod account;
+mod campaigns;
+mod channels;
+mod domains;
+mod pixels;
+mod qr_codes;
+
+pub use pixels::TYPES as PIXEL_TYPES;
+use serde_json::{Value, json};
+
+use super::behaviour::{Behaviour, Names};
+use super::fields::{Fields, Refusal};
+use super::render::Object;
+use super::routes::Route;
+use super::store::{Extra, Store};
+use crate::clock::Timestamp;
+
+/// A successful answer, before `error` and the status are added.
+#[derive(Debug)]
+pub enum Answer {
+    /// The envelope of a list or of a channel's items.
+    List(Object),
+    Plain(Object),
+    /// Something new came to be.
+    Created(Object),
+}
+
+impl Answer {
+    pub fn plain<const N: usize>(fields: [(&str, Value); N]) -> Self {
+        Self::Plain(object(fields))
+    }
+
+    fn message(text: &str) -> Self {
+        Self::plain([("message", json!(text))])
+    }
+}
+
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Object {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// One write at one moment.
+pub struct Writer<'a> {
+    pub store: &'a mut Store,
+    pub behaviour: &'a Behaviour,
+    pub now: Timestamp,
+}
+
+impl Writer<'_> {
+    /// Does what `route` asks for; a refusal leaves the store as it was.
+    pub fn write(&mut self, route: Route, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+        match route {
+            Route::UpdateAccount => self.update_account(body),
+            Route::AddDomain => self.add_domain(body),
+            Route::UpdateDomain(id) => self.update_domain(id, body),
+            Route::DeleteDomain(id) => self.delete_domain(id),
+            Route::AddCampaign => self.add_campaign(body),
+            Route::AssignLink { campaign, link } => self.assign_link(campaign, link),
+            Route::UpdateCampaign(id) => self.update_campaign(id, body),
+            Route::DeleteCampaign(id) => self.delete_campaign(id),
+            Route::AddChannel => self.add_channel(body),
+            Route::AssignItem { channel, kind, item } => self.assign_item(channel, &kind, item),
+            Route::UpdateChannel(id) => self.update_channel(id, body),
+            Route::DeleteChannel(id) => self.delete_channel(id),
+            Route::AddPixel => self.add_pixel(body),
+            Route::AddQrCode => self.add_qr_code(body),
+            Route::UpdateQrCode(id) => self.update_qr_code(id, body),
+            Route::DeleteQrCode(id) => self.delete_qr_code(id),
+            _ => Err(Refusal::wrong_method()),
+        }
+    }
+
+    fn fields(&self, body: Option<&[u8]>, listed: &[&str]) -> Result<Fields, Refusal> {
+        Fields::read(body, listed, self.behaviour)
+    }
+
+    /// A name as this deployment keeps it.
+    fn name(&self, given: &str) -> String {
+        match self.behaviour.names {
+            Names::Kept => given.to_owned(),
+            Names::Lowered => given.to_lowercase(),
+        }
+    }
+
+    fn link_exists(&self, id: u64) -> bool {
+        id > 0 && self.behaviour.links.is_none_or(|largest| id <= largest)
+    }
+}
+
+/// Refuses one more when the plan's cap is reached.
+fn room(held: usize, cap: Option<u64>) -> Result<(), Refusal> {
+    if cap.is_some_and(|cap| held as u64 >= cap) {
+        return Err(Refusal::bad("You have reach the maximum limit for this feature."));
+    }
+    Ok(())
+}
+
+/// Equality without case.
+fn same_name(one: &str, other: &str) -> bool {
+    one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
+}
+
+/// Sets a field that was sent; what a record carried in its place goes away.
+fn set<T>(field: &mut T, extra: &mut Extra, name: &str, value: Option<T>) {
+    if let Some(value) = value {
+        extra.shift_remove(name);
+        *field = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_without_case() {
+        assert!(same_name("Größe", "GRÖßE") && same_name("", ""));
+        assert!(!same_name("a", "ab") && !same_name("", "a") && !same_name("b", "a"));
+    }
+
+    #[test]
+    fn a_cap_leaves_room_below_it() {
+        assert!(room(2, Some(3)).is_ok() && room(99, None).is_ok());
+        assert!(room(3, Some(3)).is_err() && room(0, Some(0)).is_err());
+    }
+}

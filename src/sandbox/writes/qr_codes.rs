@@ -1,0 +1,114 @@
+//! QR codes. What they are made of is taken and never shown again.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Writer, object, room};
+use crate::sandbox::behaviour::{QrData, QrName, QrUpdateType};
+use crate::sandbox::fields::{Fields, Refusal, is_rgb};
+use crate::sandbox::render::Look;
+use crate::sandbox::store::{Content, QrCode, Scans, datetime};
+
+const TYPES: [&str; 7] = ["text", "vcard", "link", "email", "phone", "sms", "wifi"];
+const RGB: &str = "rgb(r,g,b)";
+const LOGOS: [&str; 3] = [".png", ".jpg", ".jpeg"];
+
+impl Writer<'_> {
+    pub(super) fn add_qr_code(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+        let mut listed = vec!["type", "data", "background", "foreground", "logo"];
+        listed.extend((self.behaviour.qr_name == QrName::Taken).then_some("name"));
+        let fields = self.fields(body, &listed)?;
+        let content = self.content(&fields, kind(&fields)?)?;
+        let name = match self.behaviour.qr_name {
+            QrName::Taken => fields.text("name")?,
+            QrName::Ignored => None,
+        };
+        room(self.store.qr_codes.len(), self.behaviour.cap_qr)?;
+        let id = self.store.qr_codes.next_id();
+        let link = self.store.qr_url(id);
+        let row = QrCode {
+            link: link.clone(),
+            name: name.map_or_else(|| format!("QR code {id}"), |name| self.name(name)),
+            date: datetime(self.now),
+            content,
+            scans: Scans { base: 0, since: self.now, period: 0 },
+            ..QrCode::default()
+        };
+        self.store.qr_codes.put(id, row);
+        let id = Look(self.behaviour).id(id);
+        Ok(Answer::Created(object([("id", id), ("link", json!(link))])))
+    }
+
+    pub(super) fn update_qr_code(
+        &mut self,
+        id: u64,
+        body: Option<&[u8]>,
+    ) -> Result<Answer, Refusal> {
+        let mut listed = vec!["data", "background", "foreground", "logo"];
+        let typed = self.behaviour.qr_update_type == QrUpdateType::Required;
+        listed.extend(typed.then_some("type"));
+        let fields = self.fields(body, &listed)?;
+        self.store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+        let kind = if typed { Some(kind(&fields)?) } else { None };
+        let sent = self.content(&fields, kind.unwrap_or_default())?;
+        let row = self.store.qr_codes.get_mut(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+        let kept = std::mem::take(&mut row.content);
+        row.content = Content {
+            kind: kept.kind,
+            data: sent.data,
+            background: sent.background.or(kept.background),
+            foreground: sent.foreground.or(kept.foreground),
+            logo: sent.logo.or(kept.logo),
+        };
+        Ok(Answer::message("QR code has been updated successfully."))
+    }
+
+    pub(super) fn delete_qr_code(&mut self, id: u64) -> Result<Answer, Refusal> {
+        self.store.remove_qr(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+        Ok(Answer::message("QR code has been deleted successfully."))
+    }
+
+    fn content(&self, fields: &Fields, kind: &str) -> Result<Content, Refusal> {
+        let colour = |name| -> Result<Option<String>, Refusal> {
+            Ok(fields.colour(name, RGB, is_rgb)?.map(str::to_owned))
+        };
+        Ok(Content {
+            kind: Some(kind.to_owned()),
+            data: Some(self.data(fields)?),
+            background: colour("background")?,
+            foreground: colour("foreground")?,
+            logo: logo(fields)?.map(str::to_owned),
+        })
+    }
+
+    fn data(&self, fields: &Fields) -> Result<Value, Refusal> {
+        let objects = self.behaviour.qr_data == QrData::Objects;
+        match fields.value("data") {
+            Some(Value::String(text)) if !text.is_empty() => Ok(json!(text)),
+            Some(Value::Array(parts)) if !parts.is_empty() => Ok(json!(parts)),
+            Some(Value::Object(parts)) if objects && !parts.is_empty() => Ok(json!(parts)),
+            None => Err(Refusal::bad("The field data is required.")),
+            Some(_) => Err(Refusal::bad("The field data must be a string or an array.")),
+        }
+    }
+}
+
+fn kind(fields: &Fields) -> Result<&str, Refusal> {
+    let kind = fields.required("type")?;
+    if TYPES.contains(&kind) {
+        return Ok(kind);
+    }
+    Err(Refusal::bad(format!("The type must be one of {}.", TYPES.join(", "))))
+}
+
+fn logo(fields: &Fields) -> Result<Option<&str>, Refusal> {
+    let is_image = |text: &str| {
+        let path = text.split(['?', '#']).next().unwrap_or_default().to_lowercase();
+        LOGOS.iter().any(|end| path.ends_with(end))
+    };
+    match fields.text("logo")? {
+        Some(text) if !text.is_empty() && !is_image(text) => {
+            Err(Refusal::bad("The logo must be a png or jpg image."))
+        }
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,273 @@
+//! `check`: recomputes everything that a vault claims about itself.
+//!
+//! One pass over all versions gives every snapshot's sums, however many there
+//! are: each version adds to the sum where it begins and leaves it where it ends.
+
+use std::collections::BTreeMap;
+
+use super::digest::{Content, Sum, content};
+use super::row::Stored;
+use super::schema::{MIGRATIONS, migrate, version_table};
+use super::snapshot::{chain, digest};
+use super::write::{stored_hash, stored_key};
+use super::{Failure, Vault, VaultError, read, shape};
+use crate::model::{Key, Resource};
+
+/// What `check` found.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub snapshots: u64,
+    pub versions: u64,
+    /// Nothing here means that the vault is sound.
+    pub problems: Vec<String>,
+}
+
+/// So many problems are told one by one.
+const MANY: usize = 100;
+
+impl Report {
+    fn problem(&mut self, what: impl Into<String>) {
+        if self.problems.len() < MANY {
+            self.problems.push(what.into());
+        }
+    }
+}
+
+/// What begins or ends at a snapshot: the change of the sum, and of the count.
+type Changes = BTreeMap<i64, (Sum, i64)>;
+
+impl Vault {
+    /// Recomputes all digests and compares all that can be compared.
+    ///
+    /// # Errors
+    /// When the file cannot be read at all; damage is in the [`Report`].
+    pub fn check(&mut self) -> Result<Report, VaultError> {
+        let mut report = Report::default();
+        self.check_file(&mut report);
+        let mut sums = BTreeMap::new();
+        for resource in Resource::ALL {
+            let mut changes = Changes::new();
+            if let Err(failure) = self.check_versions(resource, &mut changes, &mut report) {
+                report.problem(format!("{resource}: {}", failure.at(&self.path)));
+            }
+            if let Err(failure) = self.check_series(resource, &mut changes) {
+                report.problem(format!("{resource}: {}", failure.at(&self.path)));
+            }
+            sums.insert(resource, changes);
+        }
+        if let Err(failure) = self.check_snapshots(&sums, &mut report) {
+            report.problem(failure.at(&self.path).to_string());
+        }
+        Ok(report)
+    }
+
+    /// SQLite's own check, and the tables and views as this program makes them.
+    fn check_file(&self, report: &mut Report) {
+        let sound = || -> rusqlite::Result<Vec<String>> {
+            let mut check = self.db.prepare("PRAGMA integrity_check(20)")?;
+            check.query_map([], |row| row.get(0))?.collect()
+        };
+        match sound() {
+            Ok(lines) if lines == ["ok"] => {}
+            Ok(lines) => lines.into_iter().for_each(|line| report.problem(line)),
+            Err(source) => report.problem(source.to_string()),
+        }
+        let expected = || -> rusqlite::Result<_> {
+            let mut fresh = rusqlite::Connection::open_in_memory()?;
+            migrate(&mut fresh, MIGRATIONS)?;
+            Ok((definitions(&fresh)?, definitions(&self.db)?))
+        };
+        match expected() {
+            Ok((expected, found)) => {
+                for (name, sql) in &expected {
+                    if found.get(name) != Some(sql) {
+                        report.problem(format!("the table or view {name} is not as it should be"));
+                    }
+                }
+            }
+            Err(source) => report.problem(source.to_string()),
+        }
+    }
+
+    fn check_versions(
+        &mut self,
+        resource: Resource,
+        changes: &mut Changes,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let Self { db, shapes, .. } = self;
+        let table = version_table(resource);
+        let mut all = db.prepare(&format!("SELECT {} FROM {table} v", Stored::select(resource)))?;
+        let mut rows = all.query([])?;
+        while let Some(row) = rows.next()? {
+            report.versions += 1;
+            let stored = Stored::read(resource, row).and_then(|mut stored| {
+                let hash = stored_hash(db, shapes, resource, &mut stored)?;
+                Ok((stored, hash))
+            });
+            let (stored, hash) = match stored {
+                Ok(found) => found,
+                Err(failure) => {
+                    report.problem(format!("{resource}: {}", describe(failure)));
+                    continue;
+                }
+            };
+            let begun = changes.entry(stored.since).or_default();
+            begun.0.add(hash);
+            begun.1 += 1;
+            if let Some(until) = stored.until {
+                let ended = changes.entry(until).or_default();
+                ended.0.sub(hash);
+                ended.1 -= 1;
+                if until <= stored.since {
+                    report.problem(format!("{}: ends before it begins", name(resource, &stored)));
+                }
+            }
+            let template = shapes.template(db, stored.shape)?;
+            if let Err(failure) = columns_agree(resource, &stored, template) {
+                report.problem(format!("{}: {}", name(resource, &stored), describe(failure)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_series(&self, resource: Resource, changes: &mut Changes) -> Result<(), Failure> {
+        if resource.spec().counter().is_none() {
+            return Ok(());
+        }
+        let series = [
+            ("sample", "CAST(value AS TEXT)", Content::Sample),
+            ("statistics", "body", Content::Statistics),
+        ];
+        for (table, column, kind) in series {
+            let mut all = self.db.prepare(&format!(
+                "SELECT id, snapshot, {column} FROM {table}_{resource} ORDER BY id, snapshot"
+            ))?;
+            let mut rows = all.query([])?;
+            let mut before: Option<(i64, blake3::Hash)> = None;
+            while let Some(row) = rows.next()? {
+                let (id, snapshot): (i64, i64) = (row.get(0)?, row.get(1)?);
+                let text = row.get_ref(2)?.as_str().map_err(|_| {
+                    Failure::Damaged(format!("a value of the series of {id} is not text"))
+                })?;
+                let hash = content(kind, resource, &Key::Id(id), text);
+                let change = &mut changes.entry(snapshot).or_default().0;
+                change.add(hash);
+                if let Some((_, old)) = before.filter(|(known, _)| *known == id) {
+                    change.sub(old);
+                }
+                before = Some((id, hash));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_snapshots(
+        &self,
+        sums: &BTreeMap<Resource, Changes>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let all = self.all_snapshots().map_err(|error| Failure::Damaged(error.to_string()))?;
+        let mut found: BTreeMap<Resource, (Sum, i64)> = BTreeMap::new();
+        let mut last = 0;
+        for snapshot in &all {
+            let number = snapshot.number;
+            if number != last + 1 {
+                report.problem(format!("the snapshots between #{last} and #{number} are missing"));
+            }
+            let stored = self.stored_sums(number)?;
+            for (resource, changes) in sums {
+                let all = found.entry(*resource).or_default();
+                for (_, (sum, count)) in changes.range(last + 1..=number) {
+                    all.0.plus(*sum);
+                    all.1 += count;
+                }
+                if snapshot.forgotten.is_none() && stored.get(resource) != Some(all) {
+                    report.problem(format!("snapshot #{number}: {resource} are not as they were"));
+                }
+            }
+            last = number;
+            if snapshot.finished.is_some() {
+                report.snapshots += u64::from(snapshot.forgotten.is_none());
+                self.check_seal(number, report)?;
+            }
+        }
+        // What only the newest snapshot showed belongs to the next one, once
+        // that snapshot is forgotten.
+        let next = all.last().is_some_and(|it| it.forgotten.is_some());
+        let end = last + 1 + i64::from(next);
+        let beyond = sums.values().any(|changes| changes.range(end..).next().is_some());
+        let before = sums.values().any(|changes| changes.range(..1).next().is_some());
+        if beyond || before {
+            report.problem("some records belong to snapshots that do not exist");
+        }
+        Ok(())
+    }
+
+    fn check_seal(&self, number: i64, report: &mut Report) -> Result<(), Failure> {
+        let (sealed, chained): (Vec<u8>, Vec<u8>) = self.db.query_row(
+            "SELECT coalesce(digest, x''), coalesce(chain, x'') FROM snapshot WHERE snapshot = ?1",
+            [number],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let digest = digest(&self.db, number)?;
+        if digest.as_bytes().as_slice() != sealed {
+            report.problem(format!("snapshot #{number}: its digest does not match"));
+        }
+        if chain(&self.db, number, &digest)?.as_bytes().as_slice() != chained {
+            report.problem(format!("snapshot #{number}: the chain of digests is broken"));
+        }
+        Ok(())
+    }
+
+    fn stored_sums(&self, number: i64) -> Result<BTreeMap<Resource, (Sum, i64)>, Failure> {
+        let mut find = self.db.prepare_cached(
+            "SELECT resource, sum, records FROM snapshot_resource WHERE snapshot = ?1",
+        )?;
+        let mut rows = find.query([number])?;
+        let mut sums = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            if let Some(resource) = Resource::from_name(&name) {
+                sums.insert(resource, (Sum::from_bytes(row.get(1)?), row.get(2)?));
+            }
+        }
+        Ok(sums)
+    }
+}
+
+fn definitions(db: &rusqlite::Connection) -> rusqlite::Result<BTreeMap<String, String>> {
+    let mut all = db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
+    all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// Whether the columns, which the views show, say what the text says.
+fn columns_agree(resource: Resource, stored: &Stored, template: &str) -> Result<(), Failure> {
+    let mut zeroed = stored.values.clone();
+    if let Some(place) = super::schema::counter_place(resource) {
+        zeroed[place] = crate::model::Value::Int(0);
+    }
+    let raw = shape::unpack(template, &zeroed, stored.extra.as_deref())?;
+    let decoded = read::decode(resource, stored, &raw)?;
+    let counter = super::schema::counter_place(resource);
+    let agree = decoded.record.values.iter().zip(&stored.values).enumerate().all(
+        |(place, (said, held))| {
+            use crate::model::Value;
+            let said = if matches!(said, Value::Json(_)) { &Value::Null } else { said };
+            Some(place) == counter || said == held
+        },
+    );
+    if agree { Ok(()) } else { Err(Failure::Damaged("a column differs from its text".into())) }
+}
+
+fn name(resource: Resource, stored: &Stored) -> String {
+    format!("{resource} {}", stored_key(resource, stored))
+}
+
+fn describe(failure: Failure) -> String {
+    match failure {
+        Failure::Sql(source) => source.to_string(),
+        Failure::Damaged(what) => what,
+        Failure::NoSnapshot(number) => format!("there is no snapshot #{number}"),
+    }
+}

@@ -1,0 +1,167 @@
+//! How far a crawl came in each list, so that the next start goes on there.
+//! What the notes mean is the crawler's business; here they are only kept.
+
+use roaring::RoaringTreemap;
+use rusqlite::OptionalExtension;
+
+use super::schema::{key_columns, version_table};
+use super::snapshot::signed;
+use super::{Failure, Vault, VaultError, row};
+use crate::model::{Key, Resource};
+
+/// A page of a listing that is in the vault.
+#[derive(Debug, Clone)]
+pub struct StoredPage {
+    pub number: u64,
+    pub evidence: String,
+    /// The versions its records are, by row number.
+    pub rows: RoaringTreemap,
+}
+
+impl Vault {
+    /// The note on a listing of the running snapshot.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn listing(
+        &self,
+        resource: Resource,
+        parent: Option<i64>,
+    ) -> Result<Option<String>, VaultError> {
+        let sql = "SELECT progress FROM listing WHERE resource = ?1 AND parent = ?2";
+        self.db
+            .prepare_cached(sql)
+            .and_then(|mut find| {
+                find.query_row((resource.name(), parent.unwrap_or(0)), |row| row.get(0)).optional()
+            })
+            .map_err(|source| self.sql(source))
+    }
+
+    /// Writes the note on a listing. `restart` drops the pages it had so far.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn note_listing(
+        &mut self,
+        resource: Resource,
+        parent: Option<i64>,
+        progress: &str,
+        restart: bool,
+    ) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            let key = (resource.name(), parent.unwrap_or(0));
+            tx.prepare_cached("INSERT OR REPLACE INTO listing VALUES(?1, ?2, ?3)")?
+                .execute((key.0, key.1, progress))?;
+            if restart {
+                tx.prepare_cached("DELETE FROM listing_page WHERE resource = ?1 AND parent = ?2")?
+                    .execute(key)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The pages of a listing that are in the vault, in order.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn listing_pages(
+        &self,
+        resource: Resource,
+        parent: Option<i64>,
+    ) -> Result<Vec<StoredPage>, VaultError> {
+        let read = || -> Result<Vec<StoredPage>, Failure> {
+            let mut find = self.db.prepare_cached(
+                "SELECT page, evidence, seen FROM listing_page
+                 WHERE resource = ?1 AND parent = ?2 ORDER BY page",
+            )?;
+            let mut rows = find.query((resource.name(), parent.unwrap_or(0)))?;
+            let mut pages = Vec::new();
+            while let Some(row) = rows.next()? {
+                let number: i64 = row.get(0)?;
+                let blob: Vec<u8> = row.get(2)?;
+                let damaged = || Failure::Damaged(format!("page {number} of a listing"));
+                pages.push(StoredPage {
+                    number: u64::try_from(number).map_err(|_| damaged())?,
+                    evidence: row.get(1)?,
+                    rows: RoaringTreemap::deserialize_from(blob.as_slice())
+                        .map_err(|_| damaged())?,
+                });
+            }
+            Ok(pages)
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Remembers the page size that worked for `resource`.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn learn_page_size(&mut self, resource: Resource, size: u64) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            tx.execute(
+                "INSERT OR REPLACE INTO learned VALUES(?1, ?2)",
+                (resource.name(), signed(size)),
+            )?;
+            Ok(())
+        })
+    }
+
+    /// The open versions that no page of a listing showed: by row, with their keys.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn unseen(
+        &self,
+        resource: Resource,
+        parent: Option<i64>,
+        seen: &RoaringTreemap,
+    ) -> Result<Vec<(i64, Key)>, VaultError> {
+        let keys: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
+        let within = if parent.is_some() { "AND channel = ?1" } else { "AND ?1 IS NULL" };
+        let sql = format!(
+            "SELECT version, {} FROM {} WHERE until IS NULL {within}",
+            keys.join(", "),
+            version_table(resource)
+        );
+        let read = || -> Result<Vec<(i64, Key)>, Failure> {
+            let mut find = self.db.prepare_cached(&sql)?;
+            let mut rows = find.query([parent])?;
+            let mut unseen = Vec::new();
+            while let Some(row) = rows.next()? {
+                let version: i64 = row.get(0)?;
+                if !seen.contains(version.cast_unsigned()) {
+                    unseen.push((version, row::key(resource, row, 1)?));
+                }
+            }
+            Ok(unseen)
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// The ids of the records that `resource` has now, as far as is known.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn open_ids(&self, resource: Resource) -> Result<Vec<i64>, VaultError> {
+        let all = self.unseen(resource, None, &RoaringTreemap::new())?;
+        let mut ids: Vec<_> = all.into_iter().map(|(_, key)| key.id()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    /// The channels that have items in the vault now.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn channels_with_items(&self) -> Result<Vec<i64>, VaultError> {
+        let read = || -> rusqlite::Result<Vec<i64>> {
+            let mut find = self.db.prepare(
+                "SELECT DISTINCT channel FROM version_channel_items WHERE until IS NULL
+                 ORDER BY channel",
+            )?;
+            find.query_map([], |row| row.get(0))?.collect()
+        };
+        read().map_err(|source| self.sql(source))
+    }
+}

@@ -1,0 +1,179 @@
+//! The vault: one SQLite file that holds the whole history of one account.
+//! The only place that knows SQL.
+//!
+//! Reading order: [`schema`] the tables and views · [`shape`] how a record's
+//! text is kept · [`snapshot`] one mirror of the account · [`write`] a page of
+//! records into it · [`listing`] how far a crawl came · [`read`] states and
+//! histories · [`digest`] and [`check`] proof that nothing was altered ·
+//! [`retention`] and [`forget`] · [`lock`] one process at a time.
+
+pub mod check;
+pub mod digest;
+mod error;
+pub mod forget;
+pub mod listing;
+pub mod lock;
+mod open;
+pub mod read;
+pub mod retention;
+mod row;
+pub mod schema;
+pub mod shape;
+pub mod snapshot;
+pub mod statistics;
+pub mod write;
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+pub use error::VaultError;
+pub use open::Identity;
+pub use row::Shapes;
+
+/// A moment of a commit, for those who watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    BeforeCommit,
+    AfterCommit,
+}
+
+/// Called around every commit; an error ends the operation there, as a crash
+/// would. For simulations and audits.
+pub type CommitHook = Box<dyn FnMut(Moment) -> Result<(), VaultError> + Send>;
+
+/// An open vault.
+pub struct Vault {
+    db: Connection,
+    path: PathBuf,
+    shapes: Shapes,
+    hook: Option<CommitHook>,
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vault").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Vault {
+    /// Where the file lies; `:memory:` for a vault that has none.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Calls `hook` around every commit from now on.
+    pub fn on_commit(&mut self, hook: CommitHook) {
+        self.hook = Some(hook);
+    }
+
+    /// The number of bytes the file takes, its log included.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let wal = self.path.with_extension("db-wal");
+        [self.path.as_path(), &wal]
+            .iter()
+            .filter_map(|path| std::fs::metadata(path).ok())
+            .map(|metadata| metadata.len())
+            .sum()
+    }
+
+    /// The page size that worked last for `resource`.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn learned_page_size(
+        &self,
+        resource: crate::model::Resource,
+    ) -> Result<Option<u64>, VaultError> {
+        let sql = "SELECT page_size FROM learned WHERE resource = ?1";
+        let size: Option<i64> = self
+            .db
+            .query_row(sql, [resource.name()], |row| row.get(0))
+            .optional()
+            .map_err(|source| self.sql(source))?;
+        Ok(size.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0))
+    }
+
+    /// Writes the log back into the file, so that the file alone is the vault.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn close(self) -> Result<(), VaultError> {
+        self.checkpoint()
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<(), VaultError> {
+        self.db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .map_err(|source| self.sql(source))
+    }
+
+    fn sql(&self, source: rusqlite::Error) -> VaultError {
+        VaultError::sql(&self.path, source)
+    }
+
+    fn damaged(&self, what: impl Into<String>) -> VaultError {
+        VaultError::Damaged { path: self.path.clone(), what: what.into() }
+    }
+
+    /// Runs `work` in one transaction and commits it.
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>, &mut Shapes) -> Result<T, Failure>,
+    ) -> Result<T, VaultError> {
+        let Self { db, path, shapes, hook } = self;
+        let fail = |failure: Failure| failure.at(path);
+        let tx = db
+            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+            .map_err(|source| VaultError::sql(path, source))?;
+        let done = work(&tx, shapes);
+        if done.is_err() {
+            // The cache may name shapes that are rolled back now.
+            shapes.clear();
+        }
+        let done = done.map_err(fail)?;
+        if let Some(hook) = hook {
+            hook(Moment::BeforeCommit).inspect_err(|_| shapes.clear())?;
+        }
+        tx.commit().map_err(|source| {
+            shapes.clear();
+            VaultError::sql(path, source)
+        })?;
+        if let Some(hook) = hook {
+            hook(Moment::AfterCommit)?;
+        }
+        Ok(done)
+    }
+}
+
+/// What can go wrong inside a transaction, before the path is known.
+#[derive(Debug)]
+enum Failure {
+    Sql(rusqlite::Error),
+    Damaged(String),
+    NoSnapshot(i64),
+}
+
+impl Failure {
+    fn at(self, path: &Path) -> VaultError {
+        match self {
+            Self::Sql(source) => VaultError::sql(path, source),
+            Self::Damaged(what) => VaultError::Damaged { path: path.to_owned(), what },
+            Self::NoSnapshot(number) => VaultError::NoSnapshot(number),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(source: rusqlite::Error) -> Self {
+        Self::Sql(source)
+    }
+}
+
+impl From<shape::Misfit> for Failure {
+    fn from(misfit: shape::Misfit) -> Self {
+        Self::Damaged(misfit.to_string())
+    }
+}

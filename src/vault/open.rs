@@ -1,0 +1,221 @@
+//! Opening a vault: what it must be, for whom, and how it is refused.
+
+use std::path::Path;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, migrate};
+use super::{Failure, Shapes, Vault, VaultError};
+
+/// Whose history a vault holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The base URL, without a slash at the end.
+    pub service: String,
+    /// The account's id, as the service tells it.
+    pub account: i64,
+}
+
+impl Vault {
+    /// Opens the vault at `path`, or creates it (mode 0600, folders 0700).
+    ///
+    /// # Errors
+    /// When it is not a vault, is of a newer format, or cannot be written; the
+    /// file is then as it was.
+    pub fn open_or_create(path: &Path) -> Result<Self, VaultError> {
+        create_private(path)?;
+        Self::open(path)
+    }
+
+    /// Opens an existing vault for writing, leading it to the newest format.
+    ///
+    /// # Errors
+    /// As [`Vault::open_or_create`], and when there is none.
+    pub fn open(path: &Path) -> Result<Self, VaultError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = connect(path, flags)?;
+        examine(&db, path)?;
+        let fail = |source| VaultError::sql(path, source);
+        db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
+        db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
+        Self::ready(db, path)
+    }
+
+    /// Opens an existing vault for reading. It may be on a read-only disk.
+    ///
+    /// # Errors
+    /// When there is none, it is not a vault, or of another format.
+    pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let plain = connect(path, flags).and_then(|db| examine(&db, path).map(|found| (db, found)));
+        let (db, found) = match plain {
+            // A log cannot be made beside a file on a read-only disk; nobody
+            // else can write there either, so the file alone is the truth.
+            Err(VaultError::Sql { .. } | VaultError::ReadOnly(_)) if path.exists() => {
+                let uri = format!("file:{}?immutable=1", encode(path));
+                let db = connect(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
+                    .map_err(|error| error_at(error, path))?;
+                let found = examine(&db, path)?;
+                (db, found)
+            }
+            other => other?,
+        };
+        if found < FORMAT {
+            // Only a writer may lead it to the newest format.
+            return Self::open(path);
+        }
+        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
+    }
+
+    /// A vault that lives in memory and is gone with the program.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn in_memory() -> Result<Self, VaultError> {
+        let path = Path::new(":memory:");
+        let db = Connection::open_in_memory().map_err(|source| VaultError::sql(path, source))?;
+        Self::ready(db, path)
+    }
+
+    fn ready(mut db: Connection, path: &Path) -> Result<Self, VaultError> {
+        migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
+        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
+    }
+
+    /// Whose vault this is; `None` until the first backup began.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn identity(&self) -> Result<Option<Identity>, VaultError> {
+        let read = |key: &str| -> Result<Option<String>, VaultError> {
+            self.db
+                .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0))
+                .optional()
+                .map_err(|source| self.sql(source))
+        };
+        let (service, account) = (read("service")?, read("account")?);
+        let Some((service, account)) = service.zip(account) else { return Ok(None) };
+        let account =
+            account.parse().map_err(|_| self.damaged("the account's id is not a number"))?;
+        Ok(Some(Identity { service, account }))
+    }
+
+    /// Makes sure that this vault belongs to `found`, taking an empty vault for
+    /// it. `service_moved` accepts another URL for the same account.
+    ///
+    /// # Errors
+    /// [`VaultError::OtherAccount`] when it belongs to another.
+    pub fn claim(&mut self, found: &Identity, service_moved: bool) -> Result<(), VaultError> {
+        if let Some(ours) = self.identity()? {
+            self.refuse_other(&ours, found, service_moved)?;
+            if ours == *found {
+                return Ok(());
+            }
+        }
+        let found = found.clone();
+        self.transact(|tx, _| {
+            let sql = "INSERT INTO meta VALUES(?1, ?2)
+                       ON CONFLICT DO UPDATE SET value = excluded.value";
+            tx.execute(sql, ["service", found.service.as_str()])?;
+            tx.execute(sql, ["account", found.account.to_string().as_str()])?;
+            Ok::<_, Failure>(())
+        })
+    }
+
+    fn refuse_other(
+        &self,
+        ours: &Identity,
+        found: &Identity,
+        service_moved: bool,
+    ) -> Result<(), VaultError> {
+        if ours.account != found.account {
+            return Err(VaultError::OtherAccount {
+                what: "account",
+                ours: format!("{} of {}", ours.account, ours.service),
+                theirs: format!("{} of {}", found.account, found.service),
+            });
+        }
+        if ours.service != found.service && !service_moved {
+            return Err(VaultError::OtherAccount {
+                what: "service",
+                ours: ours.service.clone(),
+                theirs: found.service.clone(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
+    let fail = |source| VaultError::sql(path, source);
+    let db = Connection::open_with_flags(path, flags).map_err(fail)?;
+    db.busy_timeout(std::time::Duration::from_secs(10)).map_err(fail)?;
+    db.set_prepared_statement_cache_capacity(64);
+    // A vault may come from anywhere: its own SQL gets no rights.
+    for (option, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        // Without it, statements are prepared anew whenever a value is bound.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
+    ] {
+        db.set_db_config(option, on).map_err(fail)?;
+    }
+    db.pragma_update(None, "cell_size_check", true).map_err(fail)?;
+    Ok(db)
+}
+
+/// Refuses what is no vault, and a vault that this program is too old for,
+/// before anything is written. Gives the format.
+fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
+    let fail = |source| VaultError::sql(path, source);
+    let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(fail);
+    let (id, format) = (pragma("application_id")?, pragma("user_version")?);
+    let tables: i64 =
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(fail)?;
+    if id != i64::from(APPLICATION_ID) && !(id == 0 && format == 0 && tables == 0) {
+        return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    if format > FORMAT {
+        return Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT });
+    }
+    Ok(format)
+}
+
+fn error_at(error: VaultError, path: &Path) -> VaultError {
+    match error {
+        VaultError::Sql { source, .. } => VaultError::sql(path, source),
+        other => other,
+    }
+}
+
+/// A path as it must stand in a `file:` URI.
+fn encode(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}
+
+#[cfg(unix)]
+fn create_private(path: &Path) -> Result<(), VaultError> {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    let fail = |source| VaultError::io(path, source);
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn create_private(path: &Path) -> Result<(), VaultError> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|source| VaultError::io(path, source))?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let made = options.write(true).create(true).truncate(false).open(path);
+    made.map(drop).map_err(|source| VaultError::io(path, source))
+}

@@ -1,0 +1,251 @@
+//! Reads states and histories back, exactly as they came.
+
+use rusqlite::Row;
+
+use super::row::{Shapes, Stored};
+use super::schema::{counter_place, key_columns, version_table};
+use super::{Failure, Vault, VaultError};
+use crate::clock::Timestamp;
+use crate::model::{Decoded, Key, Record, Resource, State};
+
+/// A record as it was over a span of snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    pub since: i64,
+    /// The snapshot that no longer showed it so; `None` while it stands.
+    pub until: Option<i64>,
+    pub record: Record<'static>,
+}
+
+/// A value of a series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample<T> {
+    pub snapshot: i64,
+    pub time: Timestamp,
+    pub value: T,
+}
+
+impl Vault {
+    /// The records that snapshot `number` shows, of the resources in `which`.
+    ///
+    /// # Errors
+    /// When the vault cannot be read, or there is no such snapshot.
+    pub fn state(&mut self, number: i64, which: &[Resource]) -> Result<State, VaultError> {
+        let mut state = State::default();
+        for resource in which {
+            let records = state.resource_mut(*resource);
+            self.each(number, *resource, |record| {
+                records.insert(record.key.clone(), record);
+            })?;
+        }
+        Ok(state)
+    }
+
+    /// Gives every record of `resource` that snapshot `number` shows to `take`,
+    /// in the order of keys.
+    ///
+    /// # Errors
+    /// As [`Vault::state`].
+    pub fn each(
+        &mut self,
+        number: i64,
+        resource: Resource,
+        mut take: impl FnMut(Record<'static>),
+    ) -> Result<(), VaultError> {
+        self.readable(number)?;
+        let keys: Vec<_> = key_columns(resource).map(|name| format!("v.\"{name}\"")).collect();
+        let sql = format!(
+            "SELECT {}, {} FROM {} v WHERE v.since <= ?1 AND (v.until IS NULL OR v.until > ?1)
+             ORDER BY {}",
+            Stored::select(resource),
+            counter(resource, "?1"),
+            version_table(resource),
+            keys.join(", ")
+        );
+        self.rows(&sql, [number], resource, |_, record| take(record))
+    }
+
+    /// One record as snapshot `number` shows it.
+    ///
+    /// # Errors
+    /// As [`Vault::state`].
+    pub fn record(
+        &mut self,
+        number: i64,
+        resource: Resource,
+        key: &Key,
+    ) -> Result<Option<Record<'static>>, VaultError> {
+        self.readable(number)?;
+        let history = self.history_until(resource, key, Some(number))?;
+        let shown = |version: &Version| {
+            version.since <= number && version.until.is_none_or(|until| until > number)
+        };
+        Ok(history.into_iter().find(shown).map(|version| version.record))
+    }
+
+    /// Every version of a record, oldest first; the counter is as at its beginning.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn history(&mut self, resource: Resource, key: &Key) -> Result<Vec<Version>, VaultError> {
+        self.history_until(resource, key, None)
+    }
+
+    fn history_until(
+        &mut self,
+        resource: Resource,
+        key: &Key,
+        at: Option<i64>,
+    ) -> Result<Vec<Version>, VaultError> {
+        let names: Vec<_> = key_columns(resource)
+            .enumerate()
+            .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 2))
+            .collect();
+        let sql = format!(
+            "SELECT {}, {} FROM {} v WHERE {} ORDER BY v.since",
+            Stored::select(resource),
+            counter(resource, "coalesce(?1, v.since)"),
+            version_table(resource),
+            names.join(" AND ")
+        );
+        let mut versions = Vec::new();
+        let take = |stored: &Stored, record| {
+            versions.push(Version { since: stored.since, until: stored.until, record });
+        };
+        match key {
+            Key::Id(id) => self.rows(&sql, (at, id), resource, take)?,
+            Key::Item { channel, kind, id } => {
+                self.rows(&sql, (at, channel, kind, id), resource, take)?;
+            }
+        }
+        Ok(versions)
+    }
+
+    /// A code's scans over time, oldest first.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn scans(&self, code: i64) -> Result<Vec<Sample<i64>>, VaultError> {
+        self.samples("sample_qr_codes", "value", code)
+    }
+
+    /// A code's statistics over time, oldest first, as JSON text.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn statistics(&self, code: i64) -> Result<Vec<Sample<String>>, VaultError> {
+        self.samples("statistics_qr_codes", "body", code)
+    }
+
+    /// How many counters moved in snapshot `number`, and by how much together.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn movement(&self, number: i64) -> Result<(u64, i64), VaultError> {
+        let sql = "
+            SELECT count(*), coalesce(sum(value - before), 0) FROM (
+              SELECT c.value, (SELECT b.value FROM sample_qr_codes b
+                WHERE b.id = c.id AND b.snapshot < c.snapshot
+                ORDER BY b.snapshot DESC LIMIT 1) AS before
+              FROM sample_qr_codes c WHERE c.snapshot = ?1)
+            WHERE before IS NOT NULL";
+        self.db
+            .query_row(sql, [number], |row| {
+                Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
+            })
+            .map_err(|source| self.sql(source))
+    }
+
+    fn samples<T: rusqlite::types::FromSql>(
+        &self,
+        table: &str,
+        column: &str,
+        code: i64,
+    ) -> Result<Vec<Sample<T>>, VaultError> {
+        let sql = format!(
+            "SELECT c.snapshot, s.started, c.{column} FROM {table} c JOIN snapshot s USING (snapshot)
+             WHERE c.id = ?1 AND s.finished IS NOT NULL ORDER BY c.snapshot"
+        );
+        let read = || -> rusqlite::Result<Vec<Sample<T>>> {
+            let mut find = self.db.prepare_cached(&sql)?;
+            find.query_map([code], |row| {
+                Ok(Sample {
+                    snapshot: row.get(0)?,
+                    time: Timestamp(row.get(1)?),
+                    value: row.get(2)?,
+                })
+            })?
+            .collect()
+        };
+        read().map_err(|source| self.sql(source))
+    }
+
+    /// Refuses a snapshot that cannot be read back.
+    fn readable(&self, number: i64) -> Result<(), VaultError> {
+        let snapshot = self.snapshot(number)?;
+        if snapshot.forgotten.is_some() {
+            return Err(VaultError::NoSnapshot(number));
+        }
+        Ok(())
+    }
+
+    fn rows(
+        &mut self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        resource: Resource,
+        mut take: impl FnMut(&Stored, Record<'static>),
+    ) -> Result<(), VaultError> {
+        let Self { db, path, shapes, .. } = self;
+        let read = || -> Result<(), Failure> {
+            let mut find = db.prepare_cached(sql)?;
+            let mut rows = find.query(params)?;
+            while let Some(row) = rows.next()? {
+                let (stored, record) = record(resource, row, db, shapes)?;
+                take(&stored, record);
+            }
+            Ok(())
+        };
+        read().map_err(|failure| failure.at(path))
+    }
+}
+
+/// The counter's value at a snapshot, as a column.
+pub(super) fn counter(resource: Resource, at: &str) -> String {
+    if resource.spec().counter().is_none() {
+        return "NULL".to_owned();
+    }
+    format!(
+        "(SELECT c.value FROM sample_{resource} c WHERE c.id = v.id AND c.snapshot <= {at}
+          ORDER BY c.snapshot DESC LIMIT 1)"
+    )
+}
+
+/// A row of `Stored::select` and the counter, put together again.
+fn record(
+    resource: Resource,
+    row: &Row<'_>,
+    db: &rusqlite::Connection,
+    shapes: &mut Shapes,
+) -> Result<(Stored, Record<'static>), Failure> {
+    let mut stored = Stored::read(resource, row)?;
+    let counters = usize::from(counter_place(resource).is_some());
+    let counter = row.get(5 + stored.values.len() - counters)?;
+    let template = shapes.template(db, stored.shape)?;
+    let raw = stored.raw(resource, template, counter)?;
+    let record = decode(resource, &stored, &raw)?.record.into_owned();
+    Ok((stored, record))
+}
+
+/// Decodes a stored record's text as it was decoded when it came.
+pub(super) fn decode<'a>(
+    resource: Resource,
+    stored: &Stored,
+    raw: &'a str,
+) -> Result<Decoded<'a>, Failure> {
+    let channel = match super::write::stored_key(resource, stored) {
+        Key::Item { channel, .. } => Some(channel),
+        Key::Id(_) => None,
+    };
+    Decoded::read(resource, channel, raw).map_err(|problem| Failure::Damaged(problem.to_string()))
+}

@@ -1,0 +1,190 @@
+//! Which snapshots to keep: a pure decision, by the rules that restic's users know.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Datelike as _, FixedOffset, Timelike as _};
+
+use super::snapshot::{Snapshot, Status};
+use crate::clock::Timestamp;
+
+/// What to keep. Nothing set keeps everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keep {
+    pub last: u64,
+    pub hourly: u64,
+    pub daily: u64,
+    pub weekly: u64,
+    pub monthly: u64,
+    pub yearly: u64,
+    /// Everything younger than this.
+    pub within: Option<Duration>,
+    /// Everything that has one of these tags.
+    pub tags: Vec<String>,
+}
+
+impl Keep {
+    /// Whether no rule is set at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What becomes of one snapshot, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub number: i64,
+    pub time: Timestamp,
+    /// Why it is kept; empty when it is to be forgotten.
+    pub reasons: Vec<String>,
+}
+
+/// The length of a calendar unit, as a number that changes with it.
+type Bucket = fn(DateTime<FixedOffset>) -> (i32, u32, u32);
+
+/// Decides over `snapshots` (finished, oldest first). Days begin as in `zone`.
+/// The newest complete snapshot and those in `needed` are always kept.
+#[must_use]
+pub fn decide(
+    snapshots: &[Snapshot],
+    keep: &Keep,
+    needed: &[i64],
+    now: Timestamp,
+    zone: &dyn Fn(Timestamp) -> Option<DateTime<FixedOffset>>,
+) -> Vec<Verdict> {
+    let mut verdicts: Vec<_> = snapshots
+        .iter()
+        .map(|snapshot| Verdict {
+            number: snapshot.number,
+            time: snapshot.started,
+            reasons: always(snapshots, snapshot, keep, needed, now),
+        })
+        .collect();
+    let newest =
+        |count: u64| snapshots.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+    for verdict in &mut verdicts[newest(keep.last)..] {
+        verdict.reasons.push("last".to_owned());
+    }
+    let rules: [(u64, &str, Bucket); 5] = [
+        (keep.hourly, "hourly", |time| (time.num_days_from_ce(), time.hour(), 0)),
+        (keep.daily, "daily", |time| (time.num_days_from_ce(), 0, 0)),
+        (keep.weekly, "weekly", |time| (time.iso_week().year(), time.iso_week().week(), 0)),
+        (keep.monthly, "monthly", |time| (time.year(), time.month(), 0)),
+        (keep.yearly, "yearly", |time| (time.year(), 0, 0)),
+    ];
+    for (count, name, bucket) in rules {
+        for at in picks(snapshots, count, bucket, zone) {
+            verdicts[at].reasons.push(name.to_owned());
+        }
+    }
+    verdicts
+}
+
+fn always(
+    all: &[Snapshot],
+    snapshot: &Snapshot,
+    keep: &Keep,
+    needed: &[i64],
+    now: Timestamp,
+) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let newest_complete = all.iter().rev().find(|it| it.status == Status::Complete);
+    if newest_complete.is_some_and(|newest| newest.number == snapshot.number) {
+        reasons.push("newest complete".to_owned());
+    }
+    if needed.contains(&snapshot.number) {
+        reasons.push("an unfinished run needs it".to_owned());
+    }
+    if keep.within.is_some_and(|within| now.since(snapshot.started) <= within) {
+        reasons.push("within".to_owned());
+    }
+    if let Some(tag) = snapshot.tag.as_ref().filter(|tag| keep.tags.contains(tag)) {
+        reasons.push(format!("tag {tag}"));
+    }
+    reasons
+}
+
+/// The newest snapshot of each of the newest `count` buckets that have one; a
+/// complete one goes before a partial one.
+fn picks(
+    snapshots: &[Snapshot],
+    count: u64,
+    bucket: Bucket,
+    zone: &dyn Fn(Timestamp) -> Option<DateTime<FixedOffset>>,
+) -> Vec<usize> {
+    let mut picks: Vec<((i32, u32, u32), usize)> = Vec::new();
+    for (at, snapshot) in snapshots.iter().enumerate().rev() {
+        let Some(bucket) = zone(snapshot.started).map(bucket) else { continue };
+        let known = picks.iter().position(|(known, _)| *known == bucket);
+        match known {
+            Some(known) => {
+                let picked = &mut picks[known].1;
+                let better = snapshots[*picked].status != Status::Complete
+                    && snapshot.status == Status::Complete;
+                if better {
+                    *picked = at;
+                }
+            }
+            None if (picks.len() as u64) < count => picks.push((bucket, at)),
+            None => {}
+        }
+    }
+    picks.into_iter().map(|(_, at)| at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vault::snapshot::Usage;
+
+    const DAY: i64 = 86_400_000;
+
+    fn snapshots(days: &[(i64, Status)]) -> Vec<Snapshot> {
+        let one = |(nth, (day, status)): (usize, &(i64, Status))| Snapshot {
+            number: nth as i64 + 1,
+            status: *status,
+            started: Timestamp(day * DAY),
+            touched: Timestamp(day * DAY),
+            finished: Some(Timestamp(day * DAY)),
+            forgotten: None,
+            tag: (nth == 0).then(|| "first".to_owned()),
+            usage: Usage::default(),
+            digest: None,
+            outcomes: Vec::new(),
+        };
+        days.iter().enumerate().map(one).collect()
+    }
+
+    fn kept(days: &[(i64, Status)], keep: &Keep) -> Vec<i64> {
+        let all = snapshots(days);
+        let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
+        let now = all.last().unwrap().started;
+        let verdicts = decide(&all, keep, &[], now, &utc);
+        verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
+    }
+
+    use Status::{Complete, Partial};
+
+    #[test]
+    fn a_partial_snapshot_never_stands_for_a_complete_one_of_its_day() {
+        let days = [(1, Complete), (1, Partial), (2, Complete), (2, Partial)];
+        assert_eq!(kept(&days, &Keep { daily: 2, ..Keep::default() }), [1, 3]);
+    }
+
+    #[test]
+    fn the_newest_complete_snapshot_is_kept_whatever_the_rules_say() {
+        let days = [(1, Complete), (2, Partial), (3, Partial)];
+        assert_eq!(kept(&days, &Keep { last: 1, ..Keep::default() }), [1, 3]);
+    }
+
+    #[test]
+    fn buckets_are_counted_where_there_are_snapshots() {
+        let days: Vec<_> = [1, 2, 40, 41, 400].iter().map(|day| (*day, Complete)).collect();
+        assert_eq!(kept(&days, &Keep { monthly: 2, ..Keep::default() }), [4, 5]);
+        assert_eq!(kept(&days, &Keep { yearly: 9, ..Keep::default() }), [4, 5]);
+        let within = Some(Duration::from_secs(361 * 86_400));
+        assert_eq!(kept(&days, &Keep { within, ..Keep::default() }), [3, 4, 5]);
+        let tags = vec!["first".to_owned()];
+        assert_eq!(kept(&days, &Keep { tags, ..Keep::default() }), [1, 5]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Rows of the version tables: how they are bound, read, and told apart.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{OptionalExtension, Row, ToSql, Transaction};
+
+use super::Failure;
+use super::shape::{self, Packed};
+use crate::model::{Field, Key, Kind, Resource, Role, Value};
+
+/// Templates by number and numbers by template, as far as they were met.
+#[derive(Debug, Default)]
+pub struct Shapes {
+    numbers: HashMap<String, i64>,
+    templates: HashMap<i64, String>,
+}
+
+/// So many templates are kept at hand. An account whose every record has a
+/// template of its own is kept verbatim from there on.
+const MANY_SHAPES: usize = 4096;
+
+impl Shapes {
+    pub(super) fn clear(&mut self) {
+        self.numbers.clear();
+        self.templates.clear();
+    }
+
+    /// The number of `packed`'s template, made if it is new. Where there are
+    /// too many, `packed` becomes verbatim instead.
+    pub(super) fn number(
+        &mut self,
+        tx: &Transaction<'_>,
+        packed: &mut Packed,
+        raw: &str,
+    ) -> Result<i64, Failure> {
+        if let Some(number) = self.numbers.get(&packed.template) {
+            return Ok(*number);
+        }
+        let find = "SELECT shape FROM shape WHERE template = ?1";
+        let known = tx.prepare_cached(find)?.query_row([&packed.template], |row| row.get(0));
+        let number = match known.optional()? {
+            Some(number) => number,
+            None if self.numbers.len() >= MANY_SHAPES && packed.template != shape::VERBATIM => {
+                *packed = Packed::verbatim(raw);
+                return self.number(tx, packed, raw);
+            }
+            None => {
+                tx.execute("INSERT INTO shape(template) VALUES(?1)", [&packed.template])?;
+                tx.last_insert_rowid()
+            }
+        };
+        if self.numbers.len() < MANY_SHAPES {
+            self.numbers.insert(packed.template.clone(), number);
+        }
+        Ok(number)
+    }
+
+    /// The template of that number.
+    pub(super) fn template(
+        &mut self,
+        db: &rusqlite::Connection,
+        number: i64,
+    ) -> Result<&str, Failure> {
+        if self.templates.len() >= MANY_SHAPES {
+            self.templates.clear();
+        }
+        match self.templates.entry(number) {
+            std::collections::hash_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                let sql = "SELECT template FROM shape WHERE shape = ?1";
+                let template = db
+                    .prepare_cached(sql)?
+                    .query_row([number], |row| row.get(0))
+                    .optional()?
+                    .ok_or_else(|| Failure::Damaged(format!("template {number} is missing")))?;
+                Ok(entry.insert(template))
+            }
+        }
+    }
+}
+
+/// One value as a column: what does not fit its kind stands in `extra` instead.
+pub(super) struct Column<'a>(pub &'a Value<'a>);
+
+impl ToSql for Column<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self.0 {
+            Value::Null | Value::Json(_) => ToSqlOutput::Borrowed(ValueRef::Null),
+            Value::Bool(value) => ToSqlOutput::from(*value),
+            Value::Int(value) => ToSqlOutput::from(*value),
+            Value::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+        })
+    }
+}
+
+/// Whether the column holds just this value.
+pub(super) fn same(column: ValueRef<'_>, value: &Value<'_>) -> bool {
+    match (column, value) {
+        (ValueRef::Null, Value::Null | Value::Json(_)) => true,
+        (ValueRef::Integer(column), Value::Int(value)) => column == *value,
+        (ValueRef::Integer(column), Value::Bool(value)) => column == i64::from(*value),
+        (ValueRef::Text(column), Value::Text(value)) => column == value.as_bytes(),
+        _ => false,
+    }
+}
+
+/// The value of a field's column.
+pub(super) fn value(row: &Row<'_>, at: usize, field: &Field) -> Result<Value<'static>, Failure> {
+    let odd = || Failure::Damaged(format!("column {} holds a value of another kind", field.name));
+    Ok(match (row.get_ref(at)?, field.kind) {
+        (ValueRef::Null, _) => Value::Null,
+        (ValueRef::Integer(number), Kind::Int) => Value::Int(number),
+        (ValueRef::Integer(number @ (0 | 1)), Kind::Bool) => Value::Bool(number == 1),
+        (ValueRef::Text(_), Kind::Int | Kind::Bool) => return Err(odd()),
+        (ValueRef::Text(text), _) => {
+            let text = std::str::from_utf8(text).map_err(|_| odd())?;
+            Value::Text(Cow::Owned(text.to_owned()))
+        }
+        _ => return Err(odd()),
+    })
+}
+
+/// A stored version, with its values in the order of the read fields; a
+/// counter's place is empty.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub version: i64,
+    pub since: i64,
+    pub until: Option<i64>,
+    pub shape: i64,
+    pub values: Vec<Value<'static>>,
+    pub extra: Option<String>,
+}
+
+impl Stored {
+    /// The columns that [`Stored::read`] wants, in order.
+    pub fn select(resource: Resource) -> String {
+        let columns: Vec<_> =
+            super::schema::columns(resource).map(|field| format!("v.\"{}\"", field.name)).collect();
+        format!("v.version, v.since, v.until, v.shape, v.extra, {}", columns.join(", "))
+    }
+
+    pub fn read(resource: Resource, row: &Row<'_>) -> Result<Self, Failure> {
+        let mut values = Vec::with_capacity(8);
+        let mut at = 5;
+        for field in resource.spec().read_fields() {
+            if field.role == Role::Counter {
+                values.push(Value::Null);
+            } else {
+                values.push(value(row, at, field)?);
+                at += 1;
+            }
+        }
+        Ok(Self {
+            version: row.get(0)?,
+            since: row.get(1)?,
+            until: row.get(2)?,
+            shape: row.get(3)?,
+            extra: row.get(4)?,
+            values,
+        })
+    }
+
+    /// The record's text, with `counter` at the counter's place.
+    pub fn raw(
+        &mut self,
+        resource: Resource,
+        template: &str,
+        counter: Option<i64>,
+    ) -> Result<String, shape::Misfit> {
+        if let Some((place, counter)) = super::schema::counter_place(resource).zip(counter) {
+            self.values[place] = Value::Int(counter);
+        }
+        shape::unpack(template, &self.values, self.extra.as_deref())
+    }
+}
+
+/// The key that stands in a resource's first columns, starting at `at`.
+pub(super) fn key(resource: Resource, row: &Row<'_>, at: usize) -> Result<Key, Failure> {
+    Ok(if resource == Resource::ChannelItems {
+        Key::Item { channel: row.get(at)?, kind: row.get(at + 1)?, id: row.get(at + 2)? }
+    } else {
+        Key::Id(row.get(at)?)
+    })
+}

@@ -1,0 +1,277 @@
+//! The vault's tables and views, made from the resource table, and the way
+//! from each older format to the newest.
+//!
+//! What people read are the views; the tables under them may change with the
+//! format. A `version_…` table holds a record's versions: one is shown by the
+//! snapshots from `since` up to, not including, `until`. Rows are only ever
+//! appended there, so a vault grows by what changed.
+
+use std::fmt::Write as _;
+
+use rusqlite::{Connection, Transaction};
+
+use crate::model::{Field, Kind, Resource, Role};
+
+/// "LKVT", in the file's header.
+pub const APPLICATION_ID: i32 = 0x4c4b_5654;
+
+/// The newest format this program knows.
+pub const FORMAT: i64 = MIGRATIONS.len() as i64;
+
+type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
+
+/// The step from each format to the next; format 0 is an empty file.
+pub const MIGRATIONS: &[Migration] = &[first_format];
+
+/// Leads `db` from its format to the last of `migrations`, in one transaction.
+///
+/// # Errors
+/// SQLite's; the file is then as it was.
+pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<()> {
+    let from: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let todo = usize::try_from(from)
+        .map_or(&migrations[..0], |from| migrations.get(from..).unwrap_or_default());
+    if todo.is_empty() {
+        return Ok(());
+    }
+    let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    for step in todo {
+        step(&tx)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", migrations.len() as i64)?;
+    tx.commit()
+}
+
+fn first_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    tx.execute_batch(COMMON)?;
+    for resource in Resource::ALL {
+        tx.execute_batch(&tables(resource))?;
+        tx.execute_batch(&views(resource))?;
+    }
+    tx.execute_batch(COMMON_VIEWS)
+}
+
+const COMMON: &str = "
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE shape(shape INTEGER PRIMARY KEY, template TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE snapshot(
+  snapshot INTEGER PRIMARY KEY,
+  status TEXT NOT NULL,
+  started INTEGER NOT NULL,
+  touched INTEGER NOT NULL,
+  finished INTEGER,
+  forgotten INTEGER,
+  tag TEXT,
+  scope TEXT NOT NULL,
+  requests INTEGER NOT NULL DEFAULT 0,
+  throttled INTEGER NOT NULL DEFAULT 0,
+  waited INTEGER NOT NULL DEFAULT 0,
+  digest BLOB,
+  chain BLOB
+) STRICT;
+CREATE TABLE snapshot_resource(
+  snapshot INTEGER NOT NULL,
+  resource TEXT NOT NULL,
+  state TEXT NOT NULL,
+  records INTEGER NOT NULL,
+  added INTEGER NOT NULL DEFAULT 0,
+  changed INTEGER NOT NULL DEFAULT 0,
+  removed INTEGER NOT NULL DEFAULT 0,
+  sum BLOB NOT NULL,
+  message TEXT,
+  PRIMARY KEY(snapshot, resource)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE listing(
+  resource TEXT NOT NULL,
+  parent INTEGER NOT NULL,
+  progress TEXT NOT NULL,
+  PRIMARY KEY(resource, parent)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE listing_page(
+  resource TEXT NOT NULL,
+  parent INTEGER NOT NULL,
+  page INTEGER NOT NULL,
+  evidence TEXT NOT NULL,
+  seen BLOB NOT NULL,
+  PRIMARY KEY(resource, parent, page)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE learned(resource TEXT PRIMARY KEY, page_size INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE sent(
+  resource TEXT NOT NULL,
+  key TEXT NOT NULL,
+  field TEXT NOT NULL,
+  value TEXT NOT NULL,
+  sent INTEGER NOT NULL,
+  PRIMARY KEY(resource, key, field)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE run(
+  run INTEGER PRIMARY KEY,
+  command TEXT NOT NULL,
+  status TEXT NOT NULL,
+  started INTEGER NOT NULL,
+  finished INTEGER,
+  before INTEGER,
+  after INTEGER
+) STRICT;
+CREATE TABLE statistics_qr_codes(
+  id INTEGER NOT NULL,
+  snapshot INTEGER NOT NULL,
+  scans INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY(id, snapshot)
+) STRICT, WITHOUT ROWID;
+";
+
+const COMMON_VIEWS: &str = "
+CREATE VIEW snapshots AS
+  SELECT s.snapshot, s.status,
+    strftime('%Y-%m-%dT%H:%M:%SZ', s.started / 1000, 'unixepoch') AS started,
+    strftime('%Y-%m-%dT%H:%M:%SZ', s.finished / 1000, 'unixepoch') AS finished,
+    s.tag, sum(r.records) AS records, sum(r.added) AS added, sum(r.changed) AS changed,
+    sum(r.removed) AS removed, s.requests, lower(hex(s.digest)) AS digest
+  FROM snapshot s JOIN snapshot_resource r USING (snapshot)
+  WHERE s.finished IS NOT NULL AND s.forgotten IS NULL
+  GROUP BY s.snapshot ORDER BY s.snapshot;
+CREATE VIEW qr_scans AS
+  SELECT c.id AS code,
+    strftime('%Y-%m-%dT%H:%M:%SZ', s.started / 1000, 'unixepoch') AS time, c.value AS scans
+  FROM sample_qr_codes c JOIN snapshot s USING (snapshot)
+  WHERE s.finished IS NOT NULL ORDER BY c.id, c.snapshot;
+CREATE VIEW qr_statistics AS
+  SELECT c.id AS code,
+    strftime('%Y-%m-%dT%H:%M:%SZ', s.started / 1000, 'unixepoch') AS time, c.scans,
+    c.body AS statistics
+  FROM statistics_qr_codes c JOIN snapshot s USING (snapshot)
+  WHERE s.finished IS NOT NULL ORDER BY c.id, c.snapshot;
+CREATE VIEW runs AS
+  SELECT run, command, status,
+    strftime('%Y-%m-%dT%H:%M:%SZ', started / 1000, 'unixepoch') AS started,
+    strftime('%Y-%m-%dT%H:%M:%SZ', finished / 1000, 'unixepoch') AS finished,
+    before AS snapshot_before, after AS snapshot_after
+  FROM run ORDER BY run;
+";
+
+/// The table of a resource's versions.
+#[must_use]
+pub fn version_table(resource: Resource) -> String {
+    format!("version_{resource}")
+}
+
+/// The fields that have a column in the version table, in order.
+pub fn columns(resource: Resource) -> impl Iterator<Item = &'static Field> {
+    resource.spec().read_fields().filter(|field| field.role != Role::Counter)
+}
+
+/// The columns that identify a record.
+pub fn key_columns(resource: Resource) -> impl Iterator<Item = &'static str> {
+    columns(resource).filter(|field| field.role == Role::Identity).map(|field| field.name)
+}
+
+/// Where the counter stands among the resource's read fields, if it has one.
+#[must_use]
+pub fn counter_place(resource: Resource) -> Option<usize> {
+    resource.spec().read_fields().position(|field| field.role == Role::Counter)
+}
+
+fn tables(resource: Resource) -> String {
+    let mut sql = format!(
+        "CREATE TABLE {}(\n  version INTEGER PRIMARY KEY,\n  since INTEGER NOT NULL,\n  \
+         until INTEGER,\n  shape INTEGER NOT NULL,\n",
+        version_table(resource)
+    );
+    for field in columns(resource) {
+        let kind = match field.kind {
+            Kind::Int | Kind::Bool => "INTEGER",
+            _ => "TEXT",
+        };
+        let not_null = if field.role == Role::Identity { " NOT NULL" } else { "" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(sql, "  \"{}\" {kind}{not_null},", field.name);
+    }
+    let keys: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
+    let _ = write!(
+        sql,
+        "  extra TEXT\n) STRICT;\nCREATE UNIQUE INDEX open_{resource} ON {}({}) \
+         WHERE until IS NULL;\n",
+        version_table(resource),
+        keys.join(", ")
+    );
+    if resource.spec().counter().is_some() {
+        let _ = writeln!(
+            sql,
+            "CREATE TABLE sample_{resource}(\n  id INTEGER NOT NULL,\n  snapshot INTEGER NOT \
+             NULL,\n  value INTEGER NOT NULL,\n  PRIMARY KEY(id, snapshot)\n) STRICT, WITHOUT \
+             ROWID;"
+        );
+    }
+    sql
+}
+
+fn views(resource: Resource) -> String {
+    let newest = "SELECT max(snapshot) AS newest FROM snapshot WHERE finished IS NOT NULL AND forgotten IS \
+                  NULL";
+    let select = |at: &str| {
+        let fields = resource.spec().read_fields().map(|field| match field.role {
+            Role::Counter => format!(
+                "(SELECT value FROM sample_{resource} c WHERE c.id = v.id AND c.snapshot <= {at} \
+                 ORDER BY c.snapshot DESC LIMIT 1) AS {}",
+                field.name
+            ),
+            _ => format!("v.\"{}\"", field.name),
+        });
+        fields.collect::<Vec<_>>().join(", ")
+    };
+    let table = version_table(resource);
+    let current = select("n.newest");
+    let history = select("coalesce(v.until - 1, n.newest)");
+    let time = |snapshot: &str| {
+        format!(
+            "(SELECT strftime('%Y-%m-%dT%H:%M:%SZ', started / 1000, 'unixepoch') FROM snapshot \
+             WHERE snapshot = {snapshot})"
+        )
+    };
+    let (from, to) = (time("v.since"), time("v.until"));
+    format!(
+        "CREATE VIEW {resource} AS\n  SELECT {current}\n  FROM {table} v, ({newest}) AS n\n  \
+         WHERE v.since <= n.newest AND (v.until IS NULL OR v.until > n.newest);\n\
+         CREATE VIEW {resource}_history AS\n  SELECT v.since AS since_snapshot, v.until AS \
+         until_snapshot,\n    {from} AS since, {to} AS until,\n    {history}\n  FROM {table} v, \
+         ({newest}) AS n\n  WHERE v.since <= n.newest;\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_file_as_it_was() {
+        let mut db = Connection::open_in_memory().unwrap();
+        migrate(&mut db, MIGRATIONS).unwrap();
+        let broken: &[Migration] = &[
+            first_format,
+            |tx| tx.execute_batch("CREATE TABLE second(x)"),
+            |_| Err(rusqlite::Error::InvalidQuery),
+        ];
+        migrate(&mut db, broken).unwrap_err();
+        let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, 1);
+        assert!(db.prepare("SELECT * FROM second").is_err());
+    }
+
+    #[test]
+    fn a_vault_of_an_older_format_is_led_through_every_step() {
+        let mut db = Connection::open_in_memory().unwrap();
+        migrate(&mut db, MIGRATIONS).unwrap();
+        let longer: &[Migration] = &[
+            |_| Err(rusqlite::Error::InvalidQuery),
+            |tx| tx.execute_batch("CREATE TABLE second(x)"),
+            |tx| tx.execute_batch("ALTER TABLE second ADD COLUMN y"),
+        ];
+        migrate(&mut db, longer).unwrap();
+        db.prepare("SELECT x, y FROM second").unwrap();
+        let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, 3);
+    }
+}

@@ -1,0 +1,464 @@
+//! Snapshots: how one begins, what is known of it, how it ends.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, Row, Transaction};
+
+use super::digest::{Sum, fields};
+use super::{Failure, Vault, VaultError};
+use crate::clock::Timestamp;
+use crate::model::Resource;
+
+/// What a snapshot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Not finished: a crawl works on it, or was stopped and can go on.
+    Running,
+    /// Holds everything the account held.
+    Complete,
+    /// Says in its outcomes what it lacks.
+    Partial,
+}
+
+impl Status {
+    /// The one spelling.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        [Self::Running, Self::Complete, Self::Partial].into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// How reading one resource ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadState {
+    /// Not read yet.
+    Pending,
+    /// Every record was read, in a listing proven consistent.
+    Complete,
+    /// The listing would not hold still; records are as last seen, none is removed.
+    Drifted,
+    /// The service does not offer it to this account.
+    NotOffered,
+    /// Could not be read; records are as last known.
+    Failed,
+    /// Nobody asked for it; records are as last known.
+    Skipped,
+}
+
+impl ReadState {
+    const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Complete,
+        Self::Drifted,
+        Self::NotOffered,
+        Self::Failed,
+        Self::Skipped,
+    ];
+
+    /// The one spelling.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Complete => "complete",
+            Self::Drifted => "drifted",
+            Self::NotOffered => "not_offered",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// What a snapshot says of one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub resource: Resource,
+    pub state: ReadState,
+    /// Records that the snapshot shows.
+    pub records: u64,
+    /// Against the snapshot before.
+    pub added: u64,
+    pub changed: u64,
+    pub removed: u64,
+    /// What is lacking, if anything is.
+    pub message: Option<String>,
+}
+
+impl Outcome {
+    /// Whether the snapshot holds all that the account had of this resource.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let read = match self.state {
+            ReadState::Complete => true,
+            ReadState::NotOffered => self.records == 0,
+            _ => false,
+        };
+        read && self.message.is_none()
+    }
+}
+
+/// What a crawl cost so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub requests: u64,
+    pub throttled: u64,
+    pub waited: Duration,
+}
+
+impl Usage {
+    /// This and `other` together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            throttled: self.throttled + other.throttled,
+            waited: self.waited + other.waited,
+        }
+    }
+}
+
+/// One mirror of the account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    pub number: i64,
+    pub status: Status,
+    pub started: Timestamp,
+    /// When the crawl last committed something.
+    pub touched: Timestamp,
+    pub finished: Option<Timestamp>,
+    pub forgotten: Option<Timestamp>,
+    pub tag: Option<String>,
+    pub usage: Usage,
+    pub digest: Option<String>,
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Snapshot {
+    /// What it says of `resource`.
+    #[must_use]
+    pub fn outcome(&self, resource: Resource) -> Option<&Outcome> {
+        self.outcomes.iter().find(|outcome| outcome.resource == resource)
+    }
+
+    /// How many records it shows.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.outcomes.iter().map(|outcome| outcome.records).sum()
+    }
+}
+
+const SELECT: &str = "SELECT snapshot, status, started, touched, finished, forgotten, tag,
+    requests, throttled, waited, lower(hex(digest)) FROM snapshot";
+
+impl Vault {
+    /// Begins a snapshot of the resources in `scope`. It shows what the one
+    /// before showed until records are put into it.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn begin(
+        &mut self,
+        now: Timestamp,
+        tag: Option<&str>,
+        scope: &[Resource],
+    ) -> Result<i64, VaultError> {
+        self.transact(|tx, _| {
+            let last: Option<i64> =
+                tx.query_row("SELECT max(snapshot) FROM snapshot", [], |row| row.get(0))?;
+            let number = last.unwrap_or(0) + 1;
+            tx.execute(
+                "INSERT INTO snapshot(snapshot, status, started, touched, tag, scope)
+                 VALUES(?1, 'running', ?2, ?2, ?3, ?4)",
+                (number, now.0, tag, names(scope)),
+            )?;
+            for resource in Resource::ALL {
+                let state = match scope.contains(&resource) {
+                    true => ReadState::Pending,
+                    false => ReadState::Skipped,
+                };
+                let before = carried(tx, last, resource)?;
+                tx.execute(
+                    "INSERT INTO snapshot_resource(snapshot, resource, state, records, sum)
+                     VALUES(?1, ?2, ?3, ?4, ?5)",
+                    (number, resource.name(), state.name(), before.0, before.1),
+                )?;
+            }
+            Ok(number)
+        })
+    }
+
+    /// The snapshot that is not finished, if there is one, and its scope.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn running(&self) -> Result<Option<(Snapshot, Vec<Resource>)>, VaultError> {
+        let sql = "SELECT snapshot, scope FROM snapshot WHERE finished IS NULL
+                   ORDER BY snapshot DESC LIMIT 1";
+        let found: Option<(i64, String)> = self
+            .db
+            .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(|source| self.sql(source))?;
+        let Some((number, scope)) = found else { return Ok(None) };
+        let scope = scope.split(',').filter_map(Resource::from_name).collect();
+        Ok(Some((self.snapshot(number)?, scope)))
+    }
+
+    /// Every snapshot, oldest first, the forgotten and the running included.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn all_snapshots(&self) -> Result<Vec<Snapshot>, VaultError> {
+        self.select_snapshots(&format!("{SELECT} ORDER BY snapshot"), [])
+    }
+
+    /// Every snapshot that can be read back, oldest first.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn snapshots(&self) -> Result<Vec<Snapshot>, VaultError> {
+        let sql =
+            format!("{SELECT} WHERE finished IS NOT NULL AND forgotten IS NULL ORDER BY snapshot");
+        self.select_snapshots(&sql, [])
+    }
+
+    /// The snapshot of that number.
+    ///
+    /// # Errors
+    /// [`VaultError::NoSnapshot`] when there is none.
+    pub fn snapshot(&self, number: i64) -> Result<Snapshot, VaultError> {
+        let found = self.select_snapshots(&format!("{SELECT} WHERE snapshot = ?1"), [number])?;
+        found.into_iter().next().ok_or(VaultError::NoSnapshot(number))
+    }
+
+    fn select_snapshots(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<Snapshot>, VaultError> {
+        let read = || -> Result<Vec<Snapshot>, Failure> {
+            let mut statement = self.db.prepare(sql)?;
+            let mut rows = statement.query(params)?;
+            let mut all = Vec::new();
+            while let Some(row) = rows.next()? {
+                all.push(snapshot(row, &self.db)?);
+            }
+            Ok(all)
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Records how reading `resource` ended.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn conclude(
+        &mut self,
+        number: i64,
+        resource: Resource,
+        state: ReadState,
+        message: Option<&str>,
+    ) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            tx.execute(
+                "UPDATE snapshot_resource SET state = ?3, message = ?4
+                 WHERE snapshot = ?1 AND resource = ?2",
+                (number, resource.name(), state.name(), message),
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Ends a snapshot: what is still pending counts as failed, and the status
+    /// follows from the outcomes.
+    ///
+    /// # Errors
+    /// When the vault cannot be written, or the snapshot is not running.
+    pub fn finish(
+        &mut self,
+        number: i64,
+        now: Timestamp,
+        usage: Usage,
+    ) -> Result<Snapshot, VaultError> {
+        self.transact(|tx, _| {
+            tx.execute(
+                "UPDATE snapshot_resource SET state = 'failed',
+                   message = coalesce(message, 'the backup ended before it was read')
+                 WHERE snapshot = ?1 AND state = 'pending'",
+                [number],
+            )?;
+            let whole = outcomes(tx, number)?.iter().all(Outcome::is_whole);
+            let status = if whole { Status::Complete } else { Status::Partial };
+            let ended = tx.execute(
+                "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
+                   throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL",
+                (
+                    number,
+                    status.name(),
+                    now.0,
+                    signed(usage.requests),
+                    signed(usage.throttled),
+                    signed(u64::try_from(usage.waited.as_millis()).unwrap_or(u64::MAX)),
+                ),
+            )?;
+            if ended != 1 {
+                return Err(Failure::NoSnapshot(number));
+            }
+            seal(tx, number)?;
+            tx.execute_batch("DELETE FROM listing; DELETE FROM listing_page;")?;
+            Ok(())
+        })?;
+        self.snapshot(number)
+    }
+}
+
+/// A count as SQLite holds it.
+pub(super) fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A count as SQLite gave it; never negative in a sound vault.
+fn unsigned(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(at).map(|count| u64::try_from(count).unwrap_or(0))
+}
+
+fn names(scope: &[Resource]) -> String {
+    scope.iter().map(|resource| resource.name()).collect::<Vec<_>>().join(",")
+}
+
+/// What the snapshot before showed of `resource`: number of records and sum.
+fn carried(
+    tx: &Transaction<'_>,
+    last: Option<i64>,
+    resource: Resource,
+) -> rusqlite::Result<(i64, [u8; 32])> {
+    tx.query_row(
+        "SELECT records, sum FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2",
+        (last, resource.name()),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+    .optional()
+    .map(|found| found.unwrap_or((0, Sum::default().bytes())))
+}
+
+fn snapshot(row: &Row<'_>, db: &rusqlite::Connection) -> Result<Snapshot, Failure> {
+    let number = row.get(0)?;
+    let status: String = row.get(1)?;
+    let status = Status::from_name(&status)
+        .ok_or_else(|| Failure::Damaged(format!("snapshot #{number} has an unknown status")))?;
+    Ok(Snapshot {
+        number,
+        status,
+        started: Timestamp(row.get(2)?),
+        touched: Timestamp(row.get(3)?),
+        finished: row.get::<_, Option<_>>(4)?.map(Timestamp),
+        forgotten: row.get::<_, Option<_>>(5)?.map(Timestamp),
+        tag: row.get(6)?,
+        usage: Usage {
+            requests: unsigned(row, 7)?,
+            throttled: unsigned(row, 8)?,
+            waited: Duration::from_millis(unsigned(row, 9)?),
+        },
+        digest: row.get::<_, Option<String>>(10)?.filter(|digest| !digest.is_empty()),
+        outcomes: outcomes(db, number)?,
+    })
+}
+
+/// What snapshot `number` says of each resource, in the order of the table.
+pub(super) fn outcomes(db: &rusqlite::Connection, number: i64) -> Result<Vec<Outcome>, Failure> {
+    let mut statement = db.prepare_cached(
+        "SELECT resource, state, records, added, changed, removed, message
+         FROM snapshot_resource WHERE snapshot = ?1",
+    )?;
+    let mut rows = statement.query([number])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (resource, state): (String, String) = (row.get(0)?, row.get(1)?);
+        let known = Resource::from_name(&resource).zip(ReadState::from_name(&state));
+        let (resource, state) = known.ok_or_else(|| {
+            Failure::Damaged(format!("snapshot #{number} has an unknown resource or state"))
+        })?;
+        all.push(Outcome {
+            resource,
+            state,
+            records: unsigned(row, 2)?,
+            added: unsigned(row, 3)?,
+            changed: unsigned(row, 4)?,
+            removed: unsigned(row, 5)?,
+            message: row.get(6)?,
+        });
+    }
+    all.sort_by_key(|outcome| outcome.resource);
+    Ok(all)
+}
+
+/// Writes a finished snapshot's digest, and ties it to the chain.
+fn seal(tx: &Transaction<'_>, number: i64) -> Result<(), Failure> {
+    let digest = digest(tx, number)?;
+    let chain = chain(tx, number, &digest)?;
+    tx.execute(
+        "UPDATE snapshot SET digest = ?2, chain = ?3 WHERE snapshot = ?1",
+        (number, digest.as_bytes(), chain.as_bytes()),
+    )?;
+    Ok(())
+}
+
+/// The digest over all that a snapshot says, from its resources' sums.
+pub(super) fn digest(db: &rusqlite::Connection, number: i64) -> Result<blake3::Hash, Failure> {
+    let mut statement = db.prepare_cached(
+        "SELECT resource, state, records, added, changed, removed, message, sum
+         FROM snapshot_resource WHERE snapshot = ?1 ORDER BY resource",
+    )?;
+    let mut parts: Vec<Vec<u8>> = Vec::new();
+    let mut rows = statement.query([number])?;
+    while let Some(row) = rows.next()? {
+        for at in 0..8 {
+            parts.push(bytes(row, at)?);
+        }
+    }
+    Ok(fields(parts.iter().map(Vec::as_slice)))
+}
+
+/// The chain's value at a snapshot: the one before, and what this one adds.
+pub(super) fn chain(
+    db: &rusqlite::Connection,
+    number: i64,
+    digest: &blake3::Hash,
+) -> Result<blake3::Hash, Failure> {
+    let before: Option<Vec<u8>> = db
+        .query_row("SELECT chain FROM snapshot WHERE snapshot = ?1", [number - 1], |row| row.get(0))
+        .optional()?;
+    let parts: Vec<Vec<u8>> = db.query_row(
+        "SELECT snapshot, status, started, finished, tag, scope, requests, throttled, waited
+         FROM snapshot WHERE snapshot = ?1",
+        [number],
+        |row| (0..9).map(|at| bytes(row, at)).collect(),
+    )?;
+    let before = before.unwrap_or_default();
+    let all = [before.as_slice(), digest.as_bytes()].into_iter();
+    Ok(fields(all.chain(parts.iter().map(Vec::as_slice))))
+}
+
+/// A column's bytes, whatever its kind, with the kind in front.
+fn bytes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
+    use rusqlite::types::ValueRef;
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => vec![0],
+        ValueRef::Integer(number) => [&[1], number.to_le_bytes().as_slice()].concat(),
+        ValueRef::Real(number) => [&[2], number.to_le_bytes().as_slice()].concat(),
+        ValueRef::Text(text) => [&[3], text].concat(),
+        ValueRef::Blob(blob) => [&[4], blob].concat(),
+    })
+}

@@ -1,0 +1,79 @@
+//! QR codes' statistics: a series of their own, one request each to fetch.
+
+use rusqlite::OptionalExtension;
+
+use super::digest::{Content, Sum, content};
+use super::snapshot::Usage;
+use super::write::{add_to_sum, touch};
+use super::{Failure, Vault, VaultError};
+use crate::clock::Timestamp;
+use crate::model::{Key, Resource};
+
+/// One answer to a request for a code's statistics.
+#[derive(Debug, Clone, Copy)]
+pub struct Statistics<'a> {
+    pub snapshot: i64,
+    pub code: i64,
+    /// The code's scans as the list told them.
+    pub scans: i64,
+    /// The statistics' JSON text, as it came.
+    pub body: &'a str,
+    pub now: Timestamp,
+    pub usage: Usage,
+}
+
+impl Vault {
+    /// The codes whose statistics are due, longest waiting first, with their
+    /// scans: those that moved since their last fetch, or `all` not fetched in
+    /// this snapshot.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn statistics_due(&self, snapshot: i64, all: bool) -> Result<Vec<(i64, i64)>, VaultError> {
+        let sql = "
+            SELECT id, scans FROM (
+              SELECT v.id AS id,
+                coalesce((SELECT c.value FROM sample_qr_codes c WHERE c.id = v.id
+                  ORDER BY c.snapshot DESC LIMIT 1), 0) AS scans,
+                coalesce((SELECT s.scans FROM statistics_qr_codes s WHERE s.id = v.id
+                  ORDER BY s.snapshot DESC LIMIT 1), 0) AS fetched,
+                coalesce((SELECT max(s.snapshot) FROM statistics_qr_codes s
+                  WHERE s.id = v.id), 0) AS at
+              FROM version_qr_codes v WHERE v.until IS NULL)
+            WHERE CASE WHEN ?1 THEN at < ?2 ELSE scans <> fetched END
+            ORDER BY at, id";
+        let read = || -> rusqlite::Result<Vec<(i64, i64)>> {
+            let mut find = self.db.prepare_cached(sql)?;
+            find.query_map((all, snapshot), |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        read().map_err(|source| self.sql(source))
+    }
+
+    /// Stores a code's statistics.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn put_statistics(&mut self, found: &Statistics<'_>) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            let key = Key::Id(found.code);
+            let hash = |body: &str| content(Content::Statistics, Resource::QrCodes, &key, body);
+            let mut delta = Sum::default();
+            let known: Option<String> = tx
+                .prepare_cached(
+                    "SELECT body FROM statistics_qr_codes WHERE id = ?1
+                     ORDER BY snapshot DESC LIMIT 1",
+                )?
+                .query_row([found.code], |row| row.get(0))
+                .optional()?;
+            if let Some(known) = known {
+                delta.sub(hash(&known));
+            }
+            delta.add(hash(found.body));
+            tx.prepare_cached("INSERT OR REPLACE INTO statistics_qr_codes VALUES(?1, ?2, ?3, ?4)")?
+                .execute((found.code, found.snapshot, found.scans, found.body))?;
+            add_to_sum(tx, found.snapshot, Resource::QrCodes, delta)?;
+            touch(tx, found.snapshot, found.now, found.usage)?;
+            Ok::<_, Failure>(())
+        })
+    }
+}
