@@ -13,10 +13,15 @@
 
 pub mod api;
 // pub mod change;
-// pub mod cli;
+pub mod cli;
 pub mod clock;
+<<<<<<< HEAD
 // pub mod config;
 pub mod crawl;
+=======
+pub mod config;
+// pub mod crawl;
+>>>>>>> cli
 pub mod model;
 pub mod progress;
 pub mod sandbox;
