@@ -12,16 +12,11 @@
 //! * [`cli`]: one file per command; the only place that prints.
 
 pub mod api;
-// pub mod change;
+pub mod change;
 pub mod cli;
 pub mod clock;
-<<<<<<< HEAD
-// pub mod config;
-pub mod crawl;
-=======
 pub mod config;
-// pub mod crawl;
->>>>>>> cli
+pub mod crawl;
 pub mod model;
 pub mod progress;
 pub mod sandbox;
