@@ -5,4 +5,5 @@
 
 mod cli;
 mod service;
+mod sim;
 mod support;

@@ -37,7 +37,8 @@ impl Status {
 }
 
 /// How reading one resource ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReadState {
     /// Not read yet.
     Pending,

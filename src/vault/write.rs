@@ -15,13 +15,11 @@ use crate::model::{Decoded, Key, Resource, Value};
 
 /// Which page of which listing this is.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
+pub struct Page {
     pub snapshot: i64,
     pub resource: Resource,
     pub parent: Option<i64>,
     pub number: u64,
-    /// What the page proves, as the crawler wants it back when it resumes.
-    pub evidence: &'a str,
     pub now: Timestamp,
     pub usage: Usage,
 }
@@ -42,15 +40,18 @@ pub struct Put {
 }
 
 impl Vault {
-    /// Stores a page's records. `seen` holds the rows of the listing's earlier pages.
+    /// Stores a page's records. `seen` holds the rows of the listing's earlier
+    /// pages; `note`, told how many records came twice, gives what the crawler
+    /// wants to be told of the page when it resumes.
     ///
     /// # Errors
     /// When the vault cannot be written; nothing of the page is then kept.
     pub fn put_page(
         &mut self,
-        page: &Page<'_>,
+        page: &Page,
         records: &[Decoded<'_>],
         seen: &RoaringTreemap,
+        note: impl FnOnce(u64) -> String,
     ) -> Result<Put, VaultError> {
         self.transact(|tx, shapes| {
             let mut put = Put::default();
@@ -69,7 +70,7 @@ impl Vault {
                 page.resource.name(),
                 page.parent.unwrap_or(0),
                 signed(page.number),
-                page.evidence,
+                note(put.twice),
                 rows,
             ))?;
             touch(tx, page.snapshot, page.now, page.usage)?;

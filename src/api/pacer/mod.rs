@@ -46,6 +46,9 @@ const DEFAULT_LIMIT: u64 = 30;
 const MARGIN: Ms = 50;
 /// What truncation to the second can hide.
 const SECOND: Ms = 1_000;
+/// How far a told end of a window may lie behind the true one, as we read it:
+/// its rounding up, and what truncation may hide of it and of the clock.
+const ROUNDING: Ms = 3 * SECOND + MARGIN;
 /// The longest wait that is kept as told; a longer one is kept as this long.
 const LONGEST_WAIT: Ms = 366 * 24 * 3_600_000;
 
@@ -310,9 +313,13 @@ impl Pacer {
         let remaining = remaining.saturating_sub(u64::from(self.counts_late));
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
         let used = limit.saturating_sub(remaining).max(1);
-        let until = self
-            .trusted_reset(now, signals)
-            .unwrap_or_else(|| self.ledger.window_end(used, now).max(now + SECOND));
+        let own = self.ledger.window_end(used, now);
+        let until = match self.trusted_reset(now, signals) {
+            None => own.max(now + SECOND),
+            // Both name the same end, and ours is not rounded.
+            Some(told) if own < told && told - own <= ROUNDING => own.max(now),
+            Some(told) => told,
+        };
         Known { remaining, until }
     }
 

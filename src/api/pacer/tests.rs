@@ -52,13 +52,15 @@ struct Service {
     form: Form,
     /// Service clock minus true time.
     skew: i64,
+    /// Whole seconds of a reset are rounded up.
+    up: bool,
     hits: VecDeque<i64>,
     refused: u64,
 }
 
 impl Service {
     fn new(window: Window, limit: u64, form: Form, skew: i64) -> Self {
-        Self { window, limit, form, skew, hits: VecDeque::new(), refused: 0 }
+        Self { window, limit, form, skew, up: false, hits: VecDeque::new(), refused: 0 }
     }
 
     /// Forgets what the window at `t` does not hold.
@@ -123,6 +125,8 @@ impl Service {
             return headers;
         }
         add("x-ratelimit-remaining", left.to_string());
+        let rounded = if self.up && self.form != Form::EpochMs { 999 } else { 0 };
+        let end = end + rounded;
         let reset = match self.form {
             Form::Relative => ((end - clock) / 1000).to_string(),
             Form::Epoch | Form::NoDate => (end / 1000).to_string(),
@@ -268,11 +272,11 @@ proptest! {
     #[test]
     fn no_service_that_only_we_use_ever_refuses(
         window in windows(), limit in 1u64..40, reserve in 0u64..45, form in forms(),
-        skew in skews(), trips in trips(150, 6),
+        skew in skews(), up in any::<bool>(), trips in trips(150, 6),
     ) {
         // A service that tells no limit has the usual one.
         let limit = if form == Form::Nothing { 30 } else { limit };
-        let mut service = Service::new(window, limit, form, skew);
+        let mut service = Service { up, ..Service::new(window, limit, form, skew) };
         drive(&mut service, Pacer::new(reserve), &trips);
         prop_assert_eq!(service.refused, 0);
     }
@@ -280,10 +284,10 @@ proptest! {
     #[test]
     fn fixed_windows_are_used_to_ninety_five_hundredths(
         aligned in prop::option::of(0..WINDOW), form in forms(), skew in skews(),
-        latency in 0i64..1_500, reserve in 0u64..25,
+        latency in 0i64..1_500, reserve in 0u64..25, up in any::<bool>(),
     ) {
         let window = aligned.map_or(Window::FromFirst, Window::Fixed);
-        let mut service = Service::new(window, 30, form, skew);
+        let mut service = Service { up, ..Service::new(window, 30, form, skew) };
         let trips = even(600, latency);
         let best = ideal(&service, 30 - reserve, &trips);
         let took = drive(&mut service, Pacer::new(reserve), &trips);

@@ -1,0 +1,343 @@
+//! Reads one list into the vault: page by page, resumable, until it is proven
+//! or given up.
+
+use roaring::RoaringTreemap;
+use serde::{Deserialize, Serialize};
+
+use super::proof::{self, Evidence, Gone};
+use super::{CrawlError, Crawler};
+use crate::api::client::GetOptions;
+use crate::api::envelope;
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Response;
+use crate::model::{Decoded, Problem, Resource, Verb};
+use crate::progress::Event;
+use crate::vault::snapshot::ReadState;
+use crate::vault::write::Page;
+
+/// Page sizes, largest first. Each divides the one before, so that a listing
+/// can go on with a smaller size from wherever it is.
+const SIZES: &[u64] = &[1000, 500, 100, 50, 10];
+
+/// So often a list is read until it holds still.
+const ATTEMPTS: u32 = 4;
+
+/// How reading a list ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ending {
+    pub state: ReadState,
+    pub message: Option<String>,
+}
+
+impl Ending {
+    pub fn new(state: ReadState, message: Option<String>) -> Self {
+        Self { state, message }
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.state == ReadState::Complete
+    }
+
+    pub fn is_drifted(&self) -> bool {
+        self.state == ReadState::Drifted
+    }
+}
+
+/// The note in the vault on a listing.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Note {
+    attempt: u32,
+    ended: Option<Ending>,
+}
+
+/// One list being read.
+pub(super) struct Listing<'c, 'a> {
+    crawler: &'c mut Crawler<'a>,
+    resource: Resource,
+    parent: Option<i64>,
+    path: String,
+    pages: Vec<Evidence>,
+    seen: RoaringTreemap,
+    attempt: u32,
+    size: u64,
+    problems: Vec<Problem>,
+}
+
+/// A page as it came, before it is stored.
+struct Fetched {
+    response: Response,
+    number: u64,
+    limit: u64,
+}
+
+impl<'c, 'a> Listing<'c, 'a> {
+    /// Reads the list of `resource`, or of the items of channel `parent`. A
+    /// listing that ended in this snapshot already is not read again.
+    pub fn read(
+        crawler: &'c mut Crawler<'a>,
+        resource: Resource,
+        parent: Option<i64>,
+    ) -> Result<Ending, CrawlError> {
+        let note = crawler.vault.listing(resource, parent)?;
+        let note: Note = note.and_then(|note| serde_json::from_str(&note).ok()).unwrap_or_default();
+        if let Some(ended) = note.ended {
+            return Ok(ended);
+        }
+        let path = resource.spec().endpoint(Verb::List).map_or("", |endpoint| endpoint.path);
+        let path = parent
+            .map_or_else(|| path.to_owned(), |parent| path.replace(":id", &parent.to_string()));
+        let size = crawler.vault.learned_page_size(resource)?.unwrap_or(SIZES[0]);
+        crawler.progress.event(&Event::Listing { resource: resource.name(), parent });
+        let mut listing = Self {
+            crawler,
+            resource,
+            parent,
+            path,
+            pages: Vec::new(),
+            seen: RoaringTreemap::new(),
+            attempt: note.attempt.max(1),
+            size,
+            problems: Vec::new(),
+        };
+        let ended = listing.until_proven()?;
+        listing.note(Some(ended.clone()), false)?;
+        Ok(ended)
+    }
+
+    fn until_proven(&mut self) -> Result<Ending, CrawlError> {
+        self.resume()?;
+        let mut head = None;
+        loop {
+            self.pages(head.take())?;
+            let again = if self.pages.len() > 1 { Some(self.first_again()?) } else { None };
+            let proof = again.as_ref().map(|(evidence, _)| evidence);
+            let unproven = match proof::stable(&self.pages, proof) {
+                Ok(()) => match self.remove_missing()? {
+                    None => return Ok(self.ending()),
+                    Some(unproven) => unproven,
+                },
+                Err(unproven) => unproven,
+            };
+            if self.attempt >= ATTEMPTS {
+                return Ok(Ending::new(ReadState::Drifted, Some(unproven)));
+            }
+            self.attempt += 1;
+            self.restart()?;
+            // What was just read as proof is the first page of the next attempt.
+            head = again.map(|(_, fetched)| fetched).filter(|it| it.limit == self.size);
+        }
+    }
+
+    /// How a proven listing ends: complete, unless some records could not be kept.
+    fn ending(&self) -> Ending {
+        let faulty: u64 = self.pages.iter().map(|page| page.faulty).sum();
+        if faulty == 0 {
+            return Ending::new(ReadState::Complete, None);
+        }
+        let first = self.problems.first().map(|it| format!(", first {it}")).unwrap_or_default();
+        let records = if faulty == 1 { "record" } else { "records" };
+        let message = format!("{faulty} {records} could not be kept{first}");
+        Ending::new(ReadState::Failed, Some(message))
+    }
+
+    /// Takes up the pages that are in the vault, if the last of them still stands.
+    fn resume(&mut self) -> Result<(), CrawlError> {
+        let stored = self.crawler.vault.listing_pages(self.resource, self.parent)?;
+        for page in &stored {
+            let Ok(evidence) = serde_json::from_str(&page.evidence) else {
+                return self.restart();
+            };
+            self.seen |= &page.rows;
+            self.pages.push(evidence);
+        }
+        let Some(last) = self.pages.last().cloned() else { return Ok(()) };
+        self.size = last.limit;
+        let (evidence, _) = self.look(last.page)?;
+        if evidence.ids == last.ids && evidence.limit == last.limit {
+            Ok(())
+        } else {
+            self.restart()
+        }
+    }
+
+    fn restart(&mut self) -> Result<(), CrawlError> {
+        self.pages.clear();
+        self.seen.clear();
+        self.problems.clear();
+        self.note(None, true)
+    }
+
+    fn note(&mut self, ended: Option<Ending>, restart: bool) -> Result<(), CrawlError> {
+        let note = Note { attempt: self.attempt, ended };
+        let note = serde_json::to_string(&note).unwrap_or_default();
+        self.crawler.vault.note_listing(self.resource, self.parent, &note, restart)?;
+        Ok(())
+    }
+
+    /// Reads and stores every page that is still to be read.
+    fn pages(&mut self, mut head: Option<Fetched>) -> Result<(), CrawlError> {
+        while proof::wants_more(&self.pages) {
+            let fetched = match head.take() {
+                Some(fetched) => fetched,
+                None => self.fetch(self.next_page())?,
+            };
+            if !self.store(&fetched)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next page's number at the size in use.
+    fn next_page(&self) -> u64 {
+        self.pages.last().map_or(1, |last| {
+            if last.limit == self.size {
+                return last.page + 1;
+            }
+            last.page * last.size() / self.size + 1
+        })
+    }
+
+    /// Fetches a page; where the service cannot cope with its size, smaller
+    /// ones are tried from the same place on.
+    fn fetch(&mut self, mut number: u64) -> Result<Fetched, CrawlError> {
+        loop {
+            let smaller = self.smaller();
+            let retries = if smaller.is_some() { Some(1) } else { None };
+            let path = format!("{}?limit={}&page={number}", self.path, self.size);
+            let error = match self.crawler.client.get_with(&path, &GetOptions { retries }) {
+                Ok(response) => return Ok(Fetched { response, number, limit: self.size }),
+                Err(error) => error,
+            };
+            let Some(smaller) = smaller.filter(|_| self.asks_too_much(&error)) else {
+                return Err(error.into());
+            };
+            self.size = smaller;
+            self.crawler.vault.learn_page_size(self.resource, smaller)?;
+            number = self.next_page();
+        }
+    }
+
+    /// The next smaller size that begins a page where the last one ended.
+    fn smaller(&self) -> Option<u64> {
+        let in_use = self.pages.last().map_or(self.size, |last| last.size().min(self.size));
+        let done = self.pages.last().map_or(0, |last| last.page * last.size());
+        SIZES.iter().copied().find(|size| *size < in_use && done % size == 0)
+    }
+
+    /// Whether a smaller page may be answered where this one was not: the
+    /// service broke down over it, or refused the very first page.
+    fn asks_too_much(&self, error: &ApiError) -> bool {
+        let refused = matches!(error.kind, ApiErrorKind::Refused { .. });
+        error.is_overload() || (refused && self.pages.is_empty())
+    }
+
+    /// Stores a page. Says whether it belongs to the list at all.
+    fn store(&mut self, fetched: &Fetched) -> Result<bool, CrawlError> {
+        let page = self.open(fetched)?;
+        let mut records = Vec::with_capacity(page.records.len());
+        for raw in &page.records {
+            match Decoded::read(self.resource, self.parent, raw.get()) {
+                Ok(decoded) => records.push(decoded),
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        let keys: Vec<_> = records.iter().map(|it| it.record.key.clone()).collect();
+        let mut evidence = Evidence::new(fetched.number, fetched.limit, &page, &keys);
+        if proof::is_echo(&self.pages, &evidence) {
+            return Ok(false);
+        }
+        let page = Page {
+            snapshot: self.crawler.snapshot,
+            resource: self.resource,
+            parent: self.parent,
+            number: fetched.number,
+            now: self.crawler.clock.now(),
+            usage: self.crawler.usage(),
+        };
+        // What comes twice is known only once it is stored.
+        let note = |twice| {
+            evidence.twice = twice;
+            serde_json::to_string(&evidence).unwrap_or_default()
+        };
+        let put = self.crawler.vault.put_page(&page, &records, &self.seen, note)?;
+        self.seen |= put.rows;
+        self.warn(&records);
+        let total = evidence.result.filter(|result| *result >= evidence.count);
+        self.pages.push(evidence);
+        let done = self.seen.len();
+        let resource = self.resource.name();
+        self.crawler.progress.event(&Event::Records { resource, done, total });
+        Ok(true)
+    }
+
+    fn warn(&mut self, records: &[Decoded<'_>]) {
+        let odd = records.iter().flat_map(|decoded| &decoded.odd);
+        for problem in self.problems.iter().chain(odd) {
+            self.crawler.problem(problem);
+        }
+    }
+
+    fn open<'f>(&self, fetched: &'f Fetched) -> Result<envelope::Page<'f>, CrawlError> {
+        let keys = self.resource.spec().list_keys;
+        envelope::page(&fetched.response.body, keys)
+            .map_err(|why| self.crawler.client.mistaken(&self.path, &fetched.response, &why).into())
+    }
+
+    /// Reads page `number` again as evidence, without storing it.
+    fn look(&mut self, number: u64) -> Result<(Evidence, Fetched), CrawlError> {
+        let fetched = self.fetch(number)?;
+        let page = self.open(&fetched)?;
+        let keys: Vec<_> = page
+            .records
+            .iter()
+            .filter_map(|raw| Decoded::read(self.resource, self.parent, raw.get()).ok())
+            .map(|decoded| decoded.record.key)
+            .collect();
+        let evidence = Evidence::new(fetched.number, fetched.limit, &page, &keys);
+        Ok((evidence, fetched))
+    }
+
+    fn first_again(&mut self) -> Result<(Evidence, Fetched), CrawlError> {
+        if let Some(first) = self.pages.first() {
+            self.size = first.limit;
+        }
+        self.look(1)
+    }
+
+    /// Marks as removed what the listing proves to be gone. Gives what spoke
+    /// against it, if anything did.
+    fn remove_missing(&mut self) -> Result<Option<String>, CrawlError> {
+        if self.pages.iter().any(|page| page.faulty > 0) {
+            // One of the unreadable records may be one that seems to be gone.
+            return Ok(None);
+        }
+        let missing = self.crawler.vault.unseen(self.resource, self.parent, &self.seen)?;
+        let mut edges = Vec::new();
+        let mut unclear = false;
+        for (_, key) in &missing {
+            match proof::gone(&self.pages, key) {
+                Gone::Proven => {}
+                Gone::AtEdge(at) => edges.push(at),
+                Gone::Unclear => unclear = true,
+            }
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        if unclear || edges.len() == self.pages.len() {
+            // Backwards, so that a shift between two pages shows on both readings.
+            edges = (0..self.pages.len()).rev().collect();
+        }
+        for at in edges {
+            let page = self.pages[at].clone();
+            self.size = page.limit;
+            let (again, _) = self.look(page.page)?;
+            if again.ids != page.ids || again.result != page.result {
+                return Ok(Some(format!("page {} changed meanwhile", page.page)));
+            }
+        }
+        let rows: Vec<_> = missing.into_iter().map(|(row, _)| row).collect();
+        self.crawler.vault.remove(self.crawler.snapshot, self.resource, &rows)?;
+        Ok(None)
+    }
+}

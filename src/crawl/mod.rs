@@ -1,0 +1,301 @@
+//! Mirrors an account into its vault: every list, the items of every channel,
+//! the statistics of the codes that moved. Resumable at every page.
+//!
+//! * [`proof`]: what a listing proves; pure
+//! * `listing`: one list, read until it is proven
+//! * `statistics`: one request for each code that is due
+
+mod error;
+mod listing;
+pub mod proof;
+mod statistics;
+
+use std::time::Duration;
+
+pub use error::CrawlError;
+use error::is_fatal;
+use listing::{Ending, Listing};
+
+use crate::api::client::Client;
+use crate::api::envelope;
+use crate::api::error::ApiErrorKind;
+use crate::clock::{Clock, Timestamp};
+use crate::model::{Decoded, Problem, Resource, Verb};
+use crate::progress::{Event, Progress};
+use crate::vault::snapshot::{ReadState, Snapshot, Usage};
+use crate::vault::write::Page;
+use crate::vault::{Identity, Vault};
+
+/// Which statistics to fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stats {
+    /// Those of the codes whose scans moved since the last fetch.
+    #[default]
+    Changed,
+    All,
+    None,
+}
+
+/// What a crawl is to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What to read; everything else stays as last known.
+    pub scope: Vec<Resource>,
+    pub stats: Stats,
+    /// At most so many statistics in this snapshot; the rest waits for the next.
+    pub stats_budget: Option<u64>,
+    /// Starts over instead of going on with a crawl that was stopped.
+    pub fresh: bool,
+    pub tag: Option<String>,
+    /// The service's base URL, as the vault is to remember it.
+    pub service: String,
+    /// Accepts that the same account answers at another URL now.
+    pub service_moved: bool,
+}
+
+impl Options {
+    /// Everything, from the service at `service`.
+    #[must_use]
+    pub fn new(service: &str) -> Self {
+        Self {
+            scope: Resource::ALL.to_vec(),
+            stats: Stats::default(),
+            stats_budget: None,
+            fresh: false,
+            tag: None,
+            service: service.trim_end_matches('/').to_owned(),
+            service_moved: false,
+        }
+    }
+}
+
+/// A crawl that was stopped goes on only if it did something so recently.
+pub const RESUMABLE: Duration = Duration::from_secs(3600);
+
+/// How fetching statistics went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatsSummary {
+    pub fetched: u64,
+    pub failed: u64,
+    /// Due, but beyond the budget.
+    pub left: u64,
+}
+
+/// What a crawl came to.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    pub snapshot: Snapshot,
+    /// Whether it went on with an earlier crawl.
+    pub resumed: bool,
+    /// What this process spent; the snapshot tells what the whole crawl did.
+    pub usage: Usage,
+    pub stats: StatsSummary,
+    /// Records and fields that were not as they should be, the first of them.
+    pub problems: Vec<Problem>,
+}
+
+/// So many problems are remembered one by one.
+const MANY_PROBLEMS: usize = 100;
+
+/// One crawl under way.
+pub(crate) struct Crawler<'a> {
+    client: &'a mut Client,
+    vault: &'a mut Vault,
+    clock: &'a dyn Clock,
+    progress: &'a dyn Progress,
+    options: &'a Options,
+    snapshot: i64,
+    /// What earlier processes spent on this snapshot.
+    before: Usage,
+    problems: Vec<Problem>,
+}
+
+/// Mirrors the account that `client` speaks for into `vault`.
+///
+/// # Errors
+/// [`CrawlError`] when the crawl had to stop; what was read is kept, and the
+/// next call goes on from there. A resource that cannot be read is no error
+/// but makes the snapshot partial.
+pub fn crawl(
+    client: &mut Client,
+    vault: &mut Vault,
+    clock: &dyn Clock,
+    progress: &dyn Progress,
+    options: &Options,
+) -> Result<Summary, CrawlError> {
+    let mut crawler = Crawler {
+        client,
+        vault,
+        clock,
+        progress,
+        options,
+        snapshot: 0,
+        before: Usage::default(),
+        problems: Vec::new(),
+    };
+    let resumed = crawler.begin()?;
+    for resource in Resource::ALL {
+        crawler.resource(resource)?;
+    }
+    let stats = crawler.statistics()?;
+    let usage = crawler.usage();
+    let snapshot = crawler.vault.finish(crawler.snapshot, clock.now(), usage)?;
+    let spent = spent(crawler.client);
+    Ok(Summary { snapshot, resumed, usage: spent, stats, problems: crawler.problems })
+}
+
+fn spent(client: &Client) -> Usage {
+    let counters = client.counters();
+    Usage { requests: counters.requests, throttled: counters.throttled, waited: counters.waited }
+}
+
+impl Crawler<'_> {
+    fn usage(&self) -> Usage {
+        self.before.plus(spent(self.client))
+    }
+
+    fn problem(&mut self, problem: &Problem) {
+        self.progress.event(&Event::Warning { text: &problem.to_string() });
+        if self.problems.len() < MANY_PROBLEMS {
+            self.problems.push(problem.clone());
+        }
+    }
+
+    /// Reads the account, makes sure the vault is its own, and begins a
+    /// snapshot or goes on with one. Says which.
+    fn begin(&mut self) -> Result<bool, CrawlError> {
+        let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
+        let response = self.client.get(path)?;
+        let raw = envelope::single(&response.body, "data")
+            .map_err(|why| self.client.mistaken(path, &response, &why))?;
+        let decoded =
+            Decoded::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)?;
+        let account = decoded.record.key.id();
+        let identity = Identity { service: self.options.service.clone(), account };
+        self.vault.claim(&identity, self.options.service_moved)?;
+        let resumed = self.take_up()?;
+        if self.options.scope.contains(&Resource::Account) {
+            self.store_account(&decoded)?;
+        }
+        Ok(resumed)
+    }
+
+    fn take_up(&mut self) -> Result<bool, CrawlError> {
+        let now = self.clock.now();
+        if let Some((running, scope)) = self.vault.running()? {
+            let young = now.since(running.touched) <= RESUMABLE;
+            if young && !self.options.fresh && scope == self.options.scope {
+                self.snapshot = running.number;
+                self.before = running.usage;
+                return Ok(true);
+            }
+            // What it read stays known; the new snapshot builds on it.
+            self.vault.finish(running.number, later(now, running.touched), running.usage)?;
+        }
+        let tag = self.options.tag.as_deref();
+        self.snapshot = self.vault.begin(now, tag, &self.options.scope)?;
+        Ok(false)
+    }
+
+    fn store_account(&mut self, decoded: &Decoded<'_>) -> Result<(), CrawlError> {
+        let page = Page {
+            snapshot: self.snapshot,
+            resource: Resource::Account,
+            parent: None,
+            number: 1,
+            now: self.clock.now(),
+            usage: self.usage(),
+        };
+        let seen = roaring::RoaringTreemap::new();
+        let records = std::slice::from_ref(decoded);
+        self.vault.put_page(&page, records, &seen, |_| String::new())?;
+        for odd in &decoded.odd {
+            self.problem(odd);
+        }
+        self.conclude(Resource::Account, &Ending::new(ReadState::Complete, None))
+    }
+
+    /// Reads one resource, unless it is out of scope or was read already.
+    fn resource(&mut self, resource: Resource) -> Result<(), CrawlError> {
+        let snapshot = self.vault.snapshot(self.snapshot)?;
+        if snapshot.outcome(resource).is_none_or(|it| it.state != ReadState::Pending) {
+            return Ok(());
+        }
+        let ending = match resource.spec().parent {
+            Some(_) => self.items()?,
+            None => self.list(resource, None)?,
+        };
+        self.conclude(resource, &ending)
+    }
+
+    fn conclude(&mut self, resource: Resource, ending: &Ending) -> Result<(), CrawlError> {
+        let state = ending.state;
+        self.vault.conclude(self.snapshot, resource, state, ending.message.as_deref())?;
+        let snapshot = self.vault.snapshot(self.snapshot)?;
+        let records = snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
+        let (resource, state) = (resource.name(), state.name());
+        self.progress.event(&Event::Finished { resource, state, records });
+        Ok(())
+    }
+
+    /// Reads one list; what stops only this list becomes its ending.
+    fn list(&mut self, resource: Resource, parent: Option<i64>) -> Result<Ending, CrawlError> {
+        let error = match Listing::read(self, resource, parent) {
+            Ok(ending) => return Ok(ending),
+            Err(error) if is_fatal(&error) => return Err(error),
+            Err(error) => error,
+        };
+        let CrawlError::Api(api) = &error else { return Err(error) };
+        if matches!(api.kind, ApiErrorKind::NotOffered { .. }) {
+            let known = !self.vault.open_ids(resource)?.is_empty();
+            let message = known.then(|| format!("{api}; its records are as last known"));
+            return Ok(Ending::new(ReadState::NotOffered, message));
+        }
+        Ok(Ending::new(ReadState::Failed, Some(api.to_string())))
+    }
+
+    /// Reads the items of every channel.
+    fn items(&mut self) -> Result<Ending, CrawlError> {
+        let snapshot = self.vault.snapshot(self.snapshot)?;
+        let channels = self.vault.open_ids(Resource::Channels)?;
+        let state = snapshot.outcome(Resource::Channels).map(|outcome| outcome.state);
+        let known_whole = state == Some(ReadState::Complete);
+        if channels.is_empty() && state == Some(ReadState::NotOffered) {
+            return Ok(Ending::new(ReadState::NotOffered, None));
+        }
+        let mut worst: Option<Ending> = (!known_whole).then(|| {
+            let why = "the list of channels could not be read whole";
+            Ending::new(ReadState::Failed, Some(why.to_owned()))
+        });
+        for channel in &channels {
+            let mut ending = self.list(Resource::ChannelItems, Some(*channel))?;
+            if ending.state == ReadState::NotOffered {
+                let why = format!("channel {channel} was listed, but not found afterwards");
+                ending = Ending::new(ReadState::Drifted, Some(why));
+            }
+            if !ending.is_complete() && worst.as_ref().is_none_or(Ending::is_drifted) {
+                worst = Some(ending);
+            }
+        }
+        if known_whole {
+            self.drop_items_of_removed_channels(&channels)?;
+        }
+        Ok(worst.unwrap_or_else(|| Ending::new(ReadState::Complete, None)))
+    }
+
+    fn drop_items_of_removed_channels(&mut self, channels: &[i64]) -> Result<(), CrawlError> {
+        for channel in self.vault.channels_with_items()? {
+            if channels.binary_search(&channel).is_err() {
+                let none = roaring::RoaringTreemap::new();
+                let items = self.vault.unseen(Resource::ChannelItems, Some(channel), &none)?;
+                let rows: Vec<_> = items.into_iter().map(|(row, _)| row).collect();
+                self.vault.remove(self.snapshot, Resource::ChannelItems, &rows)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn later(one: Timestamp, other: Timestamp) -> Timestamp {
+    one.max(other)
+}

@@ -1,0 +1,332 @@
+//! What a listing proves: whether its pages show one state of the list, and
+//! which records are really gone. Pure.
+//!
+//! A page is read at one moment, but a list of several pages is not: while it
+//! is read, a deletion on an earlier page moves one record over a page's edge,
+//! and nobody sees it. So a listing counts only when everything it says about
+//! itself held still, and a record counts as removed only when it is missing
+//! *inside* a page, or at an edge that was read twice.
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::envelope;
+use crate::model::Key;
+
+/// In which order a page's ids stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// One record or none: any order.
+    Any,
+    Ascending,
+    Descending,
+    Mixed,
+}
+
+/// What one page said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The page asked for.
+    pub page: u64,
+    /// The page size asked for.
+    pub limit: u64,
+    pub currentpage: Option<u64>,
+    pub nextpage: Option<u64>,
+    pub perpage: Option<u64>,
+    pub result: Option<u64>,
+    pub maxpage: Option<u64>,
+    /// Records on the page, unreadable ones included.
+    pub count: u64,
+    /// Records that this or an earlier page had already.
+    pub twice: u64,
+    /// Records that could not be kept.
+    pub faulty: u64,
+    pub first: Option<i64>,
+    pub last: Option<i64>,
+    pub order: Order,
+    /// A fingerprint of the page's ids, in order.
+    pub ids: String,
+}
+
+impl Evidence {
+    /// What `page`, asked for as page `number` of `limit` records, says; `keys`
+    /// are its readable records in order.
+    #[must_use]
+    pub fn new(number: u64, limit: u64, page: &envelope::Page<'_>, keys: &[Key]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for key in keys {
+            if let Key::Item { kind, .. } = key {
+                hasher.update(kind.as_bytes());
+            }
+            hasher.update(&key.id().to_le_bytes());
+        }
+        let count = page.records.len() as u64;
+        hasher.update(&count.to_le_bytes());
+        Self {
+            page: number,
+            limit,
+            currentpage: page.currentpage,
+            nextpage: page.nextpage,
+            perpage: page.perpage,
+            result: page.result,
+            maxpage: page.maxpage,
+            count,
+            twice: 0,
+            faulty: count - (keys.len() as u64).min(count),
+            first: keys.first().map(Key::id),
+            last: keys.last().map(Key::id),
+            order: order(keys),
+            ids: hasher.finalize().to_hex()[..32].to_owned(),
+        }
+    }
+
+    /// How many records a full page has, as far as is known.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let told = self.perpage.filter(|size| *size > 0).unwrap_or(self.limit);
+        told.min(self.limit).max(1)
+    }
+}
+
+fn order(keys: &[Key]) -> Order {
+    let mut found = Order::Any;
+    for pair in keys.windows(2) {
+        let step = match (&pair[0], &pair[1]) {
+            (Key::Id(one), Key::Id(other)) if one < other => Order::Ascending,
+            (Key::Id(one), Key::Id(other)) if one > other => Order::Descending,
+            _ => Order::Mixed,
+        };
+        found = together(found, step);
+    }
+    found
+}
+
+fn together(one: Order, other: Order) -> Order {
+    match (one, other) {
+        (Order::Any, order) | (order, Order::Any) => order,
+        (one, other) if one == other => one,
+        _ => Order::Mixed,
+    }
+}
+
+/// Whether another page must be read after these.
+#[must_use]
+pub fn wants_more(pages: &[Evidence]) -> bool {
+    let Some(last) = pages.last() else { return true };
+    match last.maxpage {
+        // An empty page before the last one is a contradiction, not a reason to go on.
+        Some(maxpage) => last.page < maxpage && last.count > 0,
+        None => last.count > 0 && last.count >= last.size(),
+    }
+}
+
+/// Whether `page` only repeats the one before it: how some services answer
+/// when they are asked for a page after the last.
+#[must_use]
+pub fn is_echo(pages: &[Evidence], page: &Evidence) -> bool {
+    let before = pages.last();
+    page.maxpage.is_none() && page.count > 0 && before.is_some_and(|it| it.ids == page.ids)
+}
+
+/// The number of records in the whole list, if the service tells it.
+#[must_use]
+pub fn total(pages: &[Evidence]) -> Option<u64> {
+    let first = pages.first()?;
+    let result = first.result?;
+    // On the first of several pages, `result` may be the page's own count.
+    let whole = pages.len() == 1 && !wants_more(pages);
+    (result > first.count || (whole && result == first.count)).then_some(result)
+}
+
+/// Whether the pages show one state of the list. `again` is page 1 read once
+/// more at the end; a list of one page needs none.
+///
+/// # Errors
+/// What did not hold still, in words.
+pub fn stable(pages: &[Evidence], again: Option<&Evidence>) -> Result<(), String> {
+    let Some(first) = pages.first() else { return Err("no page was read".into()) };
+    for page in pages {
+        if page.currentpage.is_some_and(|current| current != page.page && page.count > 0) {
+            return Err(format!("page {} was asked for and another came", page.page));
+        }
+        if page.twice > 0 {
+            return Err(format!("page {} shows records of an earlier page", page.page));
+        }
+    }
+    for pair in pages.windows(2).filter(|pair| pair[0].limit == pair[1].limit) {
+        if pair[0].maxpage != pair[1].maxpage {
+            return Err("the number of pages changed".into());
+        }
+    }
+    let sum: u64 = pages.iter().map(|page| page.count).sum();
+    if let Some(total) = total(pages) {
+        if pages.iter().any(|page| page.result != Some(total)) {
+            return Err("the number of records changed".into());
+        }
+        if sum != total {
+            return Err(format!("{total} records were announced and {sum} came"));
+        }
+    }
+    fits_pages(pages)?;
+    match again {
+        None if pages.len() > 1 => Err("page 1 was not read again".into()),
+        Some(again) if again.ids != first.ids => Err("page 1 changed meanwhile".into()),
+        Some(again) if again.maxpage != first.maxpage && again.limit == first.limit => {
+            Err("the number of pages changed".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Every page but the last must be full, or a record slipped away.
+fn fits_pages(pages: &[Evidence]) -> Result<(), String> {
+    if let Some(last) = pages.last()
+        && let Some(maxpage) = last.maxpage
+        && last.page < maxpage
+    {
+        return Err(format!("page {} of {maxpage} is empty", last.page));
+    }
+    let inner = &pages[..pages.len().saturating_sub(1)];
+    match inner.iter().find(|page| page.perpage.is_some() && page.count < page.size()) {
+        Some(page) => Err(format!("page {} is not full", page.page)),
+        None => Ok(()),
+    }
+}
+
+/// How far the pages prove that a record they do not show is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// It is missing inside a page.
+    Proven,
+    /// It would stand between page `.0` (its place in the pages) and the next:
+    /// gone if that page, read again, still shows the same.
+    AtEdge(usize),
+    /// Only a second listing can tell.
+    Unclear,
+}
+
+/// What a stable listing of `pages` proves about `key`, which no page shows.
+#[must_use]
+pub fn gone(pages: &[Evidence], key: &Key) -> Gone {
+    if total(pages).is_none() {
+        return Gone::Unclear;
+    }
+    if pages.len() == 1 {
+        return Gone::Proven;
+    }
+    let Key::Id(id) = key else { return Gone::Unclear };
+    let order = whole_order(pages);
+    let before = |edge: i64| match order {
+        Order::Descending => edge > *id,
+        _ => edge < *id,
+    };
+    if order == Order::Mixed {
+        return Gone::Unclear;
+    }
+    for (at, page) in pages.iter().enumerate() {
+        let (Some(first), Some(last)) = (page.first, page.last) else { return Gone::Unclear };
+        let next = pages.get(at + 1).and_then(|next| next.first);
+        match next {
+            _ if !before(first) => return Gone::Proven,
+            _ if !before(last) => return Gone::Proven,
+            Some(next) if !before(next) => return Gone::AtEdge(at),
+            None => return Gone::Proven,
+            Some(_) => {}
+        }
+    }
+    Gone::Unclear
+}
+
+fn whole_order(pages: &[Evidence]) -> Order {
+    let mut order = Order::Any;
+    for (at, page) in pages.iter().enumerate() {
+        order = together(order, page.order);
+        let next = pages.get(at + 1).and_then(|next| next.first);
+        if let Some((last, next)) = page.last.zip(next) {
+            let step = if last < next { Order::Ascending } else { Order::Descending };
+            order = together(order, step);
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages of a list with `per` records each, as a well-behaved service tells them.
+    fn pages(ids: &[i64], per: usize) -> Vec<Evidence> {
+        let chunks: Vec<_> = ids.chunks(per).collect();
+        let one = |(nth, chunk): (usize, &&[i64])| {
+            let keys: Vec<_> = chunk.iter().map(|id| Key::Id(*id)).collect();
+            let raw = serde_json::value::RawValue::from_string("{}".into()).unwrap();
+            let page = envelope::Page {
+                records: vec![&*raw; chunk.len()],
+                result: Some(ids.len() as u64),
+                perpage: Some(per as u64),
+                currentpage: Some(nth as u64 + 1),
+                nextpage: None,
+                maxpage: Some(chunks.len() as u64),
+            };
+            Evidence::new(nth as u64 + 1, per as u64, &page, &keys)
+        };
+        chunks.iter().enumerate().map(one).collect()
+    }
+
+    #[test]
+    fn a_list_that_held_still_is_stable() {
+        let all = pages(&[9, 8, 7, 6, 5], 2);
+        assert_eq!(stable(&all, Some(&all[0])), Ok(()));
+        assert_eq!(stable(&pages(&[1, 2], 5), None), Ok(()));
+        stable(&all, None).unwrap_err();
+    }
+
+    #[test]
+    fn whatever_moved_is_noticed() {
+        let all = pages(&[9, 8, 7, 6, 5], 2);
+        let damage: [fn(&mut Vec<Evidence>); 6] = [
+            |it| it[1].currentpage = Some(1),
+            |it| it[2].twice = 1,
+            |it| it[2].maxpage = Some(4),
+            |it| it[1].result = Some(6),
+            |it| it[1].count = 1,
+            |it| drop(it.pop()),
+        ];
+        for (nth, damage) in damage.iter().enumerate() {
+            let mut broken = all.clone();
+            damage(&mut broken);
+            assert!(stable(&broken, Some(&all[0])).is_err(), "damage {nth}");
+        }
+        let other = pages(&[10, 9], 2);
+        stable(&all, Some(&other[0])).unwrap_err();
+    }
+
+    #[test]
+    fn a_record_missing_inside_a_page_is_gone_and_one_at_an_edge_is_not_yet() {
+        for ids in [[20, 18, 16, 12, 10, 8], [8, 10, 12, 16, 18, 20]] {
+            let all = pages(&ids, 3);
+            let inside = if ids[0] == 20 { 17 } else { 11 };
+            assert_eq!(gone(&all, &Key::Id(inside)), Gone::Proven);
+            assert_eq!(gone(&all, &Key::Id(14)), Gone::AtEdge(0));
+            assert_eq!(gone(&all, &Key::Id(99)), Gone::Proven);
+            assert_eq!(gone(&all, &Key::Id(1)), Gone::Proven);
+        }
+    }
+
+    #[test]
+    fn without_order_or_total_only_a_second_listing_can_tell() {
+        assert_eq!(gone(&pages(&[3, 9, 1, 7], 2), &Key::Id(5)), Gone::Unclear);
+        let mut untold = pages(&[1, 2, 3], 5);
+        untold[0].result = None;
+        assert_eq!(gone(&untold, &Key::Id(4)), Gone::Unclear);
+    }
+
+    #[test]
+    fn the_count_of_a_page_is_not_taken_for_a_total() {
+        let mut counted = pages(&[1, 2, 3, 4, 5], 2);
+        for page in &mut counted {
+            page.result = Some(page.count);
+        }
+        assert_eq!(total(&counted), None);
+        assert_eq!(stable(&counted, Some(&counted[0])), Ok(()));
+    }
+}

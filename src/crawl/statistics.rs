@@ -1,0 +1,92 @@
+//! The statistics of QR codes: a request each, so only where they are due.
+
+use super::{CrawlError, Crawler, Stats, StatsSummary, is_fatal};
+use crate::api::envelope;
+use crate::api::error::ApiErrorKind;
+use crate::model::{Resource, Verb};
+use crate::progress::Event;
+use crate::vault::snapshot::ReadState;
+use crate::vault::statistics::Statistics;
+
+impl Crawler<'_> {
+    /// Fetches what is due, longest waiting first, within the budget.
+    pub(super) fn statistics(&mut self) -> Result<StatsSummary, CrawlError> {
+        let mut summary = StatsSummary::default();
+        let wanted =
+            self.options.stats != Stats::None && self.options.scope.contains(&Resource::QrCodes);
+        if !wanted {
+            return Ok(summary);
+        }
+        let all = self.options.stats == Stats::All;
+        let due = self.vault.statistics_due(self.snapshot, all)?;
+        let total = due.len() as u64;
+        let budget = self.options.stats_budget.unwrap_or(total).min(total);
+        summary.left = total - budget;
+        self.announce(budget);
+        let mut first_failure = None;
+        for (code, scans) in due.into_iter().take(usize::try_from(budget).unwrap_or(usize::MAX)) {
+            match self.fetch_statistics(code, scans) {
+                Ok(()) => summary.fetched += 1,
+                Err(error) if is_fatal(&error) => return Err(error),
+                Err(CrawlError::Api(error)) => {
+                    // A code that went away since it was listed has none to tell.
+                    if !matches!(error.kind, ApiErrorKind::NotOffered { .. }) {
+                        summary.failed += 1;
+                        first_failure.get_or_insert_with(|| error.to_string());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            let done = summary.fetched + summary.failed;
+            let resource = "qr_statistics";
+            self.progress.event(&Event::Records { resource, done, total: Some(budget) });
+        }
+        if let Some(failure) = first_failure {
+            self.lacking(summary.failed, &failure)?;
+        }
+        Ok(summary)
+    }
+
+    /// Says beforehand what a long series of requests will take.
+    fn announce(&self, requests: u64) {
+        let time = self.client.estimate(requests);
+        if time.as_secs() > 60 {
+            let minutes = time.as_secs().div_ceil(60);
+            let text = format!(
+                "{requests} QR codes have new statistics: about {minutes} min at the service's \
+                 limit (--stats-budget N bounds it)"
+            );
+            self.progress.event(&Event::Warning { text: &text });
+        }
+    }
+
+    fn fetch_statistics(&mut self, code: i64, scans: i64) -> Result<(), CrawlError> {
+        let path = Resource::QrCodes.spec().endpoint(Verb::Read).map_or("", |it| it.path);
+        let path = path.replace(":id", &code.to_string());
+        let response = self.client.get(&path)?;
+        let body = envelope::single(&response.body, "data")
+            .map_err(|why| self.client.mistaken(&path, &response, &why))?;
+        self.vault.put_statistics(&Statistics {
+            snapshot: self.snapshot,
+            code,
+            scans,
+            body: body.get(),
+            now: self.clock.now(),
+            usage: self.usage(),
+        })?;
+        Ok(())
+    }
+
+    /// Makes the snapshot say that statistics are missing.
+    fn lacking(&mut self, failed: u64, first: &str) -> Result<(), CrawlError> {
+        let snapshot = self.vault.snapshot(self.snapshot)?;
+        let outcome = snapshot.outcome(Resource::QrCodes);
+        let state = outcome.map_or(ReadState::Failed, |outcome| outcome.state);
+        let known = outcome.and_then(|outcome| outcome.message.clone());
+        let codes = if failed == 1 { "code" } else { "codes" };
+        let text = format!("the statistics of {failed} {codes} could not be read, first {first}");
+        let message = known.map_or(text.clone(), |known| format!("{known}; {text}"));
+        self.vault.conclude(self.snapshot, Resource::QrCodes, state, Some(&message))?;
+        Ok(())
+    }
+}
