@@ -45,9 +45,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Exit {
-    let mut app = App::new(&cli.global);
+    let app = App::new(&cli.global);
     logging::start(cli.global.verbose, app.out.error_stream());
-    let result = dispatch(cli.command, &mut app);
+    let result = dispatch(cli.command, &app);
     let result = result.and_then(|exit| exit.after(app.out.finish()));
     result.unwrap_or_else(|failure| {
         app.out.failure(&failure);
@@ -57,7 +57,7 @@ fn run(cli: Cli) -> Exit {
     })
 }
 
-fn dispatch(command: Command, app: &mut App) -> Result<Exit, Failure> {
+fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
     use commands as c;
     match command {
         Command::Template(args) => c::template::run(&args, app),
