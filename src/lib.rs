@@ -18,6 +18,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod crawl;
+pub mod files;
 pub mod model;
 pub mod progress;
 pub mod sandbox;

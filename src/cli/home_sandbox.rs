@@ -9,6 +9,7 @@ use super::session::cannot_write;
 use crate::api::http::Key;
 use crate::clock::Clock;
 use crate::config::Home;
+use crate::files::private_folder_of;
 use crate::sandbox::lifelike::lifelike;
 use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
 
@@ -66,7 +67,7 @@ pub fn load(file: &Path) -> Result<Option<Store>, Failure> {
 /// When it cannot be written; the file is then as it was.
 pub fn save(store: &Store, file: &Path) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
+    private_folder_of(file)?;
     let new = tempfile::NamedTempFile::new_in(folder)?;
     serde_json::to_writer(&new, store)?;
     new.persist(file)?;

@@ -18,6 +18,7 @@ pub mod progress;
 pub mod session;
 pub mod shown;
 mod signals;
+pub mod states;
 pub mod table;
 pub mod values;
 
@@ -64,22 +65,18 @@ fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
         Command::Capabilities(args) => c::capabilities::run(&args, app),
         Command::Completions(args) => c::completions::run(&args, app),
         Command::Man(args) => c::man::run(&args, app),
-        unwritten => not_yet(&unwritten, app),
+        Command::Init(args) => c::init::run(&args, app),
+        Command::Doctor(args) => c::doctor::run(&args, app),
+        Command::Backup(args) => c::backup::run(&args, app),
+        Command::Snapshots(args) => c::snapshots::run(&args, app),
+        Command::Show(args) => c::show::run(&args, app),
+        Command::Log(args) => c::log::run(&args, app),
+        Command::Diff(args) => c::diff::run(&args, app),
+        Command::Export(args) => c::export::run(&args, app),
+        Command::Forget(args) => c::forget::run(&args, app),
+        Command::Check(args) => c::check::run(&args, app),
+        Command::Sandbox(args) => c::sandbox::run(&args, app),
     }
-}
-
-/// Commands that are still to be written. Their arguments are declared, and
-/// their accounts are looked up as they will be.
-fn not_yet(command: &Command, app: &App) -> Result<Exit, Failure> {
-    match command {
-        Command::Backup(args) => drop(app.accounts(&args.accounts)?),
-        Command::Snapshots(args) => drop(app.account(&args.account)?),
-        Command::Log(args) => drop(app.account(&args.account)?),
-        Command::Forget(args) => drop(app.account(&args.account)?),
-        Command::Check(args) => drop(app.account(&args.account)?),
-        _ => {}
-    }
-    Err(Failure::new(Kind::Failed, "this command is not built in yet"))
 }
 
 /// The command line with everything in it, for help, completions and pages.

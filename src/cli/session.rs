@@ -14,6 +14,7 @@ use crate::api::http::{Key, Transport};
 use crate::api::pacer::{Pacer, PacerState};
 use crate::api::ureq::{Options, UreqTransport};
 use crate::config::{Account, Place};
+use crate::files::private_file;
 use crate::progress::Progress;
 use crate::vault::lock::Lock;
 
@@ -128,7 +129,7 @@ impl PaceFile {
     /// process leaves a whole one. Where nothing can be written, pacing still
     /// holds within this process.
     fn keeper(self) -> impl FnMut(&PacerState) + Send {
-        let file = open(&self.path).ok();
+        let file = private_file(&self.path).ok();
         // An older, longer text must not stand behind a shorter one.
         let known = file.as_ref().and_then(|file| file.metadata().ok());
         let mut longest = known.map_or(0, |it| usize::try_from(it.len()).unwrap_or(0));
@@ -144,14 +145,6 @@ impl PaceFile {
 
 /// No state is longer; a longer file is not ours to fill.
 const MOST_PACE: usize = 64 << 10;
-
-fn open(path: &Path) -> std::io::Result<File> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
 
 #[cfg(unix)]
 fn write_at_start(file: &File, text: &[u8]) -> std::io::Result<()> {

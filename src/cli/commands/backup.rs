@@ -9,7 +9,7 @@ use super::scope;
 use crate::api::pacer::Pacer;
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::{App, Exit, Failure, Kind, human, values};
-use crate::config::{self, Account, Stats, parse_duration};
+use crate::config::{Account, Stats, parse_duration};
 use crate::crawl::{self, Options};
 use crate::model::Resource;
 use crate::progress::Progress;
@@ -147,8 +147,7 @@ fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failu
     let mut session = Session::open(app, account, &words, &bounds, Arc::clone(&progress))?;
     let options = options(args, account, &session.service);
     let mut vault = Vault::open_or_create(&account.vault)?;
-    let summary =
-        crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+    let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
     let moved = vault.movement(summary.snapshot.number)?;
     vault.checkpoint()?;
     drop(session);
@@ -167,9 +166,9 @@ fn options(args: &Args, account: &Account, service: &str) -> Options {
     Options {
         scope: scope(&args.only, &args.skip),
         stats: match args.stats.unwrap_or(settings.stats) {
-            config::Stats::Changed => crawl::Stats::Changed,
-            config::Stats::All => crawl::Stats::All,
-            config::Stats::None => crawl::Stats::None,
+            Stats::Changed => crawl::Stats::Changed,
+            Stats::All => crawl::Stats::All,
+            Stats::None => crawl::Stats::None,
         },
         stats_budget: budget.map(u64::from),
         fresh: args.fresh,

@@ -14,9 +14,8 @@ use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Status};
 /// The requests that reading `scope` takes at least, judged by what the newest
 /// snapshot held: pages of 1,000, and page 1 again where there are several.
 pub fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
-    let records = |resource| {
-        known.and_then(|it| it.outcome(resource)).map_or(0, |outcome| outcome.records)
-    };
+    let records =
+        |resource| known.and_then(|it| it.outcome(resource)).map_or(0, |outcome| outcome.records);
     let list = |resource: Resource| match resource {
         Resource::Account => 0,
         Resource::ChannelItems => records(Resource::Channels),
