@@ -4,20 +4,27 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Creates the folder in which `file` is to be, and those above it, mode 0700;
-/// what is there stays as it is.
+/// Creates a folder and those above it, mode 0700; what is there stays as it is.
 ///
 /// # Errors
 /// When it cannot be created.
-pub fn private_folder_of(file: &Path) -> io::Result<()> {
-    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
-        return Ok(());
-    };
+pub fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// The same for the folder in which `file` is to be.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn private_folder_of(file: &Path) -> io::Result<()> {
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => private_folder(folder),
+        None => Ok(()),
+    }
 }
 
 /// Opens a file for reading and writing, created with mode 0600 where it is new.
