@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::beside;
-use super::open::{private, private_folder_of};
 use crate::clock::{Clock, Slept, Timestamp};
+use crate::files::{private_file, private_folder_of};
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,9 +62,7 @@ impl Lock {
         let path = beside(vault, ".lock");
         let fail = |source| LockError::Io { path: path.clone(), source };
         private_folder_of(&path).map_err(fail)?;
-        let mut options = private();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(fail)?;
+        let mut file = private_file(&path).map_err(fail)?;
         let until = clock.monotonic() + patience;
         loop {
             match file.try_lock() {

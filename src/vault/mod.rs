@@ -4,9 +4,9 @@
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
 //! text is kept · [`snapshot`] one mirror of the account · [`write`] a page of
 //! records into it · [`listing`] how far a crawl came · [`read`] states and
-//! histories · [`digest`], `ledger` and [`check`] proof that nothing was altered ·
-//! [`retention`] and [`forget`] · [`sent`] what can never be read back ·
-//! [`lock`] one process at a time.
+//! histories · [`reference`] how a snapshot is named · [`digest`], `ledger` and
+//! [`check`] proof that nothing was altered · [`retention`] and [`forget`] ·
+//! [`sent`] what can never be read back · [`lock`] one process at a time.
 
 pub mod check;
 pub mod digest;
@@ -17,6 +17,7 @@ pub mod listing;
 pub mod lock;
 mod open;
 pub mod read;
+pub mod reference;
 pub mod retention;
 mod row;
 pub mod schema;

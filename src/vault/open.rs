@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::ledger::{self, Ledger};
 use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, migrate};
 use super::{Shapes, Vault, VaultError};
+use crate::files::{private_file, private_folder_of};
 
 /// Whose history a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,32 +243,10 @@ fn encode(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-/// Makes an empty file that only its owner can read, in a folder likewise.
 fn create_private(path: &Path) -> Result<(), VaultError> {
-    let fail = |source| VaultError::io(path, source);
     if path.exists() {
         return Ok(());
     }
-    private_folder_of(path).map_err(fail)?;
-    private().write(true).create_new(true).open(path).map(drop).map_err(fail)
-}
-
-/// Makes the folder that `path` lies in, for its owner alone, if there is none.
-pub(super) fn private_folder_of(path: &Path) -> std::io::Result<()> {
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(folder)
-}
-
-/// How a file is opened that only its owner can read, once it is made.
-pub(super) fn private() -> std::fs::OpenOptions {
-    #[cfg_attr(not(unix), allow(unused_mut))]
-    let mut options = std::fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
+    let made = private_folder_of(path).and_then(|()| private_file(path));
+    made.map(drop).map_err(|source| VaultError::io(path, source))
 }

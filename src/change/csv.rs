@@ -1,0 +1,48 @@
+//! A resource's records as CSV: the API's field names as header, one record a
+//! row, values as they are.
+
+use std::io::Write;
+
+use crate::model::{Record, Resource};
+
+/// The columns of an exported resource: everything that lists return.
+pub fn header(resource: Resource) -> impl Iterator<Item = &'static str> {
+    resource.spec().read_fields().map(|field| field.name)
+}
+
+/// Writes the header and one row for each record.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write<'r>(
+    resource: Resource,
+    records: impl IntoIterator<Item = &'r Record<'static>>,
+    out: impl Write,
+) -> std::io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(header(resource))?;
+    for record in records {
+        let cells: Vec<_> = record.values.iter().map(crate::model::Value::cell).collect();
+        writer.write_record(cells.iter().map(|cell| cell.as_bytes()))?;
+    }
+    writer.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Decoded;
+
+    #[test]
+    fn a_csv_reader_gets_back_what_the_records_hold() {
+        let raw =
+            r#"{"id":"4","name":"a, \"b\"\nc","public":1,"rotator":false,"list":"https://x/u"}"#;
+        let record = Decoded::read(Resource::Campaigns, None, raw).unwrap().record.into_owned();
+        let mut text = Vec::new();
+        write(Resource::Campaigns, [&record], &mut text).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_slice());
+        assert_eq!(reader.headers().unwrap(), vec!["id", "name", "public", "rotator", "list"]);
+        let row = reader.records().next().unwrap().unwrap();
+        assert_eq!(row, vec!["4", "a, \"b\"\nc", "true", "", "https://x/u"]);
+    }
+}

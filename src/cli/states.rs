@@ -1,0 +1,184 @@
+//! States by their names: a snapshot out of a vault, or the live account.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, FixedOffset};
+
+use super::app::App;
+use super::error::{Failure, Kind};
+use super::session::{Bounds, Session, command_words};
+use crate::clock::Timestamp;
+use crate::config::Account;
+use crate::crawl::{self, Options, Stats};
+use crate::model::{Resource, State};
+use crate::progress::Progress;
+use crate::vault::Vault;
+use crate::vault::reference::{Named, Reference, ReferenceError};
+use crate::vault::snapshot::{ReadState, Snapshot};
+
+/// A state that a command line names.
+pub struct Target {
+    pub account: Account,
+    pub reference: Reference,
+}
+
+/// A state, and where it is from.
+pub struct Loaded {
+    pub state: State,
+    /// `main@#12`, or `main@live`.
+    pub name: String,
+    /// `None` for the live account.
+    pub snapshot: Option<Snapshot>,
+    /// Why some of the live account could not be read.
+    pub lacking: Vec<String>,
+}
+
+impl Target {
+    /// Finds the account that `text` names; `missing` stands for a reference
+    /// that is not given, `account` for an account that is not.
+    ///
+    /// # Errors
+    /// When there is no such account, or the reference is malformed.
+    pub fn parse(
+        app: &App,
+        text: &str,
+        missing: Reference,
+        account: Option<&Account>,
+    ) -> Result<Self, Failure> {
+        // `latest~1` after `main@latest` belongs to main, and so does a tag.
+        let named = match account {
+            Some(account) if !text.contains('@') && app.account(text).is_err() => Named {
+                account: Some(account.name.clone()),
+                reference: Some(Reference::parse(text)?),
+            },
+            _ => Named::parse(text)?,
+        };
+        let reference = named.reference.unwrap_or(missing);
+        let account = match (named.account, account) {
+            (Some(name), _) => app.account(&name)?,
+            (None, Some(account)) => account.clone(),
+            (None, None) => only_account(app, text)?,
+        };
+        Ok(Self { account, reference })
+    }
+
+    /// Loads the resources in `which`.
+    ///
+    /// # Errors
+    /// When there is no such snapshot, or the service cannot be read.
+    pub fn load(&self, app: &App, which: &[Resource]) -> Result<Loaded, Failure> {
+        match self.find(app)? {
+            None => self.live(app, which),
+            Some((mut vault, snapshot)) => Ok(Loaded {
+                state: vault.state(snapshot.number, which)?,
+                name: format!("{}@#{}", self.account.name, snapshot.number),
+                snapshot: Some(snapshot),
+                lacking: Vec::new(),
+            }),
+        }
+    }
+
+    /// The snapshot it names, and the vault that holds it; `None` for the live account.
+    ///
+    /// # Errors
+    /// When there is no such snapshot, or no vault.
+    pub fn find(&self, app: &App) -> Result<Option<(Vault, Snapshot)>, Failure> {
+        if self.reference == Reference::Live {
+            return Ok(None);
+        }
+        let vault = open(app, &self.account)?;
+        let snapshots = vault.snapshots()?;
+        let found = match self.account.settings.timezone {
+            Some(zone) => self.reference.find(&snapshots, &zone),
+            None => self.reference.find(&snapshots, &chrono::Local),
+        };
+        let found = found.map_err(|error| self.explain(error))?;
+        Ok(found.cloned().map(|snapshot| (vault, snapshot)))
+    }
+
+    fn explain(&self, error: ReferenceError) -> Failure {
+        let name = &self.account.name;
+        match error {
+            ReferenceError::Empty => {
+                Failure::new(Kind::NotFound, format_args!("{name} has no snapshot yet"))
+                    .hint(format_args!("run `linkvault backup {name}` first"))
+            }
+            error => Failure::new(Kind::NotFound, format_args!("{name}: {error}"))
+                .hint(format_args!("`linkvault snapshots {name}` lists them")),
+        }
+    }
+
+    /// Reads the account as it is now, into a vault that is gone afterwards.
+    fn live(&self, app: &App, which: &[Resource]) -> Result<Loaded, Failure> {
+        app.catch_interrupts();
+        let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&self.account.name));
+        let words = command_words("(reading live)", &self.account.name);
+        let bounds = Bounds::default();
+        let mut session =
+            Session::open(app, &self.account, &words, &bounds, Arc::clone(&progress))?;
+        let mut scope = which.to_vec();
+        if scope.contains(&Resource::ChannelItems) && !scope.contains(&Resource::Channels) {
+            scope.push(Resource::Channels);
+        }
+        let options = Options { scope, stats: Stats::None, ..Options::new(&session.service) };
+        let mut vault = Vault::in_memory()?;
+        let summary =
+            crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+        let whole = |resource: &Resource| {
+            let outcome = summary.snapshot.outcome(*resource);
+            outcome.is_some_and(|outcome| outcome.is_whole())
+        };
+        let read: Vec<_> = which.iter().copied().filter(whole).collect();
+        let lacking = summary
+            .snapshot
+            .outcomes
+            .iter()
+            .filter(|outcome| !outcome.is_whole() && outcome.state != ReadState::Skipped);
+        let lacking = lacking.map(|outcome| {
+            let why = outcome.message.as_deref().unwrap_or("not offered");
+            format!("{}: {}: {why}", outcome.resource, outcome.state.name())
+        });
+        Ok(Loaded {
+            state: vault.state(summary.snapshot.number, &read)?,
+            name: format!("{}@live", self.account.name),
+            lacking: lacking.collect(),
+            snapshot: None,
+        })
+    }
+}
+
+/// Opens an account's vault for reading.
+///
+/// # Errors
+/// When there is none yet, or it cannot be read.
+pub fn open(app: &App, account: &Account) -> Result<Vault, Failure> {
+    let _ = app;
+    Vault::open_read_only(&account.vault).map_err(|error| match error {
+        crate::vault::VaultError::Missing(_) => {
+            let name = &account.name;
+            Failure::new(Kind::NotFound, format_args!("{name} has no vault yet"))
+                .hint(format_args!("run `linkvault backup {name}` first"))
+        }
+        error => error.into(),
+    })
+}
+
+/// The one configured account, for a reference that names none.
+fn only_account(app: &App, text: &str) -> Result<Account, Failure> {
+    let config = app.config()?;
+    match config.accounts() {
+        [only] => Ok(only.clone()),
+        _ => Err(Failure::new(Kind::Usage, format_args!("`{text}` names no account"))
+            .hint(format_args!("write ACCOUNT@{text}"))),
+    }
+}
+
+/// A time as the clock on the wall of `account`'s zone shows it.
+#[must_use]
+pub fn local(account: &Account, time: Timestamp) -> Option<DateTime<FixedOffset>> {
+    let utc = time.utc()?;
+    Some(match account.settings.timezone {
+        Some(zone) => utc.with_timezone(&zone).fixed_offset(),
+        None => utc.with_timezone(&chrono::Local).fixed_offset(),
+    })
+}
