@@ -218,17 +218,21 @@ impl Vault {
         report: &mut Report,
     ) -> Result<(), Failure> {
         let mut found: BTreeMap<Resource, (Sum, i64)> = BTreeMap::new();
-        let mut last = 0;
+        let mut last: i64 = 0;
         let newest = all.last().map_or(0, |snapshot| snapshot.number);
         for snapshot in all {
             let number = snapshot.number;
-            if number != last + 1 {
+            if number < 1 {
+                report.problem(format!("there cannot be a snapshot #{number}"));
+                continue;
+            }
+            if number != last.saturating_add(1) {
                 report.problem(format!("the snapshots between #{last} and #{number} are missing"));
             }
             let stored = self.stored_sums(number)?;
             for (resource, changes) in sums {
                 let all = found.entry(*resource).or_default();
-                for (_, (sum, count)) in changes.range(last + 1..=number) {
+                for (_, (sum, count)) in changes.range(last.saturating_add(1)..=number) {
                     all.0.plus(*sum);
                     all.1 += count;
                 }
@@ -256,7 +260,7 @@ impl Vault {
             [],
             |row| row.get(0),
         )?;
-        let beyond = sums.values().any(|changes| changes.range(last + 1..).next().is_some());
+        let beyond = sums.values().any(|changes| changes.keys().next_back() > Some(&last));
         let before = sums.values().any(|changes| changes.range(..1).next().is_some());
         if beyond || before || stray {
             report.problem("some records belong to snapshots that do not exist");

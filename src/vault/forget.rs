@@ -28,7 +28,7 @@ impl Vault {
     /// # Errors
     /// When the vault cannot be written; nothing is then forgotten.
     pub fn forget(&mut self, numbers: &[i64], now: Timestamp) -> Result<u64, VaultError> {
-        let gone = self.transact(|tx, _| {
+        let gone = self.transact(|tx, shapes| {
             let mut mark = tx.prepare(
                 "UPDATE snapshot SET forgotten = ?2
                  WHERE snapshot = ?1 AND finished IS NOT NULL AND forgotten IS NULL",
@@ -43,6 +43,8 @@ impl Vault {
             for resource in Resource::ALL {
                 gone += merge(tx, resource)?;
             }
+            drop_unused_templates(tx)?;
+            shapes.clear();
             Ok(gone)
         })?;
         match self.shrink() {
@@ -64,6 +66,13 @@ impl Vault {
         }
         self.checkpoint()
     }
+}
+
+fn drop_unused_templates(tx: &rusqlite::Transaction<'_>) -> Result<(), Failure> {
+    let used = Resource::ALL.map(|it| format!("SELECT shape FROM {}", version_table(it)));
+    let used = used.join(" UNION ");
+    tx.execute(&format!("DELETE FROM shape WHERE shape NOT IN ({used})"), [])?;
+    Ok(())
 }
 
 /// Once snapshot `number` is finished: drops what waited for it, because the

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::ledger::{self, Ledger};
 use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, migrate};
-use super::{Shapes, Vault, VaultError};
+use super::{Shapes, Vault, VaultError, beside};
 use crate::files::{private_file, private_folder_of};
 
 /// Whose history a vault holds.
@@ -37,12 +37,16 @@ impl Vault {
     /// As [`Vault::open_or_create`], and when there is none.
     pub fn open(path: &Path) -> Result<Self, VaultError> {
         look(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = connect(path, flags)?;
-        examine(&db, path)?;
+        let db = connect(path, READ_WRITE)?;
         let fail = |source| VaultError::sql(path, source);
+        // First of all: even a look inside makes a log, which would be read-only too.
         if db.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
             return Err(VaultError::ReadOnly(path.to_owned()));
+        }
+        let format = examine(&db, path)?;
+        if format == 0 {
+            // Before there is a log, so that the file alone tells what it is.
+            db.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
         }
         db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
@@ -55,24 +59,32 @@ impl Vault {
     /// When there is none, it is not a vault, or of another format.
     pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
         look(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let plain = connect(path, flags).and_then(|db| examine(&db, path).map(|found| (db, found)));
+        let readable = |db: Connection| examine(&db, path).map(|found| (db, found));
+        let db = connect(path, READ_WRITE)?;
+        let read_only = db.is_readonly(rusqlite::MAIN_DB).unwrap_or(true);
+        let plain = match read_only && !beside(path, "-wal").exists() {
+            false => Some(readable(db)),
+            true => None,
+        };
         let (db, found) = match plain {
-            // A log cannot be made beside a file on a read-only disk; nobody
-            // else can write there either, so the file alone is the truth.
-            Err(VaultError::Sql { .. } | VaultError::ReadOnly(_)) if path.exists() => {
+            // A log cannot be made beside a file on a read-only disk, and should
+            // not be made beside a read-only file. Nobody else can write there
+            // either, so the file alone is the truth.
+            None | Some(Err(VaultError::Sql { .. } | VaultError::ReadOnly(_))) => {
                 let uri = format!("file:{}?immutable=1", encode(path));
-                let db = connect(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
-                    .map_err(|error| error_at(error, path))?;
-                let found = examine(&db, path)?;
-                (db, found)
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+                let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let db = connect(Path::new(&uri), flags).map_err(|error| error_at(error, path))?;
+                readable(db)?
             }
-            other => other?,
+            Some(other) => other?,
         };
         if found < FORMAT {
             // Only a writer may lead it to the newest format.
             return Self::open(path);
         }
+        db.pragma_update(None, "query_only", true)
+            .map_err(|source| VaultError::sql(path, source))?;
         Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
     }
 
@@ -155,6 +167,9 @@ impl Vault {
     }
 }
 
+const READ_WRITE: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     let fail = |source| VaultError::sql(path, source);
     let db = Connection::open_with_flags(path, flags).map_err(fail)?;
@@ -200,14 +215,13 @@ fn look(path: &Path) -> Result<(), VaultError> {
         let what = "it ends within its header".to_owned();
         return Err(VaultError::Damaged { path: path.to_owned(), what });
     };
-    // A vault that was killed young has all but its first page in the log.
-    match id == i64::from(APPLICATION_ID) {
-        false if id != 0 => Err(VaultError::NotAVault(path.to_owned())),
-        true if format > FORMAT => {
-            Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT })
-        }
-        _ => Ok(()),
+    if id != i64::from(APPLICATION_ID) {
+        return Err(VaultError::NotAVault(path.to_owned()));
     }
+    if (FORMAT + 1..=i64::from(i32::MAX)).contains(&format) {
+        return Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT });
+    }
+    Ok(())
 }
 
 /// Refuses what is no vault, and a vault that this program is too old for,
@@ -248,5 +262,8 @@ fn create_private(path: &Path) -> Result<(), VaultError> {
         return Ok(());
     }
     let made = private_folder_of(path).and_then(|()| private_file(path));
-    made.map(drop).map_err(|source| VaultError::io(path, source))
+    made.map(drop).map_err(|source| match source.kind() {
+        std::io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
+        _ => VaultError::io(path, source),
+    })
 }

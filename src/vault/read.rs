@@ -76,11 +76,8 @@ impl Vault {
         key: &Key,
     ) -> Result<Option<Record<'static>>, VaultError> {
         self.readable(number)?;
-        let history = self.history_until(resource, key, Some(number))?;
-        let shown = |version: &Version| {
-            version.since <= number && version.until.is_none_or(|until| until > number)
-        };
-        Ok(history.into_iter().find(shown).map(|version| version.record))
+        let shown = self.versions(resource, key, Some(number))?;
+        Ok(shown.into_iter().next().map(|version| version.record))
     }
 
     /// Every version of a record that finished snapshots show, oldest first; the
@@ -90,7 +87,7 @@ impl Vault {
     /// When the vault cannot be read.
     pub fn history(&mut self, resource: Resource, key: &Key) -> Result<Vec<Version>, VaultError> {
         let newest = self.snapshots()?.last().map_or(0, |snapshot| snapshot.number);
-        let mut versions = self.history_until(resource, key, None)?;
+        let mut versions = self.versions(resource, key, None)?;
         versions.retain(|version| version.since <= newest);
         for version in &mut versions {
             version.until = version.until.filter(|until| *until <= newest);
@@ -98,7 +95,8 @@ impl Vault {
         Ok(versions)
     }
 
-    fn history_until(
+    /// The versions of a record: all, or the one that snapshot `at` shows.
+    fn versions(
         &mut self,
         resource: Resource,
         key: &Key,
@@ -109,7 +107,8 @@ impl Vault {
             .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 2))
             .collect();
         let sql = format!(
-            "SELECT {}, {} FROM {} v WHERE {} ORDER BY v.since",
+            "SELECT {}, {} FROM {} v WHERE {} AND (?1 IS NULL
+               OR v.since <= ?1 AND (v.until IS NULL OR v.until > ?1)) ORDER BY v.since",
             Stored::select(resource),
             counter(resource, "coalesce(?1, v.since)"),
             version_table(resource),

@@ -179,7 +179,8 @@ impl Vault {
         self.transact(|tx, _| {
             let last: Option<i64> =
                 tx.query_row("SELECT max(snapshot) FROM snapshot", [], |row| row.get(0))?;
-            let number = last.unwrap_or(0) + 1;
+            let number = last.unwrap_or(0).checked_add(1);
+            let number = number.ok_or_else(|| Failure::Damaged("no number is left".to_owned()))?;
             let insert = "INSERT INTO snapshot(snapshot, status, started, touched, tag, scope)
                           VALUES(?1, 'running', ?2, ?2, ?3, ?4)";
             ledger::snapshot(tx, number, || {
