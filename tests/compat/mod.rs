@@ -117,7 +117,9 @@ fn write_the_fixture_of_the_newest_format() {
     let mut vault = sample::write(&path);
     let contents = contents(&mut vault, &path).unwrap();
     vault.close().unwrap();
-    let text = serde_json::to_string_pretty(&contents).unwrap() + "\n";
+    let parts = contents.as_object().unwrap().iter();
+    let parts: Vec<_> = parts.map(|(name, part)| format!("{name:?}: {part}")).collect();
+    let text = format!("{{\n{}\n}}\n", parts.join(",\n"));
     std::fs::write(file(FORMAT, "json"), text).unwrap();
     std::fs::write(file(FORMAT, "sql"), schema(FORMAT)).unwrap();
 }

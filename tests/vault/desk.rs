@@ -183,8 +183,7 @@ pub fn contents(vault: &mut Vault, path: &Path) -> Result<Value, VaultError> {
 }
 
 fn record(record: &Record<'_>) -> Value {
-    let values: Vec<_> = record.values.iter().map(linkvault::model::Value::json).collect();
-    json!([record.key.to_string(), record.raw, values])
+    json!([record.key.to_string(), record.raw])
 }
 
 fn snapshot(snapshot: &Snapshot) -> Value {
