@@ -3,5 +3,7 @@
 // Clippy excuses test functions only, and the helpers here are tests as well.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cli;
 mod service;
 mod sim;
+mod support;

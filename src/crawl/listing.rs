@@ -222,7 +222,7 @@ impl<'c, 'a> Listing<'c, 'a> {
     fn smaller(&self) -> Option<u64> {
         let in_use = self.pages.last().map_or(self.size, |last| last.size().min(self.size));
         let done = self.pages.last().map_or(0, |last| last.page * last.size());
-        SIZES.iter().copied().find(|size| *size < in_use && done % size == 0)
+        SIZES.iter().copied().find(|size| *size < in_use && done.is_multiple_of(*size))
     }
 
     /// Whether a smaller page may be answered where this one was not: the

@@ -132,7 +132,8 @@ impl<'a> Decoded<'a> {
             let place = read_place(resource, &member.name).filter(|&(place, is_alias)| {
                 // An alias counts only where the field's own name is not there,
                 // and of two members for one field the first.
-                !(is_alias && own[place]) && !std::mem::replace(&mut taken[place], true)
+                let yields = is_alias && own[place];
+                !yields && !std::mem::replace(&mut taken[place], true)
             });
             let place = place.map(|(place, _)| place);
             if let Some(place) = place {

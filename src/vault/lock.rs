@@ -2,7 +2,7 @@
 //! vault. The lock goes with the process, however it ends; the file's text only
 //! says who holds it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Slept, Timestamp};
+use crate::files::{private_file, private_folder_of};
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,10 +60,8 @@ impl Lock {
     ) -> Result<Self, LockError> {
         let path = vault.with_extension("lock");
         let fail = |source| LockError::Io { path: path.clone(), source };
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(fail)?;
-        }
-        let mut file = private(&path).map_err(fail)?;
+        private_folder_of(&path).map_err(fail)?;
+        let mut file = private_file(&path).map_err(fail)?;
         let until = clock.monotonic() + patience;
         loop {
             match file.try_lock() {
@@ -93,14 +92,6 @@ impl Lock {
             _ => None,
         }
     }
-}
-
-fn private(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 fn read(file: &mut File) -> Option<Holder> {

@@ -4,7 +4,7 @@
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
 //! text is kept · [`snapshot`] one mirror of the account · [`write`] a page of
 //! records into it · [`listing`] how far a crawl came · [`read`] states and
-//! histories · [`digest`] and [`check`] proof that nothing was altered ·
+//! histories · [`reference`] how a snapshot is named · [`digest`] and [`check`] proof that nothing was altered ·
 //! [`retention`] and [`forget`] · [`lock`] one process at a time.
 
 pub mod check;
@@ -15,6 +15,7 @@ pub mod listing;
 pub mod lock;
 mod open;
 pub mod read;
+pub mod reference;
 pub mod retention;
 mod row;
 pub mod schema;

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, migrate};
 use super::{Failure, Shapes, Vault, VaultError};
+use crate::files::{private_file, private_folder_of};
 
 /// Whose history a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,27 +196,10 @@ fn encode(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-#[cfg(unix)]
 fn create_private(path: &Path) -> Result<(), VaultError> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-    let fail = |source| VaultError::io(path, source);
     if path.exists() {
         return Ok(());
     }
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
-    }
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn create_private(path: &Path) -> Result<(), VaultError> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|source| VaultError::io(path, source))?;
-    }
-    let mut options = std::fs::OpenOptions::new();
-    let made = options.write(true).create(true).truncate(false).open(path);
+    let made = private_folder_of(path).and_then(|()| private_file(path));
     made.map(drop).map_err(|source| VaultError::io(path, source))
 }

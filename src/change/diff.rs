@@ -1,0 +1,215 @@
+//! What changed from one state to another: field by field, pure.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Decoded, Key, Record, Resource, Role, State};
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Added,
+    Removed,
+    Changed,
+}
+
+impl Kind {
+    /// The word for it in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+/// A field's two values; `Null` where there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldChange {
+    pub name: String,
+    pub before: serde_json::Value,
+    pub after: serde_json::Value,
+}
+
+/// One record that is not what it was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    pub resource: Resource,
+    pub key: Key,
+    pub kind: Kind,
+    /// The fields that differ; of an added or removed record, all it has.
+    pub fields: Vec<FieldChange>,
+}
+
+/// A counter that moved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Movement {
+    pub resource: Resource,
+    pub key: Key,
+    pub field: &'static str,
+    pub before: i64,
+    pub after: i64,
+}
+
+/// The difference of two states.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Diff {
+    pub changes: Vec<Change>,
+    /// Counters move by themselves, so they are no changes.
+    pub movements: Vec<Movement>,
+    /// Resources that only one of the states has read; nothing is said of them.
+    pub unread: Vec<Resource>,
+}
+
+/// Compares two states, resource by resource, in the order of keys.
+#[must_use]
+pub fn diff(before: &State, after: &State) -> Diff {
+    let mut diff = Diff::default();
+    for resource in Resource::ALL {
+        match (before.get(resource), after.get(resource)) {
+            (Some(before), Some(after)) => compare(&mut diff, resource, before, after),
+            (None, None) => {}
+            _ => diff.unread.push(resource),
+        }
+    }
+    diff
+}
+
+type Records = BTreeMap<Key, Record<'static>>;
+
+fn compare(diff: &mut Diff, resource: Resource, before: &Records, after: &Records) {
+    let mut changes = Vec::new();
+    for (key, old) in before {
+        match after.get(key) {
+            None => {
+                changes.push(change(resource, key, Kind::Removed, fields(resource, old), vec![]))
+            }
+            Some(new) if old.raw == new.raw => {}
+            Some(new) => {
+                let (old_fields, new_fields) = (fields(resource, old), fields(resource, new));
+                let change = change(resource, key, Kind::Changed, old_fields, new_fields);
+                if !change.fields.is_empty() {
+                    changes.push(change);
+                }
+                diff.movements.extend(movement(resource, old, new));
+            }
+        }
+    }
+    for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(key)) {
+        changes.push(change(resource, key, Kind::Added, vec![], fields(resource, new)));
+    }
+    changes.sort_by(|one, other| one.key.cmp(&other.key));
+    diff.changes.append(&mut changes);
+}
+
+type Fields = Vec<(String, serde_json::Value)>;
+
+/// A record's fields but its counter: the known ones by their own names, and
+/// whatever else the service sent.
+fn fields(resource: Resource, record: &Record<'_>) -> Fields {
+    let spec = resource.spec();
+    let known = spec.read_fields().zip(&record.values);
+    let mut fields: Fields = known
+        .filter(|(field, _)| field.role != Role::Counter)
+        .map(|(field, value)| (field.name.to_owned(), value.json()))
+        .collect();
+    let channel = match &record.key {
+        Key::Item { channel, .. } => Some(*channel),
+        Key::Id(_) => None,
+    };
+    if let Ok(decoded) = Decoded::read(resource, channel, &record.raw) {
+        let others = decoded.members.iter().filter(|member| spec.field(&member.name).is_none());
+        for member in others {
+            let value = serde_json::from_str(member.lexeme).unwrap_or_default();
+            fields.push((member.name.clone().into_owned(), value));
+        }
+    }
+    fields
+}
+
+fn change(resource: Resource, key: &Key, kind: Kind, before: Fields, after: Fields) -> Change {
+    let mut fields: Vec<FieldChange> = Vec::new();
+    let mut after: BTreeMap<_, _> =
+        after.into_iter().enumerate().map(|(at, (k, v))| (k, (at, v))).collect();
+    for (name, before) in before {
+        let after = after.remove(&name).map(|(_, value)| value).unwrap_or_default();
+        if before != after {
+            fields.push(FieldChange { name, before, after });
+        }
+    }
+    let mut rest: Vec<_> = after.into_iter().map(|(name, (at, value))| (at, name, value)).collect();
+    rest.sort_by_key(|(at, ..)| *at);
+    for (_, name, after) in rest {
+        if !after.is_null() {
+            fields.push(FieldChange { name, before: serde_json::Value::Null, after });
+        }
+    }
+    Change { resource, key: key.clone(), kind, fields }
+}
+
+fn movement(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<Movement> {
+    use crate::model::Value;
+    let place = resource.spec().read_fields().position(|field| field.role == Role::Counter)?;
+    let field = resource.spec().counter()?.name;
+    match (old.values.get(place)?, new.values.get(place)?) {
+        (Value::Int(before), Value::Int(after)) if before != after => {
+            let key = new.key.clone();
+            Some(Movement { resource, key, field, before: *before, after: *after })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(resource: Resource, records: &[&str]) -> State {
+        let mut state = State::default();
+        let all = state.resource_mut(resource);
+        for raw in records {
+            let record = Decoded::read(resource, Some(1), raw).unwrap().record.into_owned();
+            all.insert(record.key.clone(), record);
+        }
+        state
+    }
+
+    #[test]
+    fn a_change_names_its_fields_with_both_values() {
+        let before = state(Resource::Campaigns, &[r#"{"id":1,"name":"a","public":true}"#]);
+        let after = state(Resource::Campaigns, &[r#"{"id":1,"name":"b","public":true,"new":[1]}"#]);
+        let diff = diff(&before, &after);
+        let told: Vec<_> = diff.changes[0]
+            .fields
+            .iter()
+            .map(|it| format!("{}: {} -> {}", it.name, it.before, it.after))
+            .collect();
+        assert_eq!(told, ["name: \"a\" -> \"b\"", "new: null -> [1]"]);
+    }
+
+    #[test]
+    fn another_spelling_of_the_same_values_is_no_change() {
+        let before = state(Resource::Campaigns, &[r#"{"id":"1","domain":"a","public":"1"}"#]);
+        let after = state(Resource::Campaigns, &[r#"{"public":true,"id":1,"name":"a"}"#]);
+        assert_eq!(diff(&before, &after), Diff::default());
+    }
+
+    #[test]
+    fn scans_move_and_do_not_change() {
+        let before = state(Resource::QrCodes, &[r#"{"id":1,"scans":3}"#]);
+        let after = state(Resource::QrCodes, &[r#"{"id":1,"scans":"5"}"#, r#"{"id":2,"scans":0}"#]);
+        let diff = diff(&before, &after);
+        assert_eq!((diff.movements[0].before, diff.movements[0].after), (3, 5));
+        assert_eq!(diff.changes.len(), 1);
+        assert_eq!(diff.changes[0].kind, Kind::Added);
+    }
+
+    #[test]
+    fn what_one_side_has_not_read_is_not_compared() {
+        let before = state(Resource::QrCodes, &[r#"{"id":1,"scans":3}"#]);
+        let found = diff(&before, &State::default());
+        assert_eq!(found.changes, []);
+        assert_eq!(found.unread, [Resource::QrCodes]);
+    }
+}

@@ -1,0 +1,118 @@
+//! What every command is given: output, time, and the configuration when asked.
+
+use std::io::{self, BufWriter, IsTerminal};
+use std::sync::Arc;
+
+use super::args::GlobalArgs;
+use super::error::Failure;
+use super::output::{Output, Surroundings};
+use super::progress;
+use crate::api::http::Key;
+use crate::clock::{Clock, Interrupt, SystemClock};
+use crate::config::{Account, Config, Home, KeySource};
+use crate::progress::Progress;
+
+/// The program around a command.
+pub struct App {
+    pub out: Output,
+    pub clock: Arc<dyn Clock>,
+    interrupt: Interrupt,
+}
+
+impl App {
+    /// The machine's own streams and clock.
+    #[must_use]
+    pub fn new(flags: &GlobalArgs) -> Self {
+        let interrupt = Interrupt::default();
+        let stdout = Box::new(BufWriter::new(io::stdout()));
+        let out = Output::new(stdout, Box::new(io::stderr()), surroundings(), flags);
+        Self { out, clock: Arc::new(SystemClock::new(interrupt.clone())), interrupt }
+    }
+
+    /// Lets Ctrl-C and SIGTERM end the clock's waits instead of the process.
+    /// For commands that have something to finish; the second signal ends the
+    /// process all the same.
+    pub fn catch_interrupts(&self) {
+        if let Err(error) = super::signals::raise_on_signal(self.interrupt.clone()) {
+            self.out.warn(format_args!("an interrupt will not be orderly: {error}"));
+        }
+    }
+
+    /// Where the configuration and the vaults are.
+    ///
+    /// # Errors
+    /// When this user has no place for them.
+    pub fn home(&self) -> Result<Home, Failure> {
+        Ok(Home::find()?)
+    }
+
+    /// The configuration. Its warnings are printed.
+    ///
+    /// # Errors
+    /// With every mistake in the file.
+    pub fn config(&self) -> Result<Config, Failure> {
+        let config = Config::load(&self.home()?)?;
+        for warning in &config.warnings {
+            self.out.warn(warning);
+        }
+        Ok(config)
+    }
+
+    /// The account called `name`.
+    ///
+    /// # Errors
+    /// When there is none, or the configuration has mistakes.
+    pub fn account(&self, name: &str) -> Result<Account, Failure> {
+        Ok(self.config()?.account(name)?)
+    }
+
+    /// The named accounts, or every configured one.
+    ///
+    /// # Errors
+    /// When one does not exist, or none is configured.
+    pub fn accounts(&self, names: &[String]) -> Result<Vec<Account>, Failure> {
+        Ok(self.config()?.select(names)?)
+    }
+
+    /// The key from its source. A warning about the source is printed.
+    ///
+    /// # Errors
+    /// When the source gives no key.
+    pub fn key(&self, source: &KeySource) -> Result<Key, Failure> {
+        if let Some(warning) = source.warning() {
+            self.out.warn(warning);
+        }
+        Ok(source.read(&*self.clock)?)
+    }
+
+    /// What shows the progress of work on `account`. Drop it before printing
+    /// the summary.
+    #[must_use]
+    pub fn progress(&self, account: &str) -> Box<dyn Progress + Send + Sync> {
+        progress::progress(&self.out, &self.clock, account)
+    }
+}
+
+/// What the process's streams and environment are.
+#[must_use]
+pub fn surroundings() -> Surroundings {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    Surroundings {
+        stdin_terminal: io::stdin().is_terminal(),
+        stdout_terminal: io::stdout().is_terminal(),
+        stderr_terminal: io::stderr().is_terminal() && !dumb,
+        no_color: set("NO_COLOR") || dumb,
+        width: width(),
+    }
+}
+
+/// The columns of `COLUMNS` or of the terminal, else 80. A table needs a few.
+fn width() -> u16 {
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || {
+        let stdout = io::stdout().is_terminal();
+        comfy_table::Table::new().width().filter(|_| stdout)
+    };
+    told.or_else(terminal).unwrap_or(80).max(40)
+}

@@ -1,0 +1,34 @@
+//! `linkvault completions`: what a shell completes.
+
+use clap_complete::Shell;
+use serde_json::json;
+
+use crate::cli::{App, Exit, Failure, command_line};
+
+/// Print the completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault completions bash > ~/.local/share/bash-completion/completions/linkvault
+  linkvault completions fish > ~/.config/fish/completions/linkvault.fish")]
+pub struct Args {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// Prints the script.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command_line(), "linkvault", &mut script);
+    if app.out.is_json() {
+        let script = String::from_utf8_lossy(&script);
+        let shell = args.shell.to_string();
+        app.out.json(&json!({"format": 1, "shell": shell, "script": script}))?;
+    } else {
+        app.out.raw(&script)?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,56 @@
+//! `linkvault man`: the manual's pages.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::cli::{App, Exit, Failure, Kind, command_line};
+
+/// Print the manual page, or write the pages of all commands
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault man | man -l -
+  linkvault man --to ~/.local/share/man/man1")]
+pub struct Args {
+    /// The folder for the pages of all commands
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+}
+
+/// Prints or writes the pages.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    match &args.to {
+        None => print(app)?,
+        Some(folder) => write(app, folder)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn print(app: &App) -> Result<(), Failure> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command_line()).render(&mut page)?;
+    if app.out.is_json() {
+        return app.out.json(&json!({"format": 1, "page": String::from_utf8_lossy(&page)}));
+    }
+    app.out.raw(&page)
+}
+
+fn write(app: &App, folder: &Path) -> Result<(), Failure> {
+    let fault = |error| {
+        let folder = folder.display();
+        Failure::new(Kind::Failed, format_args!("no pages can be written to {folder}: {error}"))
+    };
+    std::fs::create_dir_all(folder).map_err(fault)?;
+    // The global flags reach the commands' pages when the whole is built.
+    let mut whole = command_line();
+    whole.build();
+    clap_mangen::generate_to(whole, folder).map_err(fault)?;
+    if app.out.is_json() {
+        return app.out.json(&json!({"format": 1, "folder": folder.display().to_string()}));
+    }
+    app.out.summary(format_args!("The pages are in {}", crate::cli::Shown(folder.display())))
+}

@@ -1,0 +1,290 @@
+//! What a command ends with: an exit code, or a failure that says what went
+//! wrong and what to do next.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::config::{AccountError, AddError, ConfigError, HomeError, KeyError};
+
+/// How the program ends. The numbers are part of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done, or nothing to do.
+    Done = 0,
+    Failed = 1,
+    /// There are changes, and somebody asked for a code that says so.
+    Changes = 2,
+    /// A resource was not read, or some steps were refused.
+    Partial = 3,
+    /// A stale plan or a conflict; nothing was written.
+    Stale = 4,
+    /// A guard refused; nothing was written.
+    Guarded = 5,
+    /// A write's outcome is unknown and needs `resolve`.
+    Unknown = 6,
+    /// The key was not accepted.
+    Unauthorised = 7,
+    /// Stopped at a limit of time or requests; resumable.
+    Stopped = 8,
+    /// The account is locked by another process.
+    Locked = 11,
+    Usage = 64,
+    /// Interrupted; resumable.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// This code, after its news was printed. That nobody reads the output any
+    /// more (`| head`) does not change what happened.
+    ///
+    /// # Errors
+    /// When the output could not be written for another reason.
+    pub fn after(self, printed: Result<(), Failure>) -> Result<Self, Failure> {
+        match printed {
+            Ok(()) | Err(Failure { kind: Kind::Closed, .. }) => Ok(self),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// What kind of failure it is: the word in the JSON document, and an exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What has no kind of its own.
+    Failed,
+    /// The command line.
+    Usage,
+    /// The configuration.
+    Config,
+    /// There is no such account.
+    Account,
+    /// There is no such snapshot, record or file.
+    NotFound,
+    /// The service did not answer, or not as the API does.
+    Service,
+    /// The vault is not one, is damaged, or belongs to another account.
+    Vault,
+    Stale,
+    Guard,
+    UnknownOutcome,
+    Unauthorised,
+    Stopped,
+    Locked,
+    Interrupted,
+    /// The reader of our output went away. Nothing is said about it.
+    Closed,
+}
+
+impl Kind {
+    /// The word for it in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Config => "config",
+            Self::Account => "account",
+            Self::NotFound => "not_found",
+            Self::Service => "service",
+            Self::Vault => "vault",
+            Self::Stale => "stale",
+            Self::Guard => "guard",
+            Self::UnknownOutcome => "unknown_outcome",
+            Self::Unauthorised => "unauthorised",
+            Self::Stopped => "stopped",
+            Self::Locked => "locked",
+            Self::Interrupted => "interrupted",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// The code that it ends the program with.
+    #[must_use]
+    pub const fn exit(self) -> Exit {
+        match self {
+            Self::Failed
+            | Self::Config
+            | Self::Account
+            | Self::NotFound
+            | Self::Service
+            | Self::Vault => Exit::Failed,
+            Self::Usage => Exit::Usage,
+            Self::Stale => Exit::Stale,
+            Self::Guard => Exit::Guarded,
+            Self::UnknownOutcome => Exit::Unknown,
+            Self::Unauthorised => Exit::Unauthorised,
+            Self::Stopped => Exit::Stopped,
+            Self::Locked => Exit::Locked,
+            Self::Interrupted => Exit::Interrupted,
+            Self::Closed => Exit::Done,
+        }
+    }
+}
+
+/// Why a command failed, for a person: one sentence without a full stop,
+/// further lines where one is not enough, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: Kind,
+    pub message: String,
+    pub details: Vec<String>,
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    pub fn new(kind: Kind, message: impl Display) -> Self {
+        Self { kind, message: message.to_string(), details: Vec::new(), hint: None }
+    }
+
+    /// The same failure, with what to do next.
+    #[must_use]
+    pub fn hint(self, hint: impl Display) -> Self {
+        Self { hint: Some(hint.to_string()), ..self }
+    }
+
+    /// The same failure, with further lines.
+    #[must_use]
+    pub fn details(self, details: impl IntoIterator<Item = String>) -> Self {
+        Self { details: details.into_iter().collect(), ..self }
+    }
+
+    /// The failure as the one document of `--json`.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let Self { kind, message, details, hint } = self;
+        json!({
+            "format": 1,
+            "error": {"kind": kind.name(), "message": message, "details": details, "hint": hint},
+        })
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// A failure to write our own output; other errors of files name the file.
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Kind::Closed, "nobody reads the output any more");
+        }
+        Self::new(Kind::Failed, format_args!("the output cannot be written: {error}"))
+    }
+}
+
+impl From<HomeError> for Failure {
+    fn from(error: HomeError) -> Self {
+        Self::new(Kind::Config, error).hint("set LINKVAULT_HOME to a folder for them")
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let ConfigError::Invalid { file, problems } = error else {
+            return Self::new(Kind::Config, error);
+        };
+        let message = match problems.len() {
+            1 => "the configuration has a mistake".to_owned(),
+            many => format!("the configuration has {many} mistakes"),
+        };
+        let details = problems.iter().map(|problem| problem.at(&file));
+        Self::new(Kind::Config, message)
+            .details(details)
+            .hint("mend the file and run the command again; nothing was done")
+    }
+}
+
+impl From<AccountError> for Failure {
+    fn from(error: AccountError) -> Self {
+        let failure = Self::new(Kind::Account, &error);
+        match error {
+            AccountError::NothingConfigured { .. } => failure.hint(
+                "run `linkvault init` to add an account, \
+                 or try things with the built-in account `sandbox`",
+            ),
+            AccountError::Unknown { nearest, known, .. } => {
+                let known = known.join(", ");
+                failure.hint(match nearest {
+                    Some(near) => format!("did you mean `{near}`? The accounts are: {known}"),
+                    None => format!("the accounts are: {known}"),
+                })
+            }
+        }
+    }
+}
+
+impl From<AddError> for Failure {
+    fn from(error: AddError) -> Self {
+        if let AddError::Invalid { file, problems } = &error {
+            let message = format!("an account cannot be added to {}", file.display());
+            let details = problems.iter().map(|problem| problem.at(file));
+            return Self::new(Kind::Config, message)
+                .details(details)
+                .hint("mend the file, or add the account to it by hand");
+        }
+        let failure = Self::new(Kind::Config, &error);
+        match error {
+            AddError::Exists { .. } => failure.hint("choose another name, or edit the file"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        let kind = match error {
+            KeyError::Interrupted(_) => Kind::Interrupted,
+            _ => Kind::Config,
+        };
+        Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_the_code_of_the_design() {
+        let codes = [
+            (Kind::Failed, 1),
+            (Kind::Usage, 64),
+            (Kind::Config, 1),
+            (Kind::Stale, 4),
+            (Kind::Guard, 5),
+            (Kind::UnknownOutcome, 6),
+            (Kind::Unauthorised, 7),
+            (Kind::Stopped, 8),
+            (Kind::Locked, 11),
+            (Kind::Interrupted, 130),
+            (Kind::Closed, 0),
+        ];
+        for (kind, code) in codes {
+            assert_eq!(kind.exit() as u8, code, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_went_away_does_not_change_what_happened() {
+        let gone = Err(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)));
+        assert_eq!(Exit::Partial.after(gone), Ok(Exit::Partial));
+        let full = Err(Failure::from(io::Error::from(io::ErrorKind::StorageFull)));
+        assert_eq!(Exit::Partial.after(full).unwrap_err().kind, Kind::Failed);
+    }
+
+    #[test]
+    fn the_document_holds_kind_message_and_hint() {
+        let failure = Failure::new(Kind::Locked, "busy").hint("wait");
+        assert_eq!(
+            failure.document().to_string(),
+            r#"{"format":1,"error":{"kind":"locked","message":"busy","details":[],"hint":"wait"}}"#
+        );
+    }
+}

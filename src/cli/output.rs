@@ -1,0 +1,322 @@
+//! The only place that prints. It is wired once, from the global flags and the
+//! streams, and every command writes through it.
+//!
+//! What goes where: the answer to stdout (text, or one JSON document); what
+//! accompanies it (notes, warnings, questions, progress, logs) to stderr.
+
+use std::fmt::{Arguments, Display};
+use std::io::{self, BufRead, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indicatif::{MultiProgress, ProgressDrawTarget};
+use serde::Serialize;
+
+use super::args::{ColorChoice, GlobalArgs, ProgressChoice};
+use super::error::{Failure, Kind};
+use super::shown::{Shown, ShownLines};
+use super::table::Table;
+
+/// Stderr, shared between messages, logs and progress bars: whoever writes a
+/// line first moves the bars out of its way.
+#[derive(Clone)]
+pub struct ErrorStream {
+    stream: Arc<Mutex<Box<dyn Write + Send>>>,
+    pub(super) bars: MultiProgress,
+}
+
+impl Write for ErrorStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bars
+            .suspend(|| self.stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
+}
+
+/// What the streams are, found out once.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Surroundings {
+    pub stdin_terminal: bool,
+    pub stdout_terminal: bool,
+    pub stderr_terminal: bool,
+    /// `NO_COLOR` is set, or the terminal knows no colours.
+    pub no_color: bool,
+    /// Columns; 80 where nothing tells.
+    pub width: u16,
+}
+
+/// A meaning that colour can carry. Nothing is told by colour alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paint {
+    Error,
+    Warning,
+    Hint,
+    Added,
+    Removed,
+    Changed,
+    Strong,
+    Faint,
+}
+
+impl Paint {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Error => "1;31",
+            Self::Warning | Self::Changed => "33",
+            Self::Hint => "36",
+            Self::Added => "32",
+            Self::Removed => "31",
+            Self::Strong => "1",
+            Self::Faint => "2",
+        }
+    }
+
+    fn on(self, text: &str, colored: bool) -> String {
+        if colored { format!("\u{1b}[{}m{text}\u{1b}[0m", self.code()) } else { text.to_owned() }
+    }
+}
+
+/// How progress is shown, decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgressMode {
+    Bars,
+    Lines,
+    Json,
+    Silent,
+}
+
+/// Where a command writes.
+pub struct Output {
+    stdout: Mutex<Box<dyn Write + Send>>,
+    stderr: ErrorStream,
+    json: bool,
+    quiet: bool,
+    around: Surroundings,
+    color: ColorChoice,
+    progress: ProgressMode,
+}
+
+impl Output {
+    /// Wires the streams as the global flags say.
+    #[must_use]
+    pub fn new(
+        stdout: Box<dyn Write + Send>,
+        stderr: Box<dyn Write + Send>,
+        around: Surroundings,
+        flags: &GlobalArgs,
+    ) -> Self {
+        let progress = progress_mode(flags, around);
+        let target = match progress {
+            ProgressMode::Bars => ProgressDrawTarget::stderr(),
+            _ => ProgressDrawTarget::hidden(),
+        };
+        let bars = MultiProgress::with_draw_target(target);
+        Self {
+            stdout: Mutex::new(stdout),
+            stderr: ErrorStream { stream: Arc::new(Mutex::new(stderr)), bars },
+            json: flags.json,
+            quiet: flags.quiet,
+            around,
+            color: flags.color,
+            progress,
+        }
+    }
+
+    /// Whether the answer is to be a JSON document.
+    #[must_use]
+    pub const fn is_json(&self) -> bool {
+        self.json
+    }
+
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Columns for people's text.
+    #[must_use]
+    pub const fn width(&self) -> u16 {
+        self.around.width
+    }
+
+    /// `text` in the colour of its meaning, where stdout shows colours. The
+    /// text must be escaped already.
+    #[must_use]
+    pub fn paint(&self, paint: Paint, text: &str) -> String {
+        paint.on(text, self.colored(self.around.stdout_terminal))
+    }
+
+    fn colored(&self, terminal: bool) -> bool {
+        match self.color {
+            ColorChoice::Auto => terminal && !self.around.no_color,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        }
+    }
+
+    /// A line of the answer. What came from outside must be wrapped in
+    /// [`Shown`](super::shown::Shown) by the caller.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn line(&self, text: impl Display) -> Result<(), Failure> {
+        Ok(writeln!(self.stdout(), "{text}")?)
+    }
+
+    /// Bytes of the answer, exactly as they are: CSV, scripts, pages.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.stdout().write_all(bytes)?)
+    }
+
+    /// The answer as one JSON document on a line of its own.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn json(&self, document: &impl Serialize) -> Result<(), Failure> {
+        let mut stdout = self.stdout();
+        serde_json::to_writer(&mut *stdout, document).map_err(io::Error::from)?;
+        Ok(stdout.write_all(b"\n")?)
+    }
+
+    /// A table of the answer.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn table(&self, table: Table) -> Result<(), Failure> {
+        self.line(table.render(self.width()))
+    }
+
+    /// A line that reports work done: to stdout, or to stderr beside a JSON
+    /// document; not at all with `-q`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn summary(&self, text: impl Display) -> Result<(), Failure> {
+        if self.quiet {
+            return Ok(());
+        }
+        if self.json {
+            self.tell(format_args!("{text}"));
+            return Ok(());
+        }
+        self.line(text)
+    }
+
+    /// A remark on stderr; not with `-q`.
+    pub fn note(&self, text: impl Display) {
+        if !self.quiet {
+            self.tell(format_args!("{}", ShownLines(text)));
+        }
+    }
+
+    /// A warning on stderr, even with `-q`.
+    pub fn warn(&self, text: impl Display) {
+        let word = Paint::Warning.on("warning:", self.colored(self.around.stderr_terminal));
+        self.tell(format_args!("{word} {}", ShownLines(text)));
+    }
+
+    /// A failure, for people on stderr and for programs on stdout.
+    pub fn failure(&self, failure: &Failure) {
+        if failure.kind == Kind::Closed {
+            return;
+        }
+        let colored = self.colored(self.around.stderr_terminal);
+        let mut text =
+            format!("{} {}", Paint::Error.on("error:", colored), ShownLines(&failure.message));
+        for detail in &failure.details {
+            text.push_str(&format!("\n  {}", Shown(detail)));
+        }
+        if let Some(hint) = &failure.hint {
+            let word = Paint::Hint.on("hint:", colored);
+            text.push_str(&format!("\n{word} {}", ShownLines(hint)));
+        }
+        self.tell(format_args!("{text}"));
+        if self.json {
+            // A failure to tell of the failure leaves the exit code to do it.
+            let _ = self.json(&failure.document());
+        }
+    }
+
+    /// Asks before something is written. Without `--yes` and without somebody
+    /// to ask, the answer is no.
+    ///
+    /// # Errors
+    /// When the answer cannot be read.
+    pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, Failure> {
+        if yes {
+            return Ok(true);
+        }
+        if !self.around.stdin_terminal || !self.around.stderr_terminal {
+            let question = Shown(question);
+            self.warn(format_args!(
+                "nobody can be asked \"{question}\", so nothing is written; --yes says yes"
+            ));
+            return Ok(false);
+        }
+        let mut stderr = self.stderr.clone();
+        let _ = self.stdout().flush();
+        write!(stderr, "{} [y/N] ", Shown(question))?;
+        stderr.flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).map_err(|error| {
+            Failure::new(Kind::Failed, format_args!("the answer cannot be read: {error}"))
+        })?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// How progress is to be shown.
+    #[must_use]
+    pub const fn progress_mode(&self) -> ProgressMode {
+        self.progress
+    }
+
+    /// Stderr, for progress and logs.
+    #[must_use]
+    pub fn error_stream(&self) -> ErrorStream {
+        self.stderr.clone()
+    }
+
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(&self) -> Result<(), Failure> {
+        Ok(self.stdout().flush()?)
+    }
+
+    fn tell(&self, text: Arguments<'_>) {
+        // The order on a shared terminal: what was said first stands first.
+        let _ = self.stdout().flush();
+        // There is nowhere to tell that stderr is gone.
+        let _ = self.stderr.clone().write_all(format!("{text}\n").as_bytes());
+    }
+
+    fn stdout(&self) -> std::sync::MutexGuard<'_, Box<dyn Write + Send>> {
+        self.stdout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn progress_mode(flags: &GlobalArgs, around: Surroundings) -> ProgressMode {
+    match flags.progress {
+        _ if flags.quiet => ProgressMode::Silent,
+        ProgressChoice::None => ProgressMode::Silent,
+        ProgressChoice::Json => ProgressMode::Json,
+        ProgressChoice::Plain => ProgressMode::Lines,
+        ProgressChoice::Auto | ProgressChoice::Bar if around.stderr_terminal => ProgressMode::Bars,
+        // Bars redraw their lines, which only a terminal can.
+        ProgressChoice::Auto | ProgressChoice::Bar => ProgressMode::Lines,
+    }
+}
+
+#[cfg(test)]
+mod tests;

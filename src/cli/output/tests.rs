@@ -1,0 +1,82 @@
+//! What reaches which stream.
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Pipe(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Pipe {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+fn wired(around: Surroundings, flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
+    let (out, err) = (Pipe::default(), Pipe::default());
+    let output = Output::new(Box::new(out.clone()), Box::new(err.clone()), around, flags);
+    (output, out, err)
+}
+
+fn piped(flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
+    wired(Surroundings { width: 80, ..Surroundings::default() }, flags)
+}
+
+#[test]
+fn a_failure_is_told_to_people_and_to_programs() {
+    let (output, out, err) = piped(&GlobalArgs { json: true, ..GlobalArgs::default() });
+    let failure = Failure::new(Kind::Vault, "bad \u{1b}[2J").details(["one".into()]).hint("do");
+    output.failure(&failure);
+    assert_eq!(err.text(), "error: bad \\u{1b}[2J\n  one\nhint: do\n");
+    assert!(out.text().starts_with(r#"{"format":1,"error":{"kind":"vault""#));
+}
+
+#[test]
+fn quiet_leaves_answers_and_warnings() {
+    let (output, out, err) = piped(&GlobalArgs { quiet: true, ..GlobalArgs::default() });
+    output.note("note");
+    output.summary("summary").unwrap();
+    output.warn("warning");
+    output.line("answer").unwrap();
+    assert_eq!((out.text().as_str(), err.text().as_str()), ("answer\n", "warning: warning\n"));
+}
+
+#[test]
+fn a_summary_makes_room_for_the_json_document() {
+    let (output, out, err) = piped(&GlobalArgs { json: true, ..GlobalArgs::default() });
+    output.summary("summary").unwrap();
+    output.json(&serde_json::json!({"format": 1})).unwrap();
+    assert_eq!((out.text().as_str(), err.text().as_str()), ("{\"format\":1}\n", "summary\n"));
+}
+
+#[test]
+fn nobody_to_ask_means_no_and_yes_means_yes() {
+    let (output, _, err) = piped(&GlobalArgs::default());
+    assert_eq!(output.confirm("Delete?", false), Ok(false));
+    assert!(err.text().contains("nothing is written; --yes says yes"));
+    assert_eq!(output.confirm("Delete?", true), Ok(true));
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let terminal = Surroundings { stdout_terminal: true, ..Surroundings::default() };
+    let painted = |around, color| {
+        let flags = GlobalArgs { color, ..GlobalArgs::default() };
+        wired(around, &flags).0.paint(Paint::Added, "x") != "x"
+    };
+    assert!(painted(terminal, ColorChoice::Auto));
+    assert!(!painted(Surroundings { no_color: true, ..terminal }, ColorChoice::Auto));
+    assert!(!painted(Surroundings::default(), ColorChoice::Auto));
+    assert!(painted(Surroundings::default(), ColorChoice::Always));
+    assert!(!painted(terminal, ColorChoice::Never));
+}

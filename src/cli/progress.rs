@@ -1,0 +1,319 @@
+//! Shows what a long operation tells: bars on a terminal, lines in a log, JSON
+//! for programs. All of it goes to stderr.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::human;
+use super::output::{ErrorStream, Output, ProgressMode};
+use super::shown::Shown;
+use crate::clock::Clock;
+use crate::progress::{Event, Progress, Silent};
+
+/// A listing that goes on says so this often in a log.
+const EVERY: Duration = Duration::from_secs(30);
+/// Shorter waits are not worth a line.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// What shows the progress of work on `account`.
+#[must_use]
+pub fn progress(
+    output: &Output,
+    clock: &Arc<dyn Clock>,
+    account: &str,
+) -> Box<dyn Progress + Send + Sync> {
+    let stream = output.error_stream();
+    match output.progress_mode() {
+        ProgressMode::Bars => Box::new(Bars::new(stream)),
+        ProgressMode::Lines => Box::new(Lines::new(stream, account, Arc::clone(clock))),
+        ProgressMode::Json => Box::new(Json { stream, account: account.to_owned() }),
+        ProgressMode::Silent => Box::new(Warnings(stream)),
+    }
+}
+
+fn tell(stream: &ErrorStream, text: &str) {
+    // Progress that cannot be shown does not stop the work.
+    let _ = stream.clone().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Nothing but warnings.
+struct Warnings(ErrorStream);
+
+impl Progress for Warnings {
+    fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Warning { text } => tell(&self.0, &format!("warning: {}", Shown(text))),
+            _ => Silent.event(event),
+        }
+    }
+}
+
+/// One JSON object a line. The keys are part of the interface:
+///
+/// ```json
+/// {"event":"listing","account":"main","resource":"channel_items","parent":7}
+/// {"event":"records","account":"main","resource":"campaigns","done":50,"total":120}
+/// {"event":"finished","account":"main","resource":"campaigns","state":"complete","records":120}
+/// {"event":"waiting","account":"main","seconds":41.0,"why":"the limit"}
+/// {"event":"warning","account":"main","text":"…"}
+/// ```
+///
+/// `parent` and `total` are null where there is none.
+struct Json {
+    stream: ErrorStream,
+    account: String,
+}
+
+impl Progress for Json {
+    fn event(&self, event: &Event<'_>) {
+        let account = &self.account;
+        let line: Value = match *event {
+            Event::Listing { resource, parent } => {
+                json!({"event": "listing", "account": account, "resource": resource, "parent": parent})
+            }
+            Event::Records { resource, done, total } => {
+                json!({"event": "records", "account": account, "resource": resource, "done": done, "total": total})
+            }
+            Event::Finished { resource, state, records } => {
+                json!({"event": "finished", "account": account, "resource": resource, "state": state, "records": records})
+            }
+            Event::Waiting { time, why } => {
+                json!({"event": "waiting", "account": account, "seconds": time.as_secs_f64(), "why": why})
+            }
+            Event::Warning { text } => {
+                json!({"event": "warning", "account": account, "text": text})
+            }
+        };
+        tell(&self.stream, &line.to_string());
+    }
+}
+
+/// A line for each resource that is finished and each wait, and now and then
+/// one for a listing that takes long.
+struct Lines {
+    stream: ErrorStream,
+    account: String,
+    clock: Arc<dyn Clock>,
+    last: Mutex<Duration>,
+}
+
+impl Lines {
+    fn new(stream: ErrorStream, account: &str, clock: Arc<dyn Clock>) -> Self {
+        let last = Mutex::new(clock.monotonic());
+        Self { stream, account: account.to_owned(), clock, last }
+    }
+
+    /// Whether a line is due; if so, the next is due a while from now.
+    fn due(&self, every: Duration) -> bool {
+        let now = self.clock.monotonic();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = now.saturating_sub(*last) >= every;
+        if due {
+            *last = now;
+        }
+        due
+    }
+}
+
+impl Progress for Lines {
+    fn event(&self, event: &Event<'_>) {
+        let text = match *event {
+            Event::Records { resource, done, total } if self.due(EVERY) => {
+                format!("{resource}: {} so far", amount(done, total))
+            }
+            Event::Finished { resource, state, records } => {
+                self.due(Duration::ZERO);
+                finished(resource, state, records)
+            }
+            Event::Waiting { time, why } if time >= SHORT => {
+                self.due(Duration::ZERO);
+                format!("waiting {} for {why}", human::duration(time))
+            }
+            Event::Warning { text } => format!("warning: {text}"),
+            _ => return,
+        };
+        tell(&self.stream, &format!("{}: {}", self.account, Shown(text)));
+    }
+}
+
+fn amount(done: u64, total: Option<u64>) -> String {
+    match total {
+        Some(total) => {
+            format!("{} of {}", human::count(done), human::counted(total, "record", "records"))
+        }
+        None => human::counted(done, "record", "records"),
+    }
+}
+
+fn finished(resource: &str, state: &str, records: u64) -> String {
+    let records = human::counted(records, "record", "records");
+    if state == "complete" {
+        format!("{resource}: {records}")
+    } else {
+        format!("{resource}: {records}, {state}")
+    }
+}
+
+/// A bar for each resource, and a line below them that counts a wait down.
+/// All of it is gone when the work ends: the summary tells what came of it.
+struct Bars {
+    stream: ErrorStream,
+    shown: Mutex<Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    bars: HashMap<String, ProgressBar>,
+    wait: Option<ProgressBar>,
+}
+
+impl Bars {
+    fn new(stream: ErrorStream) -> Self {
+        Self { stream, shown: Mutex::default() }
+    }
+
+    fn bar(&self, shelf: &mut Shelf, resource: &str) -> ProgressBar {
+        let new = || {
+            // Dressed before it is shown, or it would flash up in another form.
+            let bar = ProgressBar::no_length()
+                .with_style(style("{prefix:14} {spinner} {human_pos} {msg}"))
+                .with_prefix(resource.to_owned());
+            let bar = self.stream.bars.add(bar);
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        };
+        shelf.bars.entry(resource.to_owned()).or_insert_with(new).clone()
+    }
+
+    fn wait(&self, time: Duration, why: &str) -> ProgressBar {
+        let left = move |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let _ = text.write_str(&human::duration(time.saturating_sub(state.elapsed())));
+        };
+        let bar = ProgressBar::no_length()
+            .with_style(style("{spinner} waiting {left} for {msg}").with_key("left", left))
+            .with_message(Shown(why).to_string());
+        let bar = self.stream.bars.add(bar);
+        bar.enable_steady_tick(Duration::from_millis(250));
+        bar
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Progress for Bars {
+    fn event(&self, event: &Event<'_>) {
+        let mut shelf = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wait) = shelf.wait.take() {
+            wait.finish_and_clear();
+        }
+        match *event {
+            Event::Listing { resource, parent } => {
+                let bar = self.bar(&mut shelf, resource);
+                let channel = parent.map(|parent| format!("in channel {parent}"));
+                bar.set_message(channel.unwrap_or_default());
+            }
+            Event::Records { resource, done, total } => {
+                let bar = self.bar(&mut shelf, resource);
+                if let Some(total) = total {
+                    bar.set_style(style("{prefix:14} [{bar:30}] {human_pos}/{human_len} {msg}"));
+                    bar.set_length(total.max(done));
+                }
+                bar.set_position(done);
+            }
+            Event::Finished { resource, state, records } => {
+                let bar = self.bar(&mut shelf, resource);
+                bar.set_style(style("{prefix:14} {human_pos} {msg}"));
+                bar.set_position(records);
+                bar.finish_with_message(Shown(state).to_string());
+            }
+            Event::Waiting { time, why } => shelf.wait = Some(self.wait(time, why)),
+            Event::Warning { text } => tell(&self.stream, &format!("warning: {}", Shown(text))),
+        }
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        let shelf = self.shown.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for bar in shelf.bars.values().chain(&shelf.wait) {
+            bar.finish_and_clear();
+        }
+        let _ = self.stream.bars.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::{GlobalArgs, ProgressChoice};
+    use crate::cli::output::Surroundings;
+    use crate::clock::{Interrupt, SystemClock};
+
+    #[derive(Clone, Default)]
+    struct Pipe(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What stderr holds after a short backup.
+    fn told(choice: ProgressChoice, quiet: bool) -> String {
+        let err = Pipe::default();
+        let flags = GlobalArgs { progress: choice, quiet, ..GlobalArgs::default() };
+        let sink = Box::new(std::io::sink());
+        let output = Output::new(sink, Box::new(err.clone()), Surroundings::default(), &flags);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(Interrupt::default()));
+        let progress = progress(&output, &clock, "main");
+        for event in [
+            Event::Listing { resource: "campaigns", parent: None },
+            Event::Records { resource: "campaigns", done: 50, total: Some(1200) },
+            Event::Waiting { time: Duration::from_secs(41), why: "the limit" },
+            Event::Warning { text: "odd \u{1b}" },
+            Event::Finished { resource: "campaigns", state: "complete", records: 1200 },
+        ] {
+            progress.event(&event);
+        }
+        drop(progress);
+        let bytes = err.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_log_gets_a_line_for_each_resource_and_wait() {
+        assert_eq!(
+            told(ProgressChoice::Plain, false),
+            "main: waiting 41 s for the limit\n\
+             main: warning: odd \\u{1b}\n\
+             main: campaigns: 1,200 records\n"
+        );
+        assert_eq!(told(ProgressChoice::Auto, false), told(ProgressChoice::Plain, false));
+    }
+
+    #[test]
+    fn programs_get_every_event_as_json() {
+        let lines = told(ProgressChoice::Json, false);
+        assert_eq!(lines.lines().count(), 5);
+        let first = r#"{"event":"listing","account":"main","resource":"campaigns","parent":null}"#;
+        assert_eq!(lines.lines().next(), Some(first));
+        assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    }
+
+    #[test]
+    fn quiet_leaves_warnings() {
+        assert_eq!(told(ProgressChoice::Plain, true), "warning: odd \\u{1b}\n");
+        assert_eq!(told(ProgressChoice::None, false), "warning: odd \\u{1b}\n");
+    }
+}

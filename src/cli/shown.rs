@@ -1,0 +1,83 @@
+//! Text from outside, made safe for a terminal. What a service, a file or a
+//! vault holds may carry control sequences, or characters that turn the
+//! direction of a line; they are shown as what they are.
+
+use std::fmt::{self, Display, Write};
+
+/// Shows a value on one line, with what could deceive or disturb a terminal escaped.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<T>(pub T);
+
+impl<T: Display> Display for Shown<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaper { out: f, lines: false }, "{}", self.0)
+    }
+}
+
+/// The same for text that may have several lines.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownLines<T>(pub T);
+
+impl<T: Display> Display for ShownLines<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaper { out: f, lines: true }, "{}", self.0)
+    }
+}
+
+struct Escaper<'a, 'f> {
+    out: &'a mut fmt::Formatter<'f>,
+    lines: bool,
+}
+
+impl Write for Escaper<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut plain = 0;
+        for (at, letter) in text.char_indices() {
+            if !disturbs(letter) || (self.lines && letter == '\n') {
+                continue;
+            }
+            self.out.write_str(&text[plain..at])?;
+            write!(self.out, "{}", letter.escape_default())?;
+            plain = at + letter.len_utf8();
+        }
+        self.out.write_str(&text[plain..])
+    }
+}
+
+/// Controls, directions, invisible spaces and line separators. The joiners
+/// U+200C and U+200D stay: scripts and emoji need them.
+fn disturbs(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}'
+            | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn escape_sequences_and_turned_lines_are_shown_as_what_they_are() {
+        assert_eq!(Shown("\u{1b}[2Jhi\n").to_string(), r"\u{1b}[2Jhi\n");
+        assert_eq!(Shown("a\u{202e}b").to_string(), r"a\u{202e}b");
+        assert_eq!(Shown("\u{9b}31m").to_string(), r"\u{9b}31m");
+        assert_eq!(ShownLines("a\nb\r").to_string(), "a\nb\\r");
+    }
+
+    #[test]
+    fn ordinary_text_stays_as_it_is() {
+        for text in ["Käse & 寿司", "👩\u{200d}🔧", r"C:\path", "שלום"] {
+            assert_eq!(Shown(text).to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_disturbing_is_ever_left(text in any::<String>()) {
+            prop_assert!(!Shown(&text).to_string().chars().any(disturbs));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The file as bytes, and where in it something stands.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::Problem;
+
+/// No configuration is as large as this; what is, is another file.
+const LARGEST: u64 = 1024 * 1024;
+
+/// The bytes of `file`.
+pub(super) fn bytes(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// The bytes as text, or the place of the first that is none.
+pub(super) fn text(bytes: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let valid = &bytes[..error.valid_up_to()];
+        let (line, column) = place(&String::from_utf8_lossy(valid), valid.len());
+        let what = format!("the byte 0x{:02X} is not UTF-8", bytes[valid.len()]);
+        Problem { line, column, key: String::new(), what }
+    })
+}
+
+/// Line and column (in characters) of a byte of `text`, both from 1.
+pub(super) fn place(text: &str, byte: usize) -> (usize, usize) {
+    let before = text.get(..byte).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        assert_eq!(place("a\nüb = 1", 4), (2, 2));
+        assert_eq!(place("", 0), (1, 1));
+    }
+
+    #[test]
+    fn a_byte_that_is_no_text_is_named_with_its_place() {
+        let problem = text(b"# \xC3\xBC\nx = \"\xFF\"").unwrap_err();
+        assert_eq!((problem.line, problem.column), (2, 6));
+        assert_eq!(problem.what, "the byte 0xFF is not UTF-8");
+    }
+}

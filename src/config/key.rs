@@ -1,0 +1,255 @@
+//! Where an account's key comes from. The key itself is never part of a
+//! message: not even what a command printed beside it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use super::permissions::open_to_others;
+use crate::api::http::Key;
+use crate::clock::{Clock, Slept};
+
+/// How long a key command may take: somebody may have to touch a token.
+const COMMAND_TIME: Duration = Duration::from_secs(60);
+/// How long its pipes may stay open after it ended.
+const PIPE_TIME: Duration = Duration::from_secs(2);
+/// The most bytes that are read of anything that should be a key.
+const LARGEST: u64 = 64 * 1024;
+
+/// Where a key comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// An environment variable.
+    Variable(String),
+    File(PathBuf),
+    /// A program and its arguments, run without a shell.
+    Command(Vec<String>),
+}
+
+/// Why there is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    #[error("the environment variable {0} is not set; it should hold the key")]
+    Unset(String),
+    #[error("{0} is empty; it should hold the key")]
+    Empty(String),
+    #[error("{0} does not hold a key: a key is one word of visible ASCII characters")]
+    NoKey(String),
+    #[error("the key file {file} cannot be read: {why}")]
+    File { file: String, why: String },
+    #[error("the key command `{command}` cannot be run: {why}")]
+    NotRun { command: String, why: String },
+    #[error("the key command `{command}` failed ({status}){}", after_colon(stderr))]
+    Failed { command: String, status: String, stderr: String },
+    #[error("the key command `{command}` did not end within {seconds} seconds and was stopped")]
+    Slow { command: String, seconds: u64 },
+    #[error("interrupted while the key command `{0}` ran")]
+    Interrupted(String),
+}
+
+fn after_colon(text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+impl KeySource {
+    /// Fetches the key.
+    ///
+    /// # Errors
+    /// [`KeyError`], which never holds the key.
+    pub fn read(&self, clock: &dyn Clock) -> Result<Key, KeyError> {
+        self.read_within(clock, COMMAND_TIME)
+    }
+
+    fn read_within(&self, clock: &dyn Clock, time: Duration) -> Result<Key, KeyError> {
+        match self {
+            Self::Variable(name) => variable(name),
+            Self::File(path) => file(path),
+            Self::Command(words) => command(words, clock, time),
+        }
+    }
+
+    /// A warning about the source, when others can read it too.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Self::File(path) => open_to_others(path),
+            Self::Variable(_) | Self::Command(_) => None,
+        }
+    }
+}
+
+fn variable(name: &str) -> Result<Key, KeyError> {
+    let value = std::env::var_os(name).ok_or_else(|| KeyError::Unset(name.to_owned()))?;
+    checked(value.as_encoded_bytes(), || format!("the environment variable {name}"))
+}
+
+fn file(path: &Path) -> Result<Key, KeyError> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)).map_err(
+        |error| KeyError::File { file: path.display().to_string(), why: error.to_string() },
+    )?;
+    checked(&bytes, || format!("the key file {}", path.display()))
+}
+
+/// The key in `bytes`. What could not stand in a header is no key.
+fn checked(bytes: &[u8], source: impl Fn() -> String) -> Result<Key, KeyError> {
+    let text = bytes.trim_ascii();
+    if text.is_empty() {
+        return Err(KeyError::Empty(source()));
+    }
+    match std::str::from_utf8(text) {
+        Ok(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Key::new(text)),
+        _ => Err(KeyError::NoKey(source())),
+    }
+}
+
+fn command(words: &[String], clock: &dyn Clock, time: Duration) -> Result<Key, KeyError> {
+    let shown = words.join(" ");
+    let not_run = |why: String| KeyError::NotRun { command: shown.clone(), why };
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| not_run("no program is named".to_owned()))?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| not_run(error.to_string()))?;
+    let stdout = collected(child.stdout.take());
+    let stderr = collected(child.stderr.take());
+    let status = ended(&mut child, clock, time, &shown)?;
+    // A grandchild may hold the pipes open: they are not waited for forever.
+    let key = stdout.recv_timeout(PIPE_TIME).unwrap_or_default();
+    if !status.success() {
+        let stderr = stderr.recv_timeout(PIPE_TIME).unwrap_or_default();
+        return Err(KeyError::Failed {
+            command: shown,
+            status: exit(status),
+            stderr: String::from_utf8_lossy(&stderr).trim().to_owned(),
+        });
+    }
+    checked(&key, || format!("the output of the key command `{shown}`"))
+}
+
+/// Reads a pipe to its end beside the child, so that neither waits for the other.
+fn collected<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.by_ref().take(LARGEST).read_to_end(&mut bytes);
+            let _ = sender.send(bytes);
+            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        }
+    });
+    receiver
+}
+
+/// Waits for the child, a bounded time.
+fn ended(
+    child: &mut Child,
+    clock: &dyn Clock,
+    time: Duration,
+    shown: &str,
+) -> Result<ExitStatus, KeyError> {
+    let begun = clock.monotonic();
+    let error = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) => {}
+            Err(error) => {
+                break KeyError::NotRun { command: shown.to_owned(), why: error.to_string() };
+            }
+        }
+        if clock.monotonic().saturating_sub(begun) >= time {
+            break KeyError::Slow { command: shown.to_owned(), seconds: time.as_secs() };
+        }
+        if clock.sleep(Duration::from_millis(10)) == Slept::Interrupted {
+            break KeyError::Interrupted(shown.to_owned());
+        }
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(error)
+}
+
+fn exit(status: ExitStatus) -> String {
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Interrupt, SystemClock};
+
+    fn read(source: &KeySource) -> Result<Key, String> {
+        let clock = SystemClock::new(Interrupt::default());
+        source.read_within(&clock, Duration::from_millis(300)).map_err(|error| error.to_string())
+    }
+
+    fn shell(script: &str) -> KeySource {
+        KeySource::Command(["sh", "-c", script].map(str::to_owned).to_vec())
+    }
+
+    #[test]
+    fn a_key_loses_the_white_space_around_it() {
+        assert_eq!(read(&shell("echo ' abc '")).unwrap().reveal(), "abc");
+    }
+
+    #[test]
+    fn a_missing_variable_is_named() {
+        let error = read(&KeySource::Variable("LINKVAULT_TEST_UNSET".into())).unwrap_err();
+        assert_eq!(
+            error,
+            "the environment variable LINKVAULT_TEST_UNSET is not set; it should hold the key"
+        );
+    }
+
+    #[test]
+    fn a_missing_and_an_empty_file_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let source = KeySource::File(path.clone());
+        assert!(read(&source).unwrap_err().contains("cannot be read: No such file"));
+        std::fs::write(&path, "\n").unwrap();
+        assert!(read(&source).unwrap_err().ends_with("is empty; it should hold the key"));
+    }
+
+    #[test]
+    fn what_cannot_be_a_key_is_refused_without_being_shown() {
+        let error = read(&shell("printf 'geheim\\nzwei'")).unwrap_err();
+        assert!(error.contains("does not hold a key"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "geheim\u{fc}").unwrap();
+        let error = read(&KeySource::File(path)).unwrap_err();
+        assert!(!error.contains("geheim"), "{error}");
+    }
+
+    #[test]
+    fn a_failing_command_shows_its_exit_code_and_what_it_said() {
+        let error = read(&shell("echo locked >&2; echo secret; exit 3")).unwrap_err();
+        assert!(error.ends_with("failed (exit code 3): locked"), "{error}");
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_stopped() {
+        assert!(read(&shell("sleep 60")).unwrap_err().contains("did not end within"));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = read(&KeySource::Command(vec!["no-such-program".into()])).unwrap_err();
+        assert!(error.starts_with("the key command `no-such-program` cannot be run"), "{error}");
+    }
+
+    #[test]
+    fn a_flood_of_output_does_not_block_the_command() {
+        let error = read(&shell("head -c 300000 /dev/zero; exit 1")).unwrap_err();
+        assert!(error.ends_with("failed (exit code 1)"), "{error}");
+    }
+}

@@ -1,0 +1,37 @@
+//! The valid name that somebody most likely meant.
+
+/// The candidate nearest to `name`, if one is near enough to be a slip.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let (slips, candidate) = candidates
+        .into_iter()
+        .map(|candidate| (slips(&name, &candidate.to_lowercase()), candidate))
+        .min_by_key(|(slips, _)| *slips)?;
+    // A third of the letters may be wrong: more is another word.
+    let bound = name.chars().count().max(3).div_ceil(3);
+    (slips <= bound).then_some(candidate)
+}
+
+fn slips(name: &str, candidate: &str) -> usize {
+    let swapped = |text: &str| text.replace('-', "_");
+    strsim::damerau_levenshtein(&swapped(name), &swapped(candidate))
+}
+
+/// ` (did you mean …?)`, or nothing.
+pub(super) fn suggestion<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, candidates).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_found_and_other_words_are_not() {
+        let names = ["schedule", "timezone", "key_env"];
+        assert_eq!(nearest("shedule", names), Some("schedule"));
+        assert_eq!(nearest("key-env", names), Some("key_env"));
+        assert_eq!(nearest("TimeZone", names), Some("timezone"));
+        assert_eq!(nearest("password", names), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! The keys of the file, declared once, and how they become accounts.
+
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+use super::document;
+use super::home::Home;
+use super::key::KeySource;
+use super::reader::{Entry, Reader, Section};
+use super::settings::{Keep, Settings, Stats, Timeouts};
+use super::values::{
+    base_url, parse_account_name, parse_duration, parse_period, parse_timezone, schedule,
+};
+use super::{Account, Place, Problem};
+
+/// What a key holds, for documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    Text,
+    Words,
+    Count,
+    Boolean,
+    Table(&'static [KeyDoc]),
+}
+
+/// One key: its name, what it holds, and what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyDoc {
+    pub name: &'static str,
+    pub holds: Holds,
+    pub about: &'static str,
+}
+
+const fn key(name: &'static str, holds: Holds, about: &'static str) -> KeyDoc {
+    KeyDoc { name, holds, about }
+}
+
+const SCHEDULE: KeyDoc =
+    key("schedule", Holds::Text, "when the daemon backs up, as crontab writes it");
+const TIMEZONE: KeyDoc = key("timezone", Holds::Text, "the zone of the schedule");
+const RESERVE: KeyDoc =
+    key("reserve", Holds::Count, "requests of each window that are left to other tools");
+const LIMIT: KeyDoc =
+    key("limit", Holds::Count, "requests a minute where the service does not tell its limit");
+const KEEP: KeyDoc = key("keep", Holds::Table(&KEEP_KEYS), "which snapshots `forget` keeps");
+const STATS: KeyDoc =
+    key("stats", Holds::Text, "whose QR statistics are fetched: changed, all or none");
+const STATS_BUDGET: KeyDoc =
+    key("stats_budget", Holds::Count, "the most QR codes whose statistics one backup fetches");
+const TIMEOUTS: KeyDoc =
+    key("timeouts", Holds::Table(&TIMEOUT_KEYS), "how long each part of a request may take");
+
+const KEEP_KEYS: [KeyDoc; 7] = [
+    key("last", Holds::Count, "the newest so many"),
+    key("hourly", Holds::Count, "the last of each of so many hours"),
+    key("daily", Holds::Count, "the last of each of so many days"),
+    key("weekly", Holds::Count, "the last of each of so many weeks"),
+    key("monthly", Holds::Count, "the last of each of so many months"),
+    key("yearly", Holds::Count, "the last of each of so many years"),
+    key("within", Holds::Text, "all within this period of the newest, such as `1y6m`"),
+];
+
+const TIMEOUT_KEYS: [KeyDoc; 3] = [
+    key("connect", Holds::Text, "until there is a connection (default 10s)"),
+    key("read", Holds::Text, "between two pieces of an answer (default 60s)"),
+    key("overall", Holds::Text, "for a whole request (default 5m)"),
+];
+
+/// The keys of `[defaults]`: what holds for each account that does not say otherwise.
+pub const DEFAULT_KEYS: &[KeyDoc] =
+    &[SCHEDULE, TIMEZONE, RESERVE, LIMIT, KEEP, STATS, STATS_BUDGET, TIMEOUTS];
+
+/// The keys of `[accounts.NAME]`.
+pub const ACCOUNT_KEYS: &[KeyDoc] = &[
+    key("url", Holds::Text, "the service: everything before /api"),
+    key("key_env", Holds::Text, "the variable that holds the key"),
+    key("key_file", Holds::Text, "the file that holds the key"),
+    key("key_command", Holds::Words, "the command that prints the key, run without a shell"),
+    key("allow_http", Holds::Boolean, "whether the key may travel unencrypted"),
+    key("vault", Holds::Text, "the vault's file, if not vaults/NAME.db"),
+    SCHEDULE,
+    TIMEZONE,
+    RESERVE,
+    LIMIT,
+    KEEP,
+    STATS,
+    STATS_BUDGET,
+    TIMEOUTS,
+];
+
+const ROOT_KEYS: &[KeyDoc] = &[
+    key("accounts", Holds::Table(ACCOUNT_KEYS), "the accounts, by name"),
+    key("defaults", Holds::Table(DEFAULT_KEYS), "what holds for every account"),
+];
+
+/// Reads a whole file into its accounts by name, and the defaults.
+pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<(Vec<Account>, Settings), Vec<Problem>> {
+    let text = document::text(bytes).map_err(|problem| vec![problem])?;
+    let reader = Reader::new(text);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        reader.problem(error.span().unwrap_or(0..0), "", error.message());
+    }
+    if !errors.is_empty() {
+        // What stands beside broken syntax is guesswork: its meaning is not judged.
+        return Err(reader.finish());
+    }
+    let root = Section::root(&reader, table.get_ref()).only(ROOT_KEYS);
+    let defaults = root
+        .get("defaults")
+        .and_then(|entry| entry.section())
+        .map(|section| settings(&section.only(DEFAULT_KEYS), &Settings::default()))
+        .unwrap_or_default();
+    let accounts = root.get("accounts").and_then(|entry| entry.section());
+    let accounts = accounts.map_or_else(Vec::new, |section| {
+        let entries = section.entries().into_iter();
+        entries.filter_map(|entry| account(home, entry, &defaults, &reader)).collect()
+    });
+    let problems = reader.finish();
+    if problems.is_empty() { Ok((accounts, defaults)) } else { Err(problems) }
+}
+
+type Named<'r, 't> = (String, std::ops::Range<usize>, Entry<'r, 't>);
+
+fn account(
+    home: &Home,
+    (name, span, entry): Named<'_, '_>,
+    defaults: &Settings,
+    reader: &Reader<'_>,
+) -> Option<Account> {
+    if let Err(error) = parse_account_name(&name) {
+        reader.problem(span, &entry.key, error.to_string());
+    }
+    let section = entry.section()?.only(ACCOUNT_KEYS);
+    let settings = settings(&section, defaults);
+    let vault = section.get("vault").and_then(|entry| path(home, &entry));
+    let place = place(home, &section)?;
+    let vault = vault.unwrap_or_else(|| home.vault_file(&name));
+    Some(Account { name, place, vault, settings })
+}
+
+fn place(home: &Home, section: &Section<'_, '_>) -> Option<Place> {
+    let allow_http =
+        section.get("allow_http").and_then(|entry| entry.boolean()).unwrap_or_default();
+    let url = section.checked("url", |text| base_url(text, allow_http));
+    if section.get("url").is_none() {
+        section.problem("`url` is missing: the service's address, everything before `/api`");
+    }
+    let key = key_source(home, section);
+    Some(Place::Service { url: url?, key: key?, allow_http })
+}
+
+/// Exactly one of the three sources of a key.
+fn key_source(home: &Home, section: &Section<'_, '_>) -> Option<KeySource> {
+    let names = ["key_env", "key_file", "key_command"];
+    let mut given = names.iter().filter_map(|name| section.get(name));
+    let Some(first) = given.next() else {
+        section.problem("the key has no source: add `key_env`, `key_file` or `key_command`");
+        return None;
+    };
+    let mut clash = false;
+    for other in given {
+        other.problem(format!("the key has a source already: `{}`; keep one", first.key));
+        clash = true;
+    }
+    let source = if section.get("key_env").is_some() {
+        section.checked("key_env", super::values::variable).map(KeySource::Variable)
+    } else if section.get("key_file").is_some() {
+        path(home, &first).map(KeySource::File)
+    } else {
+        first.words().map(KeySource::Command)
+    };
+    source.filter(|_| !clash)
+}
+
+/// A path: `~/` is the user's home, and what is relative starts at the file's folder.
+fn path(home: &Home, entry: &Entry<'_, '_>) -> Option<PathBuf> {
+    let text = entry.text()?;
+    if text.is_empty() {
+        entry.problem("is empty, but must be a path");
+        return None;
+    }
+    if let Some(rest) = text.strip_prefix("~/") {
+        let Some(folders) = directories::BaseDirs::new() else {
+            entry.problem("begins with `~`, but this user has no home folder");
+            return None;
+        };
+        return Some(folders.home_dir().join(rest));
+    }
+    Some(home.config_folder().join(Path::new(text)))
+}
+
+fn settings(section: &Section<'_, '_>, defaults: &Settings) -> Settings {
+    let base = defaults.clone();
+    Settings {
+        schedule: section.checked("schedule", schedule).or(base.schedule),
+        timezone: section.checked("timezone", parse_timezone).or(base.timezone),
+        reserve: section.count("reserve", 0).unwrap_or(base.reserve),
+        limit: section.count("limit", 1).or(base.limit),
+        keep: keep(section).or(base.keep),
+        stats: section.checked("stats", stats).unwrap_or(base.stats),
+        stats_budget: section.count("stats_budget", 0).or(base.stats_budget),
+        timeouts: timeouts(section, base.timeouts),
+    }
+}
+
+fn stats(text: &str) -> Result<Stats, super::ValueError> {
+    super::values::one_of(text, &Stats::NAMES)
+}
+
+fn keep(section: &Section<'_, '_>) -> Option<Keep> {
+    let section = section.get("keep")?.section()?.only(&KEEP_KEYS);
+    let count = |name| section.count(name, 1);
+    let keep = Keep {
+        last: count("last"),
+        hourly: count("hourly"),
+        daily: count("daily"),
+        weekly: count("weekly"),
+        monthly: count("monthly"),
+        yearly: count("yearly"),
+        within: section.checked("within", parse_period),
+    };
+    if section.entries().is_empty() {
+        section.problem("is empty: name what to keep, such as { last = 7, monthly = 12 }");
+    }
+    Some(keep)
+}
+
+fn timeouts(section: &Section<'_, '_>, base: Timeouts) -> Timeouts {
+    let Some(section) = section.get("timeouts").and_then(|entry| entry.section()) else {
+        return base;
+    };
+    let section = section.only(&TIMEOUT_KEYS);
+    let get = |name, base| section.checked(name, nonzero).unwrap_or(base);
+    Timeouts {
+        connect: get("connect", base.connect),
+        read: get("read", base.read),
+        overall: get("overall", base.overall),
+    }
+}
+
+fn nonzero(text: &str) -> Result<std::time::Duration, super::ValueError> {
+    super::values::nonzero(parse_duration(text)?)
+}

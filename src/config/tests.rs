@@ -1,0 +1,217 @@
+//! What a file may say, and what is said about one that may not.
+
+use super::*;
+
+fn home() -> Home {
+    Home::at(Path::new("/home"))
+}
+
+fn mistakes(text: &str) -> String {
+    let problems = Config::parse(&home(), text.as_bytes()).unwrap_err();
+    many(Path::new("c.toml"), &problems)
+}
+
+/// A file with one valid account and `more` lines in it.
+fn account(more: &str) -> String {
+    format!("[accounts.main]\nurl = \"https://a.example\"\nkey_env = \"K\"\n{more}")
+}
+
+#[test]
+fn a_whole_account_is_read() {
+    let text = r#"
+        [defaults]
+        reserve = 3
+        timeouts = { read = "90s" }
+
+        [accounts.main]
+        url = "https://links.example.com/"
+        key_command = ["pass", "show", "links"]
+        schedule = "0 3 * * *"
+        timezone = "Europe/Berlin"
+        keep = { last = 7, daily = 30, within = "1y6m" }
+        stats = "all"
+        vault = "elsewhere/main.db"
+
+        [accounts.other]
+        url = "http://intranet.example"
+        allow_http = true
+        key_file = "/run/key"
+        reserve = 5
+    "#;
+    let config = Config::parse(&home(), text.as_bytes()).unwrap();
+    let main = config.account("main").unwrap();
+    let key = KeySource::Command(["pass", "show", "links"].map(str::to_owned).to_vec());
+    let url = BaseUrl::parse("https://links.example.com", false).unwrap();
+    assert_eq!(main.place, Place::Service { url, key, allow_http: false });
+    assert_eq!(main.vault, Path::new("/home/elsewhere/main.db"));
+    assert_eq!(main.settings.reserve, 3);
+    assert_eq!(main.settings.stats, Stats::All);
+    assert_eq!(main.settings.timezone, Some(chrono_tz::Europe::Berlin));
+    assert_eq!(main.settings.timeouts.read.as_secs(), 90);
+    assert_eq!(main.settings.keep.unwrap().within.unwrap().to_string(), "1y6m");
+    let other = config.account("other").unwrap();
+    assert_eq!(other.settings.reserve, 5);
+    assert_eq!(other.vault, Path::new("/home/vaults/other.db"));
+}
+
+#[test]
+fn each_mistake_has_its_place_key_and_reason() {
+    let table: &[(&str, &str)] = &[
+        (
+            "shedule = \"* * * * *\"",
+            "c.toml:4:1: accounts.main.shedule: there is no such key; did you mean `schedule`?",
+        ),
+        ("colour = 1", "c.toml:4:1: accounts.main.colour: there is no such key"),
+        (
+            "reserve = -1",
+            "c.toml:4:11: accounts.main.reserve: must be a whole number from 0 to 4294967295",
+        ),
+        (
+            "reserve = \"5\"",
+            "c.toml:4:11: accounts.main.reserve: is a string, but must be an integer",
+        ),
+        (
+            "limit = 0",
+            "c.toml:4:9: accounts.main.limit: must be a whole number from 1 to 4294967295",
+        ),
+        (
+            "allow_http = 1",
+            "c.toml:4:14: accounts.main.allow_http: is an integer, but must be true or false",
+        ),
+        (
+            "timezone = \"Europe/Berln\"",
+            "c.toml:4:12: accounts.main.timezone: `Europe/Berln` is no time zone; did you mean `Europe/Berlin`?",
+        ),
+        (
+            "schedule = \"daily\"",
+            "c.toml:4:12: accounts.main.schedule: must have the five fields of crontab (six with seconds), such as `0 3 * * *`",
+        ),
+        (
+            "stats = \"some\"",
+            "c.toml:4:9: accounts.main.stats: must be one of `changed`, `all`, `none`",
+        ),
+        (
+            "keep = {}",
+            "c.toml:4:8: accounts.main.keep: is empty: name what to keep, such as { last = 7, monthly = 12 }",
+        ),
+        (
+            "keep = { dayly = 3 }",
+            "c.toml:4:10: accounts.main.keep.dayly: there is no such key; did you mean `daily`?",
+        ),
+        (
+            "keep = { within = \"soon\" }",
+            "c.toml:4:19: accounts.main.keep.within: is no period, such as `7d`, `2w`, `6m` or `1y6m2d12h`",
+        ),
+        (
+            "timeouts = { read = \"0s\" }",
+            "c.toml:4:21: accounts.main.timeouts.read: must be longer than nothing",
+        ),
+        (
+            "key_file = \"k\"",
+            "c.toml:4:12: accounts.main.key_file: the key has a source already: `accounts.main.key_env`; keep one",
+        ),
+        ("vault = \"\"", "c.toml:4:9: accounts.main.vault: is empty, but must be a path"),
+    ];
+    for (line, expected) in table {
+        assert_eq!(mistakes(&account(line)), *expected, "{line}");
+    }
+}
+
+#[test]
+fn each_mistake_of_an_account_as_a_whole_is_named() {
+    let table: &[(&str, &str)] = &[
+        (
+            "[accounts.a]\nkey_env = \"K\"",
+            "c.toml:1:1: accounts.a: `url` is missing: the service's address, everything before `/api`",
+        ),
+        (
+            "[accounts.a]\nurl = \"https://a.example\"",
+            "c.toml:1:1: accounts.a: the key has no source: add `key_env`, `key_file` or `key_command`",
+        ),
+        (
+            "[accounts.a]\nurl = \"http://a.example\"\nkey_env = \"K\"",
+            "c.toml:2:7: accounts.a.url: plain http would show the key to everybody on the way; use https, or set allow_http for this account",
+        ),
+        (
+            "[accounts.a]\nurl = \"https://a.example\"\nkey_command = \"pass\"",
+            "c.toml:3:15: accounts.a.key_command: is a string, but must be a list of strings, such as [\"pass\", \"show\", \"links\"]",
+        ),
+        ("[accounts]\na = 1", "c.toml:2:5: accounts.a: is an integer, but must be a table"),
+        ("[account.a]", "c.toml:1:2: account: there is no such key; did you mean `accounts`?"),
+        ("[defaults]\nurl = \"x\"", "c.toml:2:1: defaults.url: there is no such key"),
+        ("[accounts.a", "c.toml:1:12: unclosed table, expected `]`"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(mistakes(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn names_of_accounts_are_checked() {
+    let named = |name: &str| mistakes(&account("").replace("main", name));
+    assert_eq!(
+        named("sandbox"),
+        "c.toml:1:11: accounts.sandbox: the account `sandbox` is built in; give this one another name"
+    );
+    assert!(named("\"a/b\"").starts_with("c.toml:1:11: accounts.a/b: an account's name has"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+    let text =
+        "[accounts.b]\nreserve = -1\nulr = \"x\"\n[accounts.a]\nurl = 1\n[defaults]\nx = 1\n";
+    let lines: Vec<_> = mistakes(text).lines().map(|line| line[7..10].to_owned()).collect();
+    assert_eq!(lines, ["1:1", "1:1", "2:1", "3:1", "4:1", "5:7", "7:1"]);
+}
+
+#[test]
+fn without_a_file_the_sandbox_is_the_only_account() {
+    let config = Config::empty(&home());
+    assert_eq!(config.account("sandbox").unwrap().place, Place::Sandbox);
+    let nothing = AccountError::NothingConfigured { file: "/home/config.toml".into() };
+    assert_eq!(config.account("main").unwrap_err(), nothing);
+    assert_eq!(config.select(&[]).unwrap_err(), nothing);
+}
+
+#[test]
+fn an_unknown_account_names_the_nearest_and_the_others() {
+    let config = Config::parse(&home(), account("").as_bytes()).unwrap();
+    let Err(AccountError::Unknown { nearest, known, .. }) = config.account("mian") else {
+        panic!("found");
+    };
+    assert_eq!(nearest.as_deref(), Some("main"));
+    assert_eq!(known, ["main", "sandbox"]);
+}
+
+#[test]
+fn an_account_named_twice_is_chosen_once() {
+    let config = Config::parse(&home(), account("").as_bytes()).unwrap();
+    let names = ["main", "sandbox", "main"].map(str::to_owned);
+    let chosen = config.select(&names).unwrap();
+    assert_eq!(chosen.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["main", "sandbox"]);
+    assert_eq!(config.select(&[]).unwrap().len(), 1, "the sandbox is backed up when named");
+}
+
+#[test]
+fn no_text_makes_it_panic() {
+    for text in
+        ["\u{0}", "[[accounts]]", "accounts.x.y.z = 1", "a.b=1\na=2", "\"\"=1", "[accounts.\"\"]"]
+    {
+        assert!(Config::parse(&home(), text.as_bytes()).is_err(), "{text}");
+    }
+    assert!(Config::parse(&home(), &[0xff, 0xfe]).is_err());
+}
+
+#[test]
+fn the_sample_is_valid_and_shows_every_key() {
+    let text = include_str!("../../examples/config.toml");
+    let config = Config::parse(&home(), text.as_bytes()).unwrap();
+    assert_eq!(config.accounts().len(), 3);
+    let tables = ACCOUNT_KEYS.iter().filter_map(|key| match key.holds {
+        Holds::Table(keys) => Some(keys),
+        _ => None,
+    });
+    for key in tables.flatten().chain(ACCOUNT_KEYS) {
+        assert!(text.contains(&format!("{} = ", key.name)), "{}", key.name);
+    }
+}

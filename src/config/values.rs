@@ -1,0 +1,244 @@
+//! Values that need more than their type: names, URLs, zones, lengths of time.
+//! Used by the file and by the command line alike, so that one text means one
+//! thing in both.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{Days, Months, TimeDelta};
+
+use super::SANDBOX;
+use super::nearest::suggestion;
+use crate::api::base_url::BaseUrl;
+use crate::clock::Timestamp;
+
+/// What is wrong with a value, as the rest of a sentence about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ValueError(String);
+
+fn fault<T>(what: impl Into<String>) -> Result<T, ValueError> {
+    Err(ValueError(what.into()))
+}
+
+/// A name for an account. It is also the name of a file.
+///
+/// # Errors
+/// When it could not be one, or is taken by the built-in account.
+pub fn parse_account_name(name: &str) -> Result<String, ValueError> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name == SANDBOX {
+        return fault("the account `sandbox` is built in; give this one another name");
+    }
+    if !name.chars().all(allowed) || !name.starts_with(|first: char| first.is_ascii_alphanumeric())
+    {
+        return fault(
+            "an account's name has letters, digits, `-`, `_` and `.`, \
+             and begins with a letter or digit",
+        );
+    }
+    if name.len() > 64 {
+        return fault("an account's name has at most 64 characters");
+    }
+    Ok(name.to_owned())
+}
+
+/// The base URL of a service.
+pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ValueError> {
+    BaseUrl::parse(text, allow_http).map_err(|error| ValueError(error.to_string()))
+}
+
+/// A time zone by its name in the zone database.
+///
+/// # Errors
+/// When there is none of that name; near names are given.
+pub fn parse_timezone(name: &str) -> Result<chrono_tz::Tz, ValueError> {
+    let Ok(zone) = name.parse::<chrono_tz::Tz>() else {
+        let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+        // People know their city, not its continent.
+        let city = names().find(|zone| {
+            zone.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(name))
+        });
+        let near = city
+            .map_or_else(|| suggestion(name, names()), |city| format!("; did you mean `{city}`?"));
+        return fault(format!("`{name}` is no time zone{near}"));
+    };
+    Ok(zone)
+}
+
+/// A schedule as crontab writes it. Only its shape is judged here; what the
+/// fields mean is the business of who runs it.
+pub(super) fn schedule(text: &str) -> Result<String, ValueError> {
+    if !matches!(text.split_whitespace().count(), 5 | 6) {
+        return fault(
+            "must have the five fields of crontab (six with seconds), such as `0 3 * * *`",
+        );
+    }
+    Ok(text.to_owned())
+}
+
+/// The name of an environment variable.
+pub(super) fn variable(text: &str) -> Result<String, ValueError> {
+    if text.is_empty() || text.contains(['=', '\0']) {
+        return fault("must be the name of an environment variable, such as `LINKS_KEY`");
+    }
+    Ok(text.to_owned())
+}
+
+/// One of a few words.
+pub(super) fn one_of<T: Copy>(text: &str, names: &[(&'static str, T)]) -> Result<T, ValueError> {
+    if let Some((_, value)) = names.iter().find(|(name, _)| *name == text) {
+        return Ok(*value);
+    }
+    let list: Vec<_> = names.iter().map(|(name, _)| format!("`{name}`")).collect();
+    fault(format!("must be one of {}", list.join(", ")))
+}
+
+/// A length of time that is not zero.
+pub(super) fn nonzero(time: Duration) -> Result<Duration, ValueError> {
+    if time.is_zero() { fault("must be longer than nothing") } else { Ok(time) }
+}
+
+/// A number and its unit, again and again: the parts of `1h30m`.
+fn parts(text: &str) -> Option<Vec<(u32, char)>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let unit = rest[digits..].chars().next()?;
+        parts.push((rest[..digits].parse().ok()?, unit));
+        rest = &rest[digits + unit.len_utf8()..];
+    }
+    (!parts.is_empty()).then_some(parts)
+}
+
+/// A length of time: `90s`, `10m`, `2h`, `7d`, `1h30m`.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
+    let wrong = || ValueError("is no length of time, such as `90s`, `10m`, `2h` or `7d`".into());
+    let mut seconds = 0_u64;
+    for (number, unit) in parts(text).ok_or_else(wrong)? {
+        let each = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return Err(wrong()),
+        };
+        seconds = seconds.saturating_add(u64::from(number) * each);
+    }
+    Ok(Duration::from_secs(seconds))
+}
+
+/// A span of the calendar: `1y6m2d12h`. Months differ in length, so this is
+/// no [`Duration`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Period {
+    pub years: u32,
+    pub months: u32,
+    pub days: u32,
+    pub hours: u32,
+}
+
+impl Period {
+    /// This period before `time`, by the calendar of UTC; the beginning of time
+    /// where the calendar does not reach.
+    #[must_use]
+    pub fn before(self, time: Timestamp) -> Timestamp {
+        let months = self.years.saturating_mul(12).saturating_add(self.months);
+        let begin = time
+            .utc()
+            .and_then(|time| time.checked_sub_months(Months::new(months)))
+            .and_then(|time| time.checked_sub_days(Days::new(self.days.into())))
+            .and_then(|time| time.checked_sub_signed(TimeDelta::hours(self.hours.into())));
+        Timestamp(begin.map_or(i64::MIN, |time| time.timestamp_millis()))
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [(self.years, 'y'), (self.months, 'm'), (self.days, 'd'), (self.hours, 'h')];
+        for (number, unit) in parts.into_iter().filter(|(number, _)| *number > 0) {
+            write!(f, "{number}{unit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A [`Period`]: years, months, weeks, days and hours, as in `1y6m2d12h`.
+///
+/// # Errors
+/// When it is none, or is empty.
+pub fn parse_period(text: &str) -> Result<Period, ValueError> {
+    let wrong = || ValueError("is no period, such as `7d`, `2w`, `6m` or `1y6m2d12h`".into());
+    let mut period = Period::default();
+    for (number, unit) in parts(text).ok_or_else(wrong)? {
+        let (place, each) = match unit {
+            'y' => (&mut period.years, 1),
+            'm' => (&mut period.months, 1),
+            'w' => (&mut period.days, 7),
+            'd' => (&mut period.days, 1),
+            'h' => (&mut period.hours, 1),
+            _ => return Err(wrong()),
+        };
+        let more = number.checked_mul(each).and_then(|more| place.checked_add(more));
+        *place = more.ok_or_else(wrong)?;
+    }
+    if period == Period::default() { Err(wrong()) } else { Ok(period) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_add_up() {
+        assert_eq!(parse_duration("90s").unwrap().as_secs(), 90);
+        assert_eq!(parse_duration("1h30m").unwrap().as_secs(), 5400);
+        assert_eq!(parse_duration("7d").unwrap().as_secs(), 604_800);
+        for bad in ["", "10", "m", "-1s", "1.5h", "10 m", "5ü", "99999999999s"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn periods_are_of_the_calendar() {
+        let period = parse_period("1y6m2w3h").unwrap();
+        assert_eq!(period, Period { years: 1, months: 6, days: 14, hours: 3 });
+        assert_eq!(period.to_string(), "1y6m14d3h");
+        for bad in ["", "0d", "3s", "y"] {
+            assert!(parse_period(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_period_goes_back_by_the_calendar() {
+        let march = Timestamp(1_711_843_200_000); // 2024-03-31T00:00:00Z
+        let before = |text: &str| parse_period(text).unwrap().before(march).iso();
+        assert_eq!(before("1m"), "2024-02-29T00:00:00Z");
+        assert_eq!(before("1y1d12h"), "2023-03-29T12:00:00Z");
+        let ages = parse_period("4000000000y4000000000m").unwrap();
+        assert_eq!(ages.before(march), Timestamp(i64::MIN));
+    }
+
+    #[test]
+    fn a_city_is_enough_to_find_its_zone() {
+        assert_eq!(parse_timezone("Europe/Berlin").unwrap(), chrono_tz::Europe::Berlin);
+        let city = parse_timezone("berlin").unwrap_err().to_string();
+        assert_eq!(city, "`berlin` is no time zone; did you mean `Europe/Berlin`?");
+        let slip = parse_timezone("Europe/Berln").unwrap_err().to_string();
+        assert_eq!(slip, "`Europe/Berln` is no time zone; did you mean `Europe/Berlin`?");
+    }
+
+    #[test]
+    fn names_of_accounts_are_safe_as_names_of_files() {
+        for good in ["main", "a.b", "client-2_x"] {
+            assert!(parse_account_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "-x", "a/b", "a b", "ü", "sandbox"] {
+            assert!(parse_account_name(bad).is_err(), "{bad}");
+        }
+    }
+}

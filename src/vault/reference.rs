@@ -1,0 +1,277 @@
+//! References: how a snapshot, or the live account, is named, and which one a name
+//! means. Pure.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Timelike as _};
+
+use super::snapshot::Snapshot;
+use crate::clock::Timestamp;
+
+/// A state of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// What the service has now.
+    Live,
+    /// The newest snapshot, or so many before it.
+    Latest(usize),
+    Number(i64),
+    /// The newest snapshot begun at or before this local time.
+    At(NaiveDateTime),
+    Tag(String),
+}
+
+/// A reference with the account it belongs to, as it stands on a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// `None` where only a reference was given.
+    pub account: Option<String>,
+    /// `None` where only an account was given.
+    pub reference: Option<Reference>,
+}
+
+/// Why a reference names nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    #[error("`{0}` is no reference: `{1}` is not a number")]
+    Number(String, String),
+    #[error("`{0}` is no time of the calendar")]
+    Time(String),
+    #[error("a reference needs an account in front of the @")]
+    NoAccount,
+    #[error("nothing stands behind the @ of `{0}`")]
+    Nothing(String),
+    #[error("there is no snapshot yet")]
+    Empty,
+    #[error("there is no snapshot #{0}; the snapshots are {1}")]
+    NoNumber(i64, String),
+    #[error("there are only {1} snapshots, so none is {0} before the newest")]
+    NoOlder(usize, usize),
+    #[error("the oldest snapshot is younger than that: it began {0}")]
+    NoneBefore(String),
+    #[error("no snapshot has the tag `{0}`")]
+    NoTag(String),
+}
+
+impl Named {
+    /// Reads `account`, `account@reference`, or a bare reference that can be
+    /// nothing else (`live`, `latest~1`, `#3`, a date).
+    ///
+    /// # Errors
+    /// [`ReferenceError`] when it is malformed.
+    pub fn parse(text: &str) -> Result<Self, ReferenceError> {
+        if let Some((account, reference)) = text.split_once('@') {
+            return match (account, reference) {
+                ("", _) => Err(ReferenceError::NoAccount),
+                (_, "") => Err(ReferenceError::Nothing(text.to_owned())),
+                _ => Ok(Self {
+                    account: Some(account.to_owned()),
+                    reference: Some(Reference::parse(reference)?),
+                }),
+            };
+        }
+        match Reference::parse(text)? {
+            Reference::Tag(account) => Ok(Self { account: Some(account), reference: None }),
+            reference => Ok(Self { account: None, reference: Some(reference) }),
+        }
+    }
+}
+
+impl Reference {
+    /// Reads a reference; what is nothing else is a tag.
+    ///
+    /// # Errors
+    /// [`ReferenceError`] when a number or a time in it is none.
+    pub fn parse(text: &str) -> Result<Self, ReferenceError> {
+        let number = |part: &str| ReferenceError::Number(text.to_owned(), part.to_owned());
+        if text == "live" {
+            return Ok(Self::Live);
+        }
+        if let Some(digits) = text.strip_prefix('#') {
+            return digits.parse().map(Self::Number).map_err(|_| number(digits));
+        }
+        if let Some(rest) = text.strip_prefix("latest") {
+            if rest.is_empty() {
+                return Ok(Self::Latest(0));
+            }
+            if let Some(digits) = rest.strip_prefix('~') {
+                return digits.parse().map(Self::Latest).map_err(|_| number(digits));
+            }
+        }
+        if looks_like_a_date(text) {
+            return local_time(text)
+                .map(Self::At)
+                .ok_or_else(|| ReferenceError::Time(text.to_owned()));
+        }
+        Ok(Self::Tag(text.to_owned()))
+    }
+
+    /// The snapshot it means among `snapshots` (readable, oldest first); `None`
+    /// for the live account. Times are in `zone`.
+    ///
+    /// # Errors
+    /// [`ReferenceError`] when there is no such snapshot.
+    pub fn find<'s, Tz: TimeZone>(
+        &self,
+        snapshots: &'s [Snapshot],
+        zone: &Tz,
+    ) -> Result<Option<&'s Snapshot>, ReferenceError> {
+        if *self == Self::Live {
+            return Ok(None);
+        }
+        let oldest = snapshots.first().ok_or(ReferenceError::Empty)?;
+        let found = match self {
+            Self::Live => None,
+            Self::Latest(back) => {
+                let none = ReferenceError::NoOlder(*back, snapshots.len());
+                Some(snapshots.iter().rev().nth(*back).ok_or(none)?)
+            }
+            Self::Number(number) => {
+                let found = snapshots.iter().find(|it| it.number == *number);
+                Some(found.ok_or_else(|| ReferenceError::NoNumber(*number, numbers(snapshots)))?)
+            }
+            Self::At(local) => {
+                let time = instant(*local, zone);
+                let found = snapshots.iter().rev().find(|it| it.started <= time);
+                Some(found.ok_or_else(|| ReferenceError::NoneBefore(oldest.started.iso()))?)
+            }
+            Self::Tag(tag) => {
+                let found = snapshots.iter().rev().find(|it| it.tag.as_deref() == Some(tag));
+                Some(found.ok_or_else(|| ReferenceError::NoTag(tag.clone()))?)
+            }
+        };
+        Ok(found)
+    }
+}
+
+fn looks_like_a_date(text: &str) -> bool {
+    let shape = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() >= 10 && text.bytes().take(10).enumerate().all(shape)
+}
+
+/// A date means its end: `2026-11-01` finds the newest snapshot of that day.
+fn local_time(text: &str) -> Option<NaiveDateTime> {
+    let last = NaiveTime::from_hms_milli_opt(23, 59, 59, 999)?;
+    if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+        return Some(date.and_time(last));
+    }
+    let text = text.replacen(' ', "T", 1);
+    let whole = |time: NaiveDateTime, seconds: u32| {
+        time.with_second(time.second() + seconds)?.with_nanosecond(999_000_000)
+    };
+    if let Ok(time) = NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M") {
+        return whole(time, 59);
+    }
+    let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S").ok()?;
+    whole(time, 0)
+}
+
+/// A local time as an instant. Of two, the later; where the clock jumped over
+/// it, the same reading of UTC, which is less than a day off.
+fn instant<Tz: TimeZone>(local: NaiveDateTime, zone: &Tz) -> Timestamp {
+    let utc = |time: DateTime<Tz>| Timestamp(time.timestamp_millis());
+    zone.from_local_datetime(&local)
+        .latest()
+        .map_or(Timestamp(local.and_utc().timestamp_millis()), utc)
+}
+
+/// The numbers there are, in short: `#3 to #9, #12`.
+fn numbers(snapshots: &[Snapshot]) -> String {
+    let mut spans: Vec<(i64, i64)> = Vec::new();
+    for snapshot in snapshots {
+        match spans.last_mut() {
+            Some((_, end)) if *end + 1 == snapshot.number => *end = snapshot.number,
+            _ => spans.push((snapshot.number, snapshot.number)),
+        }
+    }
+    let span = |(from, to): &(i64, i64)| {
+        if from == to { format!("#{from}") } else { format!("#{from} to #{to}") }
+    };
+    spans.iter().map(span).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vault::snapshot::{Status, Usage};
+    use chrono::FixedOffset;
+    use proptest::prelude::*;
+
+    fn snapshots(begun: &[&str]) -> Vec<Snapshot> {
+        let one = |(nth, time): (usize, &&str)| Snapshot {
+            number: nth as i64 + 1,
+            status: Status::Complete,
+            started: Timestamp(DateTime::parse_from_rfc3339(time).unwrap().timestamp_millis()),
+            touched: Timestamp(0),
+            finished: Some(Timestamp(0)),
+            forgotten: None,
+            tag: (nth == 0).then(|| "first".to_owned()),
+            usage: Usage::default(),
+            digest: None,
+            outcomes: Vec::new(),
+        };
+        begun.iter().enumerate().map(one).collect()
+    }
+
+    fn found(text: &str) -> Result<i64, ReferenceError> {
+        let all =
+            snapshots(&["2026-11-01T10:00:00Z", "2026-11-01T23:30:00Z", "2026-11-03T10:00:30Z"]);
+        let east = FixedOffset::east_opt(3600).unwrap();
+        let named = Named::parse(&format!("main@{text}"))?;
+        assert_eq!(named.account.as_deref(), Some("main"));
+        Ok(named.reference.unwrap().find(&all, &east)?.map_or(0, |it| it.number))
+    }
+
+    #[test]
+    fn every_form_finds_its_snapshot() {
+        for (text, number) in [
+            ("live", 0),
+            ("latest", 3),
+            ("latest~2", 1),
+            ("#2", 2),
+            ("first", 1),
+            ("2026-11-01", 1),
+            ("2026-11-02", 2),
+            ("2026-11-03T11:00", 3),
+            ("2026-11-03T11:00:29", 2),
+            ("2026-11-03 11:00:30", 3),
+        ] {
+            assert_eq!(found(text), Ok(number), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        for (text, message) in [
+            ("#9", "there is no snapshot #9; the snapshots are #1 to #3"),
+            ("latest~3", "there are only 3 snapshots, so none is 3 before the newest"),
+            ("latest~x", "`latest~x` is no reference: `x` is not a number"),
+            (
+                "2026-10-01",
+                "the oldest snapshot is younger than that: it began 2026-11-01T10:00:00Z",
+            ),
+            ("2026-13-01", "`2026-13-01` is no time of the calendar"),
+            ("second", "no snapshot has the tag `second`"),
+        ] {
+            assert_eq!(found(text).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_bare_word_is_an_account_and_a_bare_reference_is_not() {
+        let both = |text| Named::parse(text).map(|it| (it.account, it.reference)).unwrap();
+        assert_eq!(both("main"), (Some("main".into()), None));
+        assert_eq!(both("latest~1"), (None, Some(Reference::Latest(1))));
+        Named::parse("@latest").unwrap_err();
+        Named::parse("main@").unwrap_err();
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any::<String>()) {
+            let _ = Named::parse(&text);
+            let _ = found(&text);
+        }
+    }
+}

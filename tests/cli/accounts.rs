@@ -1,0 +1,61 @@
+//! Which accounts there are, and what is said when there are none.
+
+use crate::support::TestEnvironment;
+
+const MAIN: &str = "[accounts.main]\nurl = \"https://a.example\"\nkey_env = \"K\"\n";
+
+#[test]
+fn without_a_configuration_a_command_says_what_to_do() {
+    for command in [&["backup"][..], &["check", "main"]] {
+        TestEnvironment::new().run(command).exits_with(1).prints("").says(
+            "error: no account is configured: there is none in HOME/config.toml\n\
+             hint: run `linkvault init` to add an account, \
+             or try things with the built-in account `sandbox`\n",
+        );
+    }
+}
+
+#[test]
+fn an_unknown_account_names_the_nearest_and_all() {
+    TestEnvironment::new().config(MAIN).run(&["check", "mian"]).exits_with(1).says(
+        "error: there is no account `mian`\n\
+         hint: did you mean `main`? The accounts are: main, sandbox\n",
+    );
+}
+
+#[test]
+fn every_mistake_of_the_configuration_is_told_at_once() {
+    let config = "[accounts.main]\nurl = \"http://a.example\"\nshedule = \"0 3 * * *\"\n";
+    TestEnvironment::new().config(config).run(&["check", "main"]).exits_with(1).says(
+        "error: the configuration has 3 mistakes\n  \
+           HOME/config.toml:1:1: accounts.main: the key has no source: \
+           add `key_env`, `key_file` or `key_command`\n  \
+           HOME/config.toml:2:7: accounts.main.url: plain http would show the key to \
+           everybody on the way; use https, or set allow_http for this account\n  \
+           HOME/config.toml:3:1: accounts.main.shedule: there is no such key; \
+           did you mean `schedule`?\n\
+         hint: mend the file and run the command again; nothing was done\n",
+    );
+}
+
+#[test]
+fn programs_get_the_failure_as_a_document() {
+    let ran = TestEnvironment::new().run(&["check", "main", "--json"]).exits_with(1);
+    let error = &ran.json()["error"];
+    assert_eq!(error["kind"], "account");
+    assert_eq!(error["message"], "no account is configured: there is none in HOME/config.toml");
+    assert!(error["hint"].as_str().unwrap().contains("linkvault init"));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_configuration_that_others_can_read_is_warned_of() {
+    TestEnvironment::new()
+        .config(MAIN)
+        .mode("config.toml", 0o644)
+        .run(&["check", "mian"])
+        .says_among(
+            "warning: HOME/config.toml can be read by others (mode 0644); \
+             run: chmod 600 HOME/config.toml\n",
+        );
+}

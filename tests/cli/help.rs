@@ -1,0 +1,108 @@
+//! Help, held against itself: everything is explained, fits, and works.
+
+use clap::Parser;
+use linkvault::cli::{Cli, command_line};
+
+use crate::support::TestEnvironment;
+
+const COMMANDS: [&str; 15] = [
+    "init",
+    "doctor",
+    "backup",
+    "snapshots",
+    "show",
+    "log",
+    "diff",
+    "export",
+    "template",
+    "forget",
+    "check",
+    "sandbox",
+    "capabilities",
+    "completions",
+    "man",
+];
+
+#[test]
+fn every_command_is_listed() {
+    let help = TestEnvironment::new().run(&["--help"]).succeeds().stdout();
+    for command in COMMANDS {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}");
+    }
+    assert_eq!(command_line().get_subcommands().count(), COMMANDS.len());
+}
+
+#[test]
+fn help_fits_eighty_columns_even_in_a_wide_terminal() {
+    let environment = TestEnvironment::new().variable("COLUMNS", "200");
+    let whole = std::iter::once(None).chain(COMMANDS.map(Some));
+    for command in whole {
+        let arguments: Vec<_> = command.into_iter().chain(["--help"]).collect();
+        let help = environment.run(&arguments).succeeds().says("").stdout();
+        for line in help.lines() {
+            assert!(line.chars().count() <= 80, "{command:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn every_argument_has_a_plain_sentence() {
+    for command in command_line().get_subcommands() {
+        let name = command.get_name();
+        let about = command.get_about().expect(name).to_string();
+        assert!(!about.ends_with('.') && !about.contains('\n'), "{name}: {about}");
+        for argument in command.get_arguments() {
+            let id = argument.get_id();
+            let help = argument.get_help().unwrap_or_else(|| panic!("{name} {id}")).to_string();
+            assert!(!help.ends_with('.') && !help.contains('\n'), "{name} {id}: {help}");
+            assert!(argument.get_long_help().is_none(), "{name} {id} is explained twice");
+        }
+    }
+}
+
+#[test]
+fn every_command_has_examples_that_parse() {
+    for command in command_line().get_subcommands().chain([&command_line()]) {
+        let name = command.get_name();
+        let text = command.get_after_help().expect(name).to_string();
+        let text = text.split("\n\n").next().unwrap().replace("\\\n", " ");
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("Examples:"), "{name}");
+        for line in lines {
+            Cli::try_parse_from(words(line)).unwrap_or_else(|error| panic!("{line}\n{error}"));
+        }
+    }
+}
+
+/// The words of an example, without its remark and what follows it in a pipe.
+fn words(line: &str) -> Vec<&str> {
+    let line = line.trim_start();
+    let line = line.split([';', '|', '>']).next().unwrap();
+    // A remark stands apart; a continued line is indented further than that.
+    let remark = line.find("  ").filter(|at| !line[*at..].trim_start().starts_with("--"));
+    line[..remark.unwrap_or(line.len())].split_whitespace().collect()
+}
+
+#[test]
+fn usage_errors_end_with_64_and_help_with_0() {
+    let environment = TestEnvironment::new();
+    environment.run(&["bakup"]).exits_with(64).prints("").says_among("'backup'");
+    environment.run(&[]).exits_with(64).prints("");
+    environment.run(&["backup", "--reserve", "-1"]).exits_with(64);
+    environment.run(&["show", "main", "campains"]).exits_with(64).says_among("'campaigns'");
+    environment.run(&["--version"]).succeeds().prints_among("linkvault 0.");
+    environment.run(&["help"]).exits_with(64);
+}
+
+#[test]
+fn a_usage_error_is_a_document_too() {
+    let ran = TestEnvironment::new().run(&["show", "--json"]).exits_with(64);
+    assert_eq!(ran.json()["error"]["kind"], "usage");
+}
+
+#[test]
+fn the_environment_stands_behind_the_flags() {
+    let environment = TestEnvironment::new().variable("LINKVAULT_RESERVE", "many");
+    environment.run(&["backup"]).exits_with(64).says_among("invalid value 'many'");
+    environment.run(&["backup", "--reserve", "3"]).exits_with(1).says_among("no account");
+}
