@@ -33,6 +33,9 @@ fn main() -> ExitCode {
     if children::run_if_child() {
         return ExitCode::SUCCESS;
     }
+    if serve_if_asked() {
+        return ExitCode::SUCCESS;
+    }
     let quick = std::env::var_os("LINKVAULT_BENCH_QUICK").is_some_and(|it| it != "0");
     let folder = tempfile::tempdir().unwrap();
     let bench = Bench {
@@ -50,6 +53,22 @@ fn main() -> ExitCode {
     }
     println!("{} records", bench.records);
     if table.print() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// `serve RECORDS PAGE` only serves, for looking at one backup with a profiler:
+/// `as-child backup URL FILE` or `as-child bare URL FILE`.
+fn serve_if_asked() -> bool {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, word, records, most] = &args[..] else { return false };
+    let (Ok(records), Ok(most)) = (records.parse(), most.parse()) else { return false };
+    if word != "serve" {
+        return false;
+    }
+    let server = Server::start(Account::new(records, Style::PLAIN).render(most));
+    println!("{}", server.url);
+    loop {
+        std::thread::park();
+    }
 }
 
 type Part = fn(&Bench, &mut Table);

@@ -312,6 +312,11 @@ impl<'c, 'a> Listing<'c, 'a> {
             // One of the unreadable records may be one that seems to be gone.
             return Ok(None);
         }
+        let shown = self.crawler.vault.shown(self.crawler.snapshot, self.resource)?;
+        if self.parent.is_none() && shown == self.seen.len() {
+            // Every record that the snapshot shows was seen.
+            return Ok(None);
+        }
         let missing = self.crawler.vault.unseen(self.resource, self.parent, &self.seen)?;
         let mut edges = Vec::new();
         let mut unclear = false;

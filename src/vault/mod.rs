@@ -23,6 +23,7 @@ pub mod shape;
 pub mod snapshot;
 pub mod statistics;
 pub mod write;
+mod writer;
 
 use std::path::{Path, PathBuf};
 

@@ -90,10 +90,16 @@ enum Spelling {
 fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
     let codes: &[char] = match value {
         Value::Null => return Spelling::Plain,
-        Value::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => &['s'],
+        // Without escapes, a string's text is its content in quotes.
+        Value::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => {
+            return Spelling::Code('s');
+        }
+        Value::Int(_) if is_shortest(lexeme.trim_matches('"')) => {
+            return Spelling::Code(if lexeme.starts_with('"') { 'q' } else { 'i' });
+        }
         Value::Text(_) if lexeme.contains("\\/") => &['p', 'u'],
         Value::Text(_) => &['s', 'a', 'p', 'n'],
-        Value::Int(_) => &['i', 'q'],
+        Value::Int(_) => return Spelling::Verbatim,
         Value::Bool(_) => &['b', 'i', 'q', 'w'],
         Value::Json(_) => &[],
     };
@@ -103,6 +109,12 @@ fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
         render(**code, value, &mut text).is_some() && text == lexeme
     });
     exact.map_or(Spelling::Verbatim, |code| Spelling::Code(*code))
+}
+
+/// Whether the digits of an integer are how it is written by itself: no zeros
+/// in front, and no sign before a zero.
+fn is_shortest(digits: &str) -> bool {
+    digits == "0" || digits.strip_prefix('-').unwrap_or(digits).starts_with(|it| it != '0')
 }
 
 /// Writes `value` as `code` says; `None` where the two do not go together.
