@@ -22,14 +22,14 @@ pub struct Member<'a> {
 /// # Errors
 /// When `raw` is not a JSON object.
 pub(super) fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
-    plain(raw).map_or_else(|| any(raw), Ok)
+    plain(raw).map_or_else(|| parse(raw), Ok)
 }
 
 /// Reads what almost every record is: flat, with names that need no escapes,
 /// and strings, whole numbers and words for values. `None` for anything else,
 /// sound or not.
 fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
-    let mut scan = Scan { bytes: raw.as_bytes(), at: 0 };
+    let mut scan = Scan::new(raw);
     let mut members = Vec::with_capacity(8);
     scan.token(b'{')?;
     loop {
@@ -42,8 +42,7 @@ fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
         scan.token(b':')?;
         scan.blanks();
         let start = scan.at;
-        scan.value()?;
-        let lexeme = raw.get(start..scan.at)?;
+        let lexeme = scan.lexeme()?;
         members.push(Member { name: Cow::Borrowed(name), lexeme, start });
         scan.blanks();
         match scan.next()? {
@@ -57,12 +56,34 @@ fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
 }
 
 /// A place in a text that may be plain JSON.
-struct Scan<'a> {
+pub(crate) struct Scan<'a> {
+    text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// How many bytes were read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Reads just this text.
+    pub fn literal(&mut self, wanted: &str) -> Option<()> {
+        self.word(wanted.as_bytes())
+    }
+
+    /// Reads a string, a whole number or a word, and gives its text.
+    pub fn lexeme(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        self.value()?;
+        self.text.get(start..self.at)
+    }
+
     fn next(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
@@ -142,7 +163,7 @@ impl Scan<'_> {
 }
 
 /// Reads any JSON object.
-fn any(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
+fn parse(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
     struct Members(usize);
     impl<'de> Visitor<'de> for Members {
         type Value = Vec<Member<'de>>;
@@ -179,7 +200,7 @@ mod tests {
             r#"{"id":1,"link":"https:\/\/a.example\/q","name":"caf\u00e9","at":null}"#,
             "{ \"id\" : -12 ,\n\t\"public\":true , \"x\":false,\"é\":\"日本\" }\r\n",
         ] {
-            assert_eq!(plain(raw).unwrap(), any(raw).unwrap());
+            assert_eq!(plain(raw).unwrap(), parse(raw).unwrap());
         }
     }
 
@@ -200,7 +221,7 @@ mod tests {
         ) {
             let raw = format!("{{{}{}", parts.concat(), if close { "}" } else { "" });
             if let Some(members) = plain(&raw) {
-                prop_assert_eq!(members, any(&raw).unwrap());
+                prop_assert_eq!(members, parse(&raw).unwrap());
             }
         }
     }

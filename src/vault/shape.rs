@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use crate::model::record::{Decoded, read_field};
 use crate::model::{Resource, Role, Value};
 
-const SLOT: char = '\x01';
+pub(super) const SLOT: char = '\x01';
 
 /// The template of a record that is kept verbatim as a whole.
 pub const VERBATIM: &str = "\x01x-";
@@ -27,14 +27,6 @@ pub struct Packed {
     pub extra: Option<String>,
     /// Whether the counter's value was cut out, so that a series holds it.
     pub counts: bool,
-}
-
-impl Packed {
-    /// Keeps `raw` whole, for a record whose template no other would share.
-    #[must_use]
-    pub fn verbatim(raw: &str) -> Self {
-        Self { template: VERBATIM.to_owned(), extra: Some(raw.to_owned()), counts: false }
-    }
 }
 
 /// Splits a decoded record of `resource`.
@@ -78,7 +70,8 @@ fn letter(place: usize) -> char {
 }
 
 /// How a value's text comes back.
-enum Spelling {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
     /// There is no value: `null` or `false` stands in the template.
     Plain,
     /// The column, by this code.
@@ -87,7 +80,7 @@ enum Spelling {
     Verbatim,
 }
 
-fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
+pub(super) fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
     let codes: &[char] = match value {
         Value::Null => return Spelling::Plain,
         // Without escapes, a string's text is its content in quotes.

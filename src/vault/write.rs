@@ -8,6 +8,7 @@ use super::digest::{Content, Sum, content};
 use super::row::{Shapes, Stored};
 use super::schema::version_table;
 use super::snapshot::{Usage, signed};
+use super::split::Split;
 use super::writer::Writer;
 use super::{Failure, Vault, VaultError};
 use crate::clock::Timestamp;
@@ -40,16 +41,32 @@ pub struct Put {
 }
 
 impl Vault {
+    /// Stores a page's decoded records, as [`Vault::put_split`] does.
+    ///
+    /// # Errors
+    /// As [`Vault::put_split`].
+    pub fn put_page(
+        &mut self,
+        page: &Page,
+        records: &[Decoded<'_>],
+        seen: &RoaringTreemap,
+        note: impl FnOnce(u64) -> String,
+    ) -> Result<Put, VaultError> {
+        let records = records.iter().cloned();
+        let mut records: Vec<_> = records.map(|it| Split::new(page.resource, it)).collect();
+        self.put_split(page, &mut records, seen, note)
+    }
+
     /// Stores a page's records. `seen` holds the rows of the listing's earlier
     /// pages; `note`, told how many records came twice, gives what the crawler
     /// wants to be told of the page when it resumes.
     ///
     /// # Errors
     /// When the vault cannot be written; nothing of the page is then kept.
-    pub fn put_page(
+    pub fn put_split(
         &mut self,
         page: &Page,
-        records: &[Decoded<'_>],
+        records: &mut [Split<'_>],
         seen: &RoaringTreemap,
         note: impl FnOnce(u64) -> String,
     ) -> Result<Put, VaultError> {

@@ -1,6 +1,8 @@
 //! Stores the records of one page: looks up what is known of them, compares,
 //! and writes what is new.
 
+use std::ops::Range;
+
 use roaring::RoaringTreemap;
 use rusqlite::{CachedStatement, OptionalExtension, Transaction};
 
@@ -8,9 +10,9 @@ use super::Failure;
 use super::digest::{Content, content};
 use super::row::{Column, Shapes, Stored, same};
 use super::schema::{columns, counter_place, key_columns, version_table};
-use super::shape;
+use super::split::Split;
 use super::write::{Put, stored_hash};
-use crate::model::{Decoded, Key, Resource, Value};
+use crate::model::{Key, Resource, Value};
 
 /// The statements that store one record, prepared once a page.
 pub(super) struct Writer<'t> {
@@ -58,10 +60,8 @@ impl<'t> Series<'t> {
 
 /// One record of the page, split, with what the vault knows of it.
 struct Item<'p, 'a> {
-    decoded: &'p Decoded<'a>,
+    split: &'p Split<'a>,
     shape: i64,
-    extra: Option<String>,
-    counts: bool,
     open: Known<Open>,
     counter: Known<i64>,
 }
@@ -138,15 +138,16 @@ impl<'t> Writer<'t> {
     pub fn put_all(
         &mut self,
         shapes: &mut Shapes,
-        records: &[Decoded<'_>],
+        records: &mut [Split<'_>],
         seen: &RoaringTreemap,
         put: &mut Put,
     ) -> Result<(), Failure> {
         let mut items = Vec::with_capacity(records.len());
-        for decoded in records {
-            items.push(self.item(shapes, decoded)?);
+        for split in records {
+            let shape = shapes.number(self.tx, split)?;
+            items.push(Item { split, shape, open: Known::Unasked, counter: Known::Unasked });
         }
-        items.sort_by(|one, other| one.decoded.record.key.cmp(&other.decoded.record.key));
+        items.sort_by(|one, other| one.split.record.key.cmp(&other.split.record.key));
         if self.resource != Resource::ChannelItems {
             self.walk(&mut items)?;
         }
@@ -156,23 +157,11 @@ impl<'t> Writer<'t> {
         Ok(())
     }
 
-    fn item<'p, 'a>(
-        &self,
-        shapes: &mut Shapes,
-        decoded: &'p Decoded<'a>,
-    ) -> Result<Item<'p, 'a>, Failure> {
-        let mut packed = shape::pack(self.resource, decoded);
-        let shape = shapes.number(self.tx, &mut packed, &decoded.record.raw)?;
-        let (extra, counts) = (packed.extra, packed.counts);
-        let (open, counter) = (Known::Unasked, Known::Unasked);
-        Ok(Item { decoded, shape, extra, counts, open, counter })
-    }
-
     /// Looks up what is known of all items at once, in one walk over the span
     /// of their ids. Where that span holds much else, the rest stays unasked.
     fn walk(&mut self, items: &mut [Item<'_, '_>]) -> Result<(), Failure> {
         let Some((first, last)) = items.first().zip(items.last()) else { return Ok(()) };
-        let span = [first, last].map(|item| item.decoded.record.key.id());
+        let span = [first, last].map(|item| item.split.record.key.id());
         let most = 2 * items.len() + 64;
         let counter = self.counter;
         let mut rows = self.walk.query(span)?;
@@ -233,14 +222,14 @@ impl<'t> Writer<'t> {
         let again = seen.contains(before) || put.rows.contains(before) || put.rows.contains(row);
         put.twice += u64::from(again);
         put.rows.insert(row);
-        if item.counts {
+        if item.split.counter.is_some() {
             self.sample(&item, put)?;
         }
         Ok(())
     }
 
     fn find(&mut self, item: &Item<'_, '_>) -> Result<Option<Open>, Failure> {
-        let mut rows = match &item.decoded.record.key {
+        let mut rows = match &item.split.record.key {
             Key::Id(id) => self.find.query([id])?,
             Key::Item { channel, kind, id } => self.find.query((channel, kind, id))?,
         };
@@ -260,18 +249,13 @@ impl<'t> Writer<'t> {
 
     /// The hash of what came, as [`stored_hash`] gives it once it is stored.
     fn hash(&mut self, item: &Item<'_, '_>) -> blake3::Hash {
-        let decoded = item.decoded;
-        let record = &decoded.record;
+        let record = &item.split.record;
         let hash = |text: &str| content(Content::Version, self.resource, &record.key, text);
-        let counted = self.counter.filter(|_| item.counts);
-        let Some(place) = counted else { return hash(&record.raw) };
-        let member = decoded.places.iter().position(|found| *found == Some(place));
-        let member = member.map(|at| &decoded.members[at]);
-        let Some(member) = member else { return hash(&record.raw) };
-        let zero = if member.lexeme.starts_with('"') { "\"0\"" } else { "0" };
-        let end = member.start + member.lexeme.len();
+        let Some(Range { start, end }) = item.split.counter else { return hash(&record.raw) };
+        let text = record.raw.get(start..end).unwrap_or_default();
+        let zero = if text.starts_with('"') { "\"0\"" } else { "0" };
         self.buffer.clear();
-        self.buffer.push_str(record.raw.get(..member.start).unwrap_or_default());
+        self.buffer.push_str(record.raw.get(..start).unwrap_or_default());
         self.buffer.push_str(zero);
         self.buffer.push_str(record.raw.get(end..).unwrap_or_default());
         hash(&self.buffer)
@@ -284,9 +268,9 @@ impl<'t> Writer<'t> {
         }
         statement.raw_bind_parameter(2, self.snapshot)?;
         statement.raw_bind_parameter(3, item.shape)?;
-        statement.raw_bind_parameter(4, item.extra.as_deref())?;
+        statement.raw_bind_parameter(4, item.split.extra.as_deref())?;
         let counter = self.counter;
-        let values = item.decoded.record.values.iter().enumerate();
+        let values = item.split.record.values.iter().enumerate();
         let stored = values.filter(|(place, _)| Some(*place) != counter);
         for (at, (_, value)) in stored.enumerate() {
             statement.raw_bind_parameter(5 + at, Column(value))?;
@@ -306,7 +290,7 @@ impl<'t> Writer<'t> {
     }
 
     fn sample(&mut self, item: &Item<'_, '_>, put: &mut Put) -> Result<(), Failure> {
-        let record = &item.decoded.record;
+        let record = &item.split.record;
         let place = self.counter.and_then(|place| record.values.get(place));
         let Some(Value::Int(value)) = place else { return Ok(()) };
         let Some(series) = &mut self.series else { return Ok(()) };
@@ -339,9 +323,9 @@ fn compare(
 ) -> Result<Open, Failure> {
     let extra = row.get_ref(4)?.as_str_or_null();
     let mut equal = row.get::<_, i64>(3)? == item.shape
-        && extra.is_ok_and(|stored| stored == item.extra.as_deref());
+        && extra.is_ok_and(|stored| stored == item.split.extra.as_deref());
     let mut at = 5;
-    for (place, value) in item.decoded.record.values.iter().enumerate() {
+    for (place, value) in item.split.record.values.iter().enumerate() {
         if Some(place) != counter {
             equal = equal && same(row.get_ref(at)?, value);
             at += 1;
@@ -364,7 +348,7 @@ impl<'w, 'p, 'a> Walk<'w, 'p, 'a> {
     }
 
     fn id(&self, at: usize) -> Option<i64> {
-        self.items.get(at).map(|item| item.decoded.record.key.id())
+        self.items.get(at).map(|item| item.split.record.key.id())
     }
 
     /// The item that row `id` is of, if there is one; `None` ends the walk.
@@ -388,7 +372,7 @@ impl<'w, 'p, 'a> Walk<'w, 'p, 'a> {
         }
         let mut before = None;
         for item in &mut self.items[..end] {
-            let id = item.decoded.record.key.id();
+            let id = item.split.record.key.id();
             if before != Some(id) && matches!(known(item), Known::Unasked) {
                 *known(item) = Known::Is(None);
             }
