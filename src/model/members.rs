@@ -84,6 +84,18 @@ impl<'a> Scan<'a> {
         self.text.get(start..self.at)
     }
 
+    /// Reads a string without escapes, and gives its text, quotes included.
+    /// Stays where it is if there is none.
+    pub fn plain_string(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        let plain = self.next() == Some(b'"') && self.string() == Some(false);
+        if !plain {
+            self.at = start;
+            return None;
+        }
+        self.text.get(start..self.at)
+    }
+
     fn next(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;

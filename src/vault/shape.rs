@@ -20,6 +20,9 @@ pub(super) const SLOT: char = '\x01';
 /// The template of a record that is kept verbatim as a whole.
 pub const VERBATIM: &str = "\x01x-";
 
+/// The code of text that needs no escapes: its content stands in quotes.
+pub(super) const PLAIN_TEXT: char = 's';
+
 /// A record, split.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Packed {
@@ -85,7 +88,7 @@ pub(super) fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
         Value::Null => return Spelling::Plain,
         // Without escapes, a string's text is its content in quotes.
         Value::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => {
-            return Spelling::Code('s');
+            return Spelling::Code(PLAIN_TEXT);
         }
         Value::Int(_) if is_shortest(lexeme.trim_matches('"')) => {
             return Spelling::Code(if lexeme.starts_with('"') { 'q' } else { 'i' });

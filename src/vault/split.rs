@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::shape::{self, SLOT, Spelling, VERBATIM};
 use crate::model::members::Scan;
 use crate::model::record::read_field;
-use crate::model::{Decoded, Key, Problem, Record, Resource, Role, Value, value};
+use crate::model::{Decoded, Key, Kind, Problem, Record, Resource, Role, Value, value};
 
 /// One record, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +105,21 @@ struct Slot {
     then: Range<usize>,
 }
 
+impl Slot {
+    /// Reads a value, if it is spelled as this slot says.
+    fn read<'a>(&self, kind: Kind, scan: &mut Scan<'a>) -> Option<(Value<'a>, &'a str)> {
+        if self.code == shape::PLAIN_TEXT
+            && let Some(lexeme) = scan.plain_string()
+        {
+            // Only text is ever spelled so, and its text is its content.
+            return Some((Value::Text(lexeme.get(1..lexeme.len() - 1)?.into()), lexeme));
+        }
+        let lexeme = scan.lexeme()?;
+        let value = value::read(kind, lexeme);
+        (shape::spell(&value, lexeme) == Spelling::Code(self.code)).then_some((value, lexeme))
+    }
+}
+
 impl Pattern {
     /// The pattern of a record, if every value that it cuts out is a read field's.
     fn of(resource: Resource, split: &Split<'_>) -> Option<Self> {
@@ -134,12 +149,8 @@ impl Pattern {
         let mut scan = Scan::new(raw);
         scan.literal(self.template.get(..self.head)?)?;
         for slot in &self.slots {
-            let lexeme = scan.lexeme()?;
             let field = read_field(self.resource, slot.place);
-            let value = value::read(field.kind, lexeme);
-            if shape::spell(&value, lexeme) != Spelling::Code(slot.code) {
-                return None;
-            }
+            let (value, lexeme) = slot.read(field.kind, &mut scan)?;
             if field.role == Role::Counter {
                 counter = Some(scan.at() - lexeme.len()..scan.at());
             }

@@ -2,6 +2,7 @@
 //! and writes what is new.
 
 use std::ops::Range;
+use std::slice;
 
 use roaring::RoaringTreemap;
 use rusqlite::{CachedStatement, OptionalExtension, Transaction};
@@ -22,6 +23,7 @@ pub(super) struct Writer<'t> {
     find: CachedStatement<'t>,
     walk: CachedStatement<'t>,
     insert: CachedStatement<'t>,
+    insert_many: CachedStatement<'t>,
     overwrite: CachedStatement<'t>,
     close: CachedStatement<'t>,
     delete: CachedStatement<'t>,
@@ -35,6 +37,7 @@ struct Series<'t> {
     newest: CachedStatement<'t>,
     walk: CachedStatement<'t>,
     store: CachedStatement<'t>,
+    begin: CachedStatement<'t>,
 }
 
 impl<'t> Series<'t> {
@@ -54,7 +57,25 @@ impl<'t> Series<'t> {
                 "INSERT INTO {table} VALUES(?1, ?2, ?3)
                  ON CONFLICT DO UPDATE SET value = excluded.value"
             ))?,
+            begin: tx.prepare_cached(&insert(&format!("{table}(snapshot, id, value)"), 2, MANY))?,
         }))
+    }
+
+    /// Begins series that have no sample yet.
+    fn begin(&mut self, snapshot: i64, samples: &[(i64, i64)]) -> Result<(), Failure> {
+        let (many, rest) = samples.as_chunks::<MANY>();
+        for samples in many {
+            self.begin.raw_bind_parameter(1, snapshot)?;
+            for (nth, (id, value)) in samples.iter().enumerate() {
+                self.begin.raw_bind_parameter(2 + 2 * nth, id)?;
+                self.begin.raw_bind_parameter(3 + 2 * nth, value)?;
+            }
+            self.begin.raw_execute()?;
+        }
+        for (id, value) in rest {
+            self.store.execute((id, snapshot, value))?;
+        }
+        Ok(())
     }
 }
 
@@ -64,6 +85,17 @@ struct Item<'p, 'a> {
     shape: i64,
     open: Known<Open>,
     counter: Known<i64>,
+}
+
+impl Item<'_, '_> {
+    /// The counter's value, if a series holds it.
+    fn count(&self, counter: Option<usize>) -> Option<i64> {
+        self.split.counter.as_ref()?;
+        match self.split.record.values.get(counter?) {
+            Some(Value::Int(value)) => Some(*value),
+            _ => None,
+        }
+    }
 }
 
 /// What the vault knows of something.
@@ -93,9 +125,7 @@ impl<'t> Writer<'t> {
             .enumerate()
             .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 1))
             .collect();
-        let marks: Vec<_> = (5..5 + columns.len()).map(|nth| format!("?{nth}")).collect();
-        let sets: Vec<_> =
-            columns.iter().zip(&marks).map(|(column, mark)| format!("{column} = {mark}")).collect();
+        let sets: Vec<_> = columns.iter().map(|column| format!("{column} = ?")).collect();
         let find = format!(
             "SELECT {} FROM {table} v WHERE {} AND v.until IS NULL",
             Stored::select(resource),
@@ -107,13 +137,12 @@ impl<'t> Writer<'t> {
              ORDER BY v.\"{key}\"",
             Stored::select(resource),
         );
-        let insert = format!(
-            "INSERT INTO {table}(since, shape, extra, {}) VALUES(?2, ?3, ?4, {})",
-            columns.join(", "),
-            marks.join(", ")
-        );
+        let insert = |rows: usize| {
+            let into = format!("{table}(since, shape, extra, {})", columns.join(", "));
+            insert(&into, columns.len() + 2, rows)
+        };
         let overwrite = format!(
-            "UPDATE {table} SET since = ?2, shape = ?3, extra = ?4, {} WHERE version = ?1",
+            "UPDATE {table} SET since = ?1, shape = ?, extra = ?, {} WHERE version = ?",
             sets.join(", ")
         );
         Ok(Self {
@@ -122,7 +151,8 @@ impl<'t> Writer<'t> {
             counter: counter_place(resource),
             find: tx.prepare_cached(&find)?,
             walk: tx.prepare_cached(&walk)?,
-            insert: tx.prepare_cached(&insert)?,
+            insert: tx.prepare_cached(&insert(1))?,
+            insert_many: tx.prepare_cached(&insert(MANY))?,
             overwrite: tx.prepare_cached(&overwrite)?,
             close: tx
                 .prepare_cached(&format!("UPDATE {table} SET until = ?2 WHERE version = ?1"))?,
@@ -151,10 +181,55 @@ impl<'t> Writer<'t> {
         if self.resource != Resource::ChannelItems {
             self.walk(&mut items)?;
         }
+        let mut fresh = Vec::new();
         for item in items {
-            self.put(shapes, item, seen, put)?;
+            match &item.open {
+                Known::Is(None) => fresh.push(item),
+                Known::Is(Some(_)) => self.put(shapes, item, seen, put)?,
+                Known::Unasked => {
+                    // It may be one of those.
+                    self.add(&mut fresh, put)?;
+                    self.put(shapes, item, seen, put)?;
+                }
+            }
         }
-        Ok(())
+        self.add(&mut fresh, put)
+    }
+
+    /// Stores records of which there is no open version.
+    fn add(&mut self, fresh: &mut Vec<Item<'_, '_>>, put: &mut Put) -> Result<(), Failure> {
+        for items in fresh.chunks(MANY) {
+            let last = self.insert(items)?.cast_unsigned();
+            put.rows.insert_range(last + 1 - items.len() as u64..=last);
+            put.added += items.len() as u64;
+        }
+        let mut first_samples = Vec::new();
+        for item in fresh.drain(..) {
+            put.delta.add(self.hash(&item));
+            match (item.count(self.counter), &item.counter) {
+                (Some(value), Known::Is(None)) => {
+                    put.delta.add(self.sample_hash(&item, value));
+                    first_samples.push((item.split.record.key.id(), value));
+                }
+                _ => self.sample(&item, put)?,
+            }
+        }
+        self.series.iter_mut().try_for_each(|series| series.begin(self.snapshot, &first_samples))
+    }
+
+    /// Inserts so many versions, [`MANY`] at most, and gives the last one's row.
+    /// Rows are numbered one by one.
+    fn insert(&mut self, items: &[Item<'_, '_>]) -> Result<i64, Failure> {
+        if items.len() == MANY {
+            bind(&mut self.insert_many, self.snapshot, items, self.counter)?;
+            self.insert_many.raw_execute()?;
+        } else {
+            for item in items {
+                bind(&mut self.insert, self.snapshot, slice::from_ref(item), self.counter)?;
+                self.insert.raw_execute()?;
+            }
+        }
+        Ok(self.tx.last_insert_rowid())
     }
 
     /// Looks up what is known of all items at once, in one walk over the span
@@ -204,28 +279,21 @@ impl<'t> Writer<'t> {
                 put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
                 put.delta.add(self.hash(&item));
                 if open.since == self.snapshot {
-                    self.write(Some(open.version), &item)?
+                    self.overwrite(open.version, &item)?
                 } else {
                     put.changed += 1;
                     self.close(open.version)?;
-                    self.write(None, &item)?
+                    self.insert(slice::from_ref(&item))?
                 }
             }
-            None => {
-                put.added += 1;
-                put.delta.add(self.hash(&item));
-                self.write(None, &item)?
-            }
+            None => return self.add(&mut vec![item], put),
         };
         let before = open.map_or(row, |open| open.version).cast_unsigned();
         let row = row.cast_unsigned();
         let again = seen.contains(before) || put.rows.contains(before) || put.rows.contains(row);
         put.twice += u64::from(again);
         put.rows.insert(row);
-        if item.split.counter.is_some() {
-            self.sample(&item, put)?;
-        }
-        Ok(())
+        self.sample(&item, put)
     }
 
     fn find(&mut self, item: &Item<'_, '_>) -> Result<Option<Open>, Failure> {
@@ -261,22 +329,12 @@ impl<'t> Writer<'t> {
         hash(&self.buffer)
     }
 
-    fn write(&mut self, over: Option<i64>, item: &Item<'_, '_>) -> Result<i64, Failure> {
-        let statement = if over.is_some() { &mut self.overwrite } else { &mut self.insert };
-        if let Some(version) = over {
-            statement.raw_bind_parameter(1, version)?;
-        }
-        statement.raw_bind_parameter(2, self.snapshot)?;
-        statement.raw_bind_parameter(3, item.shape)?;
-        statement.raw_bind_parameter(4, item.split.extra.as_deref())?;
-        let counter = self.counter;
-        let values = item.split.record.values.iter().enumerate();
-        let stored = values.filter(|(place, _)| Some(*place) != counter);
-        for (at, (_, value)) in stored.enumerate() {
-            statement.raw_bind_parameter(5 + at, Column(value))?;
-        }
-        statement.raw_execute()?;
-        Ok(over.unwrap_or_else(|| self.tx.last_insert_rowid()))
+    fn overwrite(&mut self, version: i64, item: &Item<'_, '_>) -> Result<i64, Failure> {
+        bind(&mut self.overwrite, self.snapshot, slice::from_ref(item), self.counter)?;
+        let last = self.overwrite.parameter_count();
+        self.overwrite.raw_bind_parameter(last, version)?;
+        self.overwrite.raw_execute()?;
+        Ok(version)
     }
 
     pub fn close(&mut self, version: i64) -> Result<(), Failure> {
@@ -289,30 +347,63 @@ impl<'t> Writer<'t> {
         Ok(())
     }
 
+    fn sample_hash(&self, item: &Item<'_, '_>, value: i64) -> blake3::Hash {
+        content(Content::Sample, self.resource, &item.split.record.key, &value.to_string())
+    }
+
     fn sample(&mut self, item: &Item<'_, '_>, put: &mut Put) -> Result<(), Failure> {
-        let record = &item.split.record;
-        let place = self.counter.and_then(|place| record.values.get(place));
-        let Some(Value::Int(value)) = place else { return Ok(()) };
+        let Some(value) = item.count(self.counter) else { return Ok(()) };
         let Some(series) = &mut self.series else { return Ok(()) };
+        let id = item.split.record.key.id();
         let known = match item.counter {
             Known::Is(known) => known,
-            Known::Unasked => {
-                series.newest.query_row([record.key.id()], |row| row.get(0)).optional()?
-            }
+            Known::Unasked => series.newest.query_row([id], |row| row.get(0)).optional()?,
         };
-        if known == Some(*value) {
+        if known == Some(value) {
             return Ok(());
         }
-        let hash =
-            |value: i64| content(Content::Sample, self.resource, &record.key, &value.to_string());
+        series.store.execute((id, self.snapshot, value))?;
         if let Some(known) = known {
-            put.delta.sub(hash(known));
+            put.delta.sub(self.sample_hash(item, known));
             put.moved += 1;
         }
-        put.delta.add(hash(*value));
-        series.store.execute((record.key.id(), self.snapshot, value))?;
+        put.delta.add(self.sample_hash(item, value));
         Ok(())
     }
+}
+
+/// So many rows are inserted by one statement: a statement has its own cost.
+const MANY: usize = 16;
+
+/// The statement that inserts so many rows. Its parameter 1 stands first in
+/// every row; `each` more follow. A failure undoes the whole transaction, so
+/// that the statement need not keep what it would take to undo itself.
+fn insert(into: &str, each: usize, rows: usize) -> String {
+    let row = format!("(?1{})", ", ?".repeat(each));
+    format!("INSERT OR FAIL INTO {into} VALUES{}", vec![row; rows].join(", "))
+}
+
+/// Binds what the version tables hold of each item.
+fn bind(
+    statement: &mut CachedStatement<'_>,
+    snapshot: i64,
+    items: &[Item<'_, '_>],
+    counter: Option<usize>,
+) -> Result<(), Failure> {
+    statement.raw_bind_parameter(1, snapshot)?;
+    let mut at = 2;
+    for item in items {
+        statement.raw_bind_parameter(at, item.shape)?;
+        statement.raw_bind_parameter(at + 1, item.split.extra.as_deref())?;
+        at += 2;
+        for (place, value) in item.split.record.values.iter().enumerate() {
+            if Some(place) != counter {
+                statement.raw_bind_parameter(at, Column(value))?;
+                at += 1;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// How the version in `row` compares with what came.
