@@ -2,7 +2,7 @@
 //! The only place that knows SQL.
 //!
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
-//! text is kept · [`snapshot`] one mirror of the account · [`write`] a page of
+//! text is kept · [`split`] records as they come · [`snapshot`] one mirror of the account · [`write`] a page of
 //! records into it · [`listing`] how far a crawl came · [`read`] states and
 //! histories · [`reference`] how a snapshot is named · [`digest`], `ledger` and
 //! [`check`] proof that nothing was altered · [`retention`] and [`forget`] ·
@@ -24,8 +24,10 @@ pub mod schema;
 pub mod sent;
 pub mod shape;
 pub mod snapshot;
+pub mod split;
 pub mod statistics;
 pub mod write;
+mod writer;
 
 use std::path::{Path, PathBuf};
 

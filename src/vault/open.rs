@@ -20,6 +20,10 @@ pub struct Identity {
     pub account: i64,
 }
 
+/// The log is written back into the file, which waits for the disk, once it has
+/// so many pages (32 MiB), and when the vault is closed.
+const LOG_PAGES: i64 = 8192;
+
 impl Vault {
     /// Opens the vault at `path`, or creates it (mode 0600, folders 0700).
     ///
@@ -50,6 +54,7 @@ impl Vault {
         }
         db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
+        db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
         Self::ready(db, path)
     }
 

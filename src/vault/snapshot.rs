@@ -263,6 +263,17 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
+    /// How many records of `resource` snapshot `number` shows so far.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn shown(&self, number: i64, resource: Resource) -> Result<u64, VaultError> {
+        let sql = "SELECT records FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2";
+        self.db
+            .query_row(sql, (number, resource.name()), |row| unsigned(row, 0))
+            .map_err(|source| self.sql(source))
+    }
+
     /// Records how reading `resource` ended.
     ///
     /// # Errors
