@@ -54,6 +54,9 @@ pub enum Format {
 /// The file that says what an export is, and of which snapshot.
 const MANIFEST: &str = "manifest.json";
 
+/// The one file of a JSON export.
+const JSON: &str = "export.json";
+
 /// Writes the state, and a manifest that says which one it is.
 ///
 /// # Errors
@@ -83,6 +86,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         })).collect::<Vec<_>>(),
     });
     write(&args.to.join(MANIFEST), format!("{manifest:#}\n").as_bytes())?;
+    remove_others(&args.to, &files)?;
     if app.out.is_json() {
         let mut document = manifest;
         document["to"] = json!(args.to);
@@ -124,10 +128,32 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
     Err(Failure::new(Kind::Failed, message).hint("name a new or empty folder with --to"))
 }
 
+/// Removes what an earlier export left here and this one did not write: the
+/// folder is read as one state. Its manifest is not believed, for it could name
+/// any file; only names that an export gives are removed.
+fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
+    let names = Resource::ALL.into_iter().map(csv_name).chain([JSON.to_owned()]);
+    for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
+        let path = folder.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let message = format!("{} cannot be removed: {error}", path.display());
+                return Err(Failure::new(Kind::Failed, message));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn csv_name(resource: Resource) -> String {
+    format!("{resource}.csv")
+}
+
 fn csv_files(args: &Args, loaded: &Loaded) -> Result<Vec<Written>, Failure> {
     let mut files = Vec::new();
     for (resource, records) in loaded.state.iter() {
-        let name = format!("{resource}.csv");
+        let name = csv_name(resource);
         let mut text = Vec::new();
         let path = args.to.join(&name);
         csv::write(resource, records.values(), &mut text)
@@ -151,7 +177,7 @@ fn json_file(args: &Args, loaded: &Loaded) -> Result<Written, Failure> {
     }
     let records = resources.iter().map(|(_, records)| records.len() as u64).sum();
     let document = Document { format: 1, state: &loaded.name, resources: Resources(resources) };
-    let name = "export.json".to_owned();
+    let name = JSON.to_owned();
     let path = args.to.join(&name);
     let mut text = serde_json::to_vec(&document)
         .map_err(|error| cannot_write(&path, &std::io::Error::from(error)))?;
