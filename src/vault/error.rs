@@ -53,6 +53,14 @@ impl VaultError {
             ),
             Self::Full(_) => Some("free some space and run the command again; it goes on"),
             Self::ReadOnly(_) => Some("make the file and its folder writable"),
+            Self::Sql { source, .. }
+                if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
+            {
+                Some(
+                    "look after the disk, its free space and the limit on file sizes \
+                     (`ulimit -f`), then run the command again; it goes on",
+                )
+            }
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use crate::support::{LiveService, TestEnvironment, until};
 
 #[test]
 fn a_limit_of_the_service_is_kept_and_never_run_into() {
-    let service = LiveService::start("rate-limit=10,rate-window=1", "");
+    let service = LiveService::start("rate-limit=20,rate-window=1", "");
     let environment = TestEnvironment::new().account(&service.url());
     let document = environment.run(&["backup", "--json"]).succeeds().json();
     assert_eq!((&document["throttled"], service.throttled()), (&0.into(), 0));

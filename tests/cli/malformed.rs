@@ -2,9 +2,12 @@
 
 use crate::support::{Host, KEY, LiveService, TestEnvironment};
 
+/// What looks whole and is not. What looks cut is asked for again instead.
+const GARBAGE: [&str; 5] = ["not-utf8", "deep", "wrong-types", "huge-numbers", "null"];
+
 #[test]
 fn garbage_of_every_kind_spoils_one_list_and_no_other() {
-    for kind in ["not-utf8", "deep", "wrong-types", "huge-numbers", "truncated", "empty", "null"] {
+    for kind in GARBAGE {
         let service = LiveService::start("", "");
         let environment = TestEnvironment::new().account(&service.url());
         environment.run(&["backup", "-q"]).succeeds();
@@ -25,7 +28,7 @@ fn garbage_of_every_kind_spoils_one_list_and_no_other() {
 
 #[test]
 fn garbage_in_place_of_the_account_stops_before_anything_is_written() {
-    for kind in ["not-utf8", "deep", "wrong-types", "huge-numbers", "truncated", "empty", "null"] {
+    for kind in GARBAGE {
         let service = LiveService::start("", &format!("garbage:{kind}@/api/account"));
         let environment = TestEnvironment::new().account(&service.url());
         let ran = environment.run(&["backup", "main"]).exits_with(1).prints("");
@@ -46,10 +49,12 @@ fn garbage_in_statistics_loses_the_statistics_alone() {
 
 #[test]
 fn a_cut_answer_is_asked_for_again() {
-    let service = LiveService::start("", "cut-body:20@/api/campaigns#1");
-    let environment = TestEnvironment::new().account(&service.url());
-    let document = environment.run(&["backup", "--json"]).succeeds().json();
-    assert_eq!(document["resources"]["campaigns"]["records"], 8);
+    for fault in ["cut-body:20", "garbage:truncated", "garbage:empty"] {
+        let service = LiveService::start("", &format!("{fault}@/api/campaigns#1"));
+        let environment = TestEnvironment::new().account(&service.url());
+        let document = environment.run(&["backup", "--json"]).succeeds().json();
+        assert_eq!(document["resources"]["campaigns"]["records"], 8, "{fault}");
+    }
 }
 
 /// A host that answers each list with `campaigns` of a campaign list.
