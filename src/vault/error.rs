@@ -65,7 +65,9 @@ impl VaultError {
         }
     }
 
-    pub(super) fn io(path: &Path, source: std::io::Error) -> Self {
+    /// What `source` means for the vault's file at `path`, or one beside it.
+    #[must_use]
+    pub fn io(path: &Path, source: std::io::Error) -> Self {
         match source.kind() {
             std::io::ErrorKind::StorageFull => Self::Full(path.to_owned()),
             std::io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path.to_owned()),

@@ -124,18 +124,3 @@ fn a_service_that_moved_is_accepted_on_demand() {
     environment.run(&["backup", "main", "--service-moved", "-q"]).succeeds();
     environment.run(&["backup", "main", "-q"]).succeeds();
 }
-
-#[test]
-fn a_vault_that_nobody_may_write_can_be_read() {
-    let (environment, _service) = backed_up();
-    if !environment.drops_rights() {
-        println!("skipped: this user may write everywhere");
-        return;
-    }
-    let environment = environment.mode("vaults/main.db", 0o400).mode("vaults", 0o500);
-    environment.run(&["show", "main", "campaigns"]).succeeds();
-    environment.run(&["check", "main"]).succeeds();
-    let ran = environment.run(&["backup", "main"]).exits_with(1);
-    ran.says_among("error: ");
-    environment.mode("vaults", 0o700);
-}
