@@ -203,6 +203,24 @@ fn init_writes_nothing_when_the_key_is_refused() {
 }
 
 #[test]
+fn a_first_snapshot_has_nothing_to_be_compared_with() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    environment.run(&["diff", "sandbox"]).exits_with(1).prints("").says(
+        "error: sandbox: there is only one snapshot yet, and none before it\n\
+         hint: run `linkvault backup sandbox` again first\n",
+    );
+}
+
+#[test]
+fn the_account_is_shown_with_a_line_for_each_field() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let shown = environment.run(&["show", "sandbox", "account"]).succeeds().fits().says("");
+    shown.prints_among("\nemail       links@lantern-books.example.com\n");
+}
+
+#[test]
 fn nothing_was_backed_up_yet_is_said_with_the_next_step() {
     let environment = TestEnvironment::new();
     for command in [&["snapshots", "sandbox"][..], &["show", "sandbox"], &["check", "sandbox"]] {

@@ -106,9 +106,10 @@ fn whole(app: &App, loaded: &Loaded) -> Result<(), Failure> {
 }
 
 fn list(app: &App, loaded: &Loaded, resource: Resource) -> Result<(), Failure> {
-    let records = loaded.state.get(resource).map(|records| records.values()).into_iter().flatten();
+    let records: Vec<_> =
+        loaded.state.get(resource).into_iter().flat_map(|it| it.values()).collect();
     if app.out.is_json() {
-        let raw: Vec<_> = records.filter_map(raw).collect();
+        let raw: Vec<_> = records.into_iter().filter_map(raw).collect();
         return app.out.json(&List {
             format: 1,
             state: &loaded.name,
@@ -116,17 +117,18 @@ fn list(app: &App, loaded: &Loaded, resource: Resource) -> Result<(), Failure> {
             records: raw,
         });
     }
+    if let (Resource::Account, [only]) = (resource, records.as_slice()) {
+        return app.out.table(fields(resource, only));
+    }
     let names: Vec<_> = resource.spec().read_fields().map(|field| field.name).collect();
     let mut table = Table::new(&names);
-    let mut count = 0;
-    for record in records {
+    for record in &records {
         table.row(record.values.iter().map(crate::model::Value::cell));
-        count += 1;
     }
-    if count > 0 {
+    if !table.is_empty() {
         app.out.table(table)?;
     }
-    let records = human::counted(count, "record", "records");
+    let records = human::counted(records.len() as u64, "record", "records");
     app.out.note(format_args!("{records} of {resource} in {}", loaded.name));
     Ok(())
 }
@@ -149,11 +151,16 @@ fn one(app: &App, loaded: &Loaded, resource: Resource, key: &Key) -> Result<(), 
             record: raw(record),
         });
     }
+    app.out.table(fields(resource, record))
+}
+
+/// A record with a line for each field.
+fn fields(resource: Resource, record: &Record<'static>) -> Table {
     let mut table = Table::new(&["field", "value"]);
     for (field, value) in resource.spec().read_fields().zip(&record.values) {
         table.row([field.name.to_owned(), value.cell().into_owned()]);
     }
-    app.out.table(table)
+    table
 }
 
 /// A record exactly as the service sent it.
