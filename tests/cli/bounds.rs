@@ -125,8 +125,7 @@ fn an_interrupt_ends_a_wait_for_the_limit() {
     let environment = TestEnvironment::new().account(&service.url());
     let mut command = environment.command(&["backup", "main"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let mut lines = lines.inspect(|_| ());
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(
         lines.any(|line| line.starts_with("main: waiting ") && line.ends_with(" for the limit"))
     );
