@@ -10,7 +10,7 @@ use super::session::{Bounds, Session, command_words};
 use crate::clock::Timestamp;
 use crate::config::Account;
 use crate::crawl::{self, Options, Stats};
-use crate::model::{Resource, State};
+use crate::model::{Key, Record, Resource, State};
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::reference::{Named, Reference, ReferenceError};
@@ -22,15 +22,63 @@ pub struct Target {
     pub reference: Reference,
 }
 
-/// A state, and where it is from.
+/// A state, where it is from, and the vault that holds it: the account's own,
+/// or for the live account one that is gone afterwards.
 pub struct Loaded {
-    pub state: State,
+    vault: Vault,
+    number: i64,
+    /// The resources that were read.
+    pub resources: Vec<Resource>,
     /// `main@#12`, or `main@live`.
     pub name: String,
     /// `None` for the live account.
     pub snapshot: Option<Snapshot>,
     /// Why some of the live account could not be read.
     pub lacking: Vec<String>,
+}
+
+impl Loaded {
+    /// Everything at once, for comparing.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn state(&mut self) -> Result<State, Failure> {
+        Ok(self.vault.state(self.number, &self.resources)?)
+    }
+
+    /// Gives each record of `resource` to `take`, in the order of keys.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn each(
+        &mut self,
+        resource: Resource,
+        take: impl FnMut(Record<'static>),
+    ) -> Result<(), Failure> {
+        Ok(self.vault.each(self.number, resource, take)?)
+    }
+
+    /// One record.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn record(
+        &mut self,
+        resource: Resource,
+        key: &Key,
+    ) -> Result<Option<Record<'static>>, Failure> {
+        Ok(self.vault.record(self.number, resource, key)?)
+    }
+
+    /// How many records of each resource there are.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn counts(&self) -> Result<Vec<(Resource, u64)>, Failure> {
+        let snapshot = self.vault.snapshot(self.number)?;
+        let count = |resource| snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
+        Ok(self.resources.iter().map(|resource| (*resource, count(*resource))).collect())
+    }
 }
 
 impl Target {
@@ -67,10 +115,12 @@ impl Target {
     /// # Errors
     /// When there is no such snapshot, or the service cannot be read.
     pub fn load(&self, app: &App, which: &[Resource]) -> Result<Loaded, Failure> {
-        match self.find(app)? {
+        match self.find()? {
             None => self.live(app, which),
-            Some((mut vault, snapshot)) => Ok(Loaded {
-                state: vault.state(snapshot.number, which)?,
+            Some((vault, snapshot)) => Ok(Loaded {
+                vault,
+                number: snapshot.number,
+                resources: which.to_vec(),
                 name: format!("{}@#{}", self.account.name, snapshot.number),
                 snapshot: Some(snapshot),
                 lacking: Vec::new(),
@@ -82,11 +132,11 @@ impl Target {
     ///
     /// # Errors
     /// When there is no such snapshot, or no vault.
-    pub fn find(&self, app: &App) -> Result<Option<(Vault, Snapshot)>, Failure> {
+    pub fn find(&self) -> Result<Option<(Vault, Snapshot)>, Failure> {
         if self.reference == Reference::Live {
             return Ok(None);
         }
-        let vault = open(app, &self.account)?;
+        let vault = open(&self.account)?;
         let snapshots = vault.snapshots()?;
         let found = match self.account.settings.timezone {
             Some(zone) => self.reference.find(&snapshots, &zone),
@@ -130,7 +180,7 @@ impl Target {
             let outcome = summary.snapshot.outcome(*resource);
             outcome.is_some_and(|outcome| outcome.is_whole())
         };
-        let read: Vec<_> = which.iter().copied().filter(whole).collect();
+        let resources = which.iter().copied().filter(whole).collect();
         let lacking = summary
             .snapshot
             .outcomes
@@ -141,7 +191,9 @@ impl Target {
             format!("{}: {}: {why}", outcome.resource, outcome.state.name())
         });
         Ok(Loaded {
-            state: vault.state(summary.snapshot.number, &read)?,
+            vault,
+            number: summary.snapshot.number,
+            resources,
             name: format!("{}@live", self.account.name),
             lacking: lacking.collect(),
             snapshot: None,
@@ -153,8 +205,7 @@ impl Target {
 ///
 /// # Errors
 /// When there is none yet, or it cannot be read.
-pub fn open(app: &App, account: &Account) -> Result<Vault, Failure> {
-    let _ = app;
+pub fn open(account: &Account) -> Result<Vault, Failure> {
     Vault::open_read_only(&account.vault).map_err(|error| match error {
         crate::vault::VaultError::Missing(_) => {
             let name = &account.name;

@@ -20,7 +20,7 @@ pub struct Args {
 /// When the vault cannot be read at all.
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.account)?;
-    let report = states::open(app, &account)?.check()?;
+    let report = states::open(&account)?.check()?;
     let sound = report.problems.is_empty();
     if app.out.is_json() {
         app.out.json(&json!({

@@ -45,9 +45,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let from = Target::parse(app, &args.from, Reference::Latest(1), None)?;
     let to = args.to.as_deref().unwrap_or("latest");
     let to = Target::parse(app, to, Reference::Latest(0), Some(&from.account))?;
-    let before = from.load(app, &which)?;
-    let after = to.load(app, &which)?;
-    let found = diff::diff(&before.state, &after.state);
+    let mut before = from.load(app, &which)?;
+    let mut after = to.load(app, &which)?;
+    let found = diff::diff(&before.state()?, &after.state()?);
     let lacking: Vec<_> = before.lacking.iter().chain(&after.lacking).collect();
     for what in &lacking {
         app.out.warn(format_args!("not compared: {what}"));

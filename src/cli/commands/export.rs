@@ -1,14 +1,13 @@
 //! `linkvault export`: write a state as files.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use super::scope;
-use crate::change::csv;
+use crate::change::csv::Sheet;
 use crate::cli::session::cannot_write;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
@@ -64,15 +63,15 @@ const JSON: &str = "export.json";
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
     check_folder(&args.to)?;
-    let loaded = target.load(app, &scope(&args.only, &args.skip))?;
+    let mut loaded = target.load(app, &scope(&args.only, &args.skip))?;
     for what in &loaded.lacking {
         app.out.warn(format_args!("not exported: {what}"));
     }
     let folder = |error: &std::io::Error| cannot_write(&args.to, error);
     std::fs::create_dir_all(&args.to).map_err(|error| folder(&error))?;
     let files = match args.format {
-        Format::Csv => csv_files(args, &loaded)?,
-        Format::Json => vec![json_file(args, &loaded)?],
+        Format::Csv => csv_files(args, &mut loaded)?,
+        Format::Json => vec![json_file(args, &mut loaded)?],
     };
     let manifest = json!({
         "format": 1,
@@ -85,7 +84,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
             "blake3": file.hash,
         })).collect::<Vec<_>>(),
     });
-    write(&args.to.join(MANIFEST), format!("{manifest:#}\n").as_bytes())?;
+    let mut file = NewFile::new(&args.to, MANIFEST.to_owned(), None)?;
+    file.write(|out| writeln!(out, "{manifest:#}"))?;
+    file.keep()?;
     remove_others(&args.to, &files)?;
     if app.out.is_json() {
         let mut document = manifest;
@@ -150,79 +151,98 @@ fn csv_name(resource: Resource) -> String {
     format!("{resource}.csv")
 }
 
-fn csv_files(args: &Args, loaded: &Loaded) -> Result<Vec<Written>, Failure> {
+fn csv_files(args: &Args, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> {
     let mut files = Vec::new();
-    for (resource, records) in loaded.state.iter() {
-        let name = csv_name(resource);
-        let mut text = Vec::new();
-        let path = args.to.join(&name);
-        csv::write(resource, records.values(), &mut text)
-            .map_err(|error| cannot_write(&path, &error))?;
-        write(&path, &text)?;
-        files.push(Written {
-            name,
-            resource: Some(resource),
-            records: records.len() as u64,
-            hash: blake3::hash(&text).to_hex().to_string(),
-        });
+    for resource in loaded.resources.clone() {
+        let mut file = NewFile::new(&args.to, csv_name(resource), Some(resource))?;
+        let mut sheet = Sheet::begin(resource, &mut file.out);
+        let mut count = 0;
+        loaded.each(resource, |record| {
+            count += 1;
+            // The first error stays; what comes after it is of no use.
+            if let Ok(begun) = &mut sheet
+                && let Err(error) = begun.record(&record)
+            {
+                sheet = Err(error);
+            }
+        })?;
+        let written = sheet.and_then(Sheet::finish);
+        file.write(|_| written)?;
+        file.records = count;
+        files.push(file.keep()?);
     }
     Ok(files)
 }
 
 /// Everything in one document, each record exactly as the service sent it.
-fn json_file(args: &Args, loaded: &Loaded) -> Result<Written, Failure> {
-    let mut resources: Vec<(&str, Vec<Box<RawValue>>)> = Vec::new();
-    for (resource, records) in loaded.state.iter() {
-        resources.push((resource.name(), records.values().filter_map(raw).collect()));
+fn json_file(args: &Args, loaded: &mut Loaded) -> Result<Written, Failure> {
+    let mut file = NewFile::new(&args.to, JSON.to_owned(), None)?;
+    let state = json!(loaded.name);
+    file.write(|out| write!(out, "{{\"format\":1,\"state\":{state},\"resources\":{{"))?;
+    for (nth, resource) in loaded.resources.clone().into_iter().enumerate() {
+        let comma = if nth == 0 { "" } else { "," };
+        file.write(|out| write!(out, "{comma}\"{resource}\":["))?;
+        let mut first = true;
+        let mut written = Ok(());
+        loaded.each(resource, |record| {
+            if written.is_ok() {
+                let comma = if first { "" } else { "," };
+                written = write!(file.out, "{comma}\n{}", raw(&record));
+                file.records += 1;
+                first = false;
+            }
+        })?;
+        file.write(|out| written.and_then(|()| write!(out, "]")))?;
     }
-    let records = resources.iter().map(|(_, records)| records.len() as u64).sum();
-    let document = Document { format: 1, state: &loaded.name, resources: Resources(resources) };
-    let name = JSON.to_owned();
-    let path = args.to.join(&name);
-    let mut text = serde_json::to_vec(&document)
-        .map_err(|error| cannot_write(&path, &std::io::Error::from(error)))?;
-    text.push(b'\n');
-    write(&path, &text)?;
-    let hash = blake3::hash(&text).to_hex().to_string();
-    Ok(Written { name, resource: None, records, hash })
-}
-
-#[derive(serde::Serialize)]
-struct Document<'a> {
-    format: u8,
-    state: &'a str,
-    resources: Resources<'a>,
-}
-
-struct Resources<'a>(Vec<(&'a str, Vec<Box<RawValue>>)>);
-
-impl serde::Serialize for Resources<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, records)| (name, records)))
-    }
+    file.write(|out| writeln!(out, "}}}}"))?;
+    file.keep()
 }
 
 /// A record as it came. The service does not say of an item in which channel
 /// it is, so that stands in front.
-fn raw(record: &Record<'static>) -> Option<Box<RawValue>> {
-    let text = match &record.key {
-        Key::Id(_) => record.raw.to_string(),
-        Key::Item { channel, .. } => {
-            let rest = record.raw.trim_start().strip_prefix('{')?;
-            format!("{{\"channel\":{channel},{rest}")
-        }
-    };
-    RawValue::from_string(text).ok()
+fn raw(record: &Record<'_>) -> String {
+    let rest = record.raw.trim_start().strip_prefix('{');
+    match (&record.key, rest) {
+        (Key::Item { channel, .. }, Some(rest)) => format!("{{\"channel\":{channel},{rest}"),
+        _ => record.raw.to_string(),
+    }
 }
 
-/// Writes a file whole or not at all, for its user alone.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let whole = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        std::io::Write::write_all(&mut file, bytes)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    whole().map_err(|error| cannot_write(path, &error))
+/// A file that appears whole or not at all, for its user alone.
+struct NewFile {
+    name: String,
+    resource: Option<Resource>,
+    records: u64,
+    path: PathBuf,
+    out: BufWriter<tempfile::NamedTempFile>,
+}
+
+impl NewFile {
+    fn new(folder: &Path, name: String, resource: Option<Resource>) -> Result<Self, Failure> {
+        let path = folder.join(&name);
+        let file =
+            tempfile::NamedTempFile::new_in(folder).map_err(|error| cannot_write(&path, &error))?;
+        Ok(Self { name, resource, records: 0, path, out: BufWriter::new(file) })
+    }
+
+    fn write(
+        &mut self,
+        work: impl FnOnce(&mut BufWriter<tempfile::NamedTempFile>) -> std::io::Result<()>,
+    ) -> Result<(), Failure> {
+        work(&mut self.out).map_err(|error| cannot_write(&self.path, &error))
+    }
+
+    fn keep(self) -> Result<Written, Failure> {
+        let path = self.path;
+        let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
+        let hash = file
+            .and_then(|file| {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update_reader(std::fs::File::open(file.path())?)?;
+                file.persist(&path)?;
+                Ok(hasher.finalize().to_hex().to_string())
+            })
+            .map_err(|error| cannot_write(&path, &error))?;
+        Ok(Written { name: self.name, resource: self.resource, records: self.records, hash })
+    }
 }

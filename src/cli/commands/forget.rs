@@ -82,14 +82,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         Failure::new(Kind::Usage, "no rule says what to keep")
             .hint("give --keep-last, --keep-daily, …, or `keep` in the account's configuration")
     })?;
-    states::open(app, &account)?;
+    states::open(&account)?;
     let words = command_words("forget", &account.name);
     let _lock = match args.dry_run {
         true => None,
         false => Some(Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?),
     };
     let mut vault = match args.dry_run {
-        true => states::open(app, &account)?,
+        true => states::open(&account)?,
         false => Vault::open(&account.vault)?,
     };
     let snapshots = vault.snapshots()?;

@@ -42,7 +42,7 @@ struct Event {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.account)?;
     let key = show::key(args.resource, &args.id)?;
-    let mut vault = states::open(app, &account)?;
+    let mut vault = states::open(&account)?;
     let versions = vault.history(args.resource, &key)?;
     if versions.is_empty() {
         let message = format!("no snapshot of {} has {} {key}", account.name, args.resource);

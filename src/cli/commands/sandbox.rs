@@ -128,7 +128,7 @@ fn from_vault(app: &App, from: &str) -> Result<Store, Failure> {
     let path = Path::new(from);
     let mut vault = match path.is_file() {
         true => Vault::open_read_only(path)?,
-        false => states::open(app, &app.account(from)?)?,
+        false => states::open(&app.account(from)?)?,
     };
     let newest = vault
         .snapshots()?

@@ -38,14 +38,14 @@ pub struct Args {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
     let which = args.resource.map_or_else(|| scope(&[], &[]), |resource| vec![resource]);
-    let loaded = target.load(app, &which)?;
+    let mut loaded = target.load(app, &which)?;
     for what in &loaded.lacking {
         app.out.warn(what);
     }
     match (args.resource, &args.id) {
         (None, _) => whole(app, &loaded)?,
-        (Some(resource), None) => list(app, &loaded, resource)?,
-        (Some(resource), Some(id)) => one(app, &loaded, resource, &key(resource, id)?)?,
+        (Some(resource), None) => list(app, &mut loaded, resource)?,
+        (Some(resource), Some(id)) => one(app, &mut loaded, resource, &key(resource, id)?)?,
     }
     Ok(if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial })
 }
@@ -73,11 +73,11 @@ pub(super) fn id(key: &Key) -> Value {
 }
 
 fn whole(app: &App, loaded: &Loaded) -> Result<(), Failure> {
+    let counts = loaded.counts()?;
     if app.out.is_json() {
-        let resources: serde_json::Map<_, _> = loaded
-            .state
-            .iter()
-            .map(|(resource, records)| (resource.name().to_owned(), json!(records.len())))
+        let resources: serde_json::Map<_, _> = counts
+            .into_iter()
+            .map(|(resource, records)| (resource.name().to_owned(), json!(records)))
             .collect();
         let snapshot = loaded.snapshot.as_ref().map(super::snapshots::document);
         return app.out.json(&json!({
@@ -94,48 +94,47 @@ fn whole(app: &App, loaded: &Loaded) -> Result<(), Failure> {
         ))?;
     }
     let mut table = Table::new(&["resource", "records", "note"]).right(&[1]);
-    for (resource, records) in loaded.state.iter() {
+    for (resource, records) in counts {
         let outcome = loaded.snapshot.as_ref().and_then(|it| it.outcome(resource));
         let note = outcome.filter(|it| !it.is_whole()).map_or_else(String::new, |it| {
             let why = it.message.as_deref().unwrap_or_default();
             format!("{}: {why}", it.state.name()).trim_end_matches(": ").to_owned()
         });
-        table.row([resource.name().to_owned(), human::count(records.len() as u64), note]);
+        table.row([resource.name().to_owned(), human::count(records), note]);
     }
     app.out.table(table)
 }
 
-fn list(app: &App, loaded: &Loaded, resource: Resource) -> Result<(), Failure> {
-    let records: Vec<_> =
-        loaded.state.get(resource).into_iter().flat_map(|it| it.values()).collect();
+fn list(app: &App, loaded: &mut Loaded, resource: Resource) -> Result<(), Failure> {
     if app.out.is_json() {
-        let raw: Vec<_> = records.into_iter().filter_map(raw).collect();
-        return app.out.json(&List {
-            format: 1,
-            state: &loaded.name,
-            resource: resource.name(),
-            records: raw,
-        });
+        let mut records = Vec::new();
+        loaded.each(resource, |record| records.extend(raw(&record)))?;
+        let (state, resource) = (&loaded.name, resource.name());
+        return app.out.json(&List { format: 1, state, resource, records });
     }
-    if let (Resource::Account, [only]) = (resource, records.as_slice()) {
-        return app.out.table(fields(resource, only));
+    if resource == Resource::Account {
+        // There is one, and its values are long: a line for each reads better.
+        let mut table = None;
+        loaded.each(resource, |record| table = Some(fields(resource, &record)))?;
+        return table.map_or(Ok(()), |table| app.out.table(table));
     }
     let names: Vec<_> = resource.spec().read_fields().map(|field| field.name).collect();
     let mut table = Table::new(&names);
-    for record in &records {
+    let mut count = 0;
+    loaded.each(resource, |record| {
         table.row(record.values.iter().map(crate::model::Value::cell));
-    }
-    if !table.is_empty() {
+        count += 1;
+    })?;
+    if count > 0 {
         app.out.table(table)?;
     }
-    let records = human::counted(records.len() as u64, "record", "records");
+    let records = human::counted(count, "record", "records");
     app.out.note(format_args!("{records} of {resource} in {}", loaded.name));
     Ok(())
 }
 
-fn one(app: &App, loaded: &Loaded, resource: Resource, key: &Key) -> Result<(), Failure> {
-    let record = loaded.state.get(resource).and_then(|records| records.get(key));
-    let record = record.ok_or_else(|| {
+fn one(app: &App, loaded: &mut Loaded, resource: Resource, key: &Key) -> Result<(), Failure> {
+    let record = loaded.record(resource, key)?.ok_or_else(|| {
         let message = format!("{} has no {resource} {key}", loaded.name);
         let account = loaded.name.split('@').next().unwrap_or_default();
         Failure::new(Kind::NotFound, message).hint(format_args!(
@@ -148,10 +147,10 @@ fn one(app: &App, loaded: &Loaded, resource: Resource, key: &Key) -> Result<(), 
             state: &loaded.name,
             resource: resource.name(),
             id: id(key),
-            record: raw(record),
+            record: raw(&record),
         });
     }
-    app.out.table(fields(resource, record))
+    app.out.table(fields(resource, &record))
 }
 
 /// A record with a line for each field.

@@ -23,7 +23,7 @@ pub struct Args {
 /// When there is no vault, or it cannot be read.
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.account)?;
-    let vault = states::open(app, &account)?;
+    let vault = states::open(&account)?;
     let snapshots = vault.snapshots()?;
     if app.out.is_json() {
         let all: Vec<_> = snapshots.iter().map(document).collect();
@@ -32,9 +32,17 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     if snapshots.is_empty() {
         app.out.note(format_args!("{} has no snapshot yet", account.name));
-        return Ok(Exit::Done);
+    } else {
+        app.out.table(table(&account, &snapshots))?;
     }
-    app.out.table(table(&account, &snapshots))?;
+    if let Some((running, _)) = vault.running()? {
+        app.out.note(format_args!(
+            "snapshot #{}, begun {}, is not finished; `linkvault backup {}` goes on with it",
+            running.number,
+            human::age(running.started, app.clock.now()),
+            account.name
+        ));
+    }
     Ok(Exit::Done)
 }
 
