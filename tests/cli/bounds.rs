@@ -17,7 +17,7 @@ fn a_limit_of_the_service_is_kept_and_never_run_into() {
 
 #[test]
 fn the_next_process_knows_what_the_one_before_spent() {
-    let service = LiveService::start("rate-limit=14,rate-window=2", "");
+    let service = LiveService::start("rate-limit=14,rate-window=1", "");
     let environment = TestEnvironment::new().account(&service.url());
     for _ in 0..2 {
         environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
