@@ -101,7 +101,8 @@ fn every_answer_and_every_list_holds_the_fields_of_the_document() {
 
 #[test]
 fn fields_have_the_types_of_the_document() {
-    let kinds: Vec<(&str, fn(Kind) -> bool)> = vec![
+    type Fits = fn(Kind) -> bool;
+    let kinds: Vec<(&str, Fits)> = vec![
         ("int", |kind| kind == Kind::Int),
         ("bool", |kind| kind == Kind::Bool),
         ("datetime", |kind| kind == Kind::DateTime),
