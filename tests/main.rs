@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cli;
+mod examples;
+mod readme;
 mod service;
 mod sim;
 mod support;
+mod tidy;

@@ -1,0 +1,1 @@
+//! The README, held against the program.
