@@ -1,1 +1,3 @@
+//! What a backup costs, against the least that it could.
+
 fn main() {}
