@@ -20,14 +20,14 @@ fn printed(run: impl FnOnce(&mut Vec<u8>) -> Result<(), Box<dyn std::error::Erro
 
 #[test]
 fn a_backup_by_the_library_saves_the_whole_account() {
-    let text = printed(|out| back_up::run(out));
+    let text = printed(back_up::run);
     assert!(text.starts_with("snapshot #1: complete\n   1 account (complete)\n"), "{text}");
     assert!(text.contains("\"Spring Reading List\""), "{text}");
 }
 
 #[test]
 fn a_comparison_by_the_library_tells_each_change() {
-    let text = printed(|out| compare::run(out));
+    let text = printed(compare::run);
     let renamed = "campaigns 3 changed\n    name: \"Newsletter\" -> \"Letter to readers\"\n";
     assert!(text.starts_with(renamed), "{text}");
     assert!(text.contains("channels 2 removed\n"), "{text}");
@@ -35,7 +35,7 @@ fn a_comparison_by_the_library_tells_each_change() {
 
 #[test]
 fn a_transport_of_ones_own_is_enough_for_a_backup() {
-    let text = printed(|out| transport::run(out));
+    let text = printed(transport::run);
     assert!(text.starts_with("200 GET /api/account\n"), "{text}");
     assert!(text.ends_with("the replay is the same\n"), "{text}");
 }

@@ -170,12 +170,8 @@ fn each_crate_is_known_to_its_own_room_only() {
 #[test]
 fn what_is_pure_has_no_door_to_the_world() {
     let pure = program().filter(|it| within(&it.path, PURE) && !within(&it.path, IMPURE));
-    let found = pure.flat_map(|it| {
-        it.lines(|line| {
-            let opens = |door: &&str| line.contains(*door);
-            DOORS.iter().chain(TIME).any(|door| opens(&door))
-        })
-    });
+    let found = pure
+        .flat_map(|it| it.lines(|line| DOORS.iter().chain(TIME).any(|door| line.contains(door))));
     nothing("no file, network, process or clock here", found);
 }
 

@@ -2,10 +2,11 @@
 //! The only place that knows SQL.
 //!
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
-//! text is kept · [`snapshot`] one mirror of the account · [`write`] a page of
+//! text is kept · [`snapshot`] one mirror of the account · [`mod@write`] a page of
 //! records into it · [`listing`] how far a crawl came · [`read`] states and
-//! histories · [`reference`] how a snapshot is named · [`digest`] and [`check`] proof that nothing was altered ·
-//! [`retention`] and [`forget`] · [`lock`] one process at a time.
+//! histories · [`mod@reference`] how a snapshot is named · [`digest`] and
+//! [`check`] proof that nothing was altered · [`retention`] and [`forget`] ·
+//! [`lock`] one process at a time.
 
 pub mod check;
 pub mod digest;
