@@ -6,7 +6,10 @@
 
 mod cli;
 mod compat;
+mod examples;
+mod readme;
 mod service;
 mod sim;
 mod support;
+mod tidy;
 mod vault;
