@@ -34,6 +34,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
+use crate::files::beside;
+
 pub use error::VaultError;
 pub use open::Identity;
 pub use row::Shapes;
@@ -164,13 +166,6 @@ impl Vault {
         }
         Ok(done)
     }
-}
-
-/// The file that belongs to the vault at `path`: its whole name and `suffix`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 /// What can go wrong inside a transaction, before the path is known.

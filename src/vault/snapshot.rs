@@ -202,6 +202,20 @@ impl Vault {
         })
     }
 
+    /// Gives the running snapshot `number` this tag instead of the one it has.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn retag(&mut self, number: i64, tag: &str) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            ledger::snapshot(tx, number, || {
+                let sql = "UPDATE snapshot SET tag = ?2 WHERE snapshot = ?1 AND finished IS NULL";
+                tx.execute(sql, (number, tag))?;
+                Ok(())
+            })
+        })
+    }
+
     /// The snapshot that is not finished, if there is one, and its scope.
     ///
     /// # Errors
