@@ -101,23 +101,43 @@ impl Vault {
                 version_table(resource)
             );
             let mut find = tx.prepare(&find)?;
+            let mut replaced = tx.prepare(&replaced(resource))?;
             for row in rows {
                 let found = find.query_row([row], |row| Ok(Stored::read(resource, row)));
                 let Some(mut stored) = found.optional()?.transpose()? else { continue };
                 put.delta.sub(stored_hash(tx, shapes, resource, &mut stored)?);
                 if stored.since == snapshot {
                     // Seen by an earlier reading of this very snapshot only.
+                    let changed = replaced.exists((stored.version, snapshot))?;
                     writer.delete(stored.version)?;
-                    put.added = put.added.wrapping_sub(1);
+                    if changed {
+                        // What went is what that reading had replaced.
+                        put.changed = put.changed.wrapping_sub(1);
+                        removed += 1;
+                    } else {
+                        put.added = put.added.wrapping_sub(1);
+                    }
                 } else {
                     writer.close(stored.version)?;
                     removed += 1;
                 }
             }
-            drop(writer);
+            drop((writer, replaced));
             account(tx, snapshot, resource, &put, removed)
         })
     }
+}
+
+/// Finds the version that the snapshot `?2` closed in favour of version `?1`.
+fn replaced(resource: Resource) -> String {
+    let table = version_table(resource);
+    let keys: Vec<_> = super::schema::key_columns(resource)
+        .map(|name| format!("o.\"{name}\" = v.\"{name}\""))
+        .collect();
+    format!(
+        "SELECT 1 FROM {table} v JOIN {table} o ON {} WHERE v.version = ?1 AND o.until = ?2",
+        keys.join(" AND ")
+    )
 }
 
 fn damaged_rows() -> Failure {
@@ -132,8 +152,9 @@ fn account(
     put: &Put,
     removed: i64,
 ) -> Result<(), Failure> {
-    let added = put.added.cast_signed();
-    if put.delta == Sum::default() && added == 0 && put.changed == 0 && removed == 0 {
+    // What an earlier reading counted may be taken back.
+    let (added, changed) = (put.added.cast_signed(), put.changed.cast_signed());
+    if put.delta == Sum::default() && added == 0 && changed == 0 && removed == 0 {
         return Ok(());
     }
     add_to_sum(tx, snapshot, resource, put.delta)?;
@@ -142,7 +163,7 @@ fn account(
            changed = changed + ?4, removed = removed + ?5
          WHERE snapshot = ?1 AND resource = ?2",
     )?
-    .execute((snapshot, resource.name(), added, signed(put.changed), removed))?;
+    .execute((snapshot, resource.name(), added, changed, removed))?;
     Ok(())
 }
 
