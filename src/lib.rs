@@ -9,6 +9,7 @@
 //! * [`change`]: pure comparison of states, and their CSV form.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
+//! * [`config`]: accounts, their keys and settings, from one checked file.
 //! * [`cli`]: one file per command; the only place that prints.
 
 pub mod api;
@@ -17,6 +18,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod crawl;
+pub mod files;
 pub mod model;
 pub mod progress;
 pub mod sandbox;

@@ -10,22 +10,39 @@ pub fn header(resource: Resource) -> impl Iterator<Item = &'static str> {
     resource.spec().read_fields().map(|field| field.name)
 }
 
-/// Writes the header and one row for each record.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write<'r>(
-    resource: Resource,
-    records: impl IntoIterator<Item = &'r Record<'static>>,
-    out: impl Write,
-) -> std::io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(header(resource))?;
-    for record in records {
-        let cells: Vec<_> = record.values.iter().map(crate::model::Value::cell).collect();
-        writer.write_record(cells.iter().map(|cell| cell.as_bytes()))?;
+/// A CSV file being written, record by record.
+pub struct Sheet<W: Write> {
+    writer: csv::Writer<W>,
+}
+
+impl<W: Write> Sheet<W> {
+    /// Begins with the header of `resource`.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn begin(resource: Resource, out: W) -> std::io::Result<Self> {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(header(resource))?;
+        Ok(Self { writer })
     }
-    writer.flush()
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn record(&mut self, record: &Record<'_>) -> std::io::Result<()> {
+        let cells = record.values.iter().map(crate::model::Value::cell);
+        let cells: Vec<_> = cells.collect();
+        Ok(self.writer.write_record(cells.iter().map(|cell| cell.as_bytes()))?)
+    }
+
+    /// Writes what is held back.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(mut self) -> std::io::Result<()> {
+        self.writer.flush()
+    }
 }
 
 #[cfg(test)]
@@ -39,7 +56,9 @@ mod tests {
             r#"{"id":"4","name":"a, \"b\"\nc","public":1,"rotator":false,"list":"https://x/u"}"#;
         let record = Decoded::read(Resource::Campaigns, None, raw).unwrap().record.into_owned();
         let mut text = Vec::new();
-        write(Resource::Campaigns, [&record], &mut text).unwrap();
+        let mut sheet = Sheet::begin(Resource::Campaigns, &mut text).unwrap();
+        sheet.record(&record).unwrap();
+        sheet.finish().unwrap();
         let mut reader = csv::Reader::from_reader(text.as_slice());
         assert_eq!(reader.headers().unwrap(), vec!["id", "name", "public", "rotator", "list"]);
         let row = reader.records().next().unwrap().unwrap();

@@ -9,12 +9,16 @@ pub mod app;
 pub mod args;
 pub mod commands;
 pub mod error;
+mod failures;
+pub mod home_sandbox;
 pub mod human;
 mod logging;
 pub mod output;
 pub mod progress;
+pub mod session;
 pub mod shown;
 mod signals;
+pub mod states;
 pub mod table;
 pub mod values;
 
@@ -42,9 +46,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Exit {
-    let mut app = App::new(&cli.global);
+    let app = App::new(&cli.global);
     logging::start(cli.global.verbose, app.out.error_stream());
-    let result = dispatch(cli.command, &mut app);
+    let result = dispatch(cli.command, &app);
     let result = result.and_then(|exit| exit.after(app.out.finish()));
     result.unwrap_or_else(|failure| {
         app.out.failure(&failure);
@@ -54,29 +58,25 @@ fn run(cli: Cli) -> Exit {
     })
 }
 
-fn dispatch(command: Command, app: &mut App) -> Result<Exit, Failure> {
+fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
     use commands as c;
     match command {
         Command::Template(args) => c::template::run(&args, app),
         Command::Capabilities(args) => c::capabilities::run(&args, app),
         Command::Completions(args) => c::completions::run(&args, app),
         Command::Man(args) => c::man::run(&args, app),
-        unwritten => not_yet(&unwritten, app),
+        Command::Init(args) => c::init::run(&args, app),
+        Command::Doctor(args) => c::doctor::run(&args, app),
+        Command::Backup(args) => c::backup::run(&args, app),
+        Command::Snapshots(args) => c::snapshots::run(&args, app),
+        Command::Show(args) => c::show::run(&args, app),
+        Command::Log(args) => c::log::run(&args, app),
+        Command::Diff(args) => c::diff::run(&args, app),
+        Command::Export(args) => c::export::run(&args, app),
+        Command::Forget(args) => c::forget::run(&args, app),
+        Command::Check(args) => c::check::run(&args, app),
+        Command::Sandbox(args) => c::sandbox::run(&args, app),
     }
-}
-
-/// Commands that are still to be written. Their arguments are declared, and
-/// their accounts are looked up as they will be.
-fn not_yet(command: &Command, app: &App) -> Result<Exit, Failure> {
-    match command {
-        Command::Backup(args) => drop(app.accounts(&args.accounts)?),
-        Command::Snapshots(args) => drop(app.account(&args.account)?),
-        Command::Log(args) => drop(app.account(&args.account)?),
-        Command::Forget(args) => drop(app.account(&args.account)?),
-        Command::Check(args) => drop(app.account(&args.account)?),
-        _ => {}
-    }
-    Err(Failure::new(Kind::Failed, "this command is not built in yet"))
 }
 
 /// The command line with everything in it, for help, completions and pages.

@@ -2,7 +2,6 @@
 //! for programs. All of it goes to stderr.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,7 +59,7 @@ impl Progress for Warnings {
 /// {"event":"listing","account":"main","resource":"channel_items","parent":7}
 /// {"event":"records","account":"main","resource":"campaigns","done":50,"total":120}
 /// {"event":"finished","account":"main","resource":"campaigns","state":"complete","records":120}
-/// {"event":"waiting","account":"main","seconds":41.0,"why":"for the limit"}
+/// {"event":"waiting","account":"main","seconds":41.0,"why":"the limit"}
 /// {"event":"warning","account":"main","text":"…"}
 /// ```
 ///
@@ -133,7 +132,7 @@ impl Progress for Lines {
             }
             Event::Waiting { time, why } if time >= SHORT => {
                 self.due(Duration::ZERO);
-                format!("waiting {} {why}", human::duration(time))
+                format!("waiting {} for {why}", human::duration(time))
             }
             Event::Warning { text } => format!("warning: {text}"),
             _ => return,
@@ -180,9 +179,11 @@ impl Bars {
 
     fn bar(&self, shelf: &mut Shelf, resource: &str) -> ProgressBar {
         let new = || {
-            let bar = self.stream.bars.add(ProgressBar::no_length());
-            bar.set_prefix(resource.to_owned());
-            bar.set_style(style("{prefix:14} {spinner} {human_pos} {msg}"));
+            // Dressed before it is shown, or it would flash up in another form.
+            let bar = ProgressBar::no_length()
+                .with_style(style("{prefix:14} {spinner} {human_pos} {msg}"))
+                .with_prefix(resource.to_owned());
+            let bar = self.stream.bars.add(bar);
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         };
@@ -190,12 +191,13 @@ impl Bars {
     }
 
     fn wait(&self, time: Duration, why: &str) -> ProgressBar {
-        let bar = self.stream.bars.add(ProgressBar::no_length());
         let left = move |state: &ProgressState, text: &mut dyn std::fmt::Write| {
             let _ = text.write_str(&human::duration(time.saturating_sub(state.elapsed())));
         };
-        bar.set_style(style("{spinner} waiting {left} {msg}").with_key("left", left));
-        bar.set_message(Shown(why).to_string());
+        let bar = ProgressBar::no_length()
+            .with_style(style("{spinner} waiting {left} for {msg}").with_key("left", left))
+            .with_message(Shown(why).to_string());
+        let bar = self.stream.bars.add(bar);
         bar.enable_steady_tick(Duration::from_millis(250));
         bar
     }
@@ -214,11 +216,8 @@ impl Progress for Bars {
         match *event {
             Event::Listing { resource, parent } => {
                 let bar = self.bar(&mut shelf, resource);
-                let mut about = String::new();
-                if let Some(parent) = parent {
-                    let _ = write!(about, "of {parent}");
-                }
-                bar.set_message(about);
+                let channel = parent.map(|parent| format!("in channel {parent}"));
+                bar.set_message(channel.unwrap_or_default());
             }
             Event::Records { resource, done, total } => {
                 let bar = self.bar(&mut shelf, resource);
@@ -281,7 +280,7 @@ mod tests {
         for event in [
             Event::Listing { resource: "campaigns", parent: None },
             Event::Records { resource: "campaigns", done: 50, total: Some(1200) },
-            Event::Waiting { time: Duration::from_secs(41), why: "for the limit" },
+            Event::Waiting { time: Duration::from_secs(41), why: "the limit" },
             Event::Warning { text: "odd \u{1b}" },
             Event::Finished { resource: "campaigns", state: "complete", records: 1200 },
         ] {

@@ -11,6 +11,7 @@ use super::key::KeySource;
 use super::values::{ValueError, parse_account_name};
 use super::{Config, Problem, document};
 use crate::api::base_url::BaseUrl;
+use crate::files::private_folder;
 
 /// An account to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,15 +102,6 @@ fn table(account: &NewAccount) -> String {
     };
     let http = if account.allow_http { "allow_http = true\n" } else { "" };
     format!("[accounts.{name}]\nurl = {url}\n{key}\n{http}")
-}
-
-/// Creates a folder and those above it, for this user alone.
-fn private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 fn create(file: &Path, text: &[u8]) -> io::Result<()> {

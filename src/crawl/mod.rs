@@ -246,7 +246,9 @@ impl Crawler<'_> {
             Err(error) => error,
         };
         let CrawlError::Api(api) = &error else { return Err(error) };
-        if matches!(api.kind, ApiErrorKind::NotOffered { .. }) {
+        // Whoever answered one page offers the list.
+        let begun = !self.vault.listing_pages(resource, parent)?.is_empty();
+        if matches!(api.kind, ApiErrorKind::NotOffered { .. }) && !begun {
             let known = !self.vault.open_ids(resource)?.is_empty();
             let message = known.then(|| format!("{api}; its records are as last known"));
             return Ok(Ending::new(ReadState::NotOffered, message));

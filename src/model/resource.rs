@@ -5,8 +5,8 @@
 //! Source: the service's document, sections 2 and 4; aliases and pixel types
 //! as seen on live services.
 
+use super::spec::Method::{Delete, Get, Post, Put};
 use super::spec::{Endpoint, Field, Kind, Param, Role, Spec, Verb};
-use crate::api::http::Method::{Delete, Get, Post, Put};
 
 /// A kind of thing that an account holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,9 @@
 //! The words in which [`resource`](super::resource) declares the API: what a
 //! resource, a field and an endpoint are. The declarations stand there.
 
+use std::fmt;
+
 use super::Resource;
-use crate::api::http::Method;
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,34 @@ impl Field {
     #[must_use]
     pub const fn is_read(&self) -> bool {
         !matches!(self.role, Role::WriteOnly)
+    }
+}
+
+/// The verbs the service knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+    Delete,
+}
+
+impl Method {
+    /// The verb as it stands on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

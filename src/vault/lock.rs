@@ -2,14 +2,16 @@
 //! vault. The lock goes with the process, however it ends; the file's text only
 //! says who holds it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::beside;
 use crate::clock::{Clock, Slept, Timestamp};
+use crate::files::{private_file, private_folder_of};
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,12 +59,10 @@ impl Lock {
         patience: Duration,
         clock: &dyn Clock,
     ) -> Result<Self, LockError> {
-        let path = vault.with_extension("lock");
+        let path = beside(vault, ".lock");
         let fail = |source| LockError::Io { path: path.clone(), source };
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(fail)?;
-        }
-        let mut file = private(&path).map_err(fail)?;
+        private_folder_of(&path).map_err(fail)?;
+        let mut file = private_file(&path).map_err(fail)?;
         let until = clock.monotonic() + patience;
         loop {
             match file.try_lock() {
@@ -87,20 +87,12 @@ impl Lock {
     /// Who holds the lock of the vault at `vault` now, if anybody does.
     #[must_use]
     pub fn holder(vault: &Path) -> Option<Holder> {
-        let mut file = File::open(vault.with_extension("lock")).ok()?;
+        let mut file = File::open(beside(vault, ".lock")).ok()?;
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => read(&mut file),
             _ => None,
         }
     }
-}
-
-fn private(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 fn read(file: &mut File) -> Option<Holder> {

@@ -6,6 +6,7 @@ mod limits;
 mod lists;
 mod refusals;
 mod socket;
+mod table;
 mod writes;
 
 use linkvault::api::http::{Key, Method, Request, Response};

@@ -76,7 +76,7 @@ fn an_account_that_cannot_be_read_stops_the_backup_and_leaves_the_vault_as_it_wa
         world.backup();
         let before = world.shown(1);
         world.set_faults(&format!("garbage:{garbage}@/api/account"), 0);
-        assert!(world.crawl().is_err(), "{garbage}");
+        assert!(world.start().is_err(), "{garbage}");
         assert_eq!(world.open().all_snapshots().unwrap().len(), 1);
         assert_eq!(world.shown(1), before);
     }
@@ -148,7 +148,7 @@ fn a_key_that_is_no_longer_accepted_stops_the_backup() {
         world.backup();
         world.service().behaviour_mut().set("authorization", "dropped").unwrap();
         world.service().behaviour_mut().set("bad-key", status).unwrap();
-        let error = world.crawl().unwrap_err();
+        let error = world.start().unwrap_err();
         let CrawlError::Api(error) = error else { panic!("{error}") };
         assert!(matches!(error.kind, ApiErrorKind::Unauthorised { .. }), "{error}");
         assert_eq!(world.open().all_snapshots().unwrap().len(), 1);

@@ -50,7 +50,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
         let mut world = world();
         let first = world.shown(1);
         world.dies_after = Some(moment);
-        stopped(world.crawl());
+        stopped(world.start());
         checks::is_sound(&mut world.open());
         world.pass(Duration::from_secs(60));
         let resumed = world.backup();
@@ -85,7 +85,7 @@ fn a_crawl_older_than_an_hour_starts_over() {
     for (rest, resumes) in [(RESUMABLE, true), (RESUMABLE + Duration::from_secs(60), false)] {
         let mut world = world();
         world.dies_after = Some(30);
-        stopped(world.crawl());
+        stopped(world.start());
         let touched = world.open().running().unwrap().unwrap().0.touched;
         let passed = world.now().since(touched);
         // The account is read first, and takes its time.
@@ -102,7 +102,7 @@ fn a_crawl_older_than_an_hour_starts_over() {
 fn a_fresh_backup_takes_up_nothing() {
     let mut world = world();
     world.dies_after = Some(30);
-    stopped(world.crawl());
+    stopped(world.start());
     world.options.fresh = true;
     let summary = world.backup();
     assert!(!summary.resumed);
@@ -114,7 +114,7 @@ fn a_list_that_moved_while_nobody_looked_is_read_anew() {
     let mut world = World::codes(30, "max-limit=10,result=total");
     // The second page of QR codes is stored, and the third is not.
     world.limits.max_requests = Some(7);
-    assert!(world.crawl().is_err());
+    assert!(world.start().is_err());
     world.limits.max_requests = None;
     world.change(|store| drop(store.remove_qr(12)));
     let summary = world.backup();
@@ -132,7 +132,7 @@ fn a_backup_in_pieces_of_a_few_requests_ends_with_the_whole() {
         whole.shown(2)
     };
     world.limits.max_requests = Some(5);
-    let ended = (0..100).find_map(|_| world.crawl().ok()).unwrap();
+    let ended = (0..100).find_map(|_| world.start().ok()).unwrap();
     assert_eq!(ended.snapshot.number, 2);
     assert_eq!(ended.snapshot.status, Status::Complete);
     assert_eq!(world.shown(2), expected);

@@ -114,7 +114,7 @@ impl<'d> History<'d> {
                 self.calm();
             }
             assert!(start < 2 * STARTS, "the backup never ends");
-            let outcome = self.world.crawl();
+            let outcome = self.world.start();
             assert!(self.world.now().since(begun) < LONGEST, "the backup takes for ever");
             self.keeps_its_secret(&outcome);
             match outcome {

@@ -15,4 +15,4 @@ mod listings;
 mod oracle;
 mod seeds;
 mod wire;
-mod world;
+pub mod world;

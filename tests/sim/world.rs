@@ -2,6 +2,7 @@
 //! folder of its own, and what one process leaves for the next.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub struct World {
     pub dies_after: Option<u64>,
     /// How many moments of commits there were.
     pub moments: Arc<Mutex<u64>>,
-    seed: u64,
+    seed: AtomicU64,
     kept: Arc<Mutex<Option<PacerState>>>,
     folder: TempDir,
 }
@@ -64,7 +65,7 @@ impl World {
             meddler: None,
             dies_after: None,
             moments: Arc::default(),
-            seed: 1,
+            seed: AtomicU64::new(1),
             kept: Arc::default(),
             folder: folder(),
         }
@@ -87,7 +88,7 @@ impl World {
     }
 
     pub fn seeded(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.seed = AtomicU64::new(seed);
         self
     }
 
@@ -143,7 +144,7 @@ impl World {
     }
 
     /// One process from start to end: opens the vault, crawls, and is gone.
-    pub fn crawl(&mut self) -> Result<Summary, CrawlError> {
+    pub fn start(&mut self) -> Result<Summary, CrawlError> {
         let mut vault = self.open();
         let mut left = self.dies_after.take();
         let moments = Arc::clone(&self.moments);
@@ -152,17 +153,21 @@ impl World {
             left = left.map(|left| left.saturating_sub(1));
             if left == Some(0) { Err(VaultError::Stopped) } else { Ok(()) }
         }));
-        let mut client = self.client();
-        crawl::crawl(&mut client, &mut vault, &*self.clock, &*self.watcher, &self.options)
+        self.crawl(&mut vault, &self.options)
+    }
+
+    /// A crawl into a vault that somebody else looks after.
+    pub fn crawl(&self, vault: &mut Vault, options: &Options) -> Result<Summary, CrawlError> {
+        crawl::crawl(&mut self.client(), vault, &*self.clock, &*self.watcher, options)
     }
 
     /// A crawl that must succeed.
     #[track_caller]
     pub fn backup(&mut self) -> Summary {
-        self.crawl().unwrap()
+        self.start().unwrap()
     }
 
-    fn client(&mut self) -> Client {
+    fn client(&self) -> Client {
         let (now, wall) = (self.clock.monotonic(), self.clock.now());
         let pacer = match &*self.kept.lock().unwrap() {
             Some(kept) => Pacer::restore(self.reserve, kept, now, wall),
@@ -181,10 +186,10 @@ impl World {
         }
         let overheard = Arc::clone(&self.overheard);
         let wire = Wire { inner: transport, overheard, indiscreet: self.indiscreet };
-        self.seed += 1;
+        let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         Client::new(Box::new(wire), self.clock.clone(), pacer)
             .with_key(ApiKey::new(KEY))
-            .with_seed(self.seed)
+            .with_seed(seed)
             .with_limits(self.limits)
             .with_progress(self.watcher.clone())
             .with_keep(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))

@@ -1,10 +1,22 @@
 //! `linkvault backup`: mirror accounts into their vaults.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::values;
-use crate::config::{Stats, parse_duration};
+use serde_json::{Value, json};
+
+use super::scope;
+use crate::api::pacer::Pacer;
+use crate::cli::session::{Bounds, Session, command_words};
+use crate::cli::{App, Exit, Failure, Kind, human, values};
+use crate::config::{Account, Stats, parse_duration};
+use crate::crawl::{self, Options};
 use crate::model::Resource;
+use crate::progress::Progress;
+use crate::vault::snapshot::{Outcome, ReadState};
+use crate::vault::{Vault, VaultError};
+
+mod report;
 
 /// Mirror accounts into their vaults
 #[derive(Debug, clap::Args)]
@@ -72,4 +84,129 @@ pub struct Args {
     /// Print what would be read and what it costs; ask and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+}
+
+/// Backs the accounts up, one after the other.
+///
+/// # Errors
+/// When the only account's backup failed; of several, the first failure's code
+/// is the exit code, and the others are told as they come.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let accounts = app.accounts(&args.accounts)?;
+    app.catch_interrupts();
+    if args.dry_run {
+        return dry_run(args, app, &accounts);
+    }
+    let mut documents = Vec::new();
+    let mut exit = Exit::Done;
+    let alone = accounts.len() == 1;
+    for account in &accounts {
+        match one(args, app, account) {
+            Ok((document, found)) => {
+                documents.push(document);
+                exit = worse(exit, found);
+            }
+            Err(failure) if alone || failure.kind == Kind::Interrupted => return Err(failure),
+            Err(failure) => {
+                let mut document = failure.document();
+                document["account"] = json!(account.name);
+                documents.push(document);
+                app.out.warn(format_args!("{}: {}", account.name, failure.message));
+                exit = worse(exit, failure.kind.exit());
+            }
+        }
+    }
+    if app.out.is_json() {
+        match documents.as_slice() {
+            [only] if alone => app.out.json(only)?,
+            all => app.out.json(&json!({"format": 1, "accounts": all}))?,
+        }
+    }
+    Ok(exit)
+}
+
+/// A failure outweighs a partial backup, and that a complete one.
+fn worse(one: Exit, other: Exit) -> Exit {
+    match (one, other) {
+        (Exit::Done, other) => other,
+        (Exit::Partial, other) if other != Exit::Done => other,
+        (one, _) => one,
+    }
+}
+
+fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failure> {
+    let started = app.clock.monotonic();
+    let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
+    let bounds = Bounds {
+        reserve: args.reserve,
+        max_duration: args.max_duration,
+        max_requests: args.max_requests,
+        lock_timeout: args.lock_timeout,
+    };
+    let words = command_words("backup", &account.name);
+    let mut session = Session::open(app, account, &words, &bounds, Arc::clone(&progress))?;
+    let options = options(args, account, &session.service);
+    let mut vault = Vault::open_or_create(&account.vault)?;
+    let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+    let moved = vault.movement(summary.snapshot.number)?;
+    vault.checkpoint()?;
+    drop(session);
+    drop(progress);
+    let time = app.clock.monotonic().saturating_sub(started);
+    report::print(app, account, &summary, moved, time)?;
+    let asked = |outcome: &&Outcome| outcome.state != ReadState::Skipped;
+    let whole = summary.snapshot.outcomes.iter().filter(asked).all(Outcome::is_whole);
+    let exit = if whole { Exit::Done } else { Exit::Partial };
+    Ok((report::document(account, &summary, moved, vault.path()), exit))
+}
+
+fn options(args: &Args, account: &Account, service: &str) -> Options {
+    let settings = &account.settings;
+    let budget = args.stats_budget.or(settings.stats_budget);
+    Options {
+        scope: scope(&args.only, &args.skip),
+        stats: match args.stats.unwrap_or(settings.stats) {
+            Stats::Changed => crawl::Stats::Changed,
+            Stats::All => crawl::Stats::All,
+            Stats::None => crawl::Stats::None,
+        },
+        stats_budget: budget.map(u64::from),
+        fresh: args.fresh,
+        tag: args.tag.clone(),
+        service_moved: args.service_moved,
+        ..Options::new(service)
+    }
+}
+
+/// What a backup would cost, as far as the vault can tell.
+fn dry_run(args: &Args, app: &App, accounts: &[Account]) -> Result<Exit, Failure> {
+    let mut documents = Vec::new();
+    for account in accounts {
+        let scope = scope(&args.only, &args.skip);
+        let known = match Vault::open_read_only(&account.vault) {
+            Ok(vault) => vault.snapshots()?.pop(),
+            Err(VaultError::Missing(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let requests = report::least_requests(&scope, known.as_ref());
+        let reserve = u64::from(args.reserve.unwrap_or(account.settings.reserve));
+        let time = Pacer::new(reserve).estimate(app.clock.monotonic(), requests);
+        let names: Vec<_> = scope.iter().map(|resource| resource.name()).collect();
+        app.out.summary(format_args!(
+            "{}: would read {} with about {}, {} at 30 a minute, and one more for each QR code \
+             whose scans moved",
+            account.name,
+            names.join(", "),
+            human::counted(requests, "request", "requests"),
+            human::duration(time)
+        ))?;
+        documents.push(json!({
+            "account": account.name, "resources": names, "requests": requests,
+            "seconds": time.as_secs(),
+        }));
+    }
+    if app.out.is_json() {
+        app.out.json(&json!({"format": 1, "dry_run": true, "accounts": documents}))?;
+    }
+    Ok(Exit::Done)
 }

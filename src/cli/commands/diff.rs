@@ -1,7 +1,14 @@
 //! `linkvault diff`: what changed between two states.
 
+use serde_json::{Value, json};
+
+use super::scope;
+use crate::change::diff::{self, Change, Diff, Kind as ChangeKind};
+use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
+use crate::cli::{App, Exit, Failure, Paint, Shown, human};
 use crate::model::Resource;
+use crate::vault::reference::Reference;
 
 /// Show what changed between two states
 #[derive(Debug, clap::Args)]
@@ -27,4 +34,117 @@ pub struct Args {
     /// End with exit code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
+}
+
+/// Compares the two states and shows what differs.
+///
+/// # Errors
+/// When one of them cannot be had.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let which = scope(&args.only, &args.skip);
+    let from = Target::parse(app, &args.from, Reference::Latest(1), None)?;
+    let to = args.to.as_deref().unwrap_or("latest");
+    let to = Target::parse(app, to, Reference::Latest(0), Some(&from.account))?;
+    let mut before = from.load(app, &which)?;
+    let mut after = to.load(app, &which)?;
+    let found = diff::diff(&before.state()?, &after.state()?);
+    let lacking: Vec<_> = before.lacking.iter().chain(&after.lacking).collect();
+    for what in &lacking {
+        app.out.warn(format_args!("not compared: {what}"));
+    }
+    if app.out.is_json() {
+        app.out.json(&document(&before, &after, &found))?;
+    } else {
+        print(app, &before, &after, &found)?;
+    }
+    Ok(match (found.changes.is_empty(), lacking.is_empty()) {
+        (_, false) => Exit::Partial,
+        (false, true) if args.detailed_exitcode => Exit::Changes,
+        _ => Exit::Done,
+    })
+}
+
+fn document(before: &Loaded, after: &Loaded, found: &Diff) -> Value {
+    let changes: Vec<_> = found.changes.iter().map(change).collect();
+    let counters: Vec<_> = found
+        .movements
+        .iter()
+        .map(|it| {
+            json!({
+                "resource": it.resource, "id": it.key.id(), "field": it.field,
+                "before": it.before, "after": it.after,
+            })
+        })
+        .collect();
+    json!({
+        "format": 1, "from": before.name, "to": after.name, "changes": changes,
+        "counters": counters, "not_compared": found.unread,
+    })
+}
+
+/// A change for programs. An item's id is unique within channel and type only,
+/// so its whole key stands there.
+pub(super) fn change(change: &Change) -> Value {
+    let fields: serde_json::Map<_, _> = change
+        .fields
+        .iter()
+        .map(|it| (it.name.clone(), json!({"before": it.before, "after": it.after})))
+        .collect();
+    json!({
+        "resource": change.resource, "id": super::show::id(&change.key),
+        "change": change.kind.name(), "fields": fields,
+    })
+}
+
+fn print(app: &App, before: &Loaded, after: &Loaded, found: &Diff) -> Result<(), Failure> {
+    for change in &found.changes {
+        lines(app, change)?;
+    }
+    let count = |kind| found.changes.iter().filter(|change| change.kind == kind).count() as u64;
+    let scans: i64 = found.movements.iter().map(|it| it.after - it.before).sum();
+    let mut text = format!(
+        "{} to {}: {} added, {} changed, {} removed",
+        before.name,
+        after.name,
+        human::count(count(ChangeKind::Added)),
+        human::count(count(ChangeKind::Changed)),
+        human::count(count(ChangeKind::Removed))
+    );
+    if !found.movements.is_empty() {
+        let codes = human::counted(found.movements.len() as u64, "QR code", "QR codes");
+        text += &format!("; {scans:+} scans on {codes}");
+    }
+    app.out.summary(text)
+}
+
+/// One change: its record on a line, and a line for each field.
+pub(super) fn lines(app: &App, change: &Change) -> Result<(), Failure> {
+    let (sigil, paint) = match change.kind {
+        ChangeKind::Added => ("+", Paint::Added),
+        ChangeKind::Removed => ("-", Paint::Removed),
+        ChangeKind::Changed => ("~", Paint::Changed),
+    };
+    let head = format!("{sigil} {} {}", change.resource, Shown(&change.key));
+    app.out.line(app.out.paint(paint, &head))?;
+    for field in &change.fields {
+        let name = Shown(&field.name);
+        let text = match change.kind {
+            ChangeKind::Added => format!("    {name}: {}", short(&field.after)),
+            ChangeKind::Removed => format!("    {name}: {}", short(&field.before)),
+            ChangeKind::Changed => {
+                format!("    {name}: {} -> {}", short(&field.before), short(&field.after))
+            }
+        };
+        app.out.line(text)?;
+    }
+    Ok(())
+}
+
+/// A value on one line, shortened where it is very long; `--json` has it whole.
+fn short(value: &Value) -> String {
+    let text = Shown(value).to_string();
+    if text.chars().count() <= 200 {
+        return text;
+    }
+    text.chars().take(199).chain(['…']).collect()
 }

@@ -1,5 +1,21 @@
 //! `linkvault doctor`: what may be wrong, without changing anything.
 
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::api::envelope;
+use crate::api::pacer::Pacer;
+use crate::api::signals::Signals;
+use crate::cli::session::{Bounds, Session};
+use crate::cli::{App, Exit, Failure, Kind, Paint, Shown, human};
+use crate::config::{Account, Place};
+use crate::model::{Decoded, Resource, Verb};
+use crate::progress::Silent;
+use crate::vault::lock::Lock;
+use crate::vault::snapshot::Status;
+use crate::vault::{Identity, Vault, VaultError};
+
 /// Check configuration, key, clock and limit; write nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -9,4 +25,186 @@ Examples:
 pub struct Args {
     /// The account; every configured one if left out
     pub account: Option<String>,
+}
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    /// `Err` is a problem.
+    found: Result<String, Failure>,
+}
+
+/// Looks at everything that a backup needs, and changes nothing.
+///
+/// # Errors
+/// With the first problem's kind, when there is one.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let names: Vec<_> = args.account.iter().cloned().collect();
+    let accounts = app.accounts(&names)?;
+    app.catch_interrupts();
+    let mut documents = Vec::new();
+    let mut exit = Exit::Done;
+    for account in &accounts {
+        let findings = examine(app, account);
+        for finding in &findings {
+            if let (Err(failure), Exit::Done) = (&finding.found, exit) {
+                exit = failure.kind.exit();
+            }
+        }
+        show(app, account, &findings)?;
+        documents.push(document(account, &findings));
+    }
+    if app.out.is_json() {
+        app.out.json(&json!({"format": 1, "accounts": documents}))?;
+    }
+    Ok(exit)
+}
+
+fn examine(app: &App, account: &Account) -> Vec<Finding> {
+    let url = match &account.place {
+        Place::Sandbox => "built in".to_owned(),
+        Place::Service { url, .. } => url.to_string(),
+    };
+    let mut findings = vec![Finding { what: "service", found: Ok(url) }];
+    let (vault, identity) = vault(app, account);
+    findings.push(Finding { what: "vault", found: vault });
+    if let Some(holder) = Lock::holder(&account.vault) {
+        // Asking now could take the request that the other process counts on.
+        let text =
+            format!("pid {} runs `{}`; the service was not asked", holder.pid, holder.command);
+        findings.push(Finding { what: "lock", found: Ok(text) });
+        return findings;
+    }
+    findings.extend(service(app, account, identity));
+    findings
+}
+
+/// The vault in a sentence, and whose it is.
+fn vault(app: &App, account: &Account) -> (Result<String, Failure>, Option<Identity>) {
+    let path = account.vault.display();
+    let vault = match Vault::open_read_only(&account.vault) {
+        Ok(vault) => vault,
+        Err(VaultError::Missing(_)) => return (Ok(format!("none yet; it will be {path}")), None),
+        Err(error) => return (Err(error.into()), None),
+    };
+    let read = || -> Result<(String, Option<Identity>), Failure> {
+        let snapshots = vault.snapshots()?;
+        let complete = snapshots.iter().rev().find(|it| it.status == Status::Complete);
+        let age = complete.map_or_else(
+            || "no complete one".to_owned(),
+            |it| format!("the newest complete one {}", human::age(it.started, app.clock.now())),
+        );
+        let count = human::counted(snapshots.len() as u64, "snapshot", "snapshots");
+        Ok((format!("{path}: {count}, {age}"), vault.identity()?))
+    };
+    match read() {
+        Ok((text, identity)) => (Ok(text), identity),
+        Err(failure) => (Err(failure), None),
+    }
+}
+
+/// Key, account, clock and limit, from one request.
+fn service(app: &App, account: &Account, ours: Option<Identity>) -> Vec<Finding> {
+    let fail = |what, failure| vec![Finding { what, found: Err(failure) }];
+    let bounds = Bounds::default();
+    let session = Session::unlocked(app, account, &bounds, Arc::new(Silent));
+    let mut session = match session {
+        Ok(session) => session,
+        Err(failure) => return fail("key", failure),
+    };
+    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
+    let before = app.clock.monotonic();
+    let response = match session.client.get(path) {
+        Ok(response) => response,
+        Err(error) => {
+            let failure = Failure::from(error);
+            let what = if failure.kind == Kind::Unauthorised { "key" } else { "answer" };
+            return fail(what, failure);
+        }
+    };
+    let took = app.clock.monotonic().saturating_sub(before);
+    let who = envelope::single(&response.body, "data")
+        .map_err(|why| Failure::from(session.client.mistaken(path, &response, &why)))
+        .and_then(|raw| {
+            let decoded = Decoded::read(Resource::Account, None, raw.get())
+                .map_err(|problem| Failure::new(Kind::Service, problem))?;
+            let found =
+                Identity { service: session.service.clone(), account: decoded.record.key.id() };
+            match ours.filter(|ours| ours.account != found.account) {
+                None => Ok(format!("accepted, for account {}", found.account)),
+                Some(ours) => Err(Failure::from(VaultError::OtherAccount {
+                    what: "account",
+                    ours: ours.account.to_string(),
+                    theirs: found.account.to_string(),
+                })),
+            }
+        });
+    let signals = Signals::read(&response);
+    let limit = limit(app, account, &session, signals.remaining);
+    vec![
+        Finding { what: "key", found: who },
+        Finding { what: "answer", found: Ok(format!("in {}", human::duration(took))) },
+        Finding { what: "clock", found: Ok(clock(app, response.header("date"))) },
+        Finding { what: "limit", found: Ok(limit) },
+    ]
+}
+
+fn clock(app: &App, date: Option<&str>) -> String {
+    let told = date.and_then(|date| chrono::DateTime::parse_from_rfc2822(date).ok());
+    let Some(told) = told else { return "the service does not tell the time".to_owned() };
+    let apart = (told.timestamp_millis() - app.clock.now().0) / 1000;
+    match apart {
+        -2..=2 => "as the service's".to_owned(),
+        _ => format!("the service's is {apart:+} s from ours; waits are corrected for it"),
+    }
+}
+
+fn limit(app: &App, account: &Account, session: &Session, remaining: Option<u64>) -> String {
+    let reserve = account.settings.reserve;
+    let left = remaining.map_or_else(String::new, |left| format!(", {left} left now"));
+    let kept = if reserve > 0 { format!(", {reserve} of them reserved") } else { String::new() };
+    match session.client.limit() {
+        Some(0) => "none".to_owned(),
+        Some(limit) => format!("{limit} requests a minute{left}{kept}"),
+        None => {
+            let pacer = Pacer::new(u64::from(reserve));
+            let time = human::duration(pacer.estimate(app.clock.monotonic(), 100));
+            format!("not told: 30 a minute are assumed (100 requests take {time})")
+        }
+    }
+}
+
+fn show(app: &App, account: &Account, findings: &[Finding]) -> Result<(), Failure> {
+    if app.out.is_json() {
+        return Ok(());
+    }
+    app.out.line(app.out.paint(Paint::Strong, &account.name))?;
+    for Finding { what, found } in findings {
+        match found {
+            Ok(text) => app.out.line(format_args!("  ok   {what:8} {}", Shown(text)))?,
+            Err(failure) => {
+                let mark = app.out.paint(Paint::Error, "fail");
+                app.out.line(format_args!("  {mark} {what:8} {}", Shown(&failure.message)))?;
+                if let Some(hint) = &failure.hint {
+                    app.out.line(format_args!("                {}", Shown(hint)))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn document(account: &Account, findings: &[Finding]) -> Value {
+    let all: Vec<_> = findings
+        .iter()
+        .map(|Finding { what, found }| match found {
+            Ok(text) => json!({"what": what, "ok": true, "found": text}),
+            Err(failure) => json!({
+                "what": what, "ok": false, "kind": failure.kind.name(),
+                "found": failure.message, "hint": failure.hint,
+            }),
+        })
+        .collect();
+    let ok = findings.iter().all(|finding| finding.found.is_ok());
+    json!({"account": account.name, "ok": ok, "findings": all})
 }

@@ -1,11 +1,20 @@
 //! `linkvault export`: write a state as files.
 
-use std::path::PathBuf;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use serde_json::json;
 
+use super::scope;
+use crate::change::csv::Sheet;
+use crate::cli::session::cannot_write;
+use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
+use crate::cli::{App, Exit, Failure, Kind, Shown, human};
 use crate::model::Resource;
+use crate::model::{Key, Record};
+use crate::vault::reference::Reference;
 
 /// Write a state as CSV or JSON files
 #[derive(Debug, clap::Args)]
@@ -39,4 +48,175 @@ pub enum Format {
     Csv,
     // One file.
     Json,
+}
+
+/// The file that says what an export is, and of which snapshot.
+const MANIFEST: &str = "manifest.json";
+
+/// Writes the state, and a manifest that says which one it is.
+///
+/// # Errors
+/// When there is no such state, or the folder holds something else.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
+    check_folder(&args.to)?;
+    let mut loaded = target.load(app, &scope(&args.only, &args.skip))?;
+    for what in &loaded.lacking {
+        app.out.warn(format_args!("not exported: {what}"));
+    }
+    let folder = |error: &std::io::Error| cannot_write(&args.to, error);
+    std::fs::create_dir_all(&args.to).map_err(|error| folder(&error))?;
+    let files = match args.format {
+        Format::Csv => csv_files(args, &mut loaded)?,
+        Format::Json => vec![json_file(args, &mut loaded)?],
+    };
+    let manifest = json!({
+        "format": 1,
+        "account": target.account.name,
+        "state": loaded.name,
+        "snapshot": loaded.snapshot.as_ref().map(|it| it.number),
+        "digest": loaded.snapshot.as_ref().and_then(|it| it.digest.clone()),
+        "files": files.iter().map(|file| json!({
+            "file": file.name, "resource": file.resource, "records": file.records,
+            "blake3": file.hash,
+        })).collect::<Vec<_>>(),
+    });
+    let mut file = NewFile::new(&args.to, MANIFEST.to_owned(), None)?;
+    file.write(|out| writeln!(out, "{manifest:#}"))?;
+    file.keep()?;
+    if app.out.is_json() {
+        let mut document = manifest;
+        document["to"] = json!(args.to);
+        app.out.json(&document)?;
+    }
+    for file in &files {
+        let records = human::counted(file.records, "record", "records");
+        app.out
+            .summary(format_args!("{}  {records}", Shown(args.to.join(&file.name).display())))?;
+    }
+    app.out.summary(format_args!("Exported {} as {}", loaded.name, args.format.name()))?;
+    Ok(if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+impl Format {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "CSV",
+            Self::Json => "JSON",
+        }
+    }
+}
+
+/// A written file.
+struct Written {
+    name: String,
+    resource: Option<Resource>,
+    records: u64,
+    hash: String,
+}
+
+/// Only an empty folder, or one that holds an export, is written to.
+fn check_folder(folder: &Path) -> Result<(), Failure> {
+    let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    if entries.next().is_none() || folder.join(MANIFEST).is_file() {
+        return Ok(());
+    }
+    let message = format!("{} holds other files", folder.display());
+    Err(Failure::new(Kind::Failed, message).hint("name a new or empty folder with --to"))
+}
+
+fn csv_files(args: &Args, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> {
+    let mut files = Vec::new();
+    for resource in loaded.resources.clone() {
+        let mut file = NewFile::new(&args.to, format!("{resource}.csv"), Some(resource))?;
+        let mut sheet = Sheet::begin(resource, &mut file.out);
+        let mut count = 0;
+        loaded.each(resource, |record| {
+            count += 1;
+            // The first error stays; what comes after it is of no use.
+            if let Ok(begun) = &mut sheet
+                && let Err(error) = begun.record(&record)
+            {
+                sheet = Err(error);
+            }
+        })?;
+        let written = sheet.and_then(Sheet::finish);
+        file.write(|_| written)?;
+        file.records = count;
+        files.push(file.keep()?);
+    }
+    Ok(files)
+}
+
+/// Everything in one document, each record exactly as the service sent it.
+fn json_file(args: &Args, loaded: &mut Loaded) -> Result<Written, Failure> {
+    let mut file = NewFile::new(&args.to, "export.json".to_owned(), None)?;
+    let state = json!(loaded.name);
+    file.write(|out| write!(out, "{{\"format\":1,\"state\":{state},\"resources\":{{"))?;
+    for (nth, resource) in loaded.resources.clone().into_iter().enumerate() {
+        let comma = if nth == 0 { "" } else { "," };
+        file.write(|out| write!(out, "{comma}\"{resource}\":["))?;
+        let mut first = true;
+        let mut written = Ok(());
+        loaded.each(resource, |record| {
+            if written.is_ok() {
+                let comma = if first { "" } else { "," };
+                written = write!(file.out, "{comma}\n{}", raw(&record));
+                file.records += 1;
+                first = false;
+            }
+        })?;
+        file.write(|out| written.and_then(|()| write!(out, "]")))?;
+    }
+    file.write(|out| writeln!(out, "}}}}"))?;
+    file.keep()
+}
+
+/// A record as it came. The service does not say of an item in which channel
+/// it is, so that stands in front.
+fn raw(record: &Record<'_>) -> String {
+    let rest = record.raw.trim_start().strip_prefix('{');
+    match (&record.key, rest) {
+        (Key::Item { channel, .. }, Some(rest)) => format!("{{\"channel\":{channel},{rest}"),
+        _ => record.raw.to_string(),
+    }
+}
+
+/// A file that appears whole or not at all, for its user alone.
+struct NewFile {
+    name: String,
+    resource: Option<Resource>,
+    records: u64,
+    path: PathBuf,
+    out: BufWriter<tempfile::NamedTempFile>,
+}
+
+impl NewFile {
+    fn new(folder: &Path, name: String, resource: Option<Resource>) -> Result<Self, Failure> {
+        let path = folder.join(&name);
+        let file =
+            tempfile::NamedTempFile::new_in(folder).map_err(|error| cannot_write(&path, &error))?;
+        Ok(Self { name, resource, records: 0, path, out: BufWriter::new(file) })
+    }
+
+    fn write(
+        &mut self,
+        work: impl FnOnce(&mut BufWriter<tempfile::NamedTempFile>) -> std::io::Result<()>,
+    ) -> Result<(), Failure> {
+        work(&mut self.out).map_err(|error| cannot_write(&self.path, &error))
+    }
+
+    fn keep(self) -> Result<Written, Failure> {
+        let path = self.path;
+        let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
+        let hash = file
+            .and_then(|file| {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update_reader(std::fs::File::open(file.path())?)?;
+                file.persist(&path)?;
+                Ok(hasher.finalize().to_hex().to_string())
+            })
+            .map_err(|error| cannot_write(&path, &error))?;
+        Ok(Written { name: self.name, resource: self.resource, records: self.records, hash })
+    }
 }

@@ -1,6 +1,16 @@
 //! `linkvault forget`: let go of old snapshots.
 
+use serde_json::json;
+
+use crate::cli::session::command_words;
+use crate::cli::{App, Exit, Failure, Kind, Table, human, states};
+use crate::clock::Timestamp;
+use crate::config::Account;
 use crate::config::{Keep, Period, parse_period};
+use crate::vault::Vault;
+use crate::vault::lock::Lock;
+use crate::vault::retention::{self, Verdict};
+use crate::vault::snapshot::Snapshot;
 
 /// Forget old snapshots and keep those that the rules name
 #[derive(Debug, clap::Args)]
@@ -60,4 +70,116 @@ impl Args {
         };
         (keep != Keep::default() || !self.keep_tag.is_empty()).then_some(keep)
     }
+}
+
+/// Decides, shows the decision, and carries it out.
+///
+/// # Errors
+/// When no rule is given, the vault is locked, or it cannot be written.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.account)?;
+    let rules = args.keep().or(account.settings.keep).ok_or_else(|| {
+        Failure::new(Kind::Usage, "no rule says what to keep")
+            .hint("give --keep-last, --keep-daily, …, or `keep` in the account's configuration")
+    })?;
+    states::open(&account)?;
+    let words = command_words("forget", &account.name);
+    let _lock = match args.dry_run {
+        true => None,
+        false => Some(Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?),
+    };
+    let mut vault = match args.dry_run {
+        true => states::open(&account)?,
+        false => Vault::open(&account.vault)?,
+    };
+    let snapshots = vault.snapshots()?;
+    let Some(newest) = snapshots.last().map(|snapshot| snapshot.started) else {
+        app.out.note(format_args!("{} has no snapshot yet", account.name));
+        return finish(app, &account, &[], args.dry_run);
+    };
+    let keep = keep(&rules, &args.keep_tag, newest);
+    let zone = |time| states::local(&account, time);
+    let needed = vault.needed_by_runs()?;
+    let verdicts = retention::decide(&snapshots, &keep, &needed, newest, &zone);
+    show(app, &account, &snapshots, &verdicts)?;
+    let gone: Vec<_> =
+        verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
+    if gone.is_empty() || args.dry_run {
+        return finish(app, &account, &verdicts, true);
+    }
+    let question = format!(
+        "Forget {} of {}? This cannot be undone.",
+        human::counted(gone.len() as u64, "snapshot", "snapshots"),
+        account.name
+    );
+    if !app.out.confirm(question, args.yes)? {
+        return finish(app, &account, &verdicts, true);
+    }
+    vault.forget(&gone, app.clock.now())?;
+    vault.close()?;
+    finish(app, &account, &verdicts, false)
+}
+
+/// The rules with every period as a time before the newest snapshot.
+fn keep(rules: &Keep, tags: &[String], newest: Timestamp) -> retention::Keep {
+    let count = |rule: Option<u32>| u64::from(rule.unwrap_or(0));
+    retention::Keep {
+        last: count(rules.last),
+        hourly: count(rules.hourly),
+        daily: count(rules.daily),
+        weekly: count(rules.weekly),
+        monthly: count(rules.monthly),
+        yearly: count(rules.yearly),
+        within: rules.within.map(|period| newest.since(period.before(newest))),
+        tags: tags.to_vec(),
+    }
+}
+
+fn show(
+    app: &App,
+    account: &Account,
+    snapshots: &[Snapshot],
+    verdicts: &[Verdict],
+) -> Result<(), Failure> {
+    let mut table = Table::new(&["#", "begun", "status", "verdict", "why"]).right(&[0]);
+    for (snapshot, verdict) in snapshots.iter().zip(verdicts) {
+        let begun = states::local(account, verdict.time);
+        let kept = !verdict.reasons.is_empty();
+        table.row([
+            verdict.number.to_string(),
+            begun.map_or_else(String::new, |time| time.format("%Y-%m-%d %H:%M").to_string()),
+            snapshot.status.name().to_owned(),
+            if kept { "keep" } else { "forget" }.to_owned(),
+            verdict.reasons.join(", "),
+        ]);
+    }
+    app.out.summary(table.render(app.out.width()))
+}
+
+fn finish(
+    app: &App,
+    account: &Account,
+    verdicts: &[Verdict],
+    untouched: bool,
+) -> Result<Exit, Failure> {
+    let (kept, gone): (Vec<_>, Vec<_>) =
+        verdicts.iter().partition(|verdict| !verdict.reasons.is_empty());
+    if app.out.is_json() {
+        let kept: Vec<_> =
+            kept.iter().map(|it| json!({"snapshot": it.number, "reasons": it.reasons})).collect();
+        let gone: Vec<_> = gone.iter().map(|it| it.number).collect();
+        app.out.json(&json!({
+            "format": 1, "account": account.name, "written": !untouched,
+            "keep": kept, "forget": gone,
+        }))?;
+    }
+    let count = human::counted(gone.len() as u64, "snapshot", "snapshots");
+    match (gone.is_empty(), untouched) {
+        (true, _) => app.out.summary("nothing to forget")?,
+        (false, true) => {
+            app.out.summary(format_args!("{count} would be forgotten; nothing was written"))?;
+        }
+        (false, false) => app.out.summary(format_args!("{count} forgotten"))?,
+    }
+    Ok(Exit::Done)
 }

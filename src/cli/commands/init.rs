@@ -1,8 +1,20 @@
 //! `linkvault init`: add an account to the configuration.
 
+use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use serde_json::json;
+
+use crate::api::base_url::BaseUrl;
+use crate::api::client::Client;
+use crate::api::envelope;
+use crate::api::pacer::Pacer;
+use crate::api::ureq::{Options, UreqTransport};
+use crate::cli::{App, Exit, Failure, Kind, Shown};
 use crate::config::KeySource;
+use crate::config::{Home, NewAccount, add_account};
+use crate::model::{Decoded, Resource, Verb};
 
 /// Add an account to the configuration and check its key
 #[derive(Debug, clap::Args)]
@@ -54,4 +66,104 @@ impl Args {
         let command = || self.key_command.clone().map(KeySource::Command);
         variable.or_else(file).or_else(command)
     }
+}
+
+/// Asks for what is missing, checks the key, and writes the account down.
+///
+/// # Errors
+/// When the service refuses the key, or the file cannot be written; nothing is
+/// written then.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let home = app.home()?;
+    if app.config()?.accounts().iter().any(|account| account.name == args.name) {
+        let file = home.config_file();
+        let message = format!("there is an account `{}` already, in {}", args.name, file.display());
+        return Err(Failure::new(Kind::Config, message)
+            .hint("give another name, `linkvault init NAME`, or edit the file"));
+    }
+    let account = account(args, app)?;
+    app.catch_interrupts();
+    let who = if args.no_check { None } else { Some(check(app, &account)?) };
+    if let Some(who) = &who {
+        app.out.note(format_args!("The service accepts the key: account {}", Shown(who)));
+    }
+    let file = home.config_file();
+    let question = format!("Write the account `{}` to {}?", account.name, file.display());
+    // A first account, checked, harms nothing; an existing file is asked about.
+    if file.exists() && !app.out.confirm(question, args.yes)? {
+        return Ok(Exit::Done);
+    }
+    let file = add_account(&home, &account)?;
+    tell(app, &home, &account, &file)?;
+    Ok(Exit::Done)
+}
+
+fn account(args: &Args, app: &App) -> Result<NewAccount, Failure> {
+    let url = match &args.url {
+        Some(url) => url.clone(),
+        None => ask(app, "The service's URL, everything before /api:", "--url")?,
+    };
+    let key = match args.key_source() {
+        Some(key) => key,
+        None => {
+            let question = "The environment variable that holds the key [LINKVAULT_KEY]:";
+            let name = ask(app, question, "--key-env, --key-file or --key-command")?;
+            let name = if name.is_empty() { "LINKVAULT_KEY".to_owned() } else { name };
+            KeySource::Variable(name)
+        }
+    };
+    let url = BaseUrl::parse(&url, args.allow_http)
+        .map_err(|error| Failure::new(Kind::Usage, format_args!("--url {url}: {error}")))?;
+    Ok(NewAccount { name: args.name.clone(), url, key, allow_http: args.allow_http })
+}
+
+/// Asks a question where somebody can answer; elsewhere the flag is missing.
+fn ask(app: &App, question: &str, flag: &str) -> Result<String, Failure> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failure::new(Kind::Usage, format_args!("{flag} is missing"))
+            .hint("linkvault init NAME --url https://links.example.com --key-env LINKS_KEY"));
+    }
+    app.out.note(question);
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer).map_err(|error| {
+        Failure::new(Kind::Failed, format_args!("the answer cannot be read: {error}"))
+    })?;
+    Ok(answer.trim().to_owned())
+}
+
+/// Asks the service whose key it is.
+fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
+    let key = app.key(&account.key)?;
+    let options = Options { allow_http: account.allow_http, ..Options::default() };
+    let transport = UreqTransport::new(&account.url.to_string(), &options)?;
+    let mut client = Client::new(Box::new(transport), Arc::clone(&app.clock), Pacer::new(0))
+        .with_key(key)
+        .with_progress(Arc::from(app.progress(&account.name)));
+    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
+    let response = client.get(path)?;
+    let raw = envelope::single(&response.body, "data")
+        .map_err(|why| client.mistaken(path, &response, &why))?;
+    let decoded = Decoded::read(Resource::Account, None, raw.get())
+        .map_err(|problem| Failure::new(Kind::Service, problem))?;
+    let name = decoded.record.values.get(2).map(|name| name.cell().into_owned());
+    Ok(format!("{} ({})", decoded.record.key, name.unwrap_or_default()))
+}
+
+fn tell(
+    app: &App,
+    home: &Home,
+    account: &NewAccount,
+    file: &std::path::Path,
+) -> Result<(), Failure> {
+    let name = &account.name;
+    let vault = home.vault_file(name);
+    if app.out.is_json() {
+        app.out.json(&json!({
+            "format": 1, "account": name, "config": file, "vault": vault,
+        }))?;
+    }
+    app.out.summary(format_args!("Wrote the account `{name}` to {}", Shown(file.display())))?;
+    app.out.summary(format_args!("Its vault will be {}", Shown(vault.display())))?;
+    app.out.summary(format_args!("Next: linkvault backup {name}"))
 }

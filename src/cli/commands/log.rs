@@ -1,7 +1,16 @@
 //! `linkvault log`: the history of one record.
 
+use serde_json::{Value, json};
+
+use super::{diff as changes, show};
+use crate::change::diff::{self, Change};
 use crate::cli::values;
+use crate::cli::{App, Exit, Failure, Kind, human, states};
+use crate::clock::Timestamp;
 use crate::model::Resource;
+use crate::model::{Key, Record, State};
+use crate::vault::Vault;
+use crate::vault::read::{Sample, Version};
 
 /// Show how a record changed, snapshot by snapshot
 #[derive(Debug, clap::Args)]
@@ -17,4 +26,114 @@ pub struct Args {
     pub resource: Resource,
     /// The record's id; channel/type/id for an item of a channel
     pub id: String,
+}
+
+/// What happened to a record in one snapshot.
+struct Event {
+    snapshot: i64,
+    time: Timestamp,
+    change: Change,
+}
+
+/// Shows the record's versions, each against the one before.
+///
+/// # Errors
+/// When there is no such record, or the vault cannot be read.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.account)?;
+    let key = show::key(args.resource, &args.id)?;
+    let mut vault = states::open(&account)?;
+    let versions = vault.history(args.resource, &key)?;
+    if versions.is_empty() {
+        let message = format!("no snapshot of {} has {} {key}", account.name, args.resource);
+        return Err(Failure::new(Kind::NotFound, message)
+            .hint(format_args!("`linkvault show {} {}` lists them", account.name, args.resource)));
+    }
+    let events = events(&vault, args.resource, &versions)?;
+    let scans = match args.resource {
+        Resource::QrCodes => vault.scans(key.id())?,
+        _ => Vec::new(),
+    };
+    if app.out.is_json() {
+        app.out.json(&document(args, &account.name, &key, &events, &scans))?;
+        return Ok(Exit::Done);
+    }
+    for event in &events {
+        app.out.line(format_args!("#{} {}", event.snapshot, human::time(event.time)))?;
+        changes::lines(app, &event.change)?;
+    }
+    scans_line(app, &scans)?;
+    Ok(Exit::Done)
+}
+
+fn scans_line(app: &App, scans: &[Sample<i64>]) -> Result<(), Failure> {
+    let at = |it: &Sample<i64>| format!("{} on {}", it.value, human::time(it.time));
+    match scans {
+        [] => Ok(()),
+        [only] => app.out.line(format_args!("scans: {}, and none since", at(only))),
+        [first, .., last] => app.out.line(format_args!("scans: {}, {}", at(first), at(last))),
+    }
+}
+
+/// A version's beginning is an addition or a change; an end that no version
+/// follows is a removal.
+fn events(vault: &Vault, resource: Resource, versions: &[Version]) -> Result<Vec<Event>, Failure> {
+    let mut steps: Vec<(i64, Option<&Record<'static>>, Option<&Record<'static>>)> = Vec::new();
+    for (at, version) in versions.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| &versions[at]);
+        let before = before.filter(|before| before.until == Some(version.since));
+        steps.push((version.since, before.map(|it| &it.record), Some(&version.record)));
+        let next = versions.get(at + 1).map(|next| next.since);
+        if let Some(until) = version.until.filter(|until| next != Some(*until)) {
+            steps.push((until, Some(&version.record), None));
+        }
+    }
+    let mut events = Vec::new();
+    for (snapshot, before, after) in steps {
+        let found = vault.snapshot(snapshot)?;
+        if found.finished.is_none() {
+            // A backup that is not finished has no news yet.
+            continue;
+        }
+        let difference = diff::diff(&state(resource, before), &state(resource, after));
+        let time = found.started;
+        let changes = difference.changes.into_iter();
+        events.extend(changes.map(|change| Event { snapshot, time, change }));
+    }
+    Ok(events)
+}
+
+fn state(resource: Resource, record: Option<&Record<'static>>) -> State {
+    let mut state = State::default();
+    let records = state.resource_mut(resource);
+    if let Some(record) = record {
+        records.insert(record.key.clone(), record.clone());
+    }
+    state
+}
+
+fn document(
+    args: &Args,
+    account: &str,
+    key: &Key,
+    events: &[Event],
+    scans: &[Sample<i64>],
+) -> Value {
+    let events: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let mut value = changes::change(&event.change);
+            value["snapshot"] = json!(event.snapshot);
+            value["time"] = json!(event.time.iso());
+            value
+        })
+        .collect();
+    let scans: Vec<_> = scans
+        .iter()
+        .map(|it| json!({"snapshot": it.snapshot, "time": it.time.iso(), "scans": it.value}))
+        .collect();
+    json!({
+        "format": 1, "account": account, "resource": args.resource, "id": show::id(key),
+        "changes": events, "scans": scans,
+    })
 }

@@ -16,3 +16,11 @@ pub mod sandbox;
 pub mod show;
 pub mod snapshots;
 pub mod template;
+
+use crate::model::Resource;
+
+/// What `--only` and `--skip` leave of all resources, in the order of the table.
+fn scope(only: &[Resource], skip: &[Resource]) -> Vec<Resource> {
+    let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
+    Resource::ALL.into_iter().filter(wanted).collect()
+}

@@ -1,7 +1,23 @@
 //! `linkvault sandbox`: serve a service of our own.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use crate::api::http::Key;
+use crate::cli::home_sandbox::{load, save, saver};
+use crate::cli::session::cannot_write;
+use crate::cli::{App, Exit, Failure, Kind, Table, states};
+use crate::clock::Slept;
+use crate::model::{Key as RecordKey, Record, Resource};
+use crate::sandbox::behaviour::CHOICES;
+use crate::sandbox::lifelike::lifelike;
+use crate::sandbox::{
+    Behaviour, FAULT_NAMES, Faults, RawRecord, ServeOptions, Service, Store, serve,
+};
+use crate::vault::Vault;
 
 /// Serve the whole API on this machine, for trying and testing
 #[derive(Debug, clap::Args)]
@@ -38,4 +54,126 @@ pub struct Args {
     /// The file that keeps the state between starts
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+}
+
+/// Serves until it is interrupted.
+///
+/// # Errors
+/// When the address cannot be listened on, or a choice is none.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    if args.behaviour == ["list"] || args.fault == ["list"] {
+        return list(app);
+    }
+    let behaviour = behaviour(args)?;
+    let faults: Faults =
+        args.fault.join(",").parse().map_err(|error| {
+            Failure::new(Kind::Usage, error).hint("--fault list shows them all")
+        })?;
+    let store = store(args, app)?;
+    let key = args.key.as_deref().unwrap_or("sandbox");
+    let service = Service::new(store, Key::new(key), behaviour).with_log_limit(0);
+    let options = ServeOptions {
+        on_write: args.state.clone().map(|file| Arc::new(saver(file)) as Arc<_>),
+        ..ServeOptions::default()
+    };
+    let cannot = |error| {
+        let message = format!("{} cannot be listened on: {error}", args.listen);
+        Failure::new(Kind::Failed, message).hint("name another address with --listen")
+    };
+    let listener = TcpListener::bind(args.listen).map_err(cannot)?;
+    app.catch_interrupts();
+    let (service, faults) = (Arc::new(Mutex::new(service)), Arc::new(Mutex::new(faults)));
+    let server =
+        serve(listener, service, Arc::clone(&app.clock), faults, options).map_err(cannot)?;
+    let url = format!("http://{}", server.address());
+    if app.out.is_json() {
+        app.out.json(&json!({"format": 1, "url": url, "key": key}))?;
+    }
+    app.out.summary(format_args!("The sandbox answers at {url} to the key `{key}`"))?;
+    app.out.summary("Press Ctrl-C to end it")?;
+    app.out.finish()?;
+    while app.clock.sleep(std::time::Duration::from_secs(3600)) == Slept::Whole {}
+    server.shutdown();
+    Ok(Exit::Done)
+}
+
+fn behaviour(args: &Args) -> Result<Behaviour, Failure> {
+    let usage = |error| Failure::new(Kind::Usage, error).hint("--behaviour list shows them all");
+    let mut behaviour = Behaviour::parse(&args.behaviour.join(",")).map_err(usage)?;
+    if let Some(limit) = args.limit {
+        let limit = if limit == 0 { "zero".to_owned() } else { limit.to_string() };
+        behaviour.set("rate-limit", &limit).map_err(usage)?;
+    }
+    Ok(behaviour)
+}
+
+/// The account that is served: the one in the state file, a vault's newest
+/// snapshot, or the small lifelike one.
+fn store(args: &Args, app: &App) -> Result<Store, Failure> {
+    let kept = args.state.as_deref().map(load).transpose()?.flatten();
+    if let Some(store) = kept {
+        return Ok(store);
+    }
+    let store = match &args.from {
+        Some(from) => from_vault(app, from)?,
+        None => lifelike(app.clock.now()),
+    };
+    if let Some(file) = &args.state {
+        save(&store, file).map_err(|error| cannot_write(file, &error))?;
+    }
+    Ok(store)
+}
+
+fn from_vault(app: &App, from: &str) -> Result<Store, Failure> {
+    let path = Path::new(from);
+    let mut vault = match path.is_file() {
+        true => Vault::open_read_only(path)?,
+        false => states::open(&app.account(from)?)?,
+    };
+    let newest = vault
+        .snapshots()?
+        .pop()
+        .ok_or_else(|| Failure::new(Kind::NotFound, format_args!("{from} has no snapshot yet")))?;
+    let state = vault.state(newest.number, &Resource::ALL)?;
+    let records = state
+        .iter()
+        .flat_map(|(resource, records)| records.values().map(move |it| raw(resource, it)));
+    let loaded = Store::from_records(records);
+    for what in &loaded.skipped {
+        app.out.warn(format_args!("not served: {what}"));
+    }
+    Ok(loaded.store)
+}
+
+fn raw<'r>(resource: Resource, record: &'r Record<'static>) -> RawRecord<'r> {
+    let channel = match &record.key {
+        RecordKey::Item { channel, .. } => Some(channel.cast_unsigned()),
+        RecordKey::Id(_) => None,
+    };
+    RawRecord { resource: resource.name(), channel, json: &record.raw }
+}
+
+/// Shows every behaviour and fault that can be asked for.
+fn list(app: &App) -> Result<Exit, Failure> {
+    let mut table = Table::new(&["behaviour", "values, the default first", "what"]);
+    for choice in CHOICES {
+        let mut values = vec![choice.default_value()];
+        let others = choice.values().iter().map(|value| (*value).to_owned());
+        let first = values[0].clone();
+        values.extend(others.filter(|value| *value != first));
+        table.row([choice.name.to_owned(), values.join(" "), choice.about.to_owned()]);
+    }
+    app.out.table(table)?;
+    let mut table = Table::new(&["fault", "what"]);
+    for fault in FAULT_NAMES {
+        table.row([fault.name, fault.about]);
+    }
+    app.out.line("")?;
+    app.out.table(table)?;
+    app.out.line("")?;
+    app.out.line(
+        "A fault is NAME=CHANCE, NAME=CHANCE:VALUE, NAME@NUMBER-OF-REQUEST or\n\
+         NAME@PATH; `latency=200ms` holds for all; `seed=7` draws the same again",
+    )?;
+    Ok(Exit::Done)
 }

@@ -1,7 +1,15 @@
 //! `linkvault show`: print a state, a resource of it, or one record.
 
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::scope;
+use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
+use crate::cli::{App, Exit, Failure, Kind, Shown, Table, human};
 use crate::model::Resource;
+use crate::model::{Key, Record};
+use crate::vault::reference::Reference;
 
 /// Show a state: its resources, the records of one, or a record
 #[derive(Debug, clap::Args)]
@@ -21,4 +29,146 @@ pub struct Args {
     /// The record's id; channel/type/id for an item of a channel
     #[arg(requires = "resource")]
     pub id: Option<String>,
+}
+
+/// Shows the state, a resource of it, or a record.
+///
+/// # Errors
+/// When there is no such state or record.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
+    let which = args.resource.map_or_else(|| scope(&[], &[]), |resource| vec![resource]);
+    let mut loaded = target.load(app, &which)?;
+    for what in &loaded.lacking {
+        app.out.warn(what);
+    }
+    match (args.resource, &args.id) {
+        (None, _) => whole(app, &loaded)?,
+        (Some(resource), None) => list(app, &mut loaded, resource)?,
+        (Some(resource), Some(id)) => one(app, &mut loaded, resource, &key(resource, id)?)?,
+    }
+    Ok(if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+/// The key that `text` names.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn key(resource: Resource, text: &str) -> Result<Key, Failure> {
+    Key::parse(resource, text).ok_or_else(|| {
+        let form = match resource {
+            Resource::ChannelItems => "CHANNEL/TYPE/ID, as 7/links/33",
+            _ => "a whole number",
+        };
+        Failure::new(Kind::Usage, format_args!("`{text}` is no id of {resource}: it is {form}"))
+    })
+}
+
+/// An id for programs: a number, or an item's whole key.
+pub(super) fn id(key: &Key) -> Value {
+    match key {
+        Key::Id(id) => json!(id),
+        Key::Item { .. } => json!(key.to_string()),
+    }
+}
+
+fn whole(app: &App, loaded: &Loaded) -> Result<(), Failure> {
+    let counts = loaded.counts()?;
+    if app.out.is_json() {
+        let resources: serde_json::Map<_, _> = counts
+            .into_iter()
+            .map(|(resource, records)| (resource.name().to_owned(), json!(records)))
+            .collect();
+        let snapshot = loaded.snapshot.as_ref().map(super::snapshots::document);
+        return app.out.json(&json!({
+            "format": 1, "state": loaded.name, "snapshot": snapshot, "resources": resources,
+        }));
+    }
+    if let Some(snapshot) = &loaded.snapshot {
+        app.out.line(format_args!(
+            "{}, {}, begun {}{}",
+            loaded.name,
+            snapshot.status.name(),
+            human::time(snapshot.started),
+            snapshot.tag.as_ref().map_or(String::new(), |tag| format!(", tag {}", Shown(tag)))
+        ))?;
+    }
+    let mut table = Table::new(&["resource", "records", "note"]).right(&[1]);
+    for (resource, records) in counts {
+        let outcome = loaded.snapshot.as_ref().and_then(|it| it.outcome(resource));
+        let note = outcome.filter(|it| !it.is_whole()).map_or_else(String::new, |it| {
+            let why = it.message.as_deref().unwrap_or_default();
+            format!("{}: {why}", it.state.name()).trim_end_matches(": ").to_owned()
+        });
+        table.row([resource.name().to_owned(), human::count(records), note]);
+    }
+    app.out.table(table)
+}
+
+fn list(app: &App, loaded: &mut Loaded, resource: Resource) -> Result<(), Failure> {
+    if app.out.is_json() {
+        let mut records = Vec::new();
+        loaded.each(resource, |record| records.extend(raw(&record)))?;
+        let (state, resource) = (&loaded.name, resource.name());
+        return app.out.json(&List { format: 1, state, resource, records });
+    }
+    let names: Vec<_> = resource.spec().read_fields().map(|field| field.name).collect();
+    let mut table = Table::new(&names);
+    let mut count = 0;
+    loaded.each(resource, |record| {
+        table.row(record.values.iter().map(crate::model::Value::cell));
+        count += 1;
+    })?;
+    if count > 0 {
+        app.out.table(table)?;
+    }
+    let records = human::counted(count, "record", "records");
+    app.out.note(format_args!("{records} of {resource} in {}", loaded.name));
+    Ok(())
+}
+
+fn one(app: &App, loaded: &mut Loaded, resource: Resource, key: &Key) -> Result<(), Failure> {
+    let record = loaded.record(resource, key)?.ok_or_else(|| {
+        let message = format!("{} has no {resource} {key}", loaded.name);
+        let account = loaded.name.split('@').next().unwrap_or_default();
+        Failure::new(Kind::NotFound, message).hint(format_args!(
+            "`linkvault log {account} {resource} {key}` tells whether there ever was one"
+        ))
+    })?;
+    if app.out.is_json() {
+        return app.out.json(&One {
+            format: 1,
+            state: &loaded.name,
+            resource: resource.name(),
+            id: id(key),
+            record: raw(&record),
+        });
+    }
+    let mut table = Table::new(&["field", "value"]);
+    for (field, value) in resource.spec().read_fields().zip(&record.values) {
+        table.row([field.name.to_owned(), value.cell().into_owned()]);
+    }
+    app.out.table(table)
+}
+
+/// A record exactly as the service sent it.
+fn raw(record: &Record<'static>) -> Option<Box<RawValue>> {
+    RawValue::from_string(record.raw.to_string()).ok()
+}
+
+#[derive(serde::Serialize)]
+struct List<'a> {
+    format: u8,
+    state: &'a str,
+    resource: &'a str,
+    records: Vec<Box<RawValue>>,
+}
+
+#[derive(serde::Serialize)]
+struct One<'a> {
+    format: u8,
+    state: &'a str,
+    resource: &'a str,
+    id: Value,
+    record: Option<Box<RawValue>>,
 }

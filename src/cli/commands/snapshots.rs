@@ -1,5 +1,11 @@
 //! `linkvault snapshots`: list what a vault holds.
 
+use serde_json::{Value, json};
+
+use crate::cli::{App, Exit, Failure, Table, human, states};
+use crate::config::Account;
+use crate::vault::snapshot::Snapshot;
+
 /// List the snapshots of an account
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -9,4 +15,88 @@ Examples:
 pub struct Args {
     /// The account
     pub account: String,
+}
+
+/// Lists them, oldest first.
+///
+/// # Errors
+/// When there is no vault, or it cannot be read.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.account)?;
+    let vault = states::open(&account)?;
+    let snapshots = vault.snapshots()?;
+    if app.out.is_json() {
+        let all: Vec<_> = snapshots.iter().map(document).collect();
+        app.out.json(&json!({"format": 1, "account": account.name, "snapshots": all}))?;
+        return Ok(Exit::Done);
+    }
+    if snapshots.is_empty() {
+        app.out.note(format_args!("{} has no snapshot yet", account.name));
+    } else {
+        app.out.table(table(&account, &snapshots))?;
+    }
+    if let Some((running, _)) = vault.running()? {
+        app.out.note(format_args!(
+            "snapshot #{}, begun {}, is not finished; `linkvault backup {}` goes on with it",
+            running.number,
+            human::age(running.started, app.clock.now()),
+            account.name
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn table(account: &Account, snapshots: &[Snapshot]) -> Table {
+    let headers = ["#", "begun", "status", "records", "added", "changed", "removed", "tag"];
+    let mut table = Table::new(&headers).right(&[0, 3, 4, 5, 6]);
+    for snapshot in snapshots {
+        let sum = |count: fn(&crate::vault::snapshot::Outcome) -> u64| {
+            human::count(snapshot.outcomes.iter().map(count).sum())
+        };
+        let begun = states::local(account, snapshot.started);
+        table.row([
+            snapshot.number.to_string(),
+            begun.map_or_else(
+                || snapshot.started.iso(),
+                |time| time.format("%Y-%m-%d %H:%M").to_string(),
+            ),
+            snapshot.status.name().to_owned(),
+            human::count(snapshot.records()),
+            sum(|it| it.added),
+            sum(|it| it.changed),
+            sum(|it| it.removed),
+            snapshot.tag.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// A snapshot for programs.
+pub(super) fn document(snapshot: &Snapshot) -> Value {
+    let resources: serde_json::Map<_, _> = snapshot
+        .outcomes
+        .iter()
+        .map(|outcome| {
+            let value = json!({
+                "state": outcome.state.name(),
+                "records": outcome.records,
+                "added": outcome.added,
+                "changed": outcome.changed,
+                "removed": outcome.removed,
+                "message": outcome.message,
+            });
+            (outcome.resource.name().to_owned(), value)
+        })
+        .collect();
+    json!({
+        "snapshot": snapshot.number,
+        "status": snapshot.status.name(),
+        "started": snapshot.started.iso(),
+        "finished": snapshot.finished.map(crate::clock::Timestamp::iso),
+        "tag": snapshot.tag,
+        "records": snapshot.records(),
+        "requests": snapshot.usage.requests,
+        "digest": snapshot.digest,
+        "resources": resources,
+    })
 }

@@ -1,0 +1,185 @@
+//! What a backup tells when it is done: for a newcomer, and for a program.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::{App, Failure, Paint, Shown, Table, human};
+use crate::config::Account;
+use crate::crawl::Summary;
+use crate::model::Resource;
+use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Status};
+
+/// The requests that reading `scope` takes at least, judged by what the newest
+/// snapshot held: pages of 1,000, and page 1 again where there are several.
+pub fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
+    let records =
+        |resource| known.and_then(|it| it.outcome(resource)).map_or(0, |outcome| outcome.records);
+    let list = |resource: Resource| match resource {
+        Resource::Account => 0,
+        Resource::ChannelItems => records(Resource::Channels),
+        _ => match records(resource).div_ceil(1000) {
+            0 | 1 => 1,
+            pages => pages + 1,
+        },
+    };
+    1 + scope.iter().map(|resource| list(*resource)).sum::<u64>()
+}
+
+/// The document of `--json`.
+pub fn document(
+    account: &Account,
+    summary: &Summary,
+    (moved, scans): (u64, i64),
+    vault: &Path,
+) -> Value {
+    let snapshot = &summary.snapshot;
+    let mut resources = Map::new();
+    let mut skipped = Vec::new();
+    for outcome in &snapshot.outcomes {
+        if outcome.state == ReadState::Skipped {
+            skipped.push(outcome.resource.name());
+            continue;
+        }
+        resources.insert(outcome.resource.name().to_owned(), resource(outcome));
+    }
+    let problems: Vec<_> = summary.problems.iter().map(ToString::to_string).collect();
+    json!({
+        "format": 1,
+        "account": account.name,
+        "snapshot": snapshot.number,
+        "status": snapshot.status.name(),
+        "requests": summary.usage.requests,
+        "throttled": summary.usage.throttled,
+        "waited_seconds": summary.usage.waited.as_secs_f64(),
+        "resources": resources,
+        "skipped": skipped,
+        "resumed": summary.resumed,
+        "statistics": {
+            "fetched": summary.stats.fetched,
+            "failed": summary.stats.failed,
+            "left": summary.stats.left,
+        },
+        "scans": {"codes": moved, "more": scans},
+        "problems": problems,
+        "digest": snapshot.digest,
+        "vault": vault,
+    })
+}
+
+fn resource(outcome: &Outcome) -> Value {
+    let mut value = json!({
+        "state": outcome.state.name(),
+        "records": outcome.records,
+        "added": outcome.added,
+        "changed": outcome.changed,
+        "removed": outcome.removed,
+    });
+    if let Some(message) = &outcome.message {
+        value["message"] = json!(message);
+    }
+    value
+}
+
+/// The summary for people.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn print(
+    app: &App,
+    account: &Account,
+    summary: &Summary,
+    moved: (u64, i64),
+    time: Duration,
+) -> Result<(), Failure> {
+    let snapshot = &summary.snapshot;
+    for outcome in snapshot.outcomes.iter().filter(|outcome| outcome.message.is_some()) {
+        let message = outcome.message.as_deref().unwrap_or_default();
+        app.out.warn(format_args!("{}: {}: {message}", outcome.resource, outcome.state.name()));
+    }
+    let status = match snapshot.status {
+        Status::Complete => app.out.paint(Paint::Added, "complete"),
+        status => app.out.paint(Paint::Warning, status.name()),
+    };
+    let resumed = if summary.resumed { ", went on from where it stopped" } else { "" };
+    app.out.summary(format_args!(
+        "Backed up {}: snapshot #{}, {status}{resumed}",
+        account.name, snapshot.number
+    ))?;
+    app.out.summary("")?;
+    app.out.summary(table(snapshot).render(app.out.width()))?;
+    app.out.summary("")?;
+    app.out.summary(cost(summary, time))?;
+    if let Some(movement) = movement(moved) {
+        app.out.summary(movement)?;
+    }
+    let size = std::fs::metadata(&account.vault).map_or(0, |file| file.len());
+    app.out.summary(format_args!(
+        "Saved in {} ({})",
+        Shown(account.vault.display()),
+        human::size(size)
+    ))?;
+    app.out.summary("")?;
+    app.out.summary(next(account, snapshot))
+}
+
+fn table(snapshot: &Snapshot) -> Table {
+    let mut table = Table::new(&["resource", "records", "added", "changed", "removed", "state"])
+        .right(&[1, 2, 3, 4]);
+    for outcome in snapshot.outcomes.iter().filter(|it| it.state != ReadState::Skipped) {
+        table.row([
+            outcome.resource.name().to_owned(),
+            human::count(outcome.records),
+            human::count(outcome.added),
+            human::count(outcome.changed),
+            human::count(outcome.removed),
+            outcome.state.name().replace('_', " "),
+        ]);
+    }
+    table
+}
+
+fn cost(summary: &Summary, time: Duration) -> String {
+    let mut text = format!(
+        "{} in {}",
+        human::counted(summary.usage.requests, "request", "requests"),
+        human::duration(time)
+    );
+    if summary.usage.waited >= Duration::from_secs(1) {
+        text += &format!(", {} of them waiting", human::duration(summary.usage.waited));
+    }
+    if summary.usage.throttled > 0 {
+        text += &format!(", {} refused for the limit", human::count(summary.usage.throttled));
+    }
+    if summary.stats.fetched > 0 {
+        let codes = human::counted(summary.stats.fetched, "QR code", "QR codes");
+        text += &format!("; statistics of {codes} fetched");
+    }
+    if summary.stats.left > 0 {
+        let codes = human::counted(summary.stats.left, "QR code", "QR codes");
+        text += &format!("; those of {codes} left for the next backup");
+    }
+    text
+}
+
+fn movement((codes, scans): (u64, i64)) -> Option<String> {
+    let codes = (codes > 0).then(|| human::counted(codes, "QR code", "QR codes"))?;
+    Some(format!("{scans:+} scans on {codes} since the snapshot before"))
+}
+
+/// What to try now: after the first backup look at it, later at what changed.
+fn next(account: &Account, snapshot: &Snapshot) -> String {
+    let name = &account.name;
+    if snapshot.number == 1 {
+        format!(
+            "Next: linkvault show {name} campaigns   what was saved\n      \
+             linkvault backup {name}           again, to see what changes"
+        )
+    } else {
+        format!(
+            "Next: linkvault diff {name}        what changed since the snapshot before\n      \
+             linkvault snapshots {name}   all there are"
+        )
+    }
+}

@@ -1,0 +1,81 @@
+//! What the rooms below call an error, told to a person: kind, cause, hint.
+
+use crate::api::base_url::BaseUrlError;
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::cli::error::{Failure, Kind};
+use crate::crawl::CrawlError;
+use crate::vault::VaultError;
+use crate::vault::lock::LockError;
+use crate::vault::reference::ReferenceError;
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        let kind = match error.kind {
+            ApiErrorKind::Unauthorised { .. } => Kind::Unauthorised,
+            ApiErrorKind::Interrupted => {
+                return Self::new(Kind::Interrupted, "interrupted; what was read is kept")
+                    .hint("run the same command again to go on");
+            }
+            ApiErrorKind::LimitReached(_) | ApiErrorKind::Throttled(_) => Kind::Stopped,
+            _ => Kind::Service,
+        };
+        let hint = error.hint();
+        Self::new(kind, error).hint(hint)
+    }
+}
+
+impl From<VaultError> for Failure {
+    fn from(error: VaultError) -> Self {
+        let kind = match error {
+            VaultError::Missing(_) | VaultError::NoSnapshot(_) => Kind::NotFound,
+            _ => Kind::Vault,
+        };
+        let hint = error.hint();
+        let failure = Self::new(kind, error);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<CrawlError> for Failure {
+    fn from(error: CrawlError) -> Self {
+        match error {
+            CrawlError::Api(error) => error.into(),
+            CrawlError::Vault(error) => error.into(),
+            CrawlError::Account(_) => Self::new(Kind::Service, error)
+                .hint("check that the account's url is the service's, without /api"),
+        }
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let kind = match error {
+            LockError::Held(_) => Kind::Locked,
+            LockError::Interrupted => Kind::Interrupted,
+            LockError::Io { .. } => Kind::Vault,
+        };
+        let failure = Self::new(kind, &error);
+        match error {
+            LockError::Held(_) => failure.hint("wait for it, or give --lock-timeout a time"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<ReferenceError> for Failure {
+    fn from(error: ReferenceError) -> Self {
+        Self::new(Kind::NotFound, error).hint(
+            "a state is named ACCOUNT, ACCOUNT@latest~1, ACCOUNT@#12, ACCOUNT@2026-11-01, \
+             ACCOUNT@TAG or ACCOUNT@live",
+        )
+    }
+}
+
+impl From<BaseUrlError> for Failure {
+    fn from(error: BaseUrlError) -> Self {
+        Self::new(Kind::Config, error)
+    }
+}

@@ -1,0 +1,85 @@
+//! The built-in account `sandbox`: a service in this very process, its state
+//! kept in a file between commands.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::error::{Failure, Kind};
+use super::session::cannot_write;
+use crate::api::http::Key;
+use crate::clock::Clock;
+use crate::config::Home;
+use crate::files::private_folder_of;
+use crate::sandbox::lifelike::lifelike;
+use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
+
+/// The key of the built-in account; it opens nothing else.
+const KEY: &str = "sandbox";
+
+/// Generous, so that trying things is quick.
+const LIMIT: &str = "rate-limit=600";
+
+/// A transport to the built-in account.
+///
+/// # Errors
+/// When its state cannot be read, or written for the first time.
+pub fn transport(home: &Home, clock: &Arc<dyn Clock>) -> Result<(SandboxTransport, Key), Failure> {
+    let file = home.sandbox_file();
+    let store = match load(&file)? {
+        Some(store) => store,
+        None => {
+            let store = lifelike(clock.now());
+            save(&store, &file).map_err(|error| cannot_write(&file, &error))?;
+            store
+        }
+    };
+    let key = Key::new(KEY);
+    let behaviour = Behaviour::parse(LIMIT).unwrap_or_default();
+    let service = Service::new(store, key.clone(), behaviour).with_log_limit(0);
+    let transport = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(clock))
+        .with_on_write(saver(file));
+    Ok((transport, key))
+}
+
+/// The state in `file`; `None` when there is no such file.
+///
+/// # Errors
+/// When it is not one.
+pub fn load(file: &Path) -> Result<Option<Store>, Failure> {
+    let bytes = match std::fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let message = format!("{} cannot be read: {error}", file.display());
+            return Err(Failure::new(Kind::Failed, message));
+        }
+    };
+    let store = serde_json::from_slice(&bytes).map_err(|error| {
+        let message = format!("{} is not a state of the sandbox: {error}", file.display());
+        Failure::new(Kind::Failed, message).hint("remove the file to begin with a new sandbox")
+    })?;
+    Ok(Some(store))
+}
+
+/// Writes the state whole or not at all.
+///
+/// # Errors
+/// When it cannot be written; the file is then as it was.
+pub fn save(store: &Store, file: &Path) -> std::io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    private_folder_of(file)?;
+    let new = tempfile::NamedTempFile::new_in(folder)?;
+    serde_json::to_writer(&new, store)?;
+    new.persist(file)?;
+    Ok(())
+}
+
+/// Saves the service's state after each write. A write whose state cannot be
+/// saved is told in the log; the service has still done it.
+pub fn saver(file: PathBuf) -> impl Fn(&Service) + Send + Sync + 'static {
+    move |service| {
+        if let Err(error) = save(service.store(), &file) {
+            tracing::error!("{} cannot be written: {error}", file.display());
+        }
+    }
+}

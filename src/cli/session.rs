@@ -1,0 +1,171 @@
+//! An account, ready to be spoken to: the one place where clock, transport,
+//! key, limits and progress are wired together.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::app::App;
+use super::error::{Failure, Kind};
+use super::home_sandbox;
+use crate::api::client::{Client, Limits};
+use crate::api::http::{Key, Transport};
+use crate::api::pacer::{Pacer, PacerState};
+use crate::api::ureq::{Options, UreqTransport};
+use crate::config::{Account, Place};
+use crate::files::private_file;
+use crate::progress::Progress;
+use crate::vault::lock::Lock;
+
+/// What a command line says of how to work on an account.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bounds {
+    pub reserve: Option<u32>,
+    pub max_duration: Option<Duration>,
+    pub max_requests: Option<u64>,
+    pub lock_timeout: Option<Duration>,
+}
+
+/// An account that is locked for this process, and a client for it.
+pub struct Session {
+    pub client: Client,
+    /// What the vault is to remember as the service's URL.
+    pub service: String,
+    _lock: Option<Lock>,
+}
+
+impl Session {
+    /// Locks `account` for `command` and makes a client for it.
+    ///
+    /// # Errors
+    /// When it is locked, its key cannot be read, or its URL is not allowed.
+    pub fn open(
+        app: &App,
+        account: &Account,
+        command: &str,
+        bounds: &Bounds,
+        progress: Arc<dyn Progress + Send + Sync>,
+    ) -> Result<Self, Failure> {
+        let patience = bounds.lock_timeout.unwrap_or_default();
+        let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
+        let mut session = Self::unlocked(app, account, bounds, progress)?;
+        session._lock = Some(lock);
+        Ok(session)
+    }
+
+    /// The same without a lock, for a command that changes nothing.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn unlocked(
+        app: &App,
+        account: &Account,
+        bounds: &Bounds,
+        progress: Arc<dyn Progress + Send + Sync>,
+    ) -> Result<Self, Failure> {
+        let (transport, key, service) = door(app, account)?;
+        let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
+        let pace = PaceFile::beside(&account.vault);
+        let (now, wall) = (app.clock.monotonic(), app.clock.now());
+        let pacer = pace.load().map_or_else(
+            || Pacer::new(reserve),
+            |state| Pacer::restore(reserve, &state, now, wall),
+        );
+        let limits =
+            Limits { max_duration: bounds.max_duration, max_requests: bounds.max_requests };
+        let mut keep = pace.keeper();
+        let client = Client::new(transport, Arc::clone(&app.clock), pacer)
+            .with_key(key)
+            .with_limits(limits)
+            .with_progress(progress)
+            .with_keep(Box::new(move |state| keep(state)));
+        Ok(Self { client, service, _lock: None })
+    }
+}
+
+/// The transport to an account, its key, and the service's name.
+fn door(app: &App, account: &Account) -> Result<(Box<dyn Transport>, Key, String), Failure> {
+    match &account.place {
+        Place::Sandbox => {
+            let (transport, key) = home_sandbox::transport(&app.home()?, &app.clock)?;
+            Ok((Box::new(transport), key, account.name.clone()))
+        }
+        Place::Service { url, key, allow_http } => {
+            let key = app.key(key)?;
+            let timeouts = account.settings.timeouts;
+            let options = Options {
+                connect: timeouts.connect,
+                read: timeouts.read,
+                overall: timeouts.overall,
+                allow_http: *allow_http,
+                ..Options::default()
+            };
+            let service = url.to_string().trim_end_matches('/').to_owned();
+            let transport = UreqTransport::new(&service, &options)?;
+            Ok((Box::new(transport), key, service))
+        }
+    }
+}
+
+/// Where a process leaves word of how much of the service's limit is used, so
+/// that the next one does not run into it.
+struct PaceFile {
+    path: PathBuf,
+}
+
+impl PaceFile {
+    fn beside(vault: &Path) -> Self {
+        Self { path: vault.with_extension("pace") }
+    }
+
+    /// The last word. A file that cannot be read is as good as none: the
+    /// client then learns from the first answer.
+    fn load(&self) -> Option<PacerState> {
+        serde_json::from_slice(&std::fs::read(&self.path).ok()?).ok()
+    }
+
+    /// Writes each state over the one before, in one piece, so that a killed
+    /// process leaves a whole one. Where nothing can be written, pacing still
+    /// holds within this process.
+    fn keeper(self) -> impl FnMut(&PacerState) + Send {
+        let file = private_file(&self.path).ok();
+        // An older, longer text must not stand behind a shorter one.
+        let known = file.as_ref().and_then(|file| file.metadata().ok());
+        let mut longest = known.map_or(0, |it| usize::try_from(it.len()).unwrap_or(0));
+        move |state| {
+            let Some(file) = &file else { return };
+            let Ok(mut text) = serde_json::to_vec(state) else { return };
+            longest = text.len().max(longest.min(MOST_PACE));
+            text.resize(longest, b' ');
+            let _ = write_at_start(file, &text);
+        }
+    }
+}
+
+/// No state is longer; a longer file is not ours to fill.
+const MOST_PACE: usize = 64 << 10;
+
+#[cfg(unix)]
+fn write_at_start(file: &File, text: &[u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, text, 0)
+}
+
+#[cfg(not(unix))]
+fn write_at_start(mut file: &File, text: &[u8]) -> std::io::Result<()> {
+    use std::io::{Seek as _, Write as _};
+    file.rewind()?;
+    file.write_all(text)
+}
+
+/// The words of this process's command line, for whoever finds the lock held.
+/// Values of flags stay out: some of them are secrets' neighbours.
+#[must_use]
+pub fn command_words(name: &str, account: &str) -> String {
+    format!("linkvault {name} {account}")
+}
+
+/// A failure to write a file of the program's own.
+pub fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Kind::Failed, format_args!("{} cannot be written: {error}", path.display()))
+}

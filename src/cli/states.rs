@@ -1,0 +1,235 @@
+//! States by their names: a snapshot out of a vault, or the live account.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, FixedOffset};
+
+use super::app::App;
+use super::error::{Failure, Kind};
+use super::session::{Bounds, Session, command_words};
+use crate::clock::Timestamp;
+use crate::config::Account;
+use crate::crawl::{self, Options, Stats};
+use crate::model::{Key, Record, Resource, State};
+use crate::progress::Progress;
+use crate::vault::Vault;
+use crate::vault::reference::{Named, Reference, ReferenceError};
+use crate::vault::snapshot::{ReadState, Snapshot};
+
+/// A state that a command line names.
+pub struct Target {
+    pub account: Account,
+    pub reference: Reference,
+}
+
+/// A state, where it is from, and the vault that holds it: the account's own,
+/// or for the live account one that is gone afterwards.
+pub struct Loaded {
+    vault: Vault,
+    number: i64,
+    /// The resources that were read.
+    pub resources: Vec<Resource>,
+    /// `main@#12`, or `main@live`.
+    pub name: String,
+    /// `None` for the live account.
+    pub snapshot: Option<Snapshot>,
+    /// Why some of the live account could not be read.
+    pub lacking: Vec<String>,
+}
+
+impl Loaded {
+    /// Everything at once, for comparing.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn state(&mut self) -> Result<State, Failure> {
+        Ok(self.vault.state(self.number, &self.resources)?)
+    }
+
+    /// Gives each record of `resource` to `take`, in the order of keys.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn each(
+        &mut self,
+        resource: Resource,
+        take: impl FnMut(Record<'static>),
+    ) -> Result<(), Failure> {
+        Ok(self.vault.each(self.number, resource, take)?)
+    }
+
+    /// One record.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn record(
+        &mut self,
+        resource: Resource,
+        key: &Key,
+    ) -> Result<Option<Record<'static>>, Failure> {
+        Ok(self.vault.record(self.number, resource, key)?)
+    }
+
+    /// How many records of each resource there are.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn counts(&self) -> Result<Vec<(Resource, u64)>, Failure> {
+        let snapshot = self.vault.snapshot(self.number)?;
+        let count = |resource| snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
+        Ok(self.resources.iter().map(|resource| (*resource, count(*resource))).collect())
+    }
+}
+
+impl Target {
+    /// Finds the account that `text` names; `missing` stands for a reference
+    /// that is not given, `account` for an account that is not.
+    ///
+    /// # Errors
+    /// When there is no such account, or the reference is malformed.
+    pub fn parse(
+        app: &App,
+        text: &str,
+        missing: Reference,
+        account: Option<&Account>,
+    ) -> Result<Self, Failure> {
+        // `latest~1` after `main@latest` belongs to main, and so does a tag.
+        let named = match account {
+            Some(account) if !text.contains('@') && app.account(text).is_err() => Named {
+                account: Some(account.name.clone()),
+                reference: Some(Reference::parse(text)?),
+            },
+            _ => Named::parse(text)?,
+        };
+        let reference = named.reference.unwrap_or(missing);
+        let account = match (named.account, account) {
+            (Some(name), _) => app.account(&name)?,
+            (None, Some(account)) => account.clone(),
+            (None, None) => only_account(app, text)?,
+        };
+        Ok(Self { account, reference })
+    }
+
+    /// Loads the resources in `which`.
+    ///
+    /// # Errors
+    /// When there is no such snapshot, or the service cannot be read.
+    pub fn load(&self, app: &App, which: &[Resource]) -> Result<Loaded, Failure> {
+        match self.find()? {
+            None => self.live(app, which),
+            Some((vault, snapshot)) => Ok(Loaded {
+                vault,
+                number: snapshot.number,
+                resources: which.to_vec(),
+                name: format!("{}@#{}", self.account.name, snapshot.number),
+                snapshot: Some(snapshot),
+                lacking: Vec::new(),
+            }),
+        }
+    }
+
+    /// The snapshot it names, and the vault that holds it; `None` for the live account.
+    ///
+    /// # Errors
+    /// When there is no such snapshot, or no vault.
+    pub fn find(&self) -> Result<Option<(Vault, Snapshot)>, Failure> {
+        if self.reference == Reference::Live {
+            return Ok(None);
+        }
+        let vault = open(&self.account)?;
+        let snapshots = vault.snapshots()?;
+        let found = match self.account.settings.timezone {
+            Some(zone) => self.reference.find(&snapshots, &zone),
+            None => self.reference.find(&snapshots, &chrono::Local),
+        };
+        let found = found.map_err(|error| self.explain(error))?;
+        Ok(found.cloned().map(|snapshot| (vault, snapshot)))
+    }
+
+    fn explain(&self, error: ReferenceError) -> Failure {
+        let name = &self.account.name;
+        match error {
+            ReferenceError::Empty => {
+                Failure::new(Kind::NotFound, format_args!("{name} has no snapshot yet"))
+                    .hint(format_args!("run `linkvault backup {name}` first"))
+            }
+            error => Failure::new(Kind::NotFound, format_args!("{name}: {error}"))
+                .hint(format_args!("`linkvault snapshots {name}` lists them")),
+        }
+    }
+
+    /// Reads the account as it is now, into a vault that is gone afterwards.
+    fn live(&self, app: &App, which: &[Resource]) -> Result<Loaded, Failure> {
+        app.catch_interrupts();
+        let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&self.account.name));
+        let words = command_words("(reading live)", &self.account.name);
+        let bounds = Bounds::default();
+        let mut session =
+            Session::open(app, &self.account, &words, &bounds, Arc::clone(&progress))?;
+        let mut scope = which.to_vec();
+        if scope.contains(&Resource::ChannelItems) && !scope.contains(&Resource::Channels) {
+            scope.push(Resource::Channels);
+        }
+        let options = Options { scope, stats: Stats::None, ..Options::new(&session.service) };
+        let mut vault = Vault::in_memory()?;
+        let summary =
+            crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+        let whole = |resource: &Resource| {
+            let outcome = summary.snapshot.outcome(*resource);
+            outcome.is_some_and(|outcome| outcome.is_whole())
+        };
+        let resources = which.iter().copied().filter(whole).collect();
+        let lacking = summary
+            .snapshot
+            .outcomes
+            .iter()
+            .filter(|outcome| !outcome.is_whole() && outcome.state != ReadState::Skipped);
+        let lacking = lacking.map(|outcome| {
+            let why = outcome.message.as_deref().unwrap_or("not offered");
+            format!("{}: {}: {why}", outcome.resource, outcome.state.name())
+        });
+        Ok(Loaded {
+            vault,
+            number: summary.snapshot.number,
+            resources,
+            name: format!("{}@live", self.account.name),
+            lacking: lacking.collect(),
+            snapshot: None,
+        })
+    }
+}
+
+/// Opens an account's vault for reading.
+///
+/// # Errors
+/// When there is none yet, or it cannot be read.
+pub fn open(account: &Account) -> Result<Vault, Failure> {
+    Vault::open_read_only(&account.vault).map_err(|error| match error {
+        crate::vault::VaultError::Missing(_) => {
+            let name = &account.name;
+            Failure::new(Kind::NotFound, format_args!("{name} has no vault yet"))
+                .hint(format_args!("run `linkvault backup {name}` first"))
+        }
+        error => error.into(),
+    })
+}
+
+/// The one configured account, for a reference that names none.
+fn only_account(app: &App, text: &str) -> Result<Account, Failure> {
+    let config = app.config()?;
+    match config.accounts() {
+        [only] => Ok(only.clone()),
+        _ => Err(Failure::new(Kind::Usage, format_args!("`{text}` names no account"))
+            .hint(format_args!("write ACCOUNT@{text}"))),
+    }
+}
+
+/// A time as the clock on the wall of `account`'s zone shows it.
+#[must_use]
+pub fn local(account: &Account, time: Timestamp) -> Option<DateTime<FixedOffset>> {
+    let utc = time.utc()?;
+    Some(match account.settings.timezone {
+        Some(zone) => utc.with_timezone(&zone).fixed_offset(),
+        None => utc.with_timezone(&chrono::Local).fixed_offset(),
+    })
+}

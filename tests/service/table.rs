@@ -1,0 +1,160 @@
+//! The resource table, which the client reads, against the document's list of
+//! endpoints, which is typed again in `endpoints.txt`.
+
+use std::collections::BTreeSet;
+
+use linkvault::model::{Endpoint, Field, Kind, Resource, Role, Verb};
+
+/// `METHOD path` with every parameter as `:`, request fields with a star where
+/// required, and success fields.
+type Line = (String, BTreeSet<String>, BTreeSet<String>);
+
+fn document() -> Vec<Line> {
+    let lines = include_str!("endpoints.txt").lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let [place, request, success] = line.split(" | ").collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            // The document's `:type` is written out where the sandbox is asked.
+            let place = place.replace("/assign/links/", "/assign/:type/");
+            let request = match request {
+                "none" => BTreeSet::new(),
+                "page" => names("limit page"),
+                fields => names(fields),
+            };
+            (bare(&place), request, names(success))
+        })
+        .collect()
+}
+
+fn names(fields: &str) -> BTreeSet<String> {
+    let name = |field: &str| field.split(':').next().unwrap_or_default().to_owned();
+    fields.split(' ').map(name).collect()
+}
+
+fn bare(place: &str) -> String {
+    let part = |part: &str| if part.starts_with(':') { ":".to_owned() } else { part.to_owned() };
+    place.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+fn table() -> Vec<(Resource, &'static Endpoint)> {
+    let all = Resource::ALL.into_iter();
+    all.flat_map(|resource| resource.spec().endpoints.iter().map(move |it| (resource, it)))
+        .collect()
+}
+
+#[test]
+fn the_table_has_the_26_endpoints_of_the_document_and_no_other() {
+    let ours: Vec<_> =
+        table().iter().map(|(_, it)| bare(&format!("{} {}", it.method, it.path))).collect();
+    let theirs: Vec<_> = document().into_iter().map(|(place, ..)| place).collect();
+    assert_eq!(theirs.len(), 26);
+    assert_eq!(ours.len(), 26);
+    assert_eq!(ours.into_iter().collect::<BTreeSet<_>>(), theirs.into_iter().collect());
+}
+
+#[test]
+fn every_request_takes_the_fields_of_the_document() {
+    let document = document();
+    for (_, endpoint) in table() {
+        let place = bare(&format!("{} {}", endpoint.method, endpoint.path));
+        let (_, request, _) = document.iter().find(|(it, ..)| *it == place).unwrap();
+        let ours: BTreeSet<_> = endpoint
+            .params
+            .iter()
+            .map(|it| format!("{}{}", it.name, if it.required { "*" } else { "" }))
+            .collect();
+        assert_eq!(ours, *request, "{place}");
+    }
+}
+
+#[test]
+fn every_answer_and_every_list_holds_the_fields_of_the_document() {
+    let document = document();
+    for (resource, endpoint) in table() {
+        let place = bare(&format!("{} {}", endpoint.method, endpoint.path));
+        let (_, _, success) = document.iter().find(|(it, ..)| *it == place).unwrap();
+        if endpoint.verb == Verb::List {
+            let spec = resource.spec();
+            let ours: BTreeSet<_> = spec
+                .read_fields()
+                // The channel of an item is the one that was asked for.
+                .filter(|field| !(resource == Resource::ChannelItems && field.name == "channel"))
+                .map(|field| field.name.to_owned())
+                .collect();
+            let mut theirs = success.clone();
+            theirs.retain(|name| !["list", "data"].contains(&name.as_str()) || ours.contains(name));
+            let key =
+                spec.list_keys.first().map_or_else(|| "data".to_owned(), |it| (*it).to_owned());
+            assert!(success.contains(&key), "{resource} {key}");
+            theirs.remove(&key);
+            assert_eq!(ours, theirs, "{resource}");
+        } else {
+            let ours: BTreeSet<_> = endpoint.answer.iter().map(|it| (*it).to_owned()).collect();
+            let unknown = BTreeSet::from(["?".to_owned()]);
+            let theirs = if *success == unknown { BTreeSet::new() } else { success.clone() };
+            assert_eq!(ours, theirs, "{place}");
+        }
+    }
+}
+
+#[test]
+fn fields_have_the_types_of_the_document() {
+    let kinds: Vec<(&str, fn(Kind) -> bool)> = vec![
+        ("int", |kind| kind == Kind::Int),
+        ("bool", |kind| kind == Kind::Bool),
+        ("datetime", |kind| kind == Kind::DateTime),
+        ("date", |kind| kind == Kind::Date),
+        ("hex", |kind| kind == Kind::HexColor),
+        ("url-or-false", |kind| kind == Kind::TextOrFalse),
+        ("text", |kind| matches!(kind, Kind::Text | Kind::OneOf(_))),
+        ("url", |kind| kind == Kind::Text),
+        ("kind", |kind| matches!(kind, Kind::OneOf(_))),
+    ];
+    let lists = include_str!("endpoints.txt").lines().filter(|line| line.contains("| list "));
+    let mut checked = 0;
+    for line in lists {
+        let fields = line.rsplit("| list ").next().unwrap();
+        let (key, fields) = fields.split_once(' ').unwrap();
+        let resource =
+            Resource::ALL.into_iter().find(|it| it.spec().list_keys.contains(&key)).unwrap();
+        for field in fields.split(' ') {
+            let (name, kind) = field.split_once(':').unwrap();
+            let (_, ours) = resource.spec().field(name).unwrap();
+            let fits = kinds.iter().find(|(known, _)| *known == kind).unwrap().1;
+            assert!(fits(ours.kind), "{resource}.{name} is {kind}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 37);
+}
+
+#[test]
+fn what_moves_by_itself_and_what_is_never_read_back_is_known() {
+    let with = |role: Role| -> Vec<String> {
+        let fields = |resource: Resource| {
+            let found = move |field: &&Field| field.role == role;
+            resource
+                .spec()
+                .fields
+                .iter()
+                .filter(found)
+                .map(move |it| format!("{resource}.{}", it.name))
+        };
+        Resource::ALL.into_iter().flat_map(fields).collect()
+    };
+    assert_eq!(with(Role::Counter), ["qr_codes.scans"]);
+    assert_eq!(
+        with(Role::WriteOnly),
+        [
+            "account.password",
+            "campaigns.slug",
+            "qr_codes.type",
+            "qr_codes.data",
+            "qr_codes.background",
+            "qr_codes.foreground",
+            "qr_codes.logo",
+        ]
+    );
+}
