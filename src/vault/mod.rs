@@ -2,11 +2,12 @@
 //! The only place that knows SQL.
 //!
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
-//! text is kept · [`split`] records as they come · [`snapshot`] one mirror of the account · [`write`] a page of
-//! records into it · [`listing`] how far a crawl came · [`read`] states and
-//! histories · [`reference`] how a snapshot is named · [`digest`], `ledger` and
-//! [`check`] proof that nothing was altered · [`retention`] and [`forget`] ·
-//! [`sent`] what can never be read back · [`lock`] one process at a time.
+//! text is kept · [`split`] a record as it comes · [`snapshot`] one mirror of
+//! the account · [`mod@write`] a page of records into it · [`listing`] how far a
+//! crawl came · [`read`] states and histories · [`mod@reference`] how a snapshot
+//! is named · [`digest`], `ledger` and [`check`] proof that nothing was altered ·
+//! [`retention`] and [`forget`] · [`sent`] what can never be read back ·
+//! [`lock`] one process at a time.
 
 pub mod check;
 pub mod digest;

@@ -1,3 +1,5 @@
+//! The client on a clock of its own, with answers that a list gives it.
+
 use super::*;
 use crate::clock::Timestamp;
 use std::collections::VecDeque;

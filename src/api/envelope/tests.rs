@@ -1,3 +1,5 @@
+//! Bodies as services send them, whole, odd and broken.
+
 use super::*;
 use proptest::prelude::*;
 
