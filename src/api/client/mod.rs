@@ -134,13 +134,17 @@ impl Client {
     /// As [`Client::get`].
     pub fn get_with(&mut self, path: &str, options: &GetOptions) -> Result<Response, ApiError> {
         let mut delays = self.retry.delays(options.retries);
+        let mut strange = false;
         loop {
             let error = match self.unthrottled(Method::Get, path, None) {
                 Ok(response) => return Ok(response),
                 Err(error) => absent(error),
             };
+            // What is not of the API may be a proxy's passing page, or a wrong
+            // address, which asking often does not mend.
+            let once = error.is_malformed() && !std::mem::replace(&mut strange, true);
             match delays.next() {
-                Some(delay) if error.is_transient() => self.back_off(delay, &error)?,
+                Some(delay) if error.is_transient() || once => self.back_off(delay, &error)?,
                 _ => return Err(error),
             }
         }
