@@ -70,6 +70,16 @@ impl Options {
             service_moved: false,
         }
     }
+
+    /// The same for the resources in `scope` alone, and those without which
+    /// they cannot be listed: the items of channels need the channels.
+    #[must_use]
+    pub fn only(self, scope: &[Resource]) -> Self {
+        let parent_of_one =
+            |it: &Resource| scope.iter().any(|resource| resource.spec().parent == Some(*it));
+        let wanted = |it: &Resource| scope.contains(it) || parent_of_one(it);
+        Self { scope: Resource::ALL.into_iter().filter(wanted).collect(), ..self }
+    }
 }
 
 /// A crawl that was stopped goes on only if it did something so recently.

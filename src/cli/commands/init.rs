@@ -161,7 +161,8 @@ fn tell(
     let vault = home.vault_file(name);
     if app.out.is_json() {
         app.out.json(&json!({
-            "format": 1, "account": name, "config": file, "vault": vault,
+            "format": 1, "account": name, "config": file.display().to_string(),
+            "vault": vault.display().to_string(),
         }))?;
     }
     app.out.summary(format_args!("Wrote the account `{name}` to {}", Shown(file.display())))?;
