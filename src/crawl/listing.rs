@@ -13,6 +13,7 @@ use crate::api::http::Response;
 use crate::model::{Decoded, Problem, Resource, Verb};
 use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
+use crate::vault::split::{Split, Splitter};
 use crate::vault::write::Page;
 
 /// Page sizes, largest first. Each divides the one before, so that a listing
@@ -235,10 +236,11 @@ impl<'c, 'a> Listing<'c, 'a> {
     /// Stores a page. Says whether it belongs to the list at all.
     fn store(&mut self, fetched: &Fetched) -> Result<bool, CrawlError> {
         let page = self.open(fetched)?;
+        let mut splitter = Splitter::new(self.resource, self.parent);
         let mut records = Vec::with_capacity(page.records.len());
         for raw in &page.records {
-            match Decoded::read(self.resource, self.parent, raw.get()) {
-                Ok(decoded) => records.push(decoded),
+            match splitter.split(raw.get()) {
+                Ok(split) => records.push(split),
                 Err(problem) => self.problems.push(problem),
             }
         }
@@ -260,7 +262,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             evidence.twice = twice;
             serde_json::to_string(&evidence).unwrap_or_default()
         };
-        let put = self.crawler.vault.put_page(&page, &records, &self.seen, note)?;
+        let put = self.crawler.vault.put_split(&page, &mut records, &self.seen, note)?;
         self.seen |= put.rows;
         self.warn(&records);
         let total = evidence.result.filter(|result| *result >= evidence.count);
@@ -271,8 +273,8 @@ impl<'c, 'a> Listing<'c, 'a> {
         Ok(true)
     }
 
-    fn warn(&mut self, records: &[Decoded<'_>]) {
-        let odd = records.iter().flat_map(|decoded| &decoded.odd);
+    fn warn(&mut self, records: &[Split<'_>]) {
+        let odd = records.iter().flat_map(|split| &split.odd);
         for problem in self.problems.iter().chain(odd) {
             self.crawler.problem(problem);
         }
@@ -310,6 +312,11 @@ impl<'c, 'a> Listing<'c, 'a> {
     fn remove_missing(&mut self) -> Result<Option<String>, CrawlError> {
         if self.pages.iter().any(|page| page.faulty > 0) {
             // One of the unreadable records may be one that seems to be gone.
+            return Ok(None);
+        }
+        let shown = self.crawler.vault.shown(self.crawler.snapshot, self.resource)?;
+        if self.parent.is_none() && shown == self.seen.len() {
+            // Every record that the snapshot shows was seen.
             return Ok(None);
         }
         let missing = self.crawler.vault.unseen(self.resource, self.parent, &self.seen)?;

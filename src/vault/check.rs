@@ -2,16 +2,20 @@
 //!
 //! One pass over all versions gives every snapshot's sums, however many there
 //! are: each version adds to the sum where it begins and leaves it where it ends.
+//!
+//! What no sum covers is told nowhere as content: how far a running crawl came,
+//! page sizes that were learned, templates that no record uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::digest::{Content, Sum, content};
+use super::digest::{self, Sum};
+use super::ledger::{self, Ledger};
 use super::row::Stored;
 use super::schema::{MIGRATIONS, migrate, version_table};
-use super::snapshot::{chain, digest};
+use super::snapshot::{Snapshot, Status, chain, digest};
 use super::write::{stored_hash, stored_key};
 use super::{Failure, Vault, VaultError, read, shape};
-use crate::model::{Key, Resource};
+use crate::model::Resource;
 
 /// What `check` found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -43,11 +47,23 @@ impl Vault {
     /// When the file cannot be read at all; damage is in the [`Report`].
     pub fn check(&mut self) -> Result<Report, VaultError> {
         let mut report = Report::default();
+        // The file may have changed since they were read.
+        self.shapes.clear();
         self.check_file(&mut report);
+        self.check_ledgers(&mut report);
+        let all = match self.all_snapshots() {
+            Ok(all) => all,
+            Err(error) => {
+                report.problem(error.to_string());
+                Vec::new()
+            }
+        };
         let mut sums = BTreeMap::new();
         for resource in Resource::ALL {
             let mut changes = Changes::new();
-            if let Err(failure) = self.check_versions(resource, &mut changes, &mut report) {
+            let nowhere = unreadable(&all);
+            if let Err(failure) = self.check_versions(resource, &nowhere, &mut changes, &mut report)
+            {
                 report.problem(format!("{resource}: {}", failure.at(&self.path)));
             }
             if let Err(failure) = self.check_series(resource, &mut changes) {
@@ -55,7 +71,7 @@ impl Vault {
             }
             sums.insert(resource, changes);
         }
-        if let Err(failure) = self.check_snapshots(&sums, &mut report) {
+        if let Err(failure) = self.check_snapshots(&all, &sums, &mut report) {
             report.problem(failure.at(&self.path).to_string());
         }
         Ok(report)
@@ -89,9 +105,24 @@ impl Vault {
         }
     }
 
+    fn check_ledgers(&self, report: &mut Report) {
+        for ledger in Ledger::ALL {
+            let kept = ledger::read(&self.db, ledger);
+            let found = ledger.recompute(&self.db);
+            match kept.and_then(|kept| found.map(|found| kept == found)) {
+                Ok(true) => {}
+                Ok(false) => report.problem(ledger.covers()),
+                Err(failure) => report.problem(describe(failure)),
+            }
+        }
+    }
+
+    /// Adds up one resource's versions; none may begin or end at a snapshot in
+    /// `nowhere`.
     fn check_versions(
         &mut self,
         resource: Resource,
+        nowhere: &BTreeSet<i64>,
         changes: &mut Changes,
         report: &mut Report,
     ) -> Result<(), Failure> {
@@ -123,6 +154,11 @@ impl Vault {
                     report.problem(format!("{}: ends before it begins", name(resource, &stored)));
                 }
             }
+            if [Some(stored.since), stored.until].iter().flatten().any(|end| nowhere.contains(end))
+            {
+                let name = name(resource, &stored);
+                report.problem(format!("{name}: begins or ends at a forgotten snapshot"));
+            }
             let template = shapes.template(db, stored.shape)?;
             if let Err(failure) = columns_agree(resource, &stored, template) {
                 report.problem(format!("{}: {}", name(resource, &stored), describe(failure)));
@@ -135,54 +171,74 @@ impl Vault {
         if resource.spec().counter().is_none() {
             return Ok(());
         }
-        let series = [
-            ("sample", "CAST(value AS TEXT)", Content::Sample),
-            ("statistics", "body", Content::Statistics),
-        ];
-        for (table, column, kind) in series {
-            let mut all = self.db.prepare(&format!(
-                "SELECT id, snapshot, {column} FROM {table}_{resource} ORDER BY id, snapshot"
-            ))?;
-            let mut rows = all.query([])?;
-            let mut before: Option<(i64, blake3::Hash)> = None;
-            while let Some(row) = rows.next()? {
-                let (id, snapshot): (i64, i64) = (row.get(0)?, row.get(1)?);
-                let text = row.get_ref(2)?.as_str().map_err(|_| {
-                    Failure::Damaged(format!("a value of the series of {id} is not text"))
-                })?;
-                let hash = content(kind, resource, &Key::Id(id), text);
-                let change = &mut changes.entry(snapshot).or_default().0;
-                change.add(hash);
-                if let Some((_, old)) = before.filter(|(known, _)| *known == id) {
-                    change.sub(old);
-                }
-                before = Some((id, hash));
+        self.add_series(
+            &format!("SELECT id, snapshot, value FROM sample_{resource} ORDER BY id, snapshot"),
+            |id, snapshot, row| Ok(digest::sample(resource, id, snapshot, row.get(2)?)),
+            changes,
+        )?;
+        self.add_series(
+            &format!(
+                "SELECT id, snapshot, scans, body FROM statistics_{resource} ORDER BY id, snapshot"
+            ),
+            |id, snapshot, row| {
+                let body = row.get_ref(3)?.as_str()?;
+                Ok(digest::statistics(id, snapshot, row.get(2)?, body))
+            },
+            changes,
+        )
+    }
+
+    /// Adds up one series: each value stands until the next.
+    fn add_series(
+        &self,
+        sql: &str,
+        hash: impl Fn(i64, i64, &rusqlite::Row<'_>) -> rusqlite::Result<blake3::Hash>,
+        changes: &mut Changes,
+    ) -> Result<(), Failure> {
+        let mut all = self.db.prepare(sql)?;
+        let mut rows = all.query([])?;
+        let mut before: Option<(i64, blake3::Hash)> = None;
+        while let Some(row) = rows.next()? {
+            let (id, snapshot): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let hash = hash(id, snapshot, row)?;
+            let change = &mut changes.entry(snapshot).or_default().0;
+            change.add(hash);
+            if let Some((_, old)) = before.filter(|(known, _)| *known == id) {
+                change.sub(old);
             }
+            before = Some((id, hash));
         }
         Ok(())
     }
 
     fn check_snapshots(
         &self,
+        all: &[Snapshot],
         sums: &BTreeMap<Resource, Changes>,
         report: &mut Report,
     ) -> Result<(), Failure> {
-        let all = self.all_snapshots().map_err(|error| Failure::Damaged(error.to_string()))?;
         let mut found: BTreeMap<Resource, (Sum, i64)> = BTreeMap::new();
-        let mut last = 0;
-        for snapshot in &all {
+        let mut last: i64 = 0;
+        let newest = all.last().map_or(0, |snapshot| snapshot.number);
+        for snapshot in all {
             let number = snapshot.number;
-            if number != last + 1 {
+            if number < 1 {
+                report.problem(format!("there cannot be a snapshot #{number}"));
+                continue;
+            }
+            if number != last.saturating_add(1) {
                 report.problem(format!("the snapshots between #{last} and #{number} are missing"));
             }
             let stored = self.stored_sums(number)?;
             for (resource, changes) in sums {
                 let all = found.entry(*resource).or_default();
-                for (_, (sum, count)) in changes.range(last + 1..=number) {
+                for (_, (sum, count)) in changes.range(last.saturating_add(1)..=number) {
                     all.0.plus(*sum);
                     all.1 += count;
                 }
-                if snapshot.forgotten.is_none() && stored.get(resource) != Some(all) {
+                // Of what was forgotten, only the newest still stands as it was.
+                let stands = snapshot.forgotten.is_none() || number == newest;
+                if stands && stored.get(resource) != Some(all) {
                     report.problem(format!("snapshot #{number}: {resource} are not as they were"));
                 }
             }
@@ -191,14 +247,22 @@ impl Vault {
                 report.snapshots += u64::from(snapshot.forgotten.is_none());
                 self.check_seal(number, report)?;
             }
+            let touched = snapshot.finished.unwrap_or(snapshot.touched);
+            if (snapshot.status == Status::Running) != snapshot.finished.is_none()
+                || snapshot.touched != touched
+            {
+                report.problem(format!("snapshot #{number}: its times do not agree"));
+            }
         }
-        // What only the newest snapshot showed belongs to the next one, once
-        // that snapshot is forgotten.
-        let next = all.last().is_some_and(|it| it.forgotten.is_some());
-        let end = last + 1 + i64::from(next);
-        let beyond = sums.values().any(|changes| changes.range(end..).next().is_some());
+        let stray: bool = self.db.query_row(
+            "SELECT count(*) FROM snapshot_resource
+             WHERE snapshot NOT IN (SELECT snapshot FROM snapshot)",
+            [],
+            |row| row.get(0),
+        )?;
+        let beyond = sums.values().any(|changes| changes.keys().next_back() > Some(&last));
         let before = sums.values().any(|changes| changes.range(..1).next().is_some());
-        if beyond || before {
+        if beyond || before || stray {
             report.problem("some records belong to snapshots that do not exist");
         }
         Ok(())
@@ -234,6 +298,14 @@ impl Vault {
         }
         Ok(sums)
     }
+}
+
+/// The forgotten snapshots that a readable one follows: no span ends there.
+fn unreadable(all: &[Snapshot]) -> BTreeSet<i64> {
+    let readable = |it: &&Snapshot| it.finished.is_some() && it.forgotten.is_none();
+    let newest = all.iter().rfind(readable).map_or(0, |snapshot| snapshot.number);
+    let forgotten = all.iter().filter(|it| it.forgotten.is_some() && it.number < newest);
+    forgotten.map(|snapshot| snapshot.number).collect()
 }
 
 fn definitions(db: &rusqlite::Connection) -> rusqlite::Result<BTreeMap<String, String>> {

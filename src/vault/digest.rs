@@ -21,8 +21,13 @@ impl Sum {
 
     /// Takes one hash away again.
     pub fn sub(&mut self, hash: blake3::Hash) {
+        self.minus(Self::of(hash));
+    }
+
+    /// Takes another sum away.
+    pub fn minus(&mut self, other: Self) {
         // a − b = a + (−b): two's complement over 256 bits.
-        let mut negative = Self(Self::of(hash).0.map(|limb| !limb));
+        let mut negative = Self(other.0.map(|limb| !limb));
         negative.plus(Self([1, 0, 0, 0]));
         self.plus(negative);
     }
@@ -65,28 +70,79 @@ impl Sum {
 
 /// What a hash is of, so that one kind of content never passes for another.
 #[derive(Debug, Clone, Copy)]
-pub enum Content {
-    /// A version: the record's text with its counter's value as zero.
+enum Content {
     Version,
-    /// A counter's value.
     Sample,
-    /// A QR code's statistics.
     Statistics,
 }
 
-/// The hash of one piece of content.
+/// The hash of a version: of the record's text with its counter's value as zero.
 #[must_use]
-pub fn content(kind: Content, resource: Resource, key: &Key, text: &str) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&[kind as u8, resource as u8]);
-    hasher.update(&key.id().to_le_bytes());
+pub fn version(resource: Resource, key: &Key, text: &str) -> blake3::Hash {
+    content(Content::Version, resource, key, text)
+}
+
+/// The hash of a counter's value, and of the snapshot that first saw it.
+#[must_use]
+pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) -> blake3::Hash {
+    let value = value.map_or_else(|| "null".to_owned(), |value| value.to_string());
+    content(Content::Sample, resource, &Key::Id(id), &format!("{snapshot}:{value}"))
+}
+
+/// The hash of a code's statistics, as snapshot `snapshot` saw them.
+#[must_use]
+pub fn statistics(id: i64, snapshot: i64, scans: i64, body: &str) -> blake3::Hash {
+    let text = format!("{snapshot}:{scans}:{body}");
+    content(Content::Statistics, Resource::QrCodes, &Key::Id(id), &text)
+}
+
+/// The hash of one piece of content.
+fn content(kind: Content, resource: Resource, key: &Key, text: &str) -> blake3::Hash {
+    // Most content is short, and hashing it in one go is several times quicker.
+    let mut input = Input { short: [0; SHORT], len: 0, long: None };
+    input.push(&[kind as u8, resource as u8]);
+    input.push(&key.id().to_le_bytes());
     if let Key::Item { channel, kind, .. } = key {
-        hasher.update(&channel.to_le_bytes());
-        hasher.update(&(kind.len() as u64).to_le_bytes());
-        hasher.update(kind.as_bytes());
+        input.push(&channel.to_le_bytes());
+        input.push(&(kind.len() as u64).to_le_bytes());
+        input.push(kind.as_bytes());
     }
-    hasher.update(text.as_bytes());
-    hasher.finalize()
+    input.push(text.as_bytes());
+    input.hash()
+}
+
+const SHORT: usize = 512;
+
+/// What is to be hashed: gathered as long as it is short, else hashed as it comes.
+struct Input {
+    short: [u8; SHORT],
+    len: usize,
+    long: Option<Box<blake3::Hasher>>,
+}
+
+impl Input {
+    fn push(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        match (&mut self.long, self.short.get_mut(self.len..end)) {
+            (Some(hasher), _) => drop(hasher.update(bytes)),
+            (None, Some(place)) => {
+                place.copy_from_slice(bytes);
+                self.len = end;
+            }
+            (None, None) => {
+                let mut hasher = Box::new(blake3::Hasher::new());
+                hasher.update(&self.short[..self.len]).update(bytes);
+                self.long = Some(hasher);
+            }
+        }
+    }
+
+    fn hash(self) -> blake3::Hash {
+        match self.long {
+            Some(hasher) => hasher.finalize(),
+            None => blake3::hash(&self.short[..self.len]),
+        }
+    }
 }
 
 /// Hashes a sequence of fields, each with its length.
@@ -104,6 +160,16 @@ pub fn fields<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> blake3::Hash {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn short_and_long_content_is_hashed_alike() {
+        for length in [0, 1, SHORT - 11, SHORT - 10, SHORT - 9, 4000] {
+            let text = "x".repeat(length);
+            let all = [&[0, Resource::QrCodes as u8], &7_i64.to_le_bytes()[..], text.as_bytes()];
+            let found = version(Resource::QrCodes, &Key::Id(7), &text);
+            assert_eq!(found, blake3::hash(&all.concat()), "{length}");
+        }
+    }
 
     proptest! {
         #[test]

@@ -2,7 +2,7 @@
 //! series of scans and statistics, which cost little and cannot be had again.
 
 use super::schema::version_table;
-use super::{Failure, Vault, VaultError};
+use super::{Failure, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
@@ -28,24 +28,30 @@ impl Vault {
     /// # Errors
     /// When the vault cannot be written; nothing is then forgotten.
     pub fn forget(&mut self, numbers: &[i64], now: Timestamp) -> Result<u64, VaultError> {
-        let gone = self.transact(|tx, _| {
+        let gone = self.transact(|tx, shapes| {
             let mut mark = tx.prepare(
                 "UPDATE snapshot SET forgotten = ?2
                  WHERE snapshot = ?1 AND finished IS NOT NULL AND forgotten IS NULL",
             )?;
             for number in numbers {
-                if mark.execute((number, now.0))? != 1 {
-                    return Err(Failure::NoSnapshot(*number));
-                }
+                ledger::snapshot(tx, *number, || match mark.execute((number, now.0))? {
+                    1 => Ok(()),
+                    _ => Err(Failure::NoSnapshot(*number)),
+                })?;
             }
             let mut gone = 0;
             for resource in Resource::ALL {
                 gone += merge(tx, resource)?;
             }
+            drop_unused_templates(tx)?;
+            shapes.clear();
             Ok(gone)
         })?;
-        self.shrink()?;
-        Ok(gone)
+        match self.shrink() {
+            // What is forgotten is forgotten; the space comes back another time.
+            Ok(()) | Err(VaultError::Full(_)) => Ok(gone),
+            Err(error) => Err(error),
+        }
     }
 
     /// Gives space back once a good part of the file is empty.
@@ -62,27 +68,57 @@ impl Vault {
     }
 }
 
-/// Moves every span's ends to the next snapshot that is left, and drops the
-/// spans in which none is. Where none is left, that is the one still to come.
+fn drop_unused_templates(tx: &rusqlite::Transaction<'_>) -> Result<(), Failure> {
+    let used = Resource::ALL.map(|it| format!("SELECT shape FROM {}", version_table(it)));
+    let used = used.join(" UNION ");
+    tx.execute(&format!("DELETE FROM shape WHERE shape NOT IN ({used})"), [])?;
+    Ok(())
+}
+
+/// Once snapshot `number` is finished: drops what waited for it, because the
+/// snapshots before it were forgotten.
+pub(super) fn settle(tx: &rusqlite::Transaction<'_>, number: i64) -> Result<(), Failure> {
+    let waited: bool = tx.query_row(
+        "SELECT count(*) FROM snapshot WHERE snapshot = ?1 - 1 AND forgotten IS NOT NULL",
+        [number],
+        |row| row.get(0),
+    )?;
+    if waited {
+        for resource in Resource::ALL {
+            merge(tx, resource)?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves every span's ends to the next snapshot that can be read, and drops the
+/// spans in which none can. Ends that no readable snapshot follows stay where
+/// they are until one is finished: what it adds, changes and removes is counted
+/// against the snapshot before it, forgotten or not.
 fn merge(tx: &rusqlite::Transaction<'_>, resource: Resource) -> Result<u64, Failure> {
     let table = version_table(resource);
-    let next = |column: &str| {
+    let next = |column: &str, otherwise: &str| {
         format!(
             "coalesce((SELECT min(s.snapshot) FROM snapshot s
-                       WHERE s.snapshot >= {table}.{column} AND s.forgotten IS NULL),
-                      (SELECT max(snapshot) + 1 FROM snapshot))"
+                       WHERE s.snapshot >= {table}.{column} AND s.finished IS NOT NULL
+                         AND s.forgotten IS NULL), {otherwise})"
         )
     };
-    let (since, until) = (next("since"), next("until"));
     let gone = tx.execute(
-        &format!("DELETE FROM {table} WHERE until IS NOT NULL AND {since} = {until}"),
+        &format!(
+            "DELETE FROM {table} WHERE {} = {}
+               AND until IN (SELECT snapshot FROM snapshot WHERE finished IS NOT NULL)",
+            next("since", "0"),
+            next("until", "0"),
+        ),
         [],
     )?;
-    for (column, next) in [("since", since), ("until", until)] {
+    for column in ["since", "until"] {
         tx.execute(
             &format!(
-                "UPDATE {table} SET {column} = {next} WHERE {column} IN
-                   (SELECT snapshot FROM snapshot WHERE forgotten IS NOT NULL)"
+                "UPDATE {table} SET {column} = {} WHERE {column} IN
+                   (SELECT snapshot FROM snapshot WHERE forgotten IS NOT NULL)",
+                next(column, column)
             ),
             [],
         )?;

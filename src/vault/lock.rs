@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::beside;
 use crate::clock::{Clock, Slept, Timestamp};
 use crate::files::{private_file, private_folder_of};
 
@@ -58,7 +59,7 @@ impl Lock {
         patience: Duration,
         clock: &dyn Clock,
     ) -> Result<Self, LockError> {
-        let path = vault.with_extension("lock");
+        let path = beside(vault, ".lock");
         let fail = |source| LockError::Io { path: path.clone(), source };
         private_folder_of(&path).map_err(fail)?;
         let mut file = private_file(&path).map_err(fail)?;
@@ -86,7 +87,7 @@ impl Lock {
     /// Who holds the lock of the vault at `vault` now, if anybody does.
     #[must_use]
     pub fn holder(vault: &Path) -> Option<Holder> {
-        let mut file = File::open(vault.with_extension("lock")).ok()?;
+        let mut file = File::open(beside(vault, ".lock")).ok()?;
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => read(&mut file),
             _ => None,

@@ -2,16 +2,18 @@
 //! The only place that knows SQL.
 //!
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
-//! text is kept · [`snapshot`] one mirror of the account · [`mod@write`] a page of
-//! records into it · [`listing`] how far a crawl came · [`read`] states and
-//! histories · [`mod@reference`] how a snapshot is named · [`digest`] and
-//! [`check`] proof that nothing was altered · [`retention`] and [`forget`] ·
+//! text is kept · [`split`] a record as it comes · [`snapshot`] one mirror of
+//! the account · [`mod@write`] a page of records into it · [`listing`] how far a
+//! crawl came · [`read`] states and histories · [`mod@reference`] how a snapshot
+//! is named · [`digest`], `ledger` and [`check`] proof that nothing was altered ·
+//! [`retention`] and [`forget`] · [`sent`] what can never be read back ·
 //! [`lock`] one process at a time.
 
 pub mod check;
 pub mod digest;
 mod error;
 pub mod forget;
+mod ledger;
 pub mod listing;
 pub mod lock;
 mod open;
@@ -20,10 +22,13 @@ pub mod reference;
 pub mod retention;
 mod row;
 pub mod schema;
+pub mod sent;
 pub mod shape;
 pub mod snapshot;
+pub mod split;
 pub mod statistics;
 pub mod write;
+mod writer;
 
 use std::path::{Path, PathBuf};
 
@@ -73,8 +78,7 @@ impl Vault {
     /// The number of bytes the file takes, its log included.
     #[must_use]
     pub fn size(&self) -> u64 {
-        let wal = self.path.with_extension("db-wal");
-        [self.path.as_path(), &wal]
+        [self.path.as_path(), &beside(&self.path, "-wal")]
             .iter()
             .filter_map(|path| std::fs::metadata(path).ok())
             .map(|metadata| metadata.len())
@@ -109,6 +113,18 @@ impl Vault {
     pub(crate) fn checkpoint(&self) -> Result<(), VaultError> {
         self.db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .map_err(|source| self.sql(source))
+    }
+
+    /// Lets the file grow to `pages` pages and no further, as a full disk would.
+    /// For simulations.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    #[doc(hidden)]
+    pub fn limit_pages(&self, pages: u32) -> Result<(), VaultError> {
+        self.db
+            .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .map_err(|source| self.sql(source))
     }
 
@@ -148,6 +164,13 @@ impl Vault {
         }
         Ok(done)
     }
+}
+
+/// The file that belongs to the vault at `path`: its whole name and `suffix`.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// What can go wrong inside a transaction, before the path is known.

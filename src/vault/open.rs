@@ -1,12 +1,14 @@
 //! Opening a vault: what it must be, for whom, and how it is refused.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
+use super::ledger::{self, Ledger};
 use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, migrate};
-use super::{Failure, Shapes, Vault, VaultError};
+use super::{Shapes, Vault, VaultError, beside};
 use crate::files::{private_file, private_folder_of};
 
 /// Whose history a vault holds.
@@ -17,6 +19,10 @@ pub struct Identity {
     /// The account's id, as the service tells it.
     pub account: i64,
 }
+
+/// The log is written back into the file, which waits for the disk, once it has
+/// so many pages (32 MiB), and when the vault is closed.
+const LOG_PAGES: i64 = 8192;
 
 impl Vault {
     /// Opens the vault at `path`, or creates it (mode 0600, folders 0700).
@@ -34,12 +40,21 @@ impl Vault {
     /// # Errors
     /// As [`Vault::open_or_create`], and when there is none.
     pub fn open(path: &Path) -> Result<Self, VaultError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = connect(path, flags)?;
-        examine(&db, path)?;
+        look(path)?;
+        let db = connect(path, READ_WRITE)?;
         let fail = |source| VaultError::sql(path, source);
+        // First of all: even a look inside makes a log, which would be read-only too.
+        if db.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
+            return Err(VaultError::ReadOnly(path.to_owned()));
+        }
+        let format = examine(&db, path)?;
+        if format == 0 {
+            // Before there is a log, so that the file alone tells what it is.
+            db.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
+        }
         db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
+        db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
         Self::ready(db, path)
     }
 
@@ -48,24 +63,33 @@ impl Vault {
     /// # Errors
     /// When there is none, it is not a vault, or of another format.
     pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let plain = connect(path, flags).and_then(|db| examine(&db, path).map(|found| (db, found)));
+        look(path)?;
+        let readable = |db: Connection| examine(&db, path).map(|found| (db, found));
+        let db = connect(path, READ_WRITE)?;
+        let read_only = db.is_readonly(rusqlite::MAIN_DB).unwrap_or(true);
+        let plain = match read_only && !beside(path, "-wal").exists() {
+            false => Some(readable(db)),
+            true => None,
+        };
         let (db, found) = match plain {
-            // A log cannot be made beside a file on a read-only disk; nobody
-            // else can write there either, so the file alone is the truth.
-            Err(VaultError::Sql { .. } | VaultError::ReadOnly(_)) if path.exists() => {
+            // A log cannot be made beside a file on a read-only disk, and should
+            // not be made beside a read-only file. Nobody else can write there
+            // either, so the file alone is the truth.
+            None | Some(Err(VaultError::Sql { .. } | VaultError::ReadOnly(_))) => {
                 let uri = format!("file:{}?immutable=1", encode(path));
-                let db = connect(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
-                    .map_err(|error| error_at(error, path))?;
-                let found = examine(&db, path)?;
-                (db, found)
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+                let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let db = connect(Path::new(&uri), flags).map_err(|error| error_at(error, path))?;
+                readable(db)?
             }
-            other => other?,
+            Some(other) => other?,
         };
         if found < FORMAT {
             // Only a writer may lead it to the newest format.
             return Self::open(path);
         }
+        db.pragma_update(None, "query_only", true)
+            .map_err(|source| VaultError::sql(path, source))?;
         Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
     }
 
@@ -120,7 +144,7 @@ impl Vault {
                        ON CONFLICT DO UPDATE SET value = excluded.value";
             tx.execute(sql, ["service", found.service.as_str()])?;
             tx.execute(sql, ["account", found.account.to_string().as_str()])?;
-            Ok::<_, Failure>(())
+            ledger::write(tx, Ledger::Identity, ledger::identity(tx)?)
         })
     }
 
@@ -148,6 +172,9 @@ impl Vault {
     }
 }
 
+const READ_WRITE: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     let fail = |source| VaultError::sql(path, source);
     let db = Connection::open_with_flags(path, flags).map_err(fail)?;
@@ -167,6 +194,41 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     Ok(db)
 }
 
+/// Refuses by the file's first bytes alone what SQLite had better not open:
+/// even closing a foreign database can write to it.
+fn look(path: &Path) -> Result<(), VaultError> {
+    const MAGIC: &[u8] = b"SQLite format 3\0";
+    let fail = |source| VaultError::io(path, source);
+    if !std::fs::metadata(path).map_err(fail)?.is_file() {
+        return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    let mut header = Vec::with_capacity(100);
+    let file = std::fs::File::open(path).map_err(fail)?;
+    file.take(100).read_to_end(&mut header).map_err(fail)?;
+    if header.is_empty() {
+        return Ok(());
+    }
+    if !header.starts_with(MAGIC) {
+        return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    // Big-endian, by SQLite's file format.
+    let number = |at: usize| {
+        let bytes = header.get(at..at + 4)?;
+        Some(bytes.iter().fold(0, |all, byte| (all << 8) | i64::from(*byte)))
+    };
+    let Some((format, id)) = number(60).zip(number(68)) else {
+        let what = "it ends within its header".to_owned();
+        return Err(VaultError::Damaged { path: path.to_owned(), what });
+    };
+    if id != i64::from(APPLICATION_ID) {
+        return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    if (FORMAT + 1..=i64::from(i32::MAX)).contains(&format) {
+        return Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT });
+    }
+    Ok(())
+}
+
 /// Refuses what is no vault, and a vault that this program is too old for,
 /// before anything is written. Gives the format.
 fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
@@ -177,6 +239,10 @@ fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(fail)?;
     if id != i64::from(APPLICATION_ID) && !(id == 0 && format == 0 && tables == 0) {
         return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    if format < 1 && tables > 0 {
+        let what = format!("format {format} is none");
+        return Err(VaultError::Damaged { path: path.to_owned(), what });
     }
     if format > FORMAT {
         return Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT });
@@ -201,5 +267,8 @@ fn create_private(path: &Path) -> Result<(), VaultError> {
         return Ok(());
     }
     let made = private_folder_of(path).and_then(|()| private_file(path));
-    made.map(drop).map_err(|source| VaultError::io(path, source))
+    made.map(drop).map_err(|source| match source.kind() {
+        std::io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
+        _ => VaultError::io(path, source),
+    })
 }

@@ -76,22 +76,27 @@ impl Vault {
         key: &Key,
     ) -> Result<Option<Record<'static>>, VaultError> {
         self.readable(number)?;
-        let history = self.history_until(resource, key, Some(number))?;
-        let shown = |version: &Version| {
-            version.since <= number && version.until.is_none_or(|until| until > number)
-        };
-        Ok(history.into_iter().find(shown).map(|version| version.record))
+        let shown = self.versions(resource, key, Some(number))?;
+        Ok(shown.into_iter().next().map(|version| version.record))
     }
 
-    /// Every version of a record, oldest first; the counter is as at its beginning.
+    /// Every version of a record that finished snapshots show, oldest first; the
+    /// counter is as at its beginning.
     ///
     /// # Errors
     /// When the vault cannot be read.
     pub fn history(&mut self, resource: Resource, key: &Key) -> Result<Vec<Version>, VaultError> {
-        self.history_until(resource, key, None)
+        let newest = self.snapshots()?.last().map_or(0, |snapshot| snapshot.number);
+        let mut versions = self.versions(resource, key, None)?;
+        versions.retain(|version| version.since <= newest);
+        for version in &mut versions {
+            version.until = version.until.filter(|until| *until <= newest);
+        }
+        Ok(versions)
     }
 
-    fn history_until(
+    /// The versions of a record: all, or the one that snapshot `at` shows.
+    fn versions(
         &mut self,
         resource: Resource,
         key: &Key,
@@ -102,7 +107,8 @@ impl Vault {
             .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 2))
             .collect();
         let sql = format!(
-            "SELECT {}, {} FROM {} v WHERE {} ORDER BY v.since",
+            "SELECT {}, {} FROM {} v WHERE {} AND (?1 IS NULL
+               OR v.since <= ?1 AND (v.until IS NULL OR v.until > ?1)) ORDER BY v.since",
             Stored::select(resource),
             counter(resource, "coalesce(?1, v.since)"),
             version_table(resource),
@@ -148,7 +154,7 @@ impl Vault {
                 WHERE b.id = c.id AND b.snapshot < c.snapshot
                 ORDER BY b.snapshot DESC LIMIT 1) AS before
               FROM sample_qr_codes c WHERE c.snapshot = ?1)
-            WHERE before IS NOT NULL";
+            WHERE before IS NOT NULL AND value IS NOT NULL";
         self.db
             .query_row(sql, [number], |row| {
                 Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
@@ -164,7 +170,8 @@ impl Vault {
     ) -> Result<Vec<Sample<T>>, VaultError> {
         let sql = format!(
             "SELECT c.snapshot, s.started, c.{column} FROM {table} c JOIN snapshot s USING (snapshot)
-             WHERE c.id = ?1 AND s.finished IS NOT NULL ORDER BY c.snapshot"
+             WHERE c.id = ?1 AND s.finished IS NOT NULL AND c.{column} IS NOT NULL
+             ORDER BY c.snapshot"
         );
         let read = || -> rusqlite::Result<Vec<Sample<T>>> {
             let mut find = self.db.prepare_cached(&sql)?;

@@ -43,7 +43,8 @@ pub struct Verdict {
 type Bucket = fn(DateTime<FixedOffset>) -> (i32, u32, u32);
 
 /// Decides over `snapshots` (finished, oldest first). Days begin as in `zone`.
-/// The newest complete snapshot and those in `needed` are always kept.
+/// The newest complete snapshot and those in `needed` are always kept, and where
+/// none is complete, the newest.
 #[must_use]
 pub fn decide(
     snapshots: &[Snapshot],
@@ -88,9 +89,17 @@ fn always(
     now: Timestamp,
 ) -> Vec<String> {
     let mut reasons = Vec::new();
-    let newest_complete = all.iter().rev().find(|it| it.status == Status::Complete);
-    if newest_complete.is_some_and(|newest| newest.number == snapshot.number) {
-        reasons.push("newest complete".to_owned());
+    if keep.is_empty() {
+        reasons.push("no rule".to_owned());
+    }
+    match all.iter().rev().find(|it| it.status == Status::Complete) {
+        Some(newest) if newest.number == snapshot.number => {
+            reasons.push("newest complete".to_owned());
+        }
+        None if all.last().is_some_and(|newest| newest.number == snapshot.number) => {
+            reasons.push("newest, and none is complete".to_owned());
+        }
+        _ => {}
     }
     if needed.contains(&snapshot.number) {
         reasons.push("an unfinished run needs it".to_owned());

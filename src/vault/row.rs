@@ -7,7 +7,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension, Row, ToSql, Transaction};
 
 use super::Failure;
-use super::shape::{self, Packed};
+use super::shape;
+use super::split::Split;
 use crate::model::{Field, Key, Kind, Resource, Role, Value};
 
 /// Templates by number and numbers by template, as far as they were met.
@@ -15,44 +16,56 @@ use crate::model::{Field, Key, Kind, Resource, Role, Value};
 pub struct Shapes {
     numbers: HashMap<String, i64>,
     templates: HashMap<i64, String>,
+    /// How many the vault holds, once it was asked.
+    stored: Option<i64>,
 }
 
-/// So many templates are kept at hand. An account whose every record has a
-/// template of its own is kept verbatim from there on.
+/// So many templates a vault holds, and so many are kept at hand. An account
+/// whose every record has a template of its own is kept verbatim from there on.
 const MANY_SHAPES: usize = 4096;
 
 impl Shapes {
     pub(super) fn clear(&mut self) {
         self.numbers.clear();
         self.templates.clear();
+        self.stored = None;
     }
 
-    /// The number of `packed`'s template, made if it is new. Where there are
-    /// too many, `packed` becomes verbatim instead.
+    fn are_many(&mut self, tx: &Transaction<'_>) -> Result<bool, Failure> {
+        let stored = match self.stored {
+            Some(stored) => stored,
+            None => tx.query_row("SELECT count(*) FROM shape", [], |row| row.get(0))?,
+        };
+        self.stored = Some(stored);
+        Ok(stored >= MANY_SHAPES as i64)
+    }
+
+    /// The number of `split`'s template, made if it is new. Where there are too
+    /// many, `split` becomes verbatim instead.
     pub(super) fn number(
         &mut self,
         tx: &Transaction<'_>,
-        packed: &mut Packed,
-        raw: &str,
+        split: &mut Split<'_>,
     ) -> Result<i64, Failure> {
-        if let Some(number) = self.numbers.get(&packed.template) {
+        if let Some(number) = self.numbers.get(&*split.template) {
             return Ok(*number);
         }
         let find = "SELECT shape FROM shape WHERE template = ?1";
-        let known = tx.prepare_cached(find)?.query_row([&packed.template], |row| row.get(0));
+        let known = tx.prepare_cached(find)?.query_row([&*split.template], |row| row.get(0));
         let number = match known.optional()? {
             Some(number) => number,
-            None if self.numbers.len() >= MANY_SHAPES && packed.template != shape::VERBATIM => {
-                *packed = Packed::verbatim(raw);
-                return self.number(tx, packed, raw);
+            None if &*split.template != shape::VERBATIM && self.are_many(tx)? => {
+                split.make_verbatim();
+                return self.number(tx, split);
             }
             None => {
-                tx.execute("INSERT INTO shape(template) VALUES(?1)", [&packed.template])?;
+                tx.execute("INSERT INTO shape(template) VALUES(?1)", [&*split.template])?;
+                self.stored = self.stored.map(|stored| stored + 1);
                 tx.last_insert_rowid()
             }
         };
         if self.numbers.len() < MANY_SHAPES {
-            self.numbers.insert(packed.template.clone(), number);
+            self.numbers.insert(split.template.as_ref().to_owned(), number);
         }
         Ok(number)
     }
@@ -183,5 +196,16 @@ pub(super) fn key(resource: Resource, row: &Row<'_>, at: usize) -> Result<Key, F
         Key::Item { channel: row.get(at)?, kind: row.get(at + 1)?, id: row.get(at + 2)? }
     } else {
         Key::Id(row.get(at)?)
+    })
+}
+
+/// A column's bytes, whatever its kind, with the kind in front.
+pub(super) fn bytes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => vec![0],
+        ValueRef::Integer(number) => [&[1], number.to_le_bytes().as_slice()].concat(),
+        ValueRef::Real(number) => [&[2], number.to_le_bytes().as_slice()].concat(),
+        ValueRef::Text(text) => [&[3], text].concat(),
+        ValueRef::Blob(blob) => [&[4], blob].concat(),
     })
 }

@@ -137,7 +137,7 @@ CREATE VIEW qr_scans AS
   SELECT c.id AS code,
     strftime('%Y-%m-%dT%H:%M:%SZ', s.started / 1000, 'unixepoch') AS time, c.value AS scans
   FROM sample_qr_codes c JOIN snapshot s USING (snapshot)
-  WHERE s.finished IS NOT NULL ORDER BY c.id, c.snapshot;
+  WHERE s.finished IS NOT NULL AND c.value IS NOT NULL ORDER BY c.id, c.snapshot;
 CREATE VIEW qr_statistics AS
   SELECT c.id AS code,
     strftime('%Y-%m-%dT%H:%M:%SZ', s.started / 1000, 'unixepoch') AS time, c.scans,
@@ -201,7 +201,7 @@ fn tables(resource: Resource) -> String {
         let _ = writeln!(
             sql,
             "CREATE TABLE sample_{resource}(\n  id INTEGER NOT NULL,\n  snapshot INTEGER NOT \
-             NULL,\n  value INTEGER NOT NULL,\n  PRIMARY KEY(id, snapshot)\n) STRICT, WITHOUT \
+             NULL,\n  value INTEGER,\n  PRIMARY KEY(id, snapshot)\n) STRICT, WITHOUT \
              ROWID;"
         );
     }
@@ -224,18 +224,20 @@ fn views(resource: Resource) -> String {
     };
     let table = version_table(resource);
     let current = select("n.newest");
-    let history = select("coalesce(v.until - 1, n.newest)");
+    // What a running snapshot ended still stands for those who read.
+    let ended = "CASE WHEN v.until <= n.newest THEN v.until END";
+    let history = select(&format!("coalesce({ended} - 1, n.newest)"));
     let time = |snapshot: &str| {
         format!(
             "(SELECT strftime('%Y-%m-%dT%H:%M:%SZ', started / 1000, 'unixepoch') FROM snapshot \
              WHERE snapshot = {snapshot})"
         )
     };
-    let (from, to) = (time("v.since"), time("v.until"));
+    let (from, to) = (time("v.since"), time(ended));
     format!(
         "CREATE VIEW {resource} AS\n  SELECT {current}\n  FROM {table} v, ({newest}) AS n\n  \
          WHERE v.since <= n.newest AND (v.until IS NULL OR v.until > n.newest);\n\
-         CREATE VIEW {resource}_history AS\n  SELECT v.since AS since_snapshot, v.until AS \
+         CREATE VIEW {resource}_history AS\n  SELECT v.since AS since_snapshot, {ended} AS \
          until_snapshot,\n    {from} AS since, {to} AS until,\n    {history}\n  FROM {table} v, \
          ({newest}) AS n\n  WHERE v.since <= n.newest;\n"
     )

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row, Transaction};
 
 use super::digest::{Sum, fields};
-use super::{Failure, Vault, VaultError};
+use super::row::bytes;
+use super::{Failure, Vault, VaultError, forget, ledger};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
@@ -178,12 +179,13 @@ impl Vault {
         self.transact(|tx, _| {
             let last: Option<i64> =
                 tx.query_row("SELECT max(snapshot) FROM snapshot", [], |row| row.get(0))?;
-            let number = last.unwrap_or(0) + 1;
-            tx.execute(
-                "INSERT INTO snapshot(snapshot, status, started, touched, tag, scope)
-                 VALUES(?1, 'running', ?2, ?2, ?3, ?4)",
-                (number, now.0, tag, names(scope)),
-            )?;
+            let number = last.unwrap_or(0).checked_add(1);
+            let number = number.ok_or_else(|| Failure::Damaged("no number is left".to_owned()))?;
+            let insert = "INSERT INTO snapshot(snapshot, status, started, touched, tag, scope)
+                          VALUES(?1, 'running', ?2, ?2, ?3, ?4)";
+            ledger::snapshot(tx, number, || {
+                Ok(tx.execute(insert, (number, now.0, tag, names(scope)))?)
+            })?;
             for resource in Resource::ALL {
                 let state = match scope.contains(&resource) {
                     true => ReadState::Pending,
@@ -261,6 +263,17 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
+    /// How many records of `resource` snapshot `number` shows so far.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn shown(&self, number: i64, resource: Resource) -> Result<u64, VaultError> {
+        let sql = "SELECT records FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2";
+        self.db
+            .query_row(sql, (number, resource.name()), |row| unsigned(row, 0))
+            .map_err(|source| self.sql(source))
+    }
+
     /// Records how reading `resource` ended.
     ///
     /// # Errors
@@ -302,22 +315,16 @@ impl Vault {
             )?;
             let whole = outcomes(tx, number)?.iter().all(Outcome::is_whole);
             let status = if whole { Status::Complete } else { Status::Partial };
-            let ended = tx.execute(
-                "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
-                   throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL",
-                (
-                    number,
-                    status.name(),
-                    now.0,
-                    signed(usage.requests),
-                    signed(usage.throttled),
-                    signed(u64::try_from(usage.waited.as_millis()).unwrap_or(u64::MAX)),
-                ),
-            )?;
-            if ended != 1 {
-                return Err(Failure::NoSnapshot(number));
-            }
-            seal(tx, number)?;
+            let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
+                         throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL";
+            let (requests, throttled) = (signed(usage.requests), signed(usage.throttled));
+            let waited = signed(u64::try_from(usage.waited.as_millis()).unwrap_or(u64::MAX));
+            let end_values = (number, status.name(), now.0, requests, throttled, waited);
+            ledger::snapshot(tx, number, || match tx.execute(end, end_values)? {
+                1 => seal(tx, number),
+                _ => Err(Failure::NoSnapshot(number)),
+            })?;
+            forget::settle(tx, number)?;
             tx.execute_batch("DELETE FROM listing; DELETE FROM listing_page;")?;
             Ok(())
         })?;
@@ -450,16 +457,4 @@ pub(super) fn chain(
     let before = before.unwrap_or_default();
     let all = [before.as_slice(), digest.as_bytes()].into_iter();
     Ok(fields(all.chain(parts.iter().map(Vec::as_slice))))
-}
-
-/// A column's bytes, whatever its kind, with the kind in front.
-fn bytes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
-    use rusqlite::types::ValueRef;
-    Ok(match row.get_ref(at)? {
-        ValueRef::Null => vec![0],
-        ValueRef::Integer(number) => [&[1], number.to_le_bytes().as_slice()].concat(),
-        ValueRef::Real(number) => [&[2], number.to_le_bytes().as_slice()].concat(),
-        ValueRef::Text(text) => [&[3], text].concat(),
-        ValueRef::Blob(blob) => [&[4], blob].concat(),
-    })
 }

@@ -2,12 +2,12 @@
 
 use rusqlite::OptionalExtension;
 
-use super::digest::{Content, Sum, content};
+use super::digest::{self, Sum};
 use super::snapshot::Usage;
 use super::write::{add_to_sum, touch};
 use super::{Failure, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{Key, Resource};
+use crate::model::Resource;
 
 /// One answer to a request for a code's statistics.
 #[derive(Debug, Clone, Copy)]
@@ -55,20 +55,18 @@ impl Vault {
     /// When the vault cannot be written.
     pub fn put_statistics(&mut self, found: &Statistics<'_>) -> Result<(), VaultError> {
         self.transact(|tx, _| {
-            let key = Key::Id(found.code);
-            let hash = |body: &str| content(Content::Statistics, Resource::QrCodes, &key, body);
             let mut delta = Sum::default();
-            let known: Option<String> = tx
+            let known: Option<(i64, i64, String)> = tx
                 .prepare_cached(
-                    "SELECT body FROM statistics_qr_codes WHERE id = ?1
+                    "SELECT snapshot, scans, body FROM statistics_qr_codes WHERE id = ?1
                      ORDER BY snapshot DESC LIMIT 1",
                 )?
-                .query_row([found.code], |row| row.get(0))
+                .query_row([found.code], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                 .optional()?;
-            if let Some(known) = known {
-                delta.sub(hash(&known));
+            if let Some((snapshot, scans, body)) = known {
+                delta.sub(digest::statistics(found.code, snapshot, scans, &body));
             }
-            delta.add(hash(found.body));
+            delta.add(digest::statistics(found.code, found.snapshot, found.scans, found.body));
             tx.prepare_cached("INSERT OR REPLACE INTO statistics_qr_codes VALUES(?1, ?2, ?3, ?4)")?
                 .execute((found.code, found.snapshot, found.scans, found.body))?;
             add_to_sum(tx, found.snapshot, Resource::QrCodes, delta)?;

@@ -1,6 +1,6 @@
 //! The crawler and the vault on simulated time, against the sandbox in process.
 
-mod world;
+pub mod world;
 
 use linkvault::crawl::{self, Options};
 use linkvault::vault::Vault;

@@ -155,6 +155,19 @@ fn raw<'r>(resource: Resource, record: &'r Record<'static>) -> RawRecord<'r> {
 
 /// Shows every behaviour and fault that can be asked for.
 fn list(app: &App) -> Result<Exit, Failure> {
+    if app.out.is_json() {
+        app.out.json(&json!({
+            "format": 1,
+            "behaviours": CHOICES.iter().map(|choice| json!({
+                "name": choice.name, "default": choice.default_value(),
+                "values": choice.values(), "about": choice.about,
+            })).collect::<Vec<_>>(),
+            "faults": FAULT_NAMES.iter().map(|fault| json!({
+                "name": fault.name, "about": fault.about,
+            })).collect::<Vec<_>>(),
+        }))?;
+        return Ok(Exit::Done);
+    }
     let mut table = Table::new(&["behaviour", "values, the default first", "what"]);
     for choice in CHOICES {
         let mut values = vec![choice.default_value()];

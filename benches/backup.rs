@@ -1,3 +1,0 @@
-//! What a backup costs, against the least that it could.
-
-fn main() {}

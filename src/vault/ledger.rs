@@ -1,0 +1,124 @@
+//! Sums over what belongs to no one snapshot's digest: which snapshots there
+//! are, whose the vault is, what was sent. They stand in `meta`, and `check`
+//! makes them anew from the rows they cover.
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::Failure;
+use super::digest::{Sum, fields};
+
+/// One of the sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ledger {
+    /// Every snapshot that was begun, finished, forgotten.
+    Snapshots,
+    /// The service and the account.
+    Identity,
+    /// The values that were sent.
+    Sent,
+}
+
+impl Ledger {
+    pub const ALL: [Self; 3] = [Self::Snapshots, Self::Identity, Self::Sent];
+
+    /// What it covers, for people.
+    pub const fn covers(self) -> &'static str {
+        match self {
+            Self::Snapshots => "the list of snapshots is not as it was",
+            Self::Identity => "the service or the account's id is not as it was",
+            Self::Sent => "the values that were sent are not as they were",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Snapshots => "sum of snapshots",
+            Self::Identity => "sum of identity",
+            Self::Sent => "sum of sent",
+        }
+    }
+
+    /// The sum over the rows as they are now.
+    pub fn recompute(self, db: &Connection) -> Result<Sum, Failure> {
+        match self {
+            Self::Snapshots => rows(db, SNAPSHOT, []),
+            Self::Identity => identity(db),
+            Self::Sent => rows(db, SENT, []),
+        }
+    }
+}
+
+const SNAPSHOT: &str = "SELECT snapshot, started, finished, forgotten, tag, scope, digest, chain
+    FROM snapshot";
+const SENT: &str = "SELECT resource, key, field, value, sent FROM sent";
+
+/// The sum as it is kept; nothing was added to one that is absent.
+pub(super) fn read(db: &Connection, ledger: Ledger) -> Result<Sum, Failure> {
+    let sql = "SELECT value FROM meta WHERE key = ?1";
+    let kept: Option<String> =
+        db.prepare_cached(sql)?.query_row([ledger.key()], |row| row.get(0)).optional()?;
+    let Some(kept) = kept else { return Ok(Sum::default()) };
+    blake3::Hash::from_hex(&kept)
+        .map(|sum| Sum::from_bytes(*sum.as_bytes()))
+        .map_err(|_| Failure::Damaged(format!("the {} is none", ledger.key())))
+}
+
+pub(super) fn write(tx: &Transaction<'_>, ledger: Ledger, sum: Sum) -> Result<(), Failure> {
+    let sql = "INSERT INTO meta VALUES(?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
+    let text = blake3::Hash::from_bytes(sum.bytes()).to_hex();
+    tx.prepare_cached(sql)?.execute((ledger.key(), text.as_str()))?;
+    Ok(())
+}
+
+/// Whose the vault is, as a sum.
+pub(super) fn identity(db: &Connection) -> Result<Sum, Failure> {
+    rows(db, "SELECT key, value FROM meta WHERE key IN ('service', 'account')", [])
+}
+
+/// Runs `work` on one snapshot's row, and keeps the ledger in step.
+pub(super) fn snapshot<T>(
+    tx: &Transaction<'_>,
+    number: i64,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let sql = format!("{SNAPSHOT} WHERE snapshot = ?1");
+    in_step(tx, Ledger::Snapshots, || rows(tx, &sql, [number]), work)
+}
+
+/// Runs `work` on one sent value's row, and keeps the ledger in step.
+pub(super) fn sent<T>(
+    tx: &Transaction<'_>,
+    row: (&str, &str, &str),
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let sql = format!("{SENT} WHERE resource = ?1 AND key = ?2 AND field = ?3");
+    in_step(tx, Ledger::Sent, || rows(tx, &sql, row), work)
+}
+
+fn in_step<T>(
+    tx: &Transaction<'_>,
+    ledger: Ledger,
+    now: impl Fn() -> Result<Sum, Failure>,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut sum = read(tx, ledger)?;
+    sum.minus(now()?);
+    let done = work()?;
+    sum.plus(now()?);
+    write(tx, ledger, sum)?;
+    Ok(done)
+}
+
+/// The sum of the hashes of the rows that `sql` selects.
+fn rows(db: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Sum, Failure> {
+    let mut select = db.prepare_cached(sql)?;
+    let columns = select.column_count();
+    let mut rows = select.query(params)?;
+    let mut sum = Sum::default();
+    while let Some(row) = rows.next()? {
+        let parts: Vec<_> =
+            (0..columns).map(|at| super::row::bytes(row, at)).collect::<Result<_, _>>()?;
+        sum.add(fields(parts.iter().map(Vec::as_slice)));
+    }
+    Ok(sum)
+}

@@ -1,0 +1,125 @@
+//! Vault files of earlier formats. They never change; what they hold must read
+//! the same in every later version of the program.
+//!
+//! A new format gets files of its own: write the migration, then run
+//! `cargo test write_the_fixture_of_the_newest_format -- --ignored` once.
+
+use std::path::{Path, PathBuf};
+
+use linkvault::model::Resource;
+use linkvault::vault::Vault;
+use linkvault::vault::schema::{FORMAT, MIGRATIONS, migrate};
+use serde_json::Value;
+
+use crate::vault::desk::{assert_sound, campaigns, contents, day, plain};
+use crate::vault::sample;
+
+fn file(format: i64, extension: &str) -> PathBuf {
+    let name = format!("tests/compat/format-{format}.{extension}");
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The tables and views of a format, as the migrations make them.
+fn schema(format: i64) -> String {
+    let mut db = rusqlite::Connection::open_in_memory().unwrap();
+    let steps = usize::try_from(format).unwrap();
+    migrate(&mut db, &MIGRATIONS[..steps]).unwrap();
+    let mut select =
+        db.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid").unwrap();
+    let all = select.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    all.map(|sql| sql.unwrap() + ";\n").collect()
+}
+
+/// A copy of a fixture, to be opened and led to the newest format.
+fn copy(format: i64) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.db");
+    std::fs::copy(file(format, "db"), &path).unwrap();
+    #[cfg(unix)]
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn no_format_changes_once_it_is_frozen() {
+    for format in 1..=FORMAT {
+        let frozen = std::fs::read_to_string(file(format, "sql")).unwrap();
+        assert!(
+            schema(format) == frozen,
+            "the tables or views of format {format} are not what they were, and there are vaults \
+             that have them so: add a migration to `MIGRATIONS` instead. Differs first at:\n{}",
+            schema(format)
+                .lines()
+                .zip(frozen.lines())
+                .find(|(now, then)| now != then)
+                .map_or(String::from("(one of them is longer)"), |(now, then)| format!(
+                    "  frozen: {then}\n  now:    {now}"
+                )),
+        );
+    }
+}
+
+#[test]
+fn every_earlier_vault_reads_back_as_it_was_written() {
+    for format in 1..=FORMAT {
+        let (_folder, path) = copy(format);
+        let mut vault = Vault::open(&path).unwrap();
+        assert_sound(&mut vault);
+        let expected: Value =
+            serde_json::from_slice(&std::fs::read(file(format, "json")).unwrap()).unwrap();
+        let found = contents(&mut vault, &path).unwrap();
+        for (part, expected) in expected.as_object().unwrap() {
+            assert_eq!(&found[part], expected, "{part} of format {format}");
+        }
+        drop(vault);
+        let version: i64 =
+            plain(&path).pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, FORMAT);
+    }
+}
+
+#[test]
+fn every_earlier_vault_takes_the_next_backup() {
+    for format in 1..=FORMAT {
+        let (_folder, path) = copy(format);
+        let mut vault = Vault::open(&path).unwrap();
+        vault.claim(&sample::identity(), false).unwrap();
+        let before = vault.state(5, &Resource::ALL).unwrap();
+        let number = campaigns(&mut vault, day(20), &[(1, "one"), (500, "new")]);
+        assert_eq!(number, 6);
+        let told = vault.snapshot(6).unwrap();
+        let told = told.outcome(Resource::Campaigns).unwrap();
+        assert_eq!((told.records, told.added, told.changed), (2, 1, 1));
+        assert_eq!(vault.state(5, &Resource::ALL).unwrap(), before);
+        assert_sound(&mut vault);
+        vault.forget(&[1, 2, 3], day(21)).unwrap();
+        assert_eq!(vault.state(5, &Resource::ALL).unwrap(), before);
+        assert_sound(&mut vault);
+    }
+}
+
+#[test]
+fn an_earlier_vault_is_led_on_by_whoever_reads_it_first() {
+    for format in 1..=FORMAT {
+        let (_folder, path) = copy(format);
+        let mut vault = Vault::open_read_only(&path).unwrap();
+        assert_eq!(vault.state(1, &[Resource::Domains]).unwrap().iter().count(), 1);
+        assert_sound(&mut vault);
+    }
+}
+
+/// Writes `format-N.db`, `.json` and `.sql` of the newest format, unless they are there.
+#[test]
+#[ignore = "run once, by hand, when a new format is made"]
+fn write_the_fixture_of_the_newest_format() {
+    let path = file(FORMAT, "db");
+    assert!(!path.exists(), "format {FORMAT} has its fixture, and a fixture never changes");
+    let mut vault = sample::write(&path);
+    let contents = contents(&mut vault, &path).unwrap();
+    vault.close().unwrap();
+    let parts = contents.as_object().unwrap().iter();
+    let parts: Vec<_> = parts.map(|(name, part)| format!("{name:?}: {part}")).collect();
+    let text = format!("{{\n{}\n}}\n", parts.join(",\n"));
+    std::fs::write(file(FORMAT, "json"), text).unwrap();
+    std::fs::write(file(FORMAT, "sql"), schema(FORMAT)).unwrap();
+}

@@ -1,0 +1,137 @@
+//! `forget`: what goes, what stays, and that the next backup does not mind.
+
+use linkvault::model::{Key, Resource};
+use linkvault::vault::snapshot::Snapshot;
+use linkvault::vault::{Vault, VaultError};
+
+use super::desk::{Desk, assert_sound, campaigns, day};
+
+fn counts(snapshot: &Snapshot) -> [u64; 4] {
+    let it = snapshot.outcome(Resource::Campaigns).unwrap();
+    [it.records, it.added, it.changed, it.removed]
+}
+
+fn names(vault: &mut Vault, number: i64) -> Vec<String> {
+    let mut names = Vec::new();
+    let take = |record: linkvault::model::Record<'_>| names.push(record.values[1].cell().into());
+    vault.each(number, Resource::Campaigns, take).unwrap();
+    names
+}
+
+#[test]
+fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
+    for running in [false, true] {
+        let mut vault = Vault::in_memory().unwrap();
+        campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
+        campaigns(&mut vault, day(1), &[(1, "a"), (3, "only in the second"), (4, "d")]);
+        let mut desk = if running {
+            let mut desk = Desk::begin(&mut vault, day(2));
+            desk.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
+            desk.vault.forget(&[2], day(2)).unwrap();
+            desk
+        } else {
+            vault.forget(&[2], day(2)).unwrap();
+            let mut desk = Desk::begin(&mut vault, day(2));
+            desk.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
+            desk
+        };
+        assert_sound(desk.vault);
+        desk.put(Resource::Campaigns, &[r#"{"id":4,"name":"D"}"#]);
+        desk.remove(Resource::Campaigns, &[Key::Id(3)]);
+        let snapshot = desk.finish();
+        assert_eq!(counts(&snapshot), [3, 1, 1, 1], "running: {running}");
+        assert_eq!(names(&mut vault, 1), ["a", "b"]);
+        assert_eq!(names(&mut vault, 3), ["a", "D", "e"]);
+        assert_sound(&mut vault);
+        // What only the forgotten snapshot showed is gone.
+        assert!(vault.history(Resource::Campaigns, &Key::Id(3)).unwrap().is_empty());
+        let versions = vault.history(Resource::Campaigns, &Key::Id(4)).unwrap();
+        let spans: Vec<_> = versions.iter().map(|it| (it.since, it.until)).collect();
+        assert_eq!(spans, [(3, None)]);
+    }
+}
+
+#[test]
+fn what_only_forgotten_snapshots_showed_is_in_no_history() {
+    let mut vault = Vault::in_memory().unwrap();
+    campaigns(&mut vault, day(0), &[(1, "a")]);
+    campaigns(&mut vault, day(1), &[(1, "b")]);
+    vault.forget(&[2], day(2)).unwrap();
+    let versions = vault.history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    let told: Vec<_> = versions.iter().map(|it| (it.since, it.until, &*it.record.raw)).collect();
+    assert_eq!(told, [(1, None, r#"{"id":1,"name":"a"}"#)]);
+}
+
+#[test]
+fn every_snapshot_can_be_forgotten_and_backups_go_on() {
+    let mut vault = Vault::in_memory().unwrap();
+    campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
+    campaigns(&mut vault, day(1), &[(1, "A")]);
+    vault.forget(&[1, 2], day(2)).unwrap();
+    assert_sound(&mut vault);
+    assert!(vault.snapshots().unwrap().is_empty());
+    assert_eq!(campaigns(&mut vault, day(3), &[(1, "A"), (2, "b")]), 3);
+    assert_eq!(counts(&vault.snapshot(3).unwrap()), [2, 1, 0, 0]);
+    assert_eq!(names(&mut vault, 3), ["A", "b"]);
+    assert_sound(&mut vault);
+}
+
+#[test]
+fn a_forgotten_snapshot_keeps_its_digest_in_the_chain_and_cannot_be_read() {
+    let mut vault = Vault::in_memory().unwrap();
+    for number in 0..3 {
+        campaigns(&mut vault, day(number), &[(1, &format!("name {number}"))]);
+    }
+    let digest = vault.snapshot(2).unwrap().digest;
+    vault.forget(&[2], day(3)).unwrap();
+    assert_eq!(vault.snapshot(2).unwrap().digest, digest);
+    assert!(matches!(vault.state(2, &Resource::ALL), Err(VaultError::NoSnapshot(2))));
+    assert_sound(&mut vault);
+}
+
+#[test]
+fn nothing_is_forgotten_if_one_of_them_cannot_be() {
+    let mut vault = Vault::in_memory().unwrap();
+    campaigns(&mut vault, day(0), &[(1, "a")]);
+    campaigns(&mut vault, day(1), &[(1, "b")]);
+    vault.forget(&[1], day(2)).unwrap();
+    let running = Desk::begin(&mut vault, day(2)).number;
+    for bad in [1, running, 99] {
+        let refused = vault.forget(&[2, bad], day(3)).unwrap_err();
+        assert!(matches!(refused, VaultError::NoSnapshot(number) if number == bad));
+        assert_eq!(vault.snapshots().unwrap().len(), 1);
+        assert_sound(&mut vault);
+    }
+}
+
+#[test]
+fn forgetting_gives_space_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.db");
+    let mut vault = Vault::open_or_create(&path).unwrap();
+    let names = |round: i64| -> Vec<String> {
+        (0..2000).map(|id| format!("{round} {id} {}", "x".repeat(100))).collect()
+    };
+    for round in 0..3 {
+        let names = names(round);
+        let all: Vec<_> = (1..).zip(names.iter().map(String::as_str)).collect();
+        campaigns(&mut vault, day(round), &all);
+    }
+    let before = vault.size();
+    assert_eq!(vault.forget(&[1, 2], day(3)).unwrap(), 4000);
+    assert!(vault.size() < before / 2, "{} of {before}", vault.size());
+    assert_sound(&mut vault);
+}
+
+#[test]
+fn a_full_disk_while_space_is_given_back_does_not_undo_the_forgetting() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.db");
+    let mut vault = Vault::open_or_create(&path).unwrap();
+    campaigns(&mut vault, day(0), &[(1, &"x".repeat(600_000))]);
+    campaigns(&mut vault, day(1), &[(1, "y")]);
+    vault.limit_pages(1).unwrap();
+    assert_eq!(vault.forget(&[1], day(2)).unwrap(), 1);
+    assert_eq!(vault.snapshots().unwrap().len(), 1);
+    assert_sound(&mut vault);
+}

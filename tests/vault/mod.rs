@@ -1,0 +1,15 @@
+//! The vault alone: what it gives back, what it shows, what it notices, what it refuses.
+
+mod damage;
+pub mod desk;
+mod files;
+mod flips;
+mod forgetting;
+mod lock;
+mod odd;
+mod refusals;
+mod retention;
+mod round_trips;
+pub mod sample;
+mod sent;
+mod views;

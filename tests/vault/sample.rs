@@ -1,0 +1,146 @@
+//! A small vault that has something of everything.
+
+use std::path::Path;
+
+use linkvault::model::{Key, Resource};
+use linkvault::vault::snapshot::ReadState;
+use linkvault::vault::{Identity, Vault};
+
+use super::desk::{Desk, day};
+
+/// Whose the sample is.
+pub fn identity() -> Identity {
+    Identity { service: "https://links.example.com".to_owned(), account: 7 }
+}
+
+/// Writes the sample: five snapshots, the fourth forgotten, the third partial.
+pub fn write(path: &Path) -> Vault {
+    let mut vault = Vault::open_or_create(path).unwrap();
+    vault.claim(&identity(), false).unwrap();
+    vault.learn_page_size(Resource::QrCodes, 500).unwrap();
+    first(&mut vault);
+    second(&mut vault);
+    third(&mut vault);
+    fourth(&mut vault);
+    fifth(&mut vault);
+    vault.forget(&[4], day(6)).unwrap();
+    send(&mut vault);
+    vault
+}
+
+fn qr(id: i64, scans: i64, name: &str) -> String {
+    format!(
+        r#"{{"id":{id},"link":"https:\/\/go.example.com\/qr\/{id}","scans":{scans},"name":"{name}","date":"2026-02-03 04:05:06"}}"#
+    )
+}
+
+fn first(vault: &mut Vault) {
+    let mut desk = Desk::begin(vault, day(0));
+    desk.put(
+        Resource::Account,
+        &[r#"{"id":7,"email":"ann@example.com","username":"ann","avatar":"https:\/\/links.example.com\/a.png","status":"pro","expires":"2027-11-15 18:00:00","registered":"2020-11-10 18:01:43"}"#],
+    );
+    desk.put(
+        Resource::Domains,
+        &[
+            r#"{"id":1,"domain":"https:\/\/go.example.com","redirectroot":"https:\/\/example.com","redirect404":""}"#,
+            r#"{"id":2,"domain":"https:\/\/to.example.com","redirectroot":null,"redirect404":null}"#,
+        ],
+    );
+    desk.put(
+        Resource::Campaigns,
+        &[
+            r#"{"id":1,"name":"Spring","public":false,"rotator":false,"list":"https:\/\/go.example.com\/u\/ann\/list-1"}"#,
+            r#"{"id":2,"domain":"Facebook Campaign","public":true,"rotator":"https:\/\/go.example.com\/r\/test","list":"x"}"#,
+            r#"{"id":"3","campaign":"Sommer \u00fc\u2600","public":"1","rotator":"","list":null}"#,
+        ],
+    );
+    desk.put(
+        Resource::Channels,
+        &[
+            r##"{"id":1,"name":"Channel 1","description":"Description of channel 1","color":"#000000","starred":true}"##,
+            r##"{"id":2,"name":"Channel 2","description":"","color":"#FF0000","starred":"0"}"##,
+        ],
+    );
+    let link = r#"{"type":"links","id":1,"title":"A link","preview":"https:\/\/google.com","link":"https:\/\/go.example.com\/g","date":"2022-05-12"}"#;
+    let bio =
+        r#"{"type":"bio","id":1,"title":"My bio","preview":"p","link":"l","date":"2022-06-01"}"#;
+    desk.put_in(Resource::ChannelItems, Some(1), &[link, bio]);
+    desk.put_in(Resource::ChannelItems, Some(2), &[link]);
+    let codes: Vec<_> = (1..=24).map(|id| qr(id, id * 3, &format!("code {id}"))).collect();
+    desk.put(Resource::QrCodes, &codes);
+    desk.put(
+        Resource::Pixels,
+        &[
+            r#"{"id":1,"type":"gtmpixel","name":"GTM Pixel","tag":"GA-123456789","date":"2020-11-10 18:00:00"}"#,
+            r#"{"id":2,"type":"twitterpixel","name":"Twitter Pixel","tag":"1234567","date":"2020-11-10 18:10:00"}"#,
+        ],
+    );
+    desk.put(
+        Resource::Overlays,
+        &[r#"{"id":1,"type":"message","name":"Product 1 Promo","date":"2020-11-10 18:00:00"}"#],
+    );
+    desk.put(
+        Resource::SplashPages,
+        &[r#"{"id":1,"name":"Product 1 Promo","date":"2020-11-10 18:00:00"}"#],
+    );
+    desk.statistics(1, 3, r#"{"clicks":3,"topCountries":{"Germany":2,"France":1}}"#);
+    desk.statistics(2, 6, r#"{"clicks":6}"#);
+    desk.finish();
+}
+
+fn second(vault: &mut Vault) {
+    let mut desk = Desk::begin_tagged(vault, day(1), Some("before the move"));
+    desk.put(Resource::QrCodes, &[qr(1, 5, "code 1"), qr(2, 6, "renamed"), qr(25, 0, "new")]);
+    desk.statistics(1, 5, r#"{"clicks":5,"topCountries":{"Germany":4,"France":1}}"#);
+    desk.put(
+        Resource::Campaigns,
+        &[r#"{"id":1,"name":"Spring 2026","public":true,"rotator":false,"list":"https:\/\/go.example.com\/u\/ann\/list-1"}"#],
+    );
+    desk.remove(Resource::Campaigns, &[Key::Id(2)]);
+    desk.remove(
+        Resource::ChannelItems,
+        &[Key::Item { channel: 2, kind: "links".to_owned(), id: 1 }],
+    );
+    desk.finish();
+}
+
+fn third(vault: &mut Vault) {
+    let mut desk = Desk::begin_tagged(vault, day(2), Some("odd"));
+    desk.put(Resource::Campaigns, &super::odd::CAMPAIGNS);
+    desk.put(Resource::QrCodes, &super::odd::QR_CODES);
+    desk.vault
+        .conclude(3, Resource::Pixels, ReadState::Failed, Some("500 at /api/pixels"))
+        .unwrap();
+    desk.finish();
+}
+
+fn fourth(vault: &mut Vault) {
+    let mut desk = Desk::begin(vault, day(3));
+    desk.put(Resource::QrCodes, &[qr(1, 9, "only in the fourth"), qr(3, 10, "code 3")]);
+    desk.put(
+        Resource::Domains,
+        &[r#"{"id":9,"domain":"https:\/\/brief.example.com","redirectroot":"","redirect404":""}"#],
+    );
+    desk.finish();
+}
+
+fn fifth(vault: &mut Vault) {
+    let mut desk = Desk::begin(vault, day(4));
+    desk.put(Resource::QrCodes, &[qr(1, 11, "code 1"), qr(4, 12, "code 4")]);
+    desk.remove(Resource::Domains, &[Key::Id(9)]);
+    desk.remove(Resource::QrCodes, &[Key::Id(24)]);
+    desk.statistics(1, 11, r#"{"clicks":11,"topCountries":{"Germany":10,"France":1}}"#);
+    desk.finish();
+}
+
+fn send(vault: &mut Vault) {
+    for (resource, id, field, value) in [
+        (Resource::QrCodes, 25, "type", r#""text""#),
+        (Resource::QrCodes, 25, "data", r#""hello""#),
+        (Resource::QrCodes, 25, "foreground", r#""rgb(0,0,0)""#),
+        (Resource::Campaigns, 1, "slug", r#""spring""#),
+    ] {
+        vault.remember(resource, &Key::Id(id), field, value, day(5)).unwrap();
+    }
+}

@@ -1,0 +1,207 @@
+//! The views are part of the interface: names, columns, and what they show.
+
+use std::path::PathBuf;
+
+use linkvault::model::{Key, Resource};
+use linkvault::vault::Vault;
+
+use super::desk::{Desk, VIEWS, campaigns, day, plain};
+
+/// What the README documents, typed from the service's document.
+const RESOURCES: [(&str, &str); 9] = [
+    ("account", "id email username avatar status expires registered"),
+    ("domains", "id domain redirectroot redirect404"),
+    ("campaigns", "id name public rotator list"),
+    ("channels", "id name description color starred"),
+    ("channel_items", "channel type id title preview link date"),
+    ("qr_codes", "id link scans name date"),
+    ("pixels", "id type name tag date"),
+    ("overlays", "id type name date"),
+    ("splash_pages", "id name date"),
+];
+const OTHERS: [(&str, &str); 4] = [
+    (
+        "snapshots",
+        "snapshot status started finished tag records added changed removed requests digest",
+    ),
+    ("qr_scans", "code time scans"),
+    ("qr_statistics", "code time scans statistics"),
+    ("runs", "run command status started finished snapshot_before snapshot_after"),
+];
+
+struct File {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn new_vault() -> (Vault, File) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.db");
+    (Vault::open_or_create(&path).unwrap(), File { path, _folder: folder })
+}
+
+/// The rows of a query by any SQLite program, as text.
+fn rows(file: &File, sql: &str) -> Vec<String> {
+    let db = plain(&file.path);
+    let mut select = db.prepare(sql).unwrap();
+    let columns = select.column_count();
+    let all = select.query_map([], |row| {
+        let cell = |at| row.get::<_, rusqlite::types::Value>(at).map(shown);
+        Ok((0..columns).map(cell).collect::<Result<Vec<_>, _>>()?.join("|"))
+    });
+    all.unwrap().map(Result::unwrap).collect()
+}
+
+fn shown(value: rusqlite::types::Value) -> String {
+    use rusqlite::types::Value;
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::Integer(number) => number.to_string(),
+        Value::Text(text) => text,
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_documented_view_has_the_api_s_own_columns_in_order() {
+    let (_vault, file) = new_vault();
+    let db = plain(&file.path);
+    let columns = |view: &str| {
+        let select = db.prepare(&format!("SELECT * FROM {view}")).unwrap();
+        select.column_names().collect::<Vec<_>>().join(" ")
+    };
+    for (view, expected) in RESOURCES {
+        assert_eq!(columns(view), expected, "{view}");
+        let history = format!("since_snapshot until_snapshot since until {expected}");
+        assert_eq!(columns(&format!("{view}_history")), history);
+    }
+    for (view, expected) in OTHERS {
+        assert_eq!(columns(view), expected, "{view}");
+    }
+}
+
+#[test]
+fn there_are_no_other_views() {
+    let (_vault, file) = new_vault();
+    let mut all = rows(&file, "SELECT name FROM sqlite_schema WHERE type = 'view'");
+    let mut documented = VIEWS.to_vec();
+    all.sort();
+    documented.sort_unstable();
+    assert_eq!(all, documented);
+}
+
+#[test]
+fn a_resource_s_view_shows_the_newest_finished_snapshot_and_not_a_running_one() {
+    let (mut vault, file) = new_vault();
+    assert_eq!(rows(&file, "SELECT * FROM campaigns"), Vec::<String>::new());
+    campaigns(&mut vault, day(0), &[(1, "one"), (2, "two")]);
+    campaigns(&mut vault, day(1), &[(1, "uno"), (3, "three")]);
+    let newest = ["1|uno", "3|three"];
+    let select = "SELECT id, name FROM campaigns ORDER BY id";
+    assert_eq!(rows(&file, select), newest);
+    let mut desk = Desk::begin(&mut vault, day(2));
+    desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"eins"}"#, r#"{"id":4,"name":"vier"}"#]);
+    desk.remove(Resource::Campaigns, &[Key::Id(3)]);
+    assert_eq!(rows(&file, select), newest);
+    desk.finish();
+    assert_eq!(rows(&file, select), ["1|eins", "4|vier"]);
+    vault.forget(&[3], day(3)).unwrap();
+    assert_eq!(rows(&file, select), newest);
+}
+
+#[test]
+fn campaigns_answer_the_question_of_the_readme() {
+    let (mut vault, file) = new_vault();
+    let mut desk = Desk::begin(&mut vault, day(0));
+    desk.put(
+        Resource::Campaigns,
+        &[
+            r#"{"id":1,"name":"Sample","public":false,"rotator":false,"list":"l"}"#,
+            r#"{"id":2,"domain":"Facebook","public":true,"rotator":"https:\/\/x\/r\/t","list":"l"}"#,
+        ],
+    );
+    desk.finish();
+    let answer = rows(&file, "select name, rotator from campaigns");
+    assert_eq!(answer, ["Sample|-", "Facebook|https://x/r/t"]);
+}
+
+#[test]
+fn a_history_shows_each_version_with_the_span_of_its_snapshots() {
+    let (mut vault, file) = new_vault();
+    campaigns(&mut vault, day(0), &[(1, "one")]);
+    campaigns(&mut vault, day(1), &[(1, "uno")]);
+    campaigns(&mut vault, day(2), &[]);
+    campaigns(&mut vault, day(3), &[(1, "uno")]);
+    let select = "SELECT since_snapshot, until_snapshot, since, until, name
+                  FROM campaigns_history WHERE id = 1 ORDER BY since_snapshot";
+    let spans = [
+        "1|2|2026-11-01T00:00:00Z|2026-11-02T00:00:00Z|one",
+        "2|3|2026-11-02T00:00:00Z|2026-11-03T00:00:00Z|uno",
+        "4|-|2026-11-04T00:00:00Z|-|uno",
+    ];
+    assert_eq!(rows(&file, select), spans);
+    let mut desk = Desk::begin(&mut vault, day(4));
+    desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"running"}"#]);
+    assert_eq!(rows(&file, select), spans);
+}
+
+#[test]
+fn a_counter_in_a_history_is_as_it_was_at_the_end_of_the_span() {
+    let (mut vault, file) = new_vault();
+    for (number, (scans, name)) in [(1, "a"), (5, "a"), (7, "b"), (9, "b")].iter().enumerate() {
+        let mut desk = Desk::begin(&mut vault, day(number.try_into().unwrap()));
+        let raw = format!(r#"{{"id":1,"scans":{scans},"name":"{name}"}}"#);
+        desk.put(Resource::QrCodes, &[raw]);
+        desk.finish();
+    }
+    let select = "SELECT name, scans FROM qr_codes_history ORDER BY since_snapshot";
+    assert_eq!(rows(&file, select), ["a|5", "b|9"]);
+    assert_eq!(rows(&file, "SELECT id, scans, name FROM qr_codes"), ["1|9|b"]);
+}
+
+#[test]
+fn scans_and_statistics_are_told_with_their_times_even_of_forgotten_snapshots() {
+    let (mut vault, file) = new_vault();
+    for (number, scans) in [(0, 1), (1, 1), (2, 4), (3, 6)] {
+        let mut desk = Desk::begin(&mut vault, day(number));
+        desk.put(Resource::QrCodes, &[format!(r#"{{"id":8,"scans":{scans}}}"#)]);
+        desk.statistics(8, scans, &format!(r#"{{"clicks":{scans}}}"#));
+        if number < 3 {
+            desk.finish();
+        }
+    }
+    vault.forget(&[1], day(3)).unwrap();
+    assert_eq!(
+        rows(&file, "SELECT * FROM qr_scans"),
+        ["8|2026-11-01T00:00:00Z|1", "8|2026-11-03T00:00:00Z|4"]
+    );
+    assert_eq!(
+        rows(&file, "SELECT * FROM qr_statistics"),
+        [
+            r#"8|2026-11-01T00:00:00Z|1|{"clicks":1}"#,
+            r#"8|2026-11-02T00:00:00Z|1|{"clicks":1}"#,
+            r#"8|2026-11-03T00:00:00Z|4|{"clicks":4}"#,
+        ]
+    );
+}
+
+#[test]
+fn snapshots_lists_what_can_be_read_back() {
+    let (mut vault, file) = new_vault();
+    campaigns(&mut vault, day(0), &[(1, "one")]);
+    campaigns(&mut vault, day(1), &[(1, "uno"), (2, "two")]);
+    campaigns(&mut vault, day(2), &[(2, "two")]);
+    vault.forget(&[1], day(3)).unwrap();
+    let _running = Desk::begin(&mut vault, day(4));
+    assert_eq!(
+        rows(
+            &file,
+            "SELECT snapshot, status, started, finished, tag, records, added, changed, removed,
+             requests, length(digest) FROM snapshots"
+        ),
+        [
+            "2|complete|2026-11-02T00:00:00Z|2026-11-02T00:01:30Z|-|2|1|1|0|1|64",
+            "3|complete|2026-11-03T00:00:00Z|2026-11-03T00:01:30Z|-|1|0|0|1|1|64",
+        ]
+    );
+}
