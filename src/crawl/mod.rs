@@ -16,7 +16,7 @@ pub use error::CrawlError;
 use error::is_fatal;
 use listing::{Ending, Listing};
 
-use crate::api::client::Client;
+use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::error::ApiErrorKind;
 use crate::clock::Clock;
@@ -178,7 +178,7 @@ impl Crawler<'_> {
     /// snapshot or goes on with one. Says which.
     fn begin(&mut self) -> Result<bool, CrawlError> {
         let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-        let response = self.client.get_account(path)?;
+        let response = self.client.get_account(path, &GetOptions::default())?;
         let raw = envelope::single(&response.body, "data")
             .map_err(|why| self.client.mistaken(path, &response, &why))?;
         let decoded =

@@ -142,7 +142,7 @@ fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
         .with_progress(Arc::from(app.progress(&account.name)));
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     // Somebody waits, and may have mistyped: one try tells.
-    let response = client.get_with(path, &GetOptions { retries: Some(0) })?;
+    let response = client.get_account(path, &GetOptions { retries: Some(0) })?;
     let raw = envelope::single(&response.body, "data")
         .map_err(|why| client.mistaken(path, &response, &why))?;
     let decoded = Decoded::read(Resource::Account, None, raw.get())
