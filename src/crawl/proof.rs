@@ -133,10 +133,10 @@ pub fn wants_more(pages: &[Evidence]) -> bool {
     if stray || last.count == last.twice {
         return false;
     }
-    match (last.maxpage, last.nextpage) {
-        (Some(maxpage), _) => last.page < maxpage,
-        (None, Some(next)) if next > last.page => true,
-        (None, _) => page_size(pages).is_none_or(|full| last.count >= full),
+    match (last.maxpage, last.perpage, last.nextpage) {
+        (Some(maxpage), ..) => last.page < maxpage,
+        (None, None, Some(next)) if next > last.page => true,
+        _ => page_size(pages).is_none_or(|full| last.count >= full),
     }
 }
 

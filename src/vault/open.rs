@@ -75,7 +75,7 @@ impl Vault {
             // A log cannot be made beside a file on a read-only disk, and should
             // not be made beside a read-only file. Nobody else can write there
             // either, so the file alone is the truth.
-            None | Some(Err(VaultError::Sql { .. } | VaultError::ReadOnly(_))) if read_only => {
+            None | Some(Err(VaultError::Sql { .. } | VaultError::ReadOnly(_))) => {
                 let uri = format!("file:{}?immutable=1", encode(path));
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
                 let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -83,7 +83,6 @@ impl Vault {
                 readable(db)?
             }
             Some(other) => other?,
-            None => return Err(VaultError::ReadOnly(path.to_owned())),
         };
         if found < FORMAT {
             // Only a writer may lead it to the newest format.

@@ -151,7 +151,7 @@ fn forget_tells_its_reasons_and_asks_before_it_writes() {
     let (environment, _service) = history();
     let dry = environment.run(&["forget", "main", "--keep-last", "1", "-n"]).succeeds().fits();
     dry.prints_among("2 snapshots would be forgotten; nothing was written");
-    let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).succeeds();
+    let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).exits_with(64);
     unasked.says_among("--yes says yes");
     let document =
         environment.run(&["forget", "main", "--keep-last", "1", "--yes", "--json"]).succeeds();

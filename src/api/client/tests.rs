@@ -98,7 +98,7 @@ fn a_read_is_repeated_after_every_passing_failure() {
 #[test]
 fn a_refusal_is_final_and_keeps_its_words() {
     let body = r#"{"error":1,"message":"You already have a campaign with that name."}"#;
-    for (status, body) in [(400, body), (200, body), (403, "<html>"), (404, body), (302, "")] {
+    for (status, body) in [(400, body), (200, body), (404, "<html>"), (404, body), (302, "")] {
         let (script, clock) = (Script::of([Ok(answer(status, body))]), Arc::default());
         client(&script, &clock).get("/api/campaigns").unwrap_err();
         assert_eq!(script.asked(), 1, "{status} {body}");

@@ -337,11 +337,47 @@ fn answer(headers: &[(&str, &str)], body: &str) -> Signals {
     Signals::read(&Response { status: 200, headers, body: body.as_bytes().to_vec() })
 }
 
+/// The signals of an answer with which the service failed.
+fn failure(headers: &[(&str, &str)], body: &str) -> Signals {
+    let headers = headers.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    Signals::read(&Response { status: 503, headers, body: body.as_bytes().to_vec() })
+}
+
 fn told(headers: &[(&str, &str)], body: &str) -> Duration {
     let mut pacer = Pacer::new(0);
     pacer.sent(mono(1_000));
-    pacer.answered(mono(1_100), wall(1_100), &answer(headers, body));
+    pacer.answered(mono(1_100), wall(1_100), &failure(headers, body));
     pacer.wait(mono(1_100))
+}
+
+#[test]
+fn retry_after_beside_a_good_answer_is_not_waited_for() {
+    let mut pacer = Pacer::new(0);
+    pacer.sent(mono(1_000));
+    pacer.answered(mono(1_100), wall(1_100), &answer(&[("retry-after", "7200")], ""));
+    assert_eq!(pacer.wait(mono(1_100)), Duration::ZERO);
+}
+
+#[test]
+fn a_mistaken_wait_of_a_year_ends_with_its_process() {
+    let mut pacer = Pacer::new(0);
+    pacer.sent(mono(1_000));
+    pacer.answered(mono(1_100), wall(1_100), &failure(&[("retry-after", "31536000")], ""));
+    assert!(pacer.wait(mono(1_100)) > Duration::from_secs(86_400));
+    let state = pacer.save(mono(1_100), wall(1_100));
+    let next = Pacer::restore(0, &state, mono(5_000), wall(5_000));
+    assert!(next.wait(mono(5_000)) < Duration::from_secs(120));
+}
+
+#[test]
+fn a_limit_that_nobody_tells_can_be_set() {
+    let mut pacer = Pacer::new(0).assuming(Some(2));
+    for _ in 0..2 {
+        assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
+        pacer.sent(mono(1_000));
+        pacer.answered(mono(1_000), wall(1_000), &answer(&[], ""));
+    }
+    assert!(pacer.wait(mono(1_000)) > Duration::from_secs(50));
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn behaviour(args: &Args) -> Result<Behaviour, Failure> {
     let usage = |error| Failure::new(Kind::Usage, error).hint("--behaviour list shows them all");
     let mut behaviour = Behaviour::parse(&args.behaviour.join(",")).map_err(usage)?;
     if let Some(limit) = args.limit {
-        let limit = if limit == 0 { "none".to_owned() } else { limit.to_string() };
+        let limit = if limit == 0 { "zero".to_owned() } else { limit.to_string() };
         behaviour.set("rate-limit", &limit).map_err(usage)?;
     }
     Ok(behaviour)

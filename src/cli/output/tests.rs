@@ -61,9 +61,10 @@ fn a_summary_makes_room_for_the_json_document() {
 
 #[test]
 fn nobody_to_ask_means_no_and_yes_means_yes() {
-    let (output, _, err) = piped(&GlobalArgs::default());
-    assert_eq!(output.confirm("Delete?", false), Ok(false));
-    assert!(err.text().contains("nothing is written; --yes says yes"));
+    let (output, ..) = piped(&GlobalArgs::default());
+    let refused = output.confirm("Delete?", false).unwrap_err();
+    assert_eq!(refused.message, "nobody can be asked \"Delete?\", so nothing was written");
+    assert_eq!(refused.hint.as_deref(), Some("--yes says yes"));
     assert_eq!(output.confirm("Delete?", true), Ok(true));
 }
 
