@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Creates a folder and those above it, mode 0700; what is there stays as it is.
 ///
@@ -25,6 +25,14 @@ pub fn private_folder_of(file: &Path) -> io::Result<()> {
         Some(folder) => private_folder(folder),
         None => Ok(()),
     }
+}
+
+/// The file that belongs to another: its whole name and `suffix`.
+#[must_use]
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// Opens a file for reading and writing, created with mode 0600 where it is new.

@@ -1,11 +1,15 @@
 //! One binary for all end-to-end tests.
 
 // Clippy excuses test functions only, and the helpers here are tests as well.
+// What a test skips or measured is told on stdout, which the harness keeps for failures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod cli;
 mod compat;
+mod examples;
+mod readme;
 mod service;
 mod sim;
 mod support;
+mod tidy;
 mod vault;

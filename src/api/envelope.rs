@@ -47,6 +47,9 @@ pub fn classify(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
         let target = response.header("location").unwrap_or("an unnamed place");
         return Err(ApiErrorKind::Redirected { status, target: message(target) });
     }
+    if (200..300).contains(&status) && is_long_success(&response.body) {
+        return Ok(Body { bytes: &response.body, message: None });
+    }
     match head(&response.body) {
         Ok(head) => judge(response, &head),
         Err(damage) => Err(not_json(response, damage)),
@@ -98,12 +101,23 @@ pub fn single<'a>(body: &'a [u8], key: &str) -> Result<&'a RawValue, String> {
     }
 }
 
+/// Longer answers are lists and never refusals.
+const LONG: usize = 4096;
+
+/// Whether a long answer says success right away and ends as a list does, so
+/// that it is not cut off. What is between, [`page`] and [`single`] examine:
+/// pages are large, and need not be read twice for this.
+fn is_long_success(body: &[u8]) -> bool {
+    let begins = body.starts_with(b"{\"error\":\"0\",") || body.starts_with(b"{\"error\":0,");
+    body.len() >= LONG && begins && body.trim_ascii_end().ends_with(b"]}}")
+}
+
 /// Whether and how an answer refuses for the limit.
 pub(super) fn throttle(response: &Response) -> Throttle {
     let by_status = response.status == 429;
     // Only small bodies can be refusals, and pages need not be read for this.
     let head =
-        if by_status || response.body.len() < 4096 { head(&response.body).ok() } else { None };
+        if by_status || response.body.len() < LONG { head(&response.body).ok() } else { None };
     let Some(head) = head else {
         return Throttle { refused: by_status, retry_after: None };
     };

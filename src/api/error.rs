@@ -77,6 +77,12 @@ impl ApiError {
         }
     }
 
+    /// Whether the answer is not one of the API's.
+    #[must_use]
+    pub const fn is_malformed(&self) -> bool {
+        matches!(self.kind, ApiErrorKind::Malformed { .. })
+    }
+
     /// Whether the service may have done the work although it did not say so.
     /// A write that ended like this must never be repeated blindly.
     #[must_use]

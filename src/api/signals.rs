@@ -37,6 +37,7 @@ impl Signals {
     #[must_use]
     pub fn read(response: &Response) -> Self {
         let throttle = envelope::throttle(response);
+        let failed = throttle.refused || response.status == 429 || response.status >= 500;
         Self {
             limit: response.header("x-ratelimit-limit").and_then(whole),
             remaining: response.header("x-ratelimit-remaining").and_then(whole),
@@ -45,7 +46,9 @@ impl Signals {
             retry_after: response
                 .header("retry-after")
                 .and_then(moment)
-                .or_else(|| throttle.retry_after.as_deref().and_then(moment)),
+                .or_else(|| throttle.retry_after.as_deref().and_then(moment))
+                // Beside a good answer it says nothing that anybody should wait for.
+                .filter(|_| failed),
             throttled: throttle.refused,
         }
     }

@@ -13,11 +13,13 @@
 use super::base_url::{BaseUrl, BaseUrlError};
 use super::http::{Key, Method, Request, Response, Transport, TransportError};
 use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use ureq::config::Config;
 use ureq::http::{self, HeaderValue};
-use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport as wire;
 use ureq::{Agent, Body, Error};
 
@@ -150,7 +152,7 @@ fn agent(base: &BaseUrl, options: &Options, left: &Arc<AtomicBool>, kept: usize)
         config = config.proxy(None);
     }
     let connector = wire::Connector::chain(wire::DefaultConnector::default(), Mark(left.clone()));
-    Agent::with_parts(config.build(), connector, DefaultResolver::default())
+    Agent::with_parts(config.build(), connector, Lookup::default())
 }
 
 fn bearer(key: &Key) -> Result<HeaderValue, Error> {
@@ -171,6 +173,32 @@ fn describe(error: &Error) -> String {
         Error::Http(_) | Error::BadUri(_) => "the request cannot be written as HTTP".into(),
         other => other.to_string(),
     }
+}
+
+/// Looks hosts up, unless they are addresses already: to bound the time of a
+/// look-up, the default one spends a thread on every request.
+#[derive(Debug, Default)]
+struct Lookup(DefaultResolver);
+
+impl Resolver for Lookup {
+    fn resolve(
+        &self,
+        uri: &http::Uri,
+        config: &Config,
+        timeout: wire::NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let Some(address) = literal(uri) else { return self.0.resolve(uri, config, timeout) };
+        let mut addresses = self.empty();
+        addresses.push(address);
+        Ok(addresses)
+    }
+}
+
+/// The address that a URL names in so many numbers.
+fn literal(uri: &http::Uri) -> Option<SocketAddr> {
+    let address: IpAddr = uri.host()?.trim_matches(['[', ']']).parse().ok()?;
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    Some(SocketAddr::new(address, uri.port_u16().unwrap_or(usual)))
 }
 
 /// Notes in the flag when a request is first written to a connection.

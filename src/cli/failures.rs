@@ -52,15 +52,12 @@ impl From<CrawlError> for Failure {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        let kind = match error {
-            LockError::Held(_) => Kind::Locked,
-            LockError::Interrupted => Kind::Interrupted,
-            LockError::Io { .. } => Kind::Vault,
-        };
-        let failure = Self::new(kind, &error);
         match error {
-            LockError::Held(_) => failure.hint("wait for it, or give --lock-timeout a time"),
-            _ => failure,
+            LockError::Io { path, source } => VaultError::io(&path, source).into(),
+            LockError::Interrupted => Self::new(Kind::Interrupted, error),
+            LockError::Held(_) => {
+                Self::new(Kind::Locked, error).hint("wait for it, or give --lock-timeout a time")
+            }
         }
     }
 }

@@ -46,6 +46,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Exit {
+    signals::survive_file_limits();
     let app = App::new(&cli.global);
     logging::start(cli.global.verbose, app.out.error_stream());
     let result = dispatch(cli.command, &app);

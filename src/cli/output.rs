@@ -162,7 +162,7 @@ impl Output {
     }
 
     /// A line of the answer. What came from outside must be wrapped in
-    /// [`Shown`](super::shown::Shown) by the caller.
+    /// [`Shown`] by the caller.
     ///
     /// # Errors
     /// When it cannot be written.

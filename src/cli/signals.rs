@@ -1,4 +1,4 @@
-//! Turns Ctrl-C and SIGTERM into a request to stop.
+//! Turns Ctrl-C and SIGTERM into a request to stop, and a full file into an error.
 
 use std::io;
 
@@ -20,6 +20,18 @@ pub(super) fn raise_on_signal(interrupt: Interrupt) -> io::Result<()> {
     })?;
     Ok(())
 }
+
+/// Lets a write beyond the limit on a file's size (`ulimit -f`) fail as one on
+/// a full disk does, instead of ending the process.
+#[cfg(unix)]
+pub(super) fn survive_file_limits() {
+    let noticed = std::sync::Arc::default();
+    // Where it cannot be caught, such a write ends the process as it always did.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed);
+}
+
+#[cfg(not(unix))]
+pub(super) fn survive_file_limits() {}
 
 #[cfg(not(unix))]
 pub(super) fn raise_on_signal(_interrupt: Interrupt) -> io::Result<()> {

@@ -153,6 +153,8 @@ impl Target {
                 Failure::new(Kind::NotFound, format_args!("{name} has no snapshot yet"))
                     .hint(format_args!("run `linkvault backup {name}` first"))
             }
+            ReferenceError::Alone => Failure::new(Kind::NotFound, format_args!("{name}: {error}"))
+                .hint(format_args!("run `linkvault backup {name}` again first")),
             error => Failure::new(Kind::NotFound, format_args!("{name}: {error}"))
                 .hint(format_args!("`linkvault snapshots {name}` lists them")),
         }

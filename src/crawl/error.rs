@@ -24,7 +24,6 @@ pub(super) fn is_fatal(error: &CrawlError) -> bool {
         ApiErrorKind::Interrupted
             | ApiErrorKind::LimitReached(_)
             | ApiErrorKind::Throttled(_)
-            | ApiErrorKind::Unauthorised { .. }
             | ApiErrorKind::NotSent(_)
     )
 }

@@ -13,6 +13,7 @@ use crate::api::http::Response;
 use crate::model::{Decoded, Problem, Resource, Verb};
 use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
+use crate::vault::split::{Split, Splitter};
 use crate::vault::write::Page;
 
 /// Page sizes, largest first. Each divides the one before, so that a listing
@@ -48,6 +49,9 @@ impl Ending {
 struct Note {
     attempt: u32,
     ended: Option<Ending>,
+    /// The last page, read ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tail: Option<Evidence>,
 }
 
 /// One list being read.
@@ -57,6 +61,7 @@ pub(super) struct Listing<'c, 'a> {
     parent: Option<i64>,
     path: String,
     pages: Vec<Evidence>,
+    tail: Option<Evidence>,
     seen: RoaringTreemap,
     attempt: u32,
     size: u64,
@@ -94,6 +99,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             parent,
             path,
             pages: Vec::new(),
+            tail: note.tail,
             seen: RoaringTreemap::new(),
             attempt: note.attempt.max(1),
             size,
@@ -111,7 +117,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             self.pages(head.take())?;
             let again = if self.pages.len() > 1 { Some(self.first_again()?) } else { None };
             let proof = again.as_ref().map(|(evidence, _)| evidence);
-            let unproven = match proof::stable(&self.pages, proof) {
+            let unproven = match self.stable(proof) {
                 Ok(()) => match self.remove_missing()? {
                     None => return Ok(self.ending()),
                     Some(unproven) => unproven,
@@ -126,6 +132,11 @@ impl<'c, 'a> Listing<'c, 'a> {
             // What was just read as proof is the first page of the next attempt.
             head = again.map(|(_, fetched)| fetched).filter(|it| it.limit == self.size);
         }
+    }
+
+    fn stable(&self, again: Option<&Evidence>) -> Result<(), String> {
+        proof::stable(&self.pages, again)?;
+        self.tail.as_ref().map_or(Ok(()), |tail| proof::same_tail(&self.pages, tail))
     }
 
     /// How a proven listing ends: complete, unless some records could not be kept.
@@ -153,22 +164,19 @@ impl<'c, 'a> Listing<'c, 'a> {
         let Some(last) = self.pages.last().cloned() else { return Ok(()) };
         self.size = last.limit;
         let (evidence, _) = self.look(last.page)?;
-        if evidence.ids == last.ids && evidence.limit == last.limit {
-            Ok(())
-        } else {
-            self.restart()
-        }
+        if evidence.ids == last.ids { Ok(()) } else { self.restart() }
     }
 
     fn restart(&mut self) -> Result<(), CrawlError> {
         self.pages.clear();
+        self.tail = None;
         self.seen.clear();
         self.problems.clear();
         self.note(None, true)
     }
 
     fn note(&mut self, ended: Option<Ending>, restart: bool) -> Result<(), CrawlError> {
-        let note = Note { attempt: self.attempt, ended };
+        let note = Note { attempt: self.attempt, ended, tail: self.tail.clone() };
         let note = serde_json::to_string(&note).unwrap_or_default();
         self.crawler.vault.note_listing(self.resource, self.parent, &note, restart)?;
         Ok(())
@@ -177,9 +185,10 @@ impl<'c, 'a> Listing<'c, 'a> {
     /// Reads and stores every page that is still to be read.
     fn pages(&mut self, mut head: Option<Fetched>) -> Result<(), CrawlError> {
         while proof::wants_more(&self.pages) {
+            self.read_ahead()?;
             let fetched = match head.take() {
                 Some(fetched) => fetched,
-                None => self.fetch(self.next_page())?,
+                None => self.fetch()?,
             };
             if !self.store(&fetched)? {
                 break;
@@ -188,40 +197,66 @@ impl<'c, 'a> Listing<'c, 'a> {
         Ok(())
     }
 
+    /// Reads the last page ahead where it is needed as proof.
+    fn read_ahead(&mut self) -> Result<(), CrawlError> {
+        if self.tail.is_some() {
+            return Ok(());
+        }
+        let Some(last) = proof::wants_tail(&self.pages) else { return Ok(()) };
+        let (evidence, _) = self.look(last)?;
+        self.tail = Some(evidence);
+        self.note(None, false)
+    }
+
     /// The next page's number at the size in use.
     fn next_page(&self) -> u64 {
         self.pages.last().map_or(1, |last| {
             if last.limit == self.size {
                 return last.page + 1;
             }
-            last.page * last.size() / self.size + 1
+            self.done() / self.size + 1
         })
+    }
+
+    /// How many records were read so far.
+    fn done(&self) -> u64 {
+        self.pages.iter().map(|page| page.count).sum()
     }
 
     /// Fetches a page; where the service cannot cope with its size, smaller
     /// ones are tried from the same place on.
-    fn fetch(&mut self, mut number: u64) -> Result<Fetched, CrawlError> {
+    fn fetch(&mut self) -> Result<Fetched, CrawlError> {
+        let begun = self.size;
         loop {
             let smaller = self.smaller();
             let retries = if smaller.is_some() { Some(1) } else { None };
-            let path = format!("{}?limit={}&page={number}", self.path, self.size);
-            let error = match self.crawler.client.get_with(&path, &GetOptions { retries }) {
-                Ok(response) => return Ok(Fetched { response, number, limit: self.size }),
+            let error = match self.get(self.next_page(), retries) {
+                Ok(fetched) => {
+                    if self.size != begun {
+                        self.crawler.vault.learn_page_size(self.resource, self.size)?;
+                    }
+                    return Ok(fetched);
+                }
                 Err(error) => error,
             };
             let Some(smaller) = smaller.filter(|_| self.asks_too_much(&error)) else {
                 return Err(error.into());
             };
             self.size = smaller;
-            self.crawler.vault.learn_page_size(self.resource, smaller)?;
-            number = self.next_page();
         }
+    }
+
+    /// Asks for page `number` at the size in use.
+    fn get(&mut self, number: u64, retries: Option<usize>) -> Result<Fetched, ApiError> {
+        let path = format!("{}?limit={}&page={number}", self.path, self.size);
+        let response = self.crawler.client.get_with(&path, &GetOptions { retries })?;
+        Ok(Fetched { response, number, limit: self.size })
     }
 
     /// The next smaller size that begins a page where the last one ended.
     fn smaller(&self) -> Option<u64> {
-        let in_use = self.pages.last().map_or(self.size, |last| last.size().min(self.size));
-        let done = self.pages.last().map_or(0, |last| last.page * last.size());
+        let in_use = proof::page_size(&self.pages).map_or(self.size, |full| full.min(self.size));
+        let done = self.done();
         SIZES.iter().copied().find(|size| *size < in_use && done.is_multiple_of(*size))
     }
 
@@ -235,10 +270,11 @@ impl<'c, 'a> Listing<'c, 'a> {
     /// Stores a page. Says whether it belongs to the list at all.
     fn store(&mut self, fetched: &Fetched) -> Result<bool, CrawlError> {
         let page = self.open(fetched)?;
+        let mut splitter = Splitter::new(self.resource, self.parent);
         let mut records = Vec::with_capacity(page.records.len());
         for raw in &page.records {
-            match Decoded::read(self.resource, self.parent, raw.get()) {
-                Ok(decoded) => records.push(decoded),
+            match splitter.split(raw.get()) {
+                Ok(split) => records.push(split),
                 Err(problem) => self.problems.push(problem),
             }
         }
@@ -260,7 +296,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             evidence.twice = twice;
             serde_json::to_string(&evidence).unwrap_or_default()
         };
-        let put = self.crawler.vault.put_page(&page, &records, &self.seen, note)?;
+        let put = self.crawler.vault.put_split(&page, &mut records, &self.seen, note)?;
         self.seen |= put.rows;
         self.warn(&records);
         let total = evidence.result.filter(|result| *result >= evidence.count);
@@ -271,8 +307,8 @@ impl<'c, 'a> Listing<'c, 'a> {
         Ok(true)
     }
 
-    fn warn(&mut self, records: &[Decoded<'_>]) {
-        let odd = records.iter().flat_map(|decoded| &decoded.odd);
+    fn warn(&mut self, records: &[Split<'_>]) {
+        let odd = records.iter().flat_map(|split| &split.odd);
         for problem in self.problems.iter().chain(odd) {
             self.crawler.problem(problem);
         }
@@ -286,7 +322,7 @@ impl<'c, 'a> Listing<'c, 'a> {
 
     /// Reads page `number` again as evidence, without storing it.
     fn look(&mut self, number: u64) -> Result<(Evidence, Fetched), CrawlError> {
-        let fetched = self.fetch(number)?;
+        let fetched = self.get(number, None)?;
         let page = self.open(&fetched)?;
         let keys: Vec<_> = page
             .records
@@ -312,9 +348,14 @@ impl<'c, 'a> Listing<'c, 'a> {
             // One of the unreadable records may be one that seems to be gone.
             return Ok(None);
         }
+        let mut unclear = proof::wants_second(&self.pages, self.tail.as_ref());
+        let shown = self.crawler.vault.shown(self.crawler.snapshot, self.resource)?;
+        if self.parent.is_none() && shown == self.seen.len() && !unclear {
+            // Every record that the snapshot shows was seen.
+            return Ok(None);
+        }
         let missing = self.crawler.vault.unseen(self.resource, self.parent, &self.seen)?;
         let mut edges = Vec::new();
-        let mut unclear = false;
         for (_, key) in &missing {
             match proof::gone(&self.pages, key) {
                 Gone::Proven => {}

@@ -19,12 +19,15 @@ use listing::{Ending, Listing};
 use crate::api::client::Client;
 use crate::api::envelope;
 use crate::api::error::ApiErrorKind;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::model::{Decoded, Problem, Resource, Verb};
 use crate::progress::{Event, Progress};
 use crate::vault::snapshot::{ReadState, Snapshot, Usage};
 use crate::vault::write::Page;
 use crate::vault::{Identity, Vault};
+
+/// No sound clock is set back further.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
 
 /// Which statistics to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -165,7 +168,7 @@ impl Crawler<'_> {
     /// snapshot or goes on with one. Says which.
     fn begin(&mut self) -> Result<bool, CrawlError> {
         let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-        let response = self.client.get(path)?;
+        let response = self.client.get_account(path)?;
         let raw = envelope::single(&response.body, "data")
             .map_err(|why| self.client.mistaken(path, &response, &why))?;
         let decoded =
@@ -183,14 +186,19 @@ impl Crawler<'_> {
     fn take_up(&mut self) -> Result<bool, CrawlError> {
         let now = self.clock.now();
         if let Some((running, scope)) = self.vault.running()? {
-            let young = now.since(running.touched) <= RESUMABLE;
+            // A clock that was set back must not make it young for ever.
+            let ahead = running.touched.since(now) > CLOCKS_DIFFER;
+            let young = now.since(running.touched) <= RESUMABLE && !ahead;
             if young && !self.options.fresh && scope == self.options.scope {
                 self.snapshot = running.number;
                 self.before = running.usage;
+                if let Some(tag) = &self.options.tag {
+                    self.vault.retag(self.snapshot, tag)?;
+                }
                 return Ok(true);
             }
             // What it read stays known; the new snapshot builds on it.
-            self.vault.finish(running.number, later(now, running.touched), running.usage)?;
+            self.vault.finish(running.number, now.max(running.touched), running.usage)?;
         }
         let tag = self.options.tag.as_deref();
         self.snapshot = self.vault.begin(now, tag, &self.options.scope)?;
@@ -296,8 +304,4 @@ impl Crawler<'_> {
         }
         Ok(())
     }
-}
-
-fn later(one: Timestamp, other: Timestamp) -> Timestamp {
-    one.max(other)
 }

@@ -108,6 +108,14 @@ fn together(one: Order, other: Order) -> Order {
     }
 }
 
+/// How many records a full page had so far, as far as is known: a service that
+/// tells no page size may give less than it is asked for.
+#[must_use]
+pub fn page_size(pages: &[Evidence]) -> Option<u64> {
+    let (first, last) = pages.first().zip(pages.last())?;
+    Some(if last.perpage.is_some() { last.size() } else { first.count.min(last.limit) })
+}
+
 /// Whether another page must be read after these.
 #[must_use]
 pub fn wants_more(pages: &[Evidence]) -> bool {
@@ -115,7 +123,7 @@ pub fn wants_more(pages: &[Evidence]) -> bool {
     match last.maxpage {
         // An empty page before the last one is a contradiction, not a reason to go on.
         Some(maxpage) => last.page < maxpage && last.count > 0,
-        None => last.count > 0 && last.count >= last.size(),
+        None => last.count > 0 && page_size(pages).is_none_or(|full| last.count >= full),
     }
 }
 
@@ -123,8 +131,8 @@ pub fn wants_more(pages: &[Evidence]) -> bool {
 /// when they are asked for a page after the last.
 #[must_use]
 pub fn is_echo(pages: &[Evidence], page: &Evidence) -> bool {
-    let before = pages.last();
-    page.maxpage.is_none() && page.count > 0 && before.is_some_and(|it| it.ids == page.ids)
+    let same = |before: &Evidence| before.ids == page.ids && before.limit == page.limit;
+    page.maxpage.is_none() && page.count > 0 && pages.last().is_some_and(same)
 }
 
 /// The number of records in the whole list, if the service tells it.
@@ -135,6 +143,37 @@ pub fn total(pages: &[Evidence]) -> Option<u64> {
     // On the first of several pages, `result` may be the page's own count.
     let whole = pages.len() == 1 && !wants_more(pages);
     (result > first.count || (whole && result == first.count)).then_some(result)
+}
+
+/// The page to read ahead, before the second: the last one, where the list
+/// tells no total. A record that slips over the edge of two inner pages while
+/// they are read moves the last page too, so that the same last page before and
+/// after proves them all.
+#[must_use]
+pub fn wants_tail(pages: &[Evidence]) -> Option<u64> {
+    let [first] = pages else { return None };
+    first.maxpage.filter(|maxpage| *maxpage > 2 && first.count > 0 && total(pages).is_none())
+}
+
+/// Whether the last page came at the end as it was read ahead.
+///
+/// # Errors
+/// What did not hold still, in words.
+pub fn same_tail(pages: &[Evidence], tail: &Evidence) -> Result<(), String> {
+    match pages.last() {
+        Some(last) if (last.page, last.limit) != (tail.page, tail.limit) => {
+            Err("the number of pages changed".into())
+        }
+        Some(last) if last.ids == tail.ids => Ok(()),
+        _ => Err("the last page changed meanwhile".into()),
+    }
+}
+
+/// Whether only a second listing can tell that no record slipped away: nothing
+/// says how many there are, or which page is the last.
+#[must_use]
+pub fn wants_second(pages: &[Evidence], tail: Option<&Evidence>) -> bool {
+    pages.len() > 2 && tail.is_none() && total(pages).is_none()
 }
 
 /// Whether the pages show one state of the list. `again` is page 1 read once

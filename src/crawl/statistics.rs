@@ -12,9 +12,10 @@ impl Crawler<'_> {
     /// Fetches what is due, longest waiting first, within the budget.
     pub(super) fn statistics(&mut self) -> Result<StatsSummary, CrawlError> {
         let mut summary = StatsSummary::default();
-        let wanted =
-            self.options.stats != Stats::None && self.options.scope.contains(&Resource::QrCodes);
-        if !wanted {
+        let snapshot = self.vault.snapshot(self.snapshot)?;
+        let codes = snapshot.outcome(Resource::QrCodes).map(|outcome| outcome.state);
+        let unread = matches!(codes, None | Some(ReadState::Skipped | ReadState::NotOffered));
+        if unread || self.options.stats == Stats::None {
             return Ok(summary);
         }
         let all = self.options.stats == Stats::All;

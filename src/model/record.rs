@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
+pub use super::members::Member;
+use super::members::members;
 use super::resource::Resource;
 use super::value::{self, Value};
 use super::{Kind, spec};
@@ -90,15 +89,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One member of a JSON object: its name, and its value as the text that came.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member<'a> {
-    pub name: Cow<'a, str>,
-    pub lexeme: &'a str,
-    /// Where `lexeme` begins in the object's text, in bytes.
-    pub start: usize,
-}
-
 /// A record as it was decoded, with what the vault needs to keep it exactly.
 #[derive(Debug, Clone)]
 pub struct Decoded<'a> {
@@ -124,35 +114,26 @@ impl<'a> Decoded<'a> {
         let spec = resource.spec();
         let reads = spec.read_fields().count();
         let mut values = vec![Value::Null; reads];
-        let mut places = Vec::with_capacity(members.len());
         let mut odd = Vec::new();
-        let mut taken = [false; MAX_FIELDS];
-        let own = own_names(resource, &members);
-        for member in &members {
-            let place = read_place(resource, &member.name).filter(|&(place, is_alias)| {
-                // An alias counts only where the field's own name is not there,
-                // and of two members for one field the first.
-                let yields = is_alias && own[place];
-                !yields && !std::mem::replace(&mut taken[place], true)
-            });
-            let place = place.map(|(place, _)| place);
-            if let Some(place) = place {
+        let places = places(resource, &members);
+        for (member, place) in members.iter().zip(&places) {
+            if let Some(place) = *place {
                 let field = read_field(resource, place);
                 values[place] = value::read(field.kind, member.lexeme);
                 if matches!(values[place], Value::Json(_)) {
                     odd.push((field.name, field.kind));
                 }
             }
-            places.push(place);
         }
         let key = identity(resource, channel, &mut values).map_err(|what| {
             let id = members.iter().find(|member| member.name == "id");
             fault(&id.map_or(Cow::Borrowed("?"), |id| shorten(id.lexeme)), what)
         })?;
-        let id = key.to_string();
         let odd = odd
             .into_iter()
-            .map(|(name, kind)| fault(&id, &format!("`{name}` is not {}", article(kind))))
+            .map(|(name, kind)| {
+                fault(&key.to_string(), &format!("`{name}` is not {}", article(kind)))
+            })
             .collect();
         let record = Record { key, values, raw: Cow::Borrowed(raw) };
         Ok(Self { record, members, places, odd })
@@ -176,15 +157,41 @@ fn read_place(resource: Resource, name: &str) -> Option<(usize, bool)> {
     (field.is_read() && !ours).then_some((place, field.name != name))
 }
 
-/// For each read field, whether a member stands under its own name.
-fn own_names(resource: Resource, members: &[Member<'_>]) -> [bool; MAX_FIELDS] {
+/// For each member, the place of the read field whose value it gives. An alias
+/// counts only where the field's own name is not there, and of two members for
+/// one field the first.
+fn places(resource: Resource, members: &[Member<'_>]) -> Vec<Option<usize>> {
     let mut own = [false; MAX_FIELDS];
+    let mut aliases = false;
+    let mut places = Vec::with_capacity(members.len());
     for member in members {
-        if let Some((place, false)) = read_place(resource, &member.name) {
-            own[place] = true;
+        let place = read_place(resource, &member.name).and_then(|(place, is_alias)| {
+            aliases |= is_alias;
+            let taken = !is_alias && std::mem::replace(&mut own[place], true);
+            (!taken).then_some(place)
+        });
+        places.push(place);
+    }
+    if aliases {
+        settle_aliases(resource, members, &mut places, &mut own);
+    }
+    places
+}
+
+/// Takes away the places of aliases whose field is given already.
+fn settle_aliases(
+    resource: Resource,
+    members: &[Member<'_>],
+    places: &mut [Option<usize>],
+    given: &mut [bool; MAX_FIELDS],
+) {
+    for (member, place) in members.iter().zip(places) {
+        if let Some((at, true)) = read_place(resource, &member.name)
+            && std::mem::replace(&mut given[at], true)
+        {
+            *place = None;
         }
     }
-    own
 }
 
 fn identity(
@@ -223,33 +230,6 @@ fn article(kind: Kind) -> String {
         Kind::Bool => "true or false".to_owned(),
         kind => kind.name().to_owned(),
     }
-}
-
-/// The members of a JSON object, in order, duplicates included.
-fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
-    struct Members(usize);
-    impl<'de> Visitor<'de> for Members {
-        type Value = Vec<Member<'de>>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members = Vec::with_capacity(8);
-            while let Some(name) = map.next_key::<&'de RawValue>()? {
-                let lexeme = map.next_value::<&'de RawValue>()?.get();
-                let name = value::text(name.get())
-                    .ok_or_else(|| A::Error::custom("a member's name is not text"))?;
-                // A borrowed lexeme is a slice of the text that was read.
-                let start = (lexeme.as_ptr() as usize).saturating_sub(self.0);
-                members.push(Member { name, lexeme, start });
-            }
-            Ok(members)
-        }
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(raw);
-    let members = deserializer.deserialize_map(Members(raw.as_ptr() as usize))?;
-    deserializer.end()?;
-    Ok(members)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::digest::{self, Sum};
 use super::ledger::{self, Ledger};
 use super::row::Stored;
-use super::schema::{MIGRATIONS, migrate, version_table};
+use super::schema::{definitions, expected, version_table};
 use super::snapshot::{Snapshot, Status, chain, digest};
 use super::write::{stored_hash, stored_key};
 use super::{Failure, Vault, VaultError, read, shape};
@@ -46,6 +46,14 @@ impl Vault {
     /// # Errors
     /// When the file cannot be read at all; damage is in the [`Report`].
     pub fn check(&mut self) -> Result<Report, VaultError> {
+        // A backup that goes on meanwhile must not look like damage.
+        self.db.execute_batch("BEGIN").map_err(|source| self.sql(source))?;
+        let report = self.check_all();
+        self.db.execute_batch("COMMIT").map_err(|source| self.sql(source))?;
+        Ok(report)
+    }
+
+    fn check_all(&mut self) -> Report {
         let mut report = Report::default();
         // The file may have changed since they were read.
         self.shapes.clear();
@@ -74,7 +82,7 @@ impl Vault {
         if let Err(failure) = self.check_snapshots(&all, &sums, &mut report) {
             report.problem(failure.at(&self.path).to_string());
         }
-        Ok(report)
+        report
     }
 
     /// SQLite's own check, and the tables and views as this program makes them.
@@ -88,14 +96,10 @@ impl Vault {
             Ok(lines) => lines.into_iter().for_each(|line| report.problem(line)),
             Err(source) => report.problem(source.to_string()),
         }
-        let expected = || -> rusqlite::Result<_> {
-            let mut fresh = rusqlite::Connection::open_in_memory()?;
-            migrate(&mut fresh, MIGRATIONS)?;
-            Ok((definitions(&fresh)?, definitions(&self.db)?))
-        };
+        let expected = || -> rusqlite::Result<_> { Ok((expected()?, definitions(&self.db)?)) };
         match expected() {
             Ok((expected, found)) => {
-                for (name, sql) in &expected {
+                for (name, sql) in expected {
                     if found.get(name) != Some(sql) {
                         report.problem(format!("the table or view {name} is not as it should be"));
                     }
@@ -306,11 +310,6 @@ fn unreadable(all: &[Snapshot]) -> BTreeSet<i64> {
     let newest = all.iter().rfind(readable).map_or(0, |snapshot| snapshot.number);
     let forgotten = all.iter().filter(|it| it.forgotten.is_some() && it.number < newest);
     forgotten.map(|snapshot| snapshot.number).collect()
-}
-
-fn definitions(db: &rusqlite::Connection) -> rusqlite::Result<BTreeMap<String, String>> {
-    let mut all = db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
-    all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 /// Whether the columns, which the views show, say what the text says.

@@ -98,16 +98,51 @@ pub fn statistics(id: i64, snapshot: i64, scans: i64, body: &str) -> blake3::Has
 
 /// The hash of one piece of content.
 fn content(kind: Content, resource: Resource, key: &Key, text: &str) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&[kind as u8, resource as u8]);
-    hasher.update(&key.id().to_le_bytes());
+    // Most content is short, and hashing it in one go is several times quicker.
+    let mut input = Input { short: [0; SHORT], len: 0, long: None };
+    input.push(&[kind as u8, resource as u8]);
+    input.push(&key.id().to_le_bytes());
     if let Key::Item { channel, kind, .. } = key {
-        hasher.update(&channel.to_le_bytes());
-        hasher.update(&(kind.len() as u64).to_le_bytes());
-        hasher.update(kind.as_bytes());
+        input.push(&channel.to_le_bytes());
+        input.push(&(kind.len() as u64).to_le_bytes());
+        input.push(kind.as_bytes());
     }
-    hasher.update(text.as_bytes());
-    hasher.finalize()
+    input.push(text.as_bytes());
+    input.hash()
+}
+
+const SHORT: usize = 512;
+
+/// What is to be hashed: gathered as long as it is short, else hashed as it comes.
+struct Input {
+    short: [u8; SHORT],
+    len: usize,
+    long: Option<Box<blake3::Hasher>>,
+}
+
+impl Input {
+    fn push(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        match (&mut self.long, self.short.get_mut(self.len..end)) {
+            (Some(hasher), _) => drop(hasher.update(bytes)),
+            (None, Some(place)) => {
+                place.copy_from_slice(bytes);
+                self.len = end;
+            }
+            (None, None) => {
+                let mut hasher = Box::new(blake3::Hasher::new());
+                hasher.update(&self.short[..self.len]).update(bytes);
+                self.long = Some(hasher);
+            }
+        }
+    }
+
+    fn hash(self) -> blake3::Hash {
+        match self.long {
+            Some(hasher) => hasher.finalize(),
+            None => blake3::hash(&self.short[..self.len]),
+        }
+    }
 }
 
 /// Hashes a sequence of fields, each with its length.
@@ -125,6 +160,16 @@ pub fn fields<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> blake3::Hash {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn short_and_long_content_is_hashed_alike() {
+        for length in [0, 1, SHORT - 11, SHORT - 10, SHORT - 9, 4000] {
+            let text = "x".repeat(length);
+            let all = [&[0, Resource::QrCodes as u8], &7_i64.to_le_bytes()[..], text.as_bytes()];
+            let found = version(Resource::QrCodes, &Key::Id(7), &text);
+            assert_eq!(found, blake3::hash(&all.concat()), "{length}");
+        }
+    }
 
     proptest! {
         #[test]

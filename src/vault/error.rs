@@ -53,11 +53,21 @@ impl VaultError {
             ),
             Self::Full(_) => Some("free some space and run the command again; it goes on"),
             Self::ReadOnly(_) => Some("make the file and its folder writable"),
+            Self::Sql { source, .. }
+                if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
+            {
+                Some(
+                    "look after the disk, its free space and the limit on file sizes \
+                     (`ulimit -f`), then run the command again; it goes on",
+                )
+            }
             _ => None,
         }
     }
 
-    pub(super) fn io(path: &Path, source: std::io::Error) -> Self {
+    /// What `source` means for the vault's file at `path`, or one beside it.
+    #[must_use]
+    pub fn io(path: &Path, source: std::io::Error) -> Self {
         match source.kind() {
             std::io::ErrorKind::StorageFull => Self::Full(path.to_owned()),
             std::io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path.to_owned()),

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::beside;
 use crate::clock::{Clock, Slept, Timestamp};
-use crate::files::{private_file, private_folder_of};
+use crate::files::{beside, private_file, private_folder_of};
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,12 @@
 //! The only place that knows SQL.
 //!
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
-//! text is kept · [`snapshot`] one mirror of the account · [`write`] a page of
-//! records into it · [`listing`] how far a crawl came · [`read`] states and
-//! histories · [`reference`] how a snapshot is named · [`digest`], `ledger` and
-//! [`check`] proof that nothing was altered · [`retention`] and [`forget`] ·
-//! [`sent`] what can never be read back · [`lock`] one process at a time.
+//! text is kept · [`split`] a record as it comes · [`snapshot`] one mirror of
+//! the account · [`mod@write`] a page of records into it · [`listing`] how far a
+//! crawl came · [`read`] states and histories · [`mod@reference`] how a snapshot
+//! is named · [`digest`], `ledger` and [`check`] proof that nothing was altered ·
+//! [`retention`] and [`forget`] · [`sent`] what can never be read back ·
+//! [`lock`] one process at a time.
 
 pub mod check;
 pub mod digest;
@@ -24,12 +25,16 @@ pub mod schema;
 pub mod sent;
 pub mod shape;
 pub mod snapshot;
+pub mod split;
 pub mod statistics;
 pub mod write;
+mod writer;
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use crate::files::beside;
 
 pub use error::VaultError;
 pub use open::Identity;
@@ -161,13 +166,6 @@ impl Vault {
         }
         Ok(done)
     }
-}
-
-/// The file that belongs to the vault at `path`: its whole name and `suffix`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 /// What can go wrong inside a transaction, before the path is known.

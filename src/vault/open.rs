@@ -7,9 +7,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::ledger::{self, Ledger};
-use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, migrate};
-use super::{Shapes, Vault, VaultError, beside};
-use crate::files::{private_file, private_folder_of};
+use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, definitions, expected, migrate};
+use super::{Shapes, Vault, VaultError};
+use crate::files::{beside, private_file, private_folder_of};
 
 /// Whose history a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,10 @@ pub struct Identity {
     /// The account's id, as the service tells it.
     pub account: i64,
 }
+
+/// The log is written back into the file, which waits for the disk, once it has
+/// so many pages (32 MiB), and when the vault is closed.
+const LOG_PAGES: i64 = 8192;
 
 impl Vault {
     /// Opens the vault at `path`, or creates it (mode 0600, folders 0700).
@@ -50,6 +54,7 @@ impl Vault {
         }
         db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
+        db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
         Self::ready(db, path)
     }
 
@@ -70,7 +75,7 @@ impl Vault {
             // A log cannot be made beside a file on a read-only disk, and should
             // not be made beside a read-only file. Nobody else can write there
             // either, so the file alone is the truth.
-            None | Some(Err(VaultError::Sql { .. } | VaultError::ReadOnly(_))) => {
+            None | Some(Err(VaultError::Sql { .. } | VaultError::ReadOnly(_))) if read_only => {
                 let uri = format!("file:{}?immutable=1", encode(path));
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
                 let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -78,11 +83,13 @@ impl Vault {
                 readable(db)?
             }
             Some(other) => other?,
+            None => return Err(VaultError::ReadOnly(path.to_owned())),
         };
         if found < FORMAT {
             // Only a writer may lead it to the newest format.
             return Self::open(path);
         }
+        own_tables(&db, path)?;
         db.pragma_update(None, "query_only", true)
             .map_err(|source| VaultError::sql(path, source))?;
         Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
@@ -100,6 +107,7 @@ impl Vault {
 
     fn ready(mut db: Connection, path: &Path) -> Result<Self, VaultError> {
         migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
+        own_tables(&db, path)?;
         Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
     }
 
@@ -243,6 +251,22 @@ fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
         return Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT });
     }
     Ok(format)
+}
+
+/// Refuses a file whose tables are not the ones this program makes: a view in
+/// a table's place could say anything, for ever.
+fn own_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
+    let fail = |source| VaultError::sql(path, source);
+    let found = definitions(db).map_err(fail)?;
+    let expected = expected().map_err(fail)?;
+    let tables = expected.iter().filter(|(_, sql)| sql.starts_with("CREATE TABLE"));
+    match tables.into_iter().find(|(name, sql)| found.get(*name) != Some(*sql)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let what = format!("the table {name} is not as it should be");
+            Err(VaultError::Damaged { path: path.to_owned(), what })
+        }
+    }
 }
 
 fn error_at(error: VaultError, path: &Path) -> VaultError {

@@ -149,17 +149,24 @@ impl Vault {
     /// When the vault cannot be read.
     pub fn movement(&self, number: i64) -> Result<(u64, i64), VaultError> {
         let sql = "
-            SELECT count(*), coalesce(sum(value - before), 0) FROM (
-              SELECT c.value, (SELECT b.value FROM sample_qr_codes b
-                WHERE b.id = c.id AND b.snapshot < c.snapshot
-                ORDER BY b.snapshot DESC LIMIT 1) AS before
-              FROM sample_qr_codes c WHERE c.snapshot = ?1)
-            WHERE before IS NOT NULL AND value IS NOT NULL";
-        self.db
-            .query_row(sql, [number], |row| {
-                Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
-            })
-            .map_err(|source| self.sql(source))
+            SELECT c.value, (SELECT b.value FROM sample_qr_codes b
+              WHERE b.id = c.id AND b.snapshot < c.snapshot
+              ORDER BY b.snapshot DESC LIMIT 1) AS before
+            FROM sample_qr_codes c WHERE c.snapshot = ?1 AND c.value IS NOT NULL";
+        let read = || -> rusqlite::Result<(u64, i64)> {
+            let mut find = self.db.prepare(sql)?;
+            let mut rows = find.query([number])?;
+            let (mut codes, mut sum) = (0, 0_i64);
+            while let Some(row) = rows.next()? {
+                let (value, before): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+                if let Some(before) = before {
+                    codes += 1;
+                    sum = sum.saturating_add(value.saturating_sub(before));
+                }
+            }
+            Ok((codes, sum))
+        };
+        read().map_err(|source| self.sql(source))
     }
 
     fn samples<T: rusqlite::types::FromSql>(

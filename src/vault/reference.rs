@@ -43,6 +43,8 @@ pub enum ReferenceError {
     Empty,
     #[error("there is no snapshot #{0}; the snapshots are {1}")]
     NoNumber(i64, String),
+    #[error("there is only one snapshot yet, and none before it")]
+    Alone,
     #[error("there are only {1} snapshots, so none is {0} before the newest")]
     NoOlder(usize, usize),
     #[error("the oldest snapshot is younger than that: it began {0}")]
@@ -121,7 +123,10 @@ impl Reference {
         let found = match self {
             Self::Live => None,
             Self::Latest(back) => {
-                let none = ReferenceError::NoOlder(*back, snapshots.len());
+                let none = match snapshots.len() {
+                    1 => ReferenceError::Alone,
+                    many => ReferenceError::NoOlder(*back, many),
+                };
                 Some(snapshots.iter().rev().nth(*back).ok_or(none)?)
             }
             Self::Number(number) => {

@@ -7,7 +7,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension, Row, ToSql, Transaction};
 
 use super::Failure;
-use super::shape::{self, Packed};
+use super::shape;
+use super::split::Split;
 use crate::model::{Field, Key, Kind, Resource, Role, Value};
 
 /// Templates by number and numbers by template, as far as they were met.
@@ -39,33 +40,32 @@ impl Shapes {
         Ok(stored >= MANY_SHAPES as i64)
     }
 
-    /// The number of `packed`'s template, made if it is new. Where there are
-    /// too many, `packed` becomes verbatim instead.
+    /// The number of `split`'s template, made if it is new. Where there are too
+    /// many, `split` becomes verbatim instead.
     pub(super) fn number(
         &mut self,
         tx: &Transaction<'_>,
-        packed: &mut Packed,
-        raw: &str,
+        split: &mut Split<'_>,
     ) -> Result<i64, Failure> {
-        if let Some(number) = self.numbers.get(&packed.template) {
+        if let Some(number) = self.numbers.get(&*split.template) {
             return Ok(*number);
         }
         let find = "SELECT shape FROM shape WHERE template = ?1";
-        let known = tx.prepare_cached(find)?.query_row([&packed.template], |row| row.get(0));
+        let known = tx.prepare_cached(find)?.query_row([&*split.template], |row| row.get(0));
         let number = match known.optional()? {
             Some(number) => number,
-            None if packed.template != shape::VERBATIM && self.are_many(tx)? => {
-                *packed = Packed::verbatim(raw);
-                return self.number(tx, packed, raw);
+            None if &*split.template != shape::VERBATIM && self.are_many(tx)? => {
+                split.make_verbatim();
+                return self.number(tx, split);
             }
             None => {
-                tx.execute("INSERT INTO shape(template) VALUES(?1)", [&packed.template])?;
+                tx.execute("INSERT INTO shape(template) VALUES(?1)", [&*split.template])?;
                 self.stored = self.stored.map(|stored| stored + 1);
                 tx.last_insert_rowid()
             }
         };
         if self.numbers.len() < MANY_SHAPES {
-            self.numbers.insert(packed.template.clone(), number);
+            self.numbers.insert(split.template.as_ref().to_owned(), number);
         }
         Ok(number)
     }

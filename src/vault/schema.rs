@@ -6,7 +6,9 @@
 //! snapshots from `since` up to, not including, `until`. Rows are only ever
 //! appended there, so a vault grows by what changed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use rusqlite::{Connection, Transaction};
 
@@ -41,6 +43,24 @@ pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Resul
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.pragma_update(None, "user_version", migrations.len() as i64)?;
     tx.commit()
+}
+
+/// Every table, index and view of a vault by name, with the SQL that made it.
+pub fn definitions(db: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
+    let mut all = db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
+    all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// What [`definitions`] gives for a sound vault of the newest format.
+pub fn expected() -> rusqlite::Result<&'static BTreeMap<String, String>> {
+    static EXPECTED: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+    if let Some(known) = EXPECTED.get() {
+        return Ok(known);
+    }
+    let mut fresh = Connection::open_in_memory()?;
+    migrate(&mut fresh, MIGRATIONS)?;
+    let made = definitions(&fresh)?;
+    Ok(EXPECTED.get_or_init(|| made))
 }
 
 fn first_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {

@@ -15,10 +15,13 @@ use std::fmt::Write as _;
 use crate::model::record::{Decoded, read_field};
 use crate::model::{Resource, Role, Value};
 
-const SLOT: char = '\x01';
+pub(super) const SLOT: char = '\x01';
 
 /// The template of a record that is kept verbatim as a whole.
 pub const VERBATIM: &str = "\x01x-";
+
+/// The code of text that needs no escapes: its content stands in quotes.
+pub(super) const PLAIN_TEXT: char = 's';
 
 /// A record, split.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -27,14 +30,6 @@ pub struct Packed {
     pub extra: Option<String>,
     /// Whether the counter's value was cut out, so that a series holds it.
     pub counts: bool,
-}
-
-impl Packed {
-    /// Keeps `raw` whole, for a record whose template no other would share.
-    #[must_use]
-    pub fn verbatim(raw: &str) -> Self {
-        Self { template: VERBATIM.to_owned(), extra: Some(raw.to_owned()), counts: false }
-    }
 }
 
 /// Splits a decoded record of `resource`.
@@ -78,7 +73,8 @@ fn letter(place: usize) -> char {
 }
 
 /// How a value's text comes back.
-enum Spelling {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
     /// There is no value: `null` or `false` stands in the template.
     Plain,
     /// The column, by this code.
@@ -87,13 +83,19 @@ enum Spelling {
     Verbatim,
 }
 
-fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
+pub(super) fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
     let codes: &[char] = match value {
         Value::Null => return Spelling::Plain,
-        Value::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => &['s'],
+        // Without escapes, a string's text is its content in quotes.
+        Value::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => {
+            return Spelling::Code(PLAIN_TEXT);
+        }
+        Value::Int(_) if is_shortest(lexeme.trim_matches('"')) => {
+            return Spelling::Code(if lexeme.starts_with('"') { 'q' } else { 'i' });
+        }
         Value::Text(_) if lexeme.contains("\\/") => &['p', 'u'],
         Value::Text(_) => &['s', 'a', 'p', 'n'],
-        Value::Int(_) => &['i', 'q'],
+        Value::Int(_) => return Spelling::Verbatim,
         Value::Bool(_) => &['b', 'i', 'q', 'w'],
         Value::Json(_) => &[],
     };
@@ -103,6 +105,12 @@ fn spell(value: &Value<'_>, lexeme: &str) -> Spelling {
         render(**code, value, &mut text).is_some() && text == lexeme
     });
     exact.map_or(Spelling::Verbatim, |code| Spelling::Code(*code))
+}
+
+/// Whether the digits of an integer are how it is written by itself: no zeros
+/// in front, and no sign before a zero.
+fn is_shortest(digits: &str) -> bool {
+    digits == "0" || digits.strip_prefix('-').unwrap_or(digits).starts_with(|it| it != '0')
 }
 
 /// Writes `value` as `code` says; `None` where the two do not go together.

@@ -202,6 +202,20 @@ impl Vault {
         })
     }
 
+    /// Gives the running snapshot `number` this tag instead of the one it has.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn retag(&mut self, number: i64, tag: &str) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            ledger::snapshot(tx, number, || {
+                let sql = "UPDATE snapshot SET tag = ?2 WHERE snapshot = ?1 AND finished IS NULL";
+                tx.execute(sql, (number, tag))?;
+                Ok(())
+            })
+        })
+    }
+
     /// The snapshot that is not finished, if there is one, and its scope.
     ///
     /// # Errors
@@ -261,6 +275,17 @@ impl Vault {
             Ok(all)
         };
         read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// How many records of `resource` snapshot `number` shows so far.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn shown(&self, number: i64, resource: Resource) -> Result<u64, VaultError> {
+        let sql = "SELECT records FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2";
+        self.db
+            .query_row(sql, (number, resource.name()), |row| unsigned(row, 0))
+            .map_err(|source| self.sql(source))
     }
 
     /// Records how reading `resource` ended.

@@ -4,13 +4,14 @@
 use std::collections::HashSet;
 
 use roaring::RoaringTreemap;
-use rusqlite::{CachedStatement, OptionalExtension, Transaction};
+use rusqlite::{OptionalExtension, Transaction};
 
 use super::digest::{self, Sum};
-use super::row::{Column, Shapes, Stored, same};
-use super::schema::{columns, counter_place, key_columns, version_table};
-use super::shape::{self, Packed};
+use super::row::{Shapes, Stored};
+use super::schema::{key_columns, version_table};
 use super::snapshot::{Usage, signed};
+use super::split::Split;
+use super::writer::Writer;
 use super::{Failure, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::{Decoded, Key, Resource, Value};
@@ -38,16 +39,14 @@ pub struct Put {
     /// Counters that moved.
     pub moved: u64,
     /// The change of the resource's sum.
-    delta: Sum,
+    pub(super) delta: Sum,
 }
 
 impl Vault {
-    /// Stores a page's records. `seen` holds the rows of the listing's earlier
-    /// pages; `note`, told how many records came twice, gives what the crawler
-    /// wants to be told of the page when it resumes.
+    /// Stores a page's decoded records, as [`Vault::put_split`] does.
     ///
     /// # Errors
-    /// When the vault cannot be written; nothing of the page is then kept.
+    /// As [`Vault::put_split`].
     pub fn put_page(
         &mut self,
         page: &Page,
@@ -55,12 +54,30 @@ impl Vault {
         seen: &RoaringTreemap,
         note: impl FnOnce(u64) -> String,
     ) -> Result<Put, VaultError> {
+        let records = records.iter().cloned();
+        let mut records: Vec<_> = records.map(|it| Split::new(page.resource, it)).collect();
+        self.put_split(page, &mut records, seen, note)
+    }
+
+    /// Stores a page's records. `seen` holds the rows of the listing's earlier
+    /// pages; `note`, told how many records came twice, gives what the crawler
+    /// wants to be told of the page when it resumes.
+    ///
+    /// # Errors
+    /// When the vault cannot be written; nothing of the page is then kept.
+    pub fn put_split(
+        &mut self,
+        page: &Page,
+        records: &mut [Split<'_>],
+        seen: &RoaringTreemap,
+        note: impl FnOnce(u64) -> String,
+    ) -> Result<Put, VaultError> {
         self.transact(|tx, shapes| {
             let mut put = Put::default();
             let mut writer = Writer::new(tx, page.snapshot, page.resource)?;
-            for decoded in records {
-                writer.put(shapes, decoded, seen, &mut put)?;
-            }
+            writer.put_all(shapes, records, seen, &mut put)?;
+            drop(writer);
+            put.rows.optimize();
             let (added, changed) = (signed(put.added), signed(put.changed));
             let tally = Tally { delta: put.delta, added, changed, removed: 0 };
             account(tx, page.snapshot, page.resource, &tally)?;
@@ -248,262 +265,5 @@ pub(super) fn stored_key(resource: Resource, stored: &Stored) -> Key {
             Key::Item { channel: int(0), kind: kind.to_string(), id: int(2) }
         }
         _ => Key::Id(int(0)),
-    }
-}
-
-/// The statements that store one record, prepared once a page.
-struct Writer<'t> {
-    snapshot: i64,
-    resource: Resource,
-    counter: Option<usize>,
-    find: CachedStatement<'t>,
-    insert: CachedStatement<'t>,
-    overwrite: CachedStatement<'t>,
-    close: CachedStatement<'t>,
-    delete: CachedStatement<'t>,
-    series: Option<Series<'t>>,
-    tx: &'t Transaction<'t>,
-    buffer: String,
-}
-
-/// The statements that keep a counter's series.
-struct Series<'t> {
-    newest: CachedStatement<'t>,
-    store: CachedStatement<'t>,
-}
-
-impl<'t> Series<'t> {
-    fn new(tx: &'t Transaction<'t>, resource: Resource) -> Result<Option<Self>, Failure> {
-        if resource.spec().counter().is_none() {
-            return Ok(None);
-        }
-        let table = format!("sample_{resource}");
-        Ok(Some(Self {
-            newest: tx.prepare_cached(&format!(
-                "SELECT snapshot, value FROM {table} WHERE id = ?1 ORDER BY snapshot DESC LIMIT 1"
-            ))?,
-            store: tx.prepare_cached(&format!(
-                "INSERT INTO {table} VALUES(?1, ?2, ?3)
-                 ON CONFLICT DO UPDATE SET value = excluded.value"
-            ))?,
-        }))
-    }
-}
-
-/// The open version of a record, and how it compares with what came.
-struct Open {
-    version: i64,
-    since: i64,
-    same: bool,
-}
-
-impl<'t> Writer<'t> {
-    fn new(tx: &'t Transaction<'t>, snapshot: i64, resource: Resource) -> Result<Self, Failure> {
-        let table = version_table(resource);
-        let columns: Vec<_> =
-            columns(resource).map(|field| format!("\"{}\"", field.name)).collect();
-        let keys: Vec<_> = key_columns(resource)
-            .enumerate()
-            .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 1))
-            .collect();
-        let marks: Vec<_> = (5..5 + columns.len()).map(|nth| format!("?{nth}")).collect();
-        let sets: Vec<_> =
-            columns.iter().zip(&marks).map(|(column, mark)| format!("{column} = {mark}")).collect();
-        let find = format!(
-            "SELECT {} FROM {table} v WHERE {} AND v.until IS NULL",
-            Stored::select(resource),
-            keys.join(" AND ")
-        );
-        let insert = format!(
-            "INSERT INTO {table}(since, shape, extra, {}) VALUES(?2, ?3, ?4, {})",
-            columns.join(", "),
-            marks.join(", ")
-        );
-        let overwrite = format!(
-            "UPDATE {table} SET since = ?2, shape = ?3, extra = ?4, {} WHERE version = ?1",
-            sets.join(", ")
-        );
-        Ok(Self {
-            snapshot,
-            resource,
-            counter: counter_place(resource),
-            find: tx.prepare_cached(&find)?,
-            insert: tx.prepare_cached(&insert)?,
-            overwrite: tx.prepare_cached(&overwrite)?,
-            close: tx
-                .prepare_cached(&format!("UPDATE {table} SET until = ?2 WHERE version = ?1"))?,
-            delete: tx.prepare_cached(&format!("DELETE FROM {table} WHERE version = ?1"))?,
-            series: Series::new(tx, resource)?,
-            tx,
-            buffer: String::new(),
-        })
-    }
-
-    fn put(
-        &mut self,
-        shapes: &mut Shapes,
-        decoded: &Decoded<'_>,
-        seen: &RoaringTreemap,
-        put: &mut Put,
-    ) -> Result<(), Failure> {
-        let mut packed = shape::pack(self.resource, decoded);
-        let shape = shapes.number(self.tx, &mut packed, &decoded.record.raw)?;
-        let open = self.find(decoded, shape, packed.extra.as_deref())?;
-        let row = match &open {
-            Some(open) if open.same => open.version,
-            Some(open) => {
-                let mut old = self.load(open.version)?;
-                if self.says_the_same(shapes, &mut old, decoded)? {
-                    open.version
-                } else {
-                    put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
-                    put.delta.add(self.hash(decoded, &packed)?);
-                    if open.since == self.snapshot {
-                        self.write(Some(open.version), decoded, shape, &packed)?
-                    } else {
-                        put.changed += 1;
-                        self.close(open.version)?;
-                        self.write(None, decoded, shape, &packed)?
-                    }
-                }
-            }
-            None => {
-                put.added += 1;
-                put.delta.add(self.hash(decoded, &packed)?);
-                self.write(None, decoded, shape, &packed)?
-            }
-        };
-        let before = open.map_or(row, |open| open.version).cast_unsigned();
-        let row = row.cast_unsigned();
-        let again = seen.contains(before) || put.rows.contains(before) || put.rows.contains(row);
-        put.twice += u64::from(again);
-        put.rows.insert(row);
-        self.sample(decoded, put)
-    }
-
-    /// Whether a version that was split another way has the record's very text:
-    /// what is kept verbatim today may share a template tomorrow.
-    fn says_the_same(
-        &self,
-        shapes: &mut Shapes,
-        old: &mut Stored,
-        decoded: &Decoded<'_>,
-    ) -> Result<bool, Failure> {
-        let template = shapes.template(self.tx, old.shape)?;
-        let counter = self.count(decoded).unwrap_or(0);
-        let text = old.raw(self.resource, template, Some(counter));
-        Ok(text.is_ok_and(|text| text == decoded.record.raw))
-    }
-
-    /// The counter's value, if the record tells one.
-    fn count(&self, decoded: &Decoded<'_>) -> Option<i64> {
-        match decoded.record.values.get(self.counter?) {
-            Some(Value::Int(value)) => Some(*value),
-            _ => None,
-        }
-    }
-
-    fn find(
-        &mut self,
-        decoded: &Decoded<'_>,
-        shape: i64,
-        extra: Option<&str>,
-    ) -> Result<Option<Open>, Failure> {
-        let mut rows = match &decoded.record.key {
-            Key::Id(id) => self.find.query([id])?,
-            Key::Item { channel, kind, id } => self.find.query((channel, kind, id))?,
-        };
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let mut equal = row.get::<_, i64>(3)? == shape
-            && row.get_ref(4)?.as_str_or_null().is_ok_and(|stored| stored == extra);
-        let mut at = 5;
-        for (place, value) in decoded.record.values.iter().enumerate() {
-            if Some(place) != self.counter {
-                equal = equal && same(row.get_ref(at)?, value);
-                at += 1;
-            }
-        }
-        Ok(Some(Open { version: row.get(0)?, since: row.get(1)?, same: equal }))
-    }
-
-    fn load(&self, version: i64) -> Result<Stored, Failure> {
-        let sql = format!(
-            "SELECT {} FROM {} v WHERE v.version = ?1",
-            Stored::select(self.resource),
-            version_table(self.resource)
-        );
-        self.tx
-            .prepare_cached(&sql)?
-            .query_row([version], |row| Ok(Stored::read(self.resource, row)))?
-    }
-
-    /// The hash of what came, as [`stored_hash`] gives it once it is stored.
-    fn hash(&mut self, decoded: &Decoded<'_>, packed: &Packed) -> Result<blake3::Hash, Failure> {
-        let record = &decoded.record;
-        let hash = |text: &str| digest::version(self.resource, &record.key, text);
-        let counted = self.counter.filter(|_| packed.counts);
-        let Some(place) = counted else { return Ok(hash(&record.raw)) };
-        let member = decoded.places.iter().position(|found| *found == Some(place));
-        let member = member.map(|at| &decoded.members[at]);
-        let Some(member) = member else { return Ok(hash(&record.raw)) };
-        let zero = if member.lexeme.starts_with('"') { "\"0\"" } else { "0" };
-        let end = member.start + member.lexeme.len();
-        self.buffer.clear();
-        self.buffer.push_str(record.raw.get(..member.start).unwrap_or_default());
-        self.buffer.push_str(zero);
-        self.buffer.push_str(record.raw.get(end..).unwrap_or_default());
-        Ok(hash(&self.buffer))
-    }
-
-    fn write(
-        &mut self,
-        over: Option<i64>,
-        decoded: &Decoded<'_>,
-        shape: i64,
-        packed: &Packed,
-    ) -> Result<i64, Failure> {
-        let statement = if over.is_some() { &mut self.overwrite } else { &mut self.insert };
-        if let Some(version) = over {
-            statement.raw_bind_parameter(1, version)?;
-        }
-        statement.raw_bind_parameter(2, self.snapshot)?;
-        statement.raw_bind_parameter(3, shape)?;
-        statement.raw_bind_parameter(4, packed.extra.as_deref())?;
-        let counter = self.counter;
-        let values = decoded.record.values.iter().enumerate();
-        let stored = values.filter(|(place, _)| Some(*place) != counter);
-        for (at, (_, value)) in stored.enumerate() {
-            statement.raw_bind_parameter(5 + at, Column(value))?;
-        }
-        statement.raw_execute()?;
-        Ok(over.unwrap_or_else(|| self.tx.last_insert_rowid()))
-    }
-
-    fn close(&mut self, version: i64) -> Result<(), Failure> {
-        self.close.execute((version, self.snapshot))?;
-        Ok(())
-    }
-
-    fn delete(&mut self, version: i64) -> Result<(), Failure> {
-        self.delete.execute([version])?;
-        Ok(())
-    }
-
-    fn sample(&mut self, decoded: &Decoded<'_>, put: &mut Put) -> Result<(), Failure> {
-        let value = self.count(decoded);
-        let Some(series) = &mut self.series else { return Ok(()) };
-        let id = decoded.record.key.id();
-        let known: Option<(i64, Option<i64>)> =
-            series.newest.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        if known.and_then(|(_, value)| value) == value {
-            return Ok(());
-        }
-        if let Some((snapshot, before)) = known {
-            put.delta.sub(digest::sample(self.resource, id, snapshot, before));
-            put.moved += u64::from(before.is_some() && value.is_some());
-        }
-        put.delta.add(digest::sample(self.resource, id, self.snapshot, value));
-        series.store.execute((id, self.snapshot, value))?;
-        Ok(())
     }
 }

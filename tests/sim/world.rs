@@ -1,59 +1,203 @@
-//! A service, a clock that only moves when somebody waits, and a client.
+//! A service, a clock that only moves when somebody waits, a vault in a
+//! folder of its own, and what one process leaves for the next.
 
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use linkvault::api::client::Client;
-use linkvault::api::http::Key;
-use linkvault::api::pacer::Pacer;
-use linkvault::clock::{Clock, Slept, Timestamp};
+use linkvault::api::client::{Client, Limits};
+use linkvault::api::http::Key as ApiKey;
+use linkvault::api::pacer::{Pacer, PacerState};
+use linkvault::clock::{Clock, Timestamp};
 use linkvault::crawl::{self, CrawlError, Options, Summary};
-use linkvault::progress::Silent;
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service, lifelike};
-use linkvault::vault::Vault;
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::{Behaviour, Faults, SandboxTransport, Service, Store, lifelike};
+use linkvault::vault::{Moment, Vault, VaultError};
+use tempfile::TempDir;
 
-/// 2026-11-01T00:00:00Z.
-const BEGIN: i64 = 1_793_491_200_000;
+use super::clock::{BEGIN, SimClock};
+use super::oracle::{self, Content};
+use super::wire::{Overheard, Watcher, Wire};
 
-/// Time that passes only by sleeping.
-#[derive(Default)]
-pub struct SimClock(Mutex<Duration>);
+/// Long enough to be masked, and like nothing else in the world.
+pub const KEY: &str = "k3y-of-the-simulated-account";
 
-impl Clock for SimClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(BEGIN).plus(self.monotonic())
-    }
-
-    fn monotonic(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-
-    fn sleep(&self, time: Duration) -> Slept {
-        *self.0.lock().unwrap() += time;
-        Slept::Whole
-    }
-
-    fn interrupted(&self) -> bool {
-        false
-    }
-}
+/// Somebody else, who acts before each request.
+type Meddler = Arc<Mutex<dyn FnMut(&mut Service, u64) + Send>>;
 
 pub struct World {
     pub clock: Arc<SimClock>,
     pub service: Arc<Mutex<Service>>,
+    pub faults: Arc<Mutex<Faults>>,
+    pub overheard: Arc<Mutex<Overheard>>,
+    pub watcher: Arc<Watcher>,
+    pub options: Options,
+    pub reserve: u64,
+    pub limits: Limits,
+    pub latency: Duration,
+    pub indiscreet: bool,
+    pub meddler: Option<Meddler>,
+    /// The process dies at so many moments of commits from now.
+    pub dies_after: Option<u64>,
+    /// How many moments of commits there were.
+    pub moments: Arc<Mutex<u64>>,
+    seed: AtomicU64,
+    kept: Arc<Mutex<Option<PacerState>>>,
+    folder: TempDir,
 }
 
 impl World {
-    pub fn lifelike() -> Self {
-        let store = lifelike::lifelike(Timestamp(BEGIN));
-        let service = Service::new(store, Key::new("sim-key"), Behaviour::default());
-        Self { clock: Arc::default(), service: Arc::new(Mutex::new(service)) }
+    pub fn of(store: Store, behaviour: &str) -> Self {
+        let behaviour = Behaviour::parse(behaviour).unwrap();
+        let service = Service::new(store, ApiKey::new(KEY), behaviour).with_log_limit(0);
+        Self {
+            clock: Arc::default(),
+            service: Arc::new(Mutex::new(service)),
+            faults: Arc::default(),
+            overheard: Arc::default(),
+            watcher: Arc::default(),
+            options: Options::new("http://sandbox"),
+            reserve: 0,
+            limits: Limits::default(),
+            latency: Duration::from_millis(80),
+            indiscreet: false,
+            meddler: None,
+            dies_after: None,
+            moments: Arc::default(),
+            seed: AtomicU64::new(1),
+            kept: Arc::default(),
+            folder: folder(),
+        }
     }
 
-    pub fn crawl(&self, vault: &mut Vault, options: &Options) -> Result<Summary, CrawlError> {
-        let transport = SandboxTransport::new(Arc::clone(&self.service), self.clock.clone());
-        let mut client = Client::new(Box::new(transport), self.clock.clone(), Pacer::new(0))
-            .with_key(Key::new("sim-key"));
-        crawl::crawl(&mut client, vault, &*self.clock, &Silent, options)
+    /// A small account as people have it.
+    pub fn lifelike() -> Self {
+        Self::of(lifelike::lifelike(Timestamp(BEGIN)), "")
     }
+
+    /// An account with nothing but `number` QR codes that nobody scans.
+    pub fn codes(number: u64, behaviour: &str) -> Self {
+        let counts = Counts { qr_codes: number, ..Counts::default() };
+        let mut store = generate(7, counts);
+        for (_, code) in store.qr_codes.iter_mut() {
+            code.scans.base = 0;
+            code.scans.period = 0;
+        }
+        Self::of(store, behaviour)
+    }
+
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.seed = AtomicU64::new(seed);
+        self
+    }
+
+    /// Lets `act` happen before the n-th request from now, for each n from 1.
+    pub fn meddle(&mut self, mut act: impl FnMut(&mut Store, u64) + Send + 'static) {
+        self.meddler = Some(Arc::new(Mutex::new(move |service: &mut Service, nth| {
+            service.mutate(|store| act(store, nth));
+        })));
+    }
+
+    pub fn service(&self) -> MutexGuard<'_, Service> {
+        self.service.lock().unwrap()
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut Store)) {
+        self.service().mutate(change);
+    }
+
+    pub fn set_faults(&self, text: &str, seed: u64) {
+        let faults = format!("{text},seed={seed}");
+        *self.faults.lock().unwrap() = faults.trim_start_matches(',').parse().unwrap();
+    }
+
+    pub fn vault_path(&self) -> PathBuf {
+        self.folder.path().join("sim.db")
+    }
+
+    pub fn open(&self) -> Vault {
+        Vault::open_or_create(&self.vault_path()).unwrap()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn pass(&self, time: Duration) {
+        self.clock.sleep(time);
+    }
+
+    /// What the service holds in this instant.
+    pub fn content(&self) -> Content {
+        oracle::content(&self.service(), &ApiKey::new(KEY), self.now())
+    }
+
+    /// What a snapshot shows.
+    pub fn shown(&self, number: i64) -> Content {
+        oracle::shown(&mut self.open(), number)
+    }
+
+    /// The paths asked for since the last call.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.overheard.lock().unwrap().asked)
+    }
+
+    /// One process from start to end: opens the vault, crawls, and is gone.
+    pub fn start(&mut self) -> Result<Summary, CrawlError> {
+        let mut vault = self.open();
+        let mut left = self.dies_after.take();
+        let moments = Arc::clone(&self.moments);
+        vault.on_commit(Box::new(move |_: Moment| {
+            *moments.lock().unwrap() += 1;
+            left = left.map(|left| left.saturating_sub(1));
+            if left == Some(0) { Err(VaultError::Stopped) } else { Ok(()) }
+        }));
+        self.crawl(&mut vault, &self.options)
+    }
+
+    /// A crawl into a vault that somebody else looks after.
+    pub fn crawl(&self, vault: &mut Vault, options: &Options) -> Result<Summary, CrawlError> {
+        crawl::crawl(&mut self.client(), vault, &*self.clock, &*self.watcher, options)
+    }
+
+    /// A crawl that must succeed.
+    #[track_caller]
+    pub fn backup(&mut self) -> Summary {
+        self.start().unwrap()
+    }
+
+    fn client(&self) -> Client {
+        let (now, wall) = (self.clock.monotonic(), self.clock.now());
+        let pacer = match &*self.kept.lock().unwrap() {
+            Some(kept) => Pacer::restore(self.reserve, kept, now, wall),
+            None => Pacer::new(self.reserve),
+        };
+        let kept = Arc::clone(&self.kept);
+        let mut transport = SandboxTransport::new(Arc::clone(&self.service), self.clock.clone())
+            .with_faults(Arc::clone(&self.faults))
+            .with_latency(self.latency);
+        if let Some(meddler) = self.meddler.clone() {
+            let mut nth = 0;
+            transport = transport.with_hook(move |service, _| {
+                nth += 1;
+                (*meddler.lock().unwrap())(service, nth);
+            });
+        }
+        let overheard = Arc::clone(&self.overheard);
+        let wire = Wire { inner: transport, overheard, indiscreet: self.indiscreet };
+        let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+        Client::new(Box::new(wire), self.clock.clone(), pacer)
+            .with_key(ApiKey::new(KEY))
+            .with_seed(seed)
+            .with_limits(self.limits)
+            .with_progress(self.watcher.clone())
+            .with_keep(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))
+    }
+}
+
+/// In memory where the system has such a place: a simulation writes much and
+/// needs nothing to last.
+fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

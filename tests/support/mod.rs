@@ -1,10 +1,16 @@
 //! What the tests stand on: a place of their own for the program, and what
 //! came of running it there.
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+pub mod service;
 
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use linkvault::clock::{Clock, Interrupt, SystemClock};
 use tempfile::TempDir;
+
+pub use service::{Host, KEY, LiveService};
 
 /// A home for the program, its environment fixed: no colours, 80 columns, UTC.
 pub struct TestEnvironment {
@@ -28,6 +34,34 @@ impl TestEnvironment {
         let file = self.path("config.toml");
         std::fs::write(&file, text).unwrap();
         self.mode("config.toml", 0o600)
+    }
+
+    /// Writes a file in the home.
+    pub fn file(self, name: &str, text: &str) -> Self {
+        std::fs::write(self.path(name), text).unwrap();
+        self
+    }
+
+    /// Whether a file's mode keeps this user from writing it; it does not keep root.
+    pub fn drops_rights(&self) -> bool {
+        use std::os::unix::fs::PermissionsExt as _;
+        let probe = self.path("probe");
+        std::fs::write(&probe, "").unwrap();
+        std::fs::set_permissions(&probe, std::fs::Permissions::from_mode(0o400)).unwrap();
+        let drops = std::fs::File::options().write(true).open(&probe).is_err();
+        std::fs::remove_file(&probe).unwrap();
+        drops
+    }
+
+    /// Configures the account `main` at `url`, its key in a variable.
+    pub fn account(self, url: &str) -> Self {
+        self.account_with(url, "")
+    }
+
+    /// The same with further lines of configuration.
+    pub fn account_with(self, url: &str, more: &str) -> Self {
+        let text = format!("[accounts.main]\nurl = \"{url}\"\nkey_env = \"LINKS_KEY\"\n{more}");
+        self.variable("LINKS_KEY", KEY).config(&text)
     }
 
     /// Sets the mode of a file in the home.
@@ -63,11 +97,50 @@ impl TestEnvironment {
         command
     }
 
+    /// Starts the program and does not wait for it.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Waits for a started program.
+    pub fn ended(&self, child: Child) -> Ran {
+        let output = child.wait_with_output().unwrap();
+        Ran { shown: "started".to_owned(), output, home: self.home() }
+    }
+
+    fn home(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    /// The vault of an account, opened as any SQLite tool would.
+    pub fn sqlite(&self, account: &str) -> rusqlite::Connection {
+        let file = self.path("vaults").join(account).with_extension("db");
+        rusqlite::Connection::open(file).unwrap()
+    }
+
+    /// Every file under the home, with its bytes.
+    pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let bytes = std::fs::read(&path).unwrap();
+                    found.push((path, bytes));
+                }
+            }
+        }
+        found
+    }
+
     /// Runs the program to its end.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         let output = self.command(arguments).output().unwrap();
-        let home = self.folder.path().display().to_string();
-        Ran { shown: format!("linkvault {}", arguments.join(" ")), output, home }
+        Ran { shown: format!("linkvault {}", arguments.join(" ")), output, home: self.home() }
     }
 }
 
@@ -81,6 +154,10 @@ pub struct Ran {
 impl Ran {
     pub fn stdout(&self) -> String {
         String::from_utf8(self.output.stdout.clone()).unwrap().replace(&self.home, "HOME")
+    }
+
+    pub fn code(&self) -> Option<i32> {
+        self.output.status.code()
     }
 
     pub fn stderr(&self) -> String {
@@ -130,6 +207,20 @@ impl Ran {
         self
     }
 
+    /// Asserts that both streams fit a terminal of 80 columns.
+    #[track_caller]
+    pub fn fits(self) -> Self {
+        for line in self.stdout().lines().chain(self.stderr().lines()) {
+            assert!(line.chars().count() <= 80, "{}: {line}", self.shown);
+        }
+        self
+    }
+
+    /// All that came out, byte for byte.
+    pub fn bytes(&self) -> Vec<u8> {
+        [self.output.stdout.as_slice(), &self.output.stderr].concat()
+    }
+
     /// Stdout as the one JSON document it is.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
@@ -138,5 +229,16 @@ impl Ran {
             .unwrap_or_else(|error| panic!("{}: {error} in\n{out}", self.shown));
         assert_eq!(document["format"], 1, "{}", self.shown);
         document
+    }
+}
+
+/// Waits until something is so; a minute is too long for anything here.
+#[track_caller]
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let clock = SystemClock::new(Interrupt::default());
+    let end = clock.monotonic() + Duration::from_secs(60);
+    while !so() {
+        assert!(clock.monotonic() < end, "it never came: {what}");
+        clock.sleep(Duration::from_millis(1));
     }
 }

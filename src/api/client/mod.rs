@@ -134,16 +134,43 @@ impl Client {
     /// As [`Client::get`].
     pub fn get_with(&mut self, path: &str, options: &GetOptions) -> Result<Response, ApiError> {
         let mut delays = self.retry.delays(options.retries);
+        let mut strange = false;
         loop {
             let error = match self.unthrottled(Method::Get, path, None) {
                 Ok(response) => return Ok(response),
                 Err(error) => absent(error),
             };
+            // What is not of the API may be a proxy's passing page, or a wrong
+            // address, which asking often does not mend.
+            let once = error.is_malformed() && !std::mem::replace(&mut strange, true);
             match delays.next() {
-                Some(delay) if error.is_transient() => self.back_off(delay, &error)?,
+                Some(delay) if error.is_transient() || once => self.back_off(delay, &error)?,
                 _ => return Err(error),
             }
         }
+    }
+
+    /// Reads the account, by which the key is tried: here every refusal of
+    /// access speaks of the key, in whatever words.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn get_account(&mut self, path: &str) -> Result<Response, ApiError> {
+        self.get(path).map_err(|error| {
+            let (status, message) = match &error.kind {
+                ApiErrorKind::NotOffered { status: status @ (401 | 403), message } => {
+                    (*status, message.clone())
+                }
+                ApiErrorKind::Malformed { status: status @ (401 | 403), excerpt, .. } => {
+                    (*status, excerpt.clone())
+                }
+                ApiErrorKind::Refused { status, message } if names_access(message) => {
+                    (*status, message.clone())
+                }
+                _ => return error,
+            };
+            ApiError { kind: ApiErrorKind::Unauthorised { status, message }, ..error }
+        })
     }
 
     /// Sends one write, once. Only a refusal for the limit is repeated, since
@@ -256,10 +283,12 @@ impl Client {
         let now = self.clock.monotonic();
         let outcome = match outcome {
             Ok(response) => {
-                let signals = Signals::read(&response);
+                let mut signals = Signals::read(&response);
+                let outcome = self.judge(response);
+                signals.throttled |= matches!(outcome, Err(ApiErrorKind::Throttled(_)));
                 self.counters.throttled += u64::from(signals.throttled);
                 self.pacer.answered(now, self.clock.now(), &signals);
-                self.judge(response)
+                outcome
             }
             Err(TransportError::NotSent(why)) => {
                 self.counters.requests -= 1;
@@ -320,6 +349,14 @@ impl Client {
     fn secret(&self) -> Option<&str> {
         self.key.as_ref().map(Key::reveal).filter(|key| key.len() >= 4)
     }
+}
+
+/// Whether a refusal is one of access.
+fn names_access(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["token", "unauthenticated", "unauthorized", "unauthorised", "authentication", "credential"]
+        .iter()
+        .any(|word| message.contains(word))
 }
 
 /// A read that is refused with 403 or 404 is a resource that is not there.

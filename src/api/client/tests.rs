@@ -1,3 +1,5 @@
+//! The client on a clock of its own, with answers that a list gives it.
+
 use super::*;
 use crate::clock::Timestamp;
 use std::collections::VecDeque;
@@ -96,9 +98,7 @@ fn a_read_is_repeated_after_every_passing_failure() {
 #[test]
 fn a_refusal_is_final_and_keeps_its_words() {
     let body = r#"{"error":1,"message":"You already have a campaign with that name."}"#;
-    for (status, body) in
-        [(400, body), (200, body), (403, "<html>"), (404, body), (302, ""), (200, "<html>")]
-    {
+    for (status, body) in [(400, body), (200, body), (403, "<html>"), (404, body), (302, "")] {
         let (script, clock) = (Script::of([Ok(answer(status, body))]), Arc::default());
         client(&script, &clock).get("/api/campaigns").unwrap_err();
         assert_eq!(script.asked(), 1, "{status} {body}");
@@ -106,6 +106,17 @@ fn a_refusal_is_final_and_keeps_its_words() {
     let (script, clock) = (Script::of([Ok(answer(400, body))]), Arc::default());
     let error = client(&script, &clock).get("/api/campaigns").unwrap_err();
     assert!(error.to_string().contains("You already have a campaign with that name."));
+}
+
+#[test]
+fn an_answer_that_is_not_of_the_api_is_asked_for_once_more_and_no_oftener() {
+    let page = || Ok(answer(200, "<html>Welcome"));
+    let (script, clock) = (Script::of([page()]), Arc::default());
+    assert_eq!(client(&script, &clock).get("/api/domains").unwrap(), ok());
+    assert_eq!(script.asked(), 2);
+    let script = Script::of([page(), page(), page()]);
+    client(&script, &clock).get("/api/domains").unwrap_err();
+    assert_eq!(script.asked(), 2);
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Bodies as services send them, whole, odd and broken.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -200,4 +202,21 @@ proptest! {
         prop_assert!(page(&whole[..at], &["domains"]).is_err());
         prop_assert!(classify(&answer(200, &whole[..at])).is_err());
     }
+}
+
+#[test]
+fn a_long_list_is_a_success_until_it_is_cut_or_says_otherwise() {
+    let records = vec![r#"{"id":1,"name":"long enough"}"#; 200].join(",");
+    let list = format!(r#"{{"error":"0","data":{{"result":200,"qrs":[{records}]}}}}"#);
+    classify(&answer(200, &list)).unwrap();
+    for cut in [1, 2, 3, 30, 1000] {
+        let body = &list[..list.len() - cut];
+        let ApiErrorKind::Malformed { cut: found, .. } = kind(200, body) else { panic!("{cut}") };
+        assert!(found, "{cut}");
+    }
+    assert!(matches!(kind(500, &list), ApiErrorKind::Refused { status: 500, .. }));
+    let failed = list.replace(r#""error":"0""#, r#""error":"1""#);
+    assert!(matches!(kind(200, &failed), ApiErrorKind::Refused { .. }));
+    // What is damaged inside is no page, whatever its ends look like.
+    page(list.replacen("},{", "}{", 1).as_bytes(), &["qrs"]).unwrap_err();
 }

@@ -51,6 +51,8 @@ const SECOND: Ms = 1_000;
 const ROUNDING: Ms = 3 * SECOND + MARGIN;
 /// The longest wait that is kept as told; a longer one is kept as this long.
 const LONGEST_WAIT: Ms = 366 * 24 * 3_600_000;
+/// The longest wait that outlives its process.
+const LONGEST_KEPT: Ms = 3_600_000;
 
 /// What the service last said about its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,8 @@ impl Offset {
 #[derive(Debug, Clone)]
 pub struct Pacer {
     reserve: u64,
+    /// The limit to keep to while the service tells none.
+    assumed: u64,
     limit: Option<u64>,
     known: Option<Known>,
     not_before: Ms,
@@ -119,6 +123,7 @@ impl Pacer {
     pub fn new(reserve: u64) -> Self {
         Self {
             reserve,
+            assumed: DEFAULT_LIMIT,
             limit: None,
             known: None,
             not_before: Ms::MIN,
@@ -128,6 +133,12 @@ impl Pacer {
             wary: false,
             counts_late: false,
         }
+    }
+
+    /// Keeps to `limit` requests a minute while the service tells no limit.
+    #[must_use]
+    pub fn assuming(self, limit: Option<u64>) -> Self {
+        Self { assumed: limit.unwrap_or(DEFAULT_LIMIT), ..self }
     }
 
     /// How long the next request has to wait; zero when it may leave.
@@ -254,8 +265,11 @@ impl Pacer {
             .remaining
             .filter(|_| until <= furthest(2 * WINDOW + 2 * SECOND))
             .map(|remaining| Known { remaining, until });
-        let bound = if ahead > 0 { 2 * WINDOW } else { LONGEST_WAIT };
-        let not_before = state.not_before.map_or(Ms::MIN, |at| to_mono(at).min(furthest(bound)));
+        // Whoever asks for a very long wait is asked again by the next process:
+        // one mistaken answer must not lock an account for good.
+        let bound = if ahead > 0 { 2 * WINDOW } else { LONGEST_KEPT };
+        let not_before = state.not_before.map(to_mono).filter(|at| *at <= furthest(bound));
+        let not_before = not_before.unwrap_or(Ms::MIN);
         let ledger = Ledger::from_entries(requests);
         Self { limit: state.limit, known, not_before, ledger, ..Self::new(reserve) }
     }
@@ -283,7 +297,7 @@ impl Pacer {
     fn share(&self) -> u64 {
         match self.limit {
             Some(0) => u64::MAX,
-            limit => limit.unwrap_or(DEFAULT_LIMIT).saturating_sub(self.reserve).max(1),
+            limit => limit.unwrap_or(self.assumed).saturating_sub(self.reserve).max(1),
         }
     }
 
@@ -311,7 +325,7 @@ impl Pacer {
             self.counts_late = false;
         }
         let remaining = remaining.saturating_sub(u64::from(self.counts_late));
-        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
+        let limit = self.limit.unwrap_or(self.assumed);
         let used = limit.saturating_sub(remaining).max(1);
         let own = self.ledger.window_end(used, now);
         let until = match self.trusted_reset(now, signals) {

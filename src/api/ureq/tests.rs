@@ -269,3 +269,16 @@ fn a_damaged_gzip_body_is_unknown() {
     packed[12] ^= 0x55;
     assert_unknown(&outcome_of(reply("200 OK", "content-encoding: gzip\r\n", &packed)));
 }
+
+#[test]
+fn an_address_needs_no_look_up() {
+    for (url, address) in [
+        ("http://127.0.0.1/api", Some("127.0.0.1:80")),
+        ("https://10.1.2.3/api", Some("10.1.2.3:443")),
+        ("http://[::1]:8080/api", Some("[::1]:8080")),
+        ("http://localhost:8080/api", None),
+    ] {
+        let found = literal(&url.parse().unwrap()).map(|it| it.to_string());
+        assert_eq!(found.as_deref(), address, "{url}");
+    }
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::api::client::GetOptions;
 use crate::api::envelope;
 use crate::api::pacer::Pacer;
 use crate::api::signals::Signals;
@@ -26,6 +27,9 @@ pub struct Args {
     /// The account; every configured one if left out
     pub account: Option<String>,
 }
+
+/// Whoever asks what is wrong wants to know it now, and not after repeats.
+const ONCE: GetOptions = GetOptions { retries: Some(0) };
 
 /// One thing that was looked at.
 struct Finding {
@@ -114,7 +118,7 @@ fn service(app: &App, account: &Account, ours: Option<Identity>) -> Vec<Finding>
     };
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     let before = app.clock.monotonic();
-    let response = match session.client.get(path) {
+    let response = match session.client.get_with(path, &ONCE) {
         Ok(response) => response,
         Err(error) => {
             let failure = Failure::from(error);

@@ -53,6 +53,9 @@ pub enum Format {
 /// The file that says what an export is, and of which snapshot.
 const MANIFEST: &str = "manifest.json";
 
+/// The one file of a JSON export.
+const JSON: &str = "export.json";
+
 /// Writes the state, and a manifest that says which one it is.
 ///
 /// # Errors
@@ -84,6 +87,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let mut file = NewFile::new(&args.to, MANIFEST.to_owned(), None)?;
     file.write(|out| writeln!(out, "{manifest:#}"))?;
     file.keep()?;
+    remove_others(&args.to, &files)?;
     if app.out.is_json() {
         let mut document = manifest;
         document["to"] = json!(args.to);
@@ -125,10 +129,32 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
     Err(Failure::new(Kind::Failed, message).hint("name a new or empty folder with --to"))
 }
 
+/// Removes what an earlier export left here and this one did not write: the
+/// folder is read as one state. Its manifest is not believed, for it could name
+/// any file; only names that an export gives are removed.
+fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
+    let names = Resource::ALL.into_iter().map(csv_name).chain([JSON.to_owned()]);
+    for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
+        let path = folder.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let message = format!("{} cannot be removed: {error}", path.display());
+                return Err(Failure::new(Kind::Failed, message));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn csv_name(resource: Resource) -> String {
+    format!("{resource}.csv")
+}
+
 fn csv_files(args: &Args, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> {
     let mut files = Vec::new();
     for resource in loaded.resources.clone() {
-        let mut file = NewFile::new(&args.to, format!("{resource}.csv"), Some(resource))?;
+        let mut file = NewFile::new(&args.to, csv_name(resource), Some(resource))?;
         let mut sheet = Sheet::begin(resource, &mut file.out);
         let mut count = 0;
         loaded.each(resource, |record| {
@@ -150,7 +176,7 @@ fn csv_files(args: &Args, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> 
 
 /// Everything in one document, each record exactly as the service sent it.
 fn json_file(args: &Args, loaded: &mut Loaded) -> Result<Written, Failure> {
-    let mut file = NewFile::new(&args.to, "export.json".to_owned(), None)?;
+    let mut file = NewFile::new(&args.to, JSON.to_owned(), None)?;
     let state = json!(loaded.name);
     file.write(|out| write!(out, "{{\"format\":1,\"state\":{state},\"resources\":{{"))?;
     for (nth, resource) in loaded.resources.clone().into_iter().enumerate() {

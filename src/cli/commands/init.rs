@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::api::base_url::BaseUrl;
-use crate::api::client::Client;
+use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::pacer::Pacer;
 use crate::api::ureq::{Options, UreqTransport};
@@ -141,7 +141,8 @@ fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
         .with_key(key)
         .with_progress(Arc::from(app.progress(&account.name)));
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-    let response = client.get(path)?;
+    // Somebody waits, and may have mistyped: one try tells.
+    let response = client.get_with(path, &GetOptions { retries: Some(0) })?;
     let raw = envelope::single(&response.body, "data")
         .map_err(|why| client.mistaken(path, &response, &why))?;
     let decoded = Decoded::read(Resource::Account, None, raw.get())

@@ -101,7 +101,7 @@ fn behaviour(args: &Args) -> Result<Behaviour, Failure> {
     let usage = |error| Failure::new(Kind::Usage, error).hint("--behaviour list shows them all");
     let mut behaviour = Behaviour::parse(&args.behaviour.join(",")).map_err(usage)?;
     if let Some(limit) = args.limit {
-        let limit = if limit == 0 { "zero".to_owned() } else { limit.to_string() };
+        let limit = if limit == 0 { "none".to_owned() } else { limit.to_string() };
         behaviour.set("rate-limit", &limit).map_err(usage)?;
     }
     Ok(behaviour)
@@ -155,6 +155,19 @@ fn raw<'r>(resource: Resource, record: &'r Record<'static>) -> RawRecord<'r> {
 
 /// Shows every behaviour and fault that can be asked for.
 fn list(app: &App) -> Result<Exit, Failure> {
+    if app.out.is_json() {
+        app.out.json(&json!({
+            "format": 1,
+            "behaviours": CHOICES.iter().map(|choice| json!({
+                "name": choice.name, "default": choice.default_value(),
+                "values": choice.values(), "about": choice.about,
+            })).collect::<Vec<_>>(),
+            "faults": FAULT_NAMES.iter().map(|fault| json!({
+                "name": fault.name, "about": fault.about,
+            })).collect::<Vec<_>>(),
+        }))?;
+        return Ok(Exit::Done);
+    }
     let mut table = Table::new(&["behaviour", "values, the default first", "what"]);
     for choice in CHOICES {
         let mut values = vec![choice.default_value()];

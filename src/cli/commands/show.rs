@@ -112,6 +112,12 @@ fn list(app: &App, loaded: &mut Loaded, resource: Resource) -> Result<(), Failur
         let (state, resource) = (&loaded.name, resource.name());
         return app.out.json(&List { format: 1, state, resource, records });
     }
+    if resource == Resource::Account {
+        // There is one, and its values are long: a line for each reads better.
+        let mut table = None;
+        loaded.each(resource, |record| table = Some(fields(resource, &record)))?;
+        return table.map_or(Ok(()), |table| app.out.table(table));
+    }
     let names: Vec<_> = resource.spec().read_fields().map(|field| field.name).collect();
     let mut table = Table::new(&names);
     let mut count = 0;
@@ -144,11 +150,16 @@ fn one(app: &App, loaded: &mut Loaded, resource: Resource, key: &Key) -> Result<
             record: raw(&record),
         });
     }
+    app.out.table(fields(resource, &record))
+}
+
+/// A record with a line for each field.
+fn fields(resource: Resource, record: &Record<'static>) -> Table {
     let mut table = Table::new(&["field", "value"]);
     for (field, value) in resource.spec().read_fields().zip(&record.values) {
         table.row([field.name.to_owned(), value.cell().into_owned()]);
     }
-    app.out.table(table)
+    table
 }
 
 /// A record exactly as the service sent it.

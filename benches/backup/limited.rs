@@ -1,0 +1,81 @@
+//! A backup under the service's limit, on simulated time, against the sandbox
+//! in process: 30 requests a minute, and pages of ten records at most.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use linkvault::api::client::Client;
+use linkvault::api::http::Key;
+use linkvault::api::pacer::Pacer;
+use linkvault::clock::{Clock, Slept, Timestamp};
+use linkvault::crawl::{self, Options, Stats};
+use linkvault::progress::Silent;
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::vault::Vault;
+
+/// 2026-11-01T00:00:00Z.
+const BEGIN: i64 = 1_793_491_200_000;
+
+/// Time that passes only by sleeping.
+#[derive(Default)]
+struct Simulated(Mutex<Duration>);
+
+impl Clock for Simulated {
+    fn now(&self) -> Timestamp {
+        Timestamp(BEGIN).plus(self.monotonic())
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+
+    fn sleep(&self, time: Duration) -> Slept {
+        *self.0.lock().unwrap() += time;
+        Slept::Whole
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// What the backup came to, beside what it could not do without.
+#[derive(Debug)]
+pub struct Limited {
+    pub requests: u64,
+    /// One for the account, one for each page of a list; an empty list has one.
+    pub least: u64,
+    pub refused: u64,
+    pub time: Duration,
+    /// What the limit itself imposes on so many requests.
+    pub imposed: Duration,
+}
+
+/// Backs up `codes` QR codes, ten a page, at a latency of 200 ms.
+pub fn run(codes: u64) -> Limited {
+    let latency = Duration::from_millis(200);
+    let store = generate(7, Counts { qr_codes: codes, ..Counts::default() });
+    let behaviour = Behaviour::parse("max-limit=10,rate-limit=30,result=total").unwrap();
+    let service = Arc::new(Mutex::new(Service::new(store, Key::new("bench-key"), behaviour)));
+    let clock = Arc::new(Simulated::default());
+    let transport = SandboxTransport::new(service, clock.clone()).with_latency(latency);
+    let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
+        .with_key(Key::new("bench-key"));
+    let mut vault = Vault::in_memory().unwrap();
+    let options = Options { stats: Stats::None, ..Options::new("http://bench") };
+    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options).unwrap();
+    let outcome = summary.snapshot.records();
+    assert_eq!(outcome, codes + 1, "{:?}", summary.snapshot);
+    let lists = 6;
+    let requests = summary.usage.requests;
+    let windows = u32::try_from((requests - 1) / 30).unwrap();
+    Limited {
+        requests,
+        least: 1 + lists + codes.div_ceil(10),
+        refused: summary.usage.throttled,
+        time: clock.monotonic(),
+        // The last window's requests still take their latency.
+        imposed: Duration::from_secs(60) * windows,
+    }
+}

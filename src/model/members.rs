@@ -1,0 +1,267 @@
+//! Splits the text of a JSON object into its members.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::value;
+
+/// One member of a JSON object: its name, and its value as the text that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member<'a> {
+    pub name: Cow<'a, str>,
+    pub lexeme: &'a str,
+    /// Where `lexeme` begins in the object's text, in bytes.
+    pub start: usize,
+}
+
+/// The members of a JSON object, in order, duplicates included.
+///
+/// # Errors
+/// When `raw` is not a JSON object.
+pub(super) fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
+    plain(raw).map_or_else(|| parse(raw), Ok)
+}
+
+/// Reads what almost every record is: flat, with names that need no escapes,
+/// and strings, whole numbers and words for values. `None` for anything else,
+/// sound or not.
+fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
+    let mut scan = Scan::new(raw);
+    let mut members = Vec::with_capacity(8);
+    scan.token(b'{')?;
+    loop {
+        scan.token(b'"')?;
+        let name = scan.at;
+        if scan.string()? {
+            return None;
+        }
+        let name = raw.get(name..scan.at - 1)?;
+        scan.token(b':')?;
+        scan.blanks();
+        let start = scan.at;
+        let lexeme = scan.lexeme()?;
+        members.push(Member { name: Cow::Borrowed(name), lexeme, start });
+        scan.blanks();
+        match scan.next()? {
+            b',' => {}
+            b'}' => break,
+            _ => return None,
+        }
+    }
+    scan.blanks();
+    (scan.at == raw.len()).then_some(members)
+}
+
+/// A place in a text that may be plain JSON.
+pub(crate) struct Scan<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scan<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// How many bytes were read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Reads just this text.
+    pub fn literal(&mut self, wanted: &str) -> Option<()> {
+        self.word(wanted.as_bytes())
+    }
+
+    /// Reads a string, a whole number or a word, and gives its text.
+    pub fn lexeme(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        self.value()?;
+        self.text.get(start..self.at)
+    }
+
+    /// Reads a string without escapes, and gives its text, quotes included.
+    /// Stays where it is if there is none.
+    pub fn plain_string(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        let plain = self.next() == Some(b'"') && self.string() == Some(false);
+        if !plain {
+            self.at = start;
+            return None;
+        }
+        self.text.get(start..self.at)
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn token(&mut self, wanted: u8) -> Option<()> {
+        self.blanks();
+        (self.next()? == wanted).then_some(())
+    }
+
+    fn value(&mut self) -> Option<()> {
+        match self.next()? {
+            b'"' => self.string().map(drop),
+            b't' => self.word(b"rue"),
+            b'f' => self.word(b"alse"),
+            b'n' => self.word(b"ull"),
+            b'-' => match self.next()? {
+                b'0' => Some(()),
+                b'1'..=b'9' => self.digits(),
+                _ => None,
+            },
+            b'0' => Some(()),
+            b'1'..=b'9' => self.digits(),
+            _ => None,
+        }
+    }
+
+    fn word(&mut self, rest: &[u8]) -> Option<()> {
+        let found = self.bytes.get(self.at..)?.starts_with(rest);
+        self.at += rest.len();
+        found.then_some(())
+    }
+
+    /// The rest of a whole number. A fraction shows itself as what follows.
+    #[allow(clippy::unnecessary_wraps)] // one of several kinds of value
+    fn digits(&mut self) -> Option<()> {
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        Some(())
+    }
+
+    /// The rest of a string, its last quote included; true if it has escapes.
+    fn string(&mut self) -> Option<bool> {
+        let mut escapes = false;
+        loop {
+            match self.next()? {
+                b'"' => return Some(escapes),
+                b'\\' => {
+                    escapes = true;
+                    self.escape()?;
+                }
+                0..=0x1f => return None,
+                _ => {}
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Option<()> {
+        match self.next()? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+            b'u' => {
+                let digits = self.bytes.get(self.at..self.at + 4)?;
+                self.at += 4;
+                digits.iter().all(u8::is_ascii_hexdigit).then_some(())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Reads any JSON object.
+fn parse(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
+    struct Members(usize);
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<Member<'de>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::with_capacity(8);
+            while let Some(name) = map.next_key::<&'de RawValue>()? {
+                let lexeme = map.next_value::<&'de RawValue>()?.get();
+                let name = value::text(name.get())
+                    .ok_or_else(|| A::Error::custom("a member's name is not text"))?;
+                // A borrowed lexeme is a slice of the text that was read.
+                let start = (lexeme.as_ptr() as usize).saturating_sub(self.0);
+                members.push(Member { name, lexeme, start });
+            }
+            Ok(members)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(raw);
+    let members = deserializer.deserialize_map(Members(raw.as_ptr() as usize))?;
+    deserializer.end()?;
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn flat_records_are_plain_however_they_are_spaced() {
+        for raw in [
+            r#"{"id":1,"link":"https:\/\/a.example\/q","name":"caf\u00e9","at":null}"#,
+            "{ \"id\" : -12 ,\n\t\"public\":true , \"x\":false,\"é\":\"日本\" }\r\n",
+        ] {
+            assert_eq!(plain(raw).unwrap(), parse(raw).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_left_to_the_parser() {
+        for raw in ["", "{", "{}", r#"{"a":1.5}"#, r#"{"a":01}"#, r#"{"a":[1]}"#, r#"{"\u0061":1}"#]
+        {
+            assert_eq!(plain(raw), None, "{raw}");
+        }
+    }
+
+    proptest! {
+        /// Texts near to JSON, sound and damaged: what is read as plain is what
+        /// the parser reads too.
+        #[test]
+        fn plain_agrees_with_the_parser(
+            parts in prop::collection::vec(prop::sample::select(PARTS), 0..12), close in any::<bool>(),
+        ) {
+            let raw = format!("{{{}{}", parts.concat(), if close { "}" } else { "" });
+            if let Some(members) = plain(&raw) {
+                prop_assert_eq!(members, parse(&raw).unwrap());
+            }
+        }
+    }
+
+    const PARTS: &[&str] = &[
+        r#""a":1"#,
+        r#""b":"x""#,
+        r#""c":"\/\u00e9""#,
+        r#""d":-0"#,
+        r#""e":01"#,
+        r#""f":1e3"#,
+        r#""g":"\ud800""#,
+        r#""h":"\u12""#,
+        r#""i":"\q""#,
+        "\"j\":\"\t\"",
+        r#""k":tru"#,
+        r#""l":null"#,
+        ",",
+        ",",
+        ",",
+        " ",
+        "\n",
+        "}",
+        "\"",
+        "\\",
+        ":",
+        "-",
+        "\u{c}",
+        "\u{7f}",
+    ];
+}

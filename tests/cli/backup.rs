@@ -1,0 +1,145 @@
+//! A first backup from nothing, and the second.
+
+use serde_json::Value;
+
+use crate::support::{LiveService, TestEnvironment};
+
+const RESOURCES: [&str; 9] = [
+    "account",
+    "domains",
+    "campaigns",
+    "channels",
+    "channel_items",
+    "qr_codes",
+    "pixels",
+    "overlays",
+    "splash_pages",
+];
+
+#[test]
+fn a_first_backup_tells_what_was_saved_where_and_what_to_try_next() {
+    let environment = TestEnvironment::new();
+    let out = environment.run(&["backup", "sandbox"]).succeeds().fits().stdout();
+    assert!(out.starts_with("Backed up sandbox: snapshot #1, complete\n\nRESOURCE "), "{out}");
+    for resource in RESOURCES {
+        assert!(out.contains(&format!("\n{resource} ")), "{resource} is not in\n{out}");
+    }
+    assert!(out.contains("\nSaved in HOME/vaults/sandbox.db ("), "{out}");
+    assert!(out.contains("\nNext: linkvault show sandbox campaigns "), "{out}");
+    environment.run(&["show", "sandbox", "campaigns"]).succeeds().fits();
+}
+
+#[test]
+fn a_second_backup_finds_nothing_new_and_points_to_what_changed() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox"]).succeeds();
+    let second = environment.run(&["backup", "sandbox"]).succeeds().fits();
+    second.prints_among("snapshot #2, complete").prints_among("\nNext: linkvault diff sandbox ");
+    let diff = environment.run(&["diff", "sandbox"]).succeeds().fits();
+    diff.prints_among("sandbox@#1 to sandbox@#2: 0 added, 0 changed, 0 removed");
+}
+
+#[test]
+fn the_document_of_a_backup_has_the_promised_keys() {
+    let environment = TestEnvironment::new();
+    let first = environment.run(&["backup", "sandbox", "--json"]).succeeds().json();
+    assert_eq!(first["account"], "sandbox");
+    assert_eq!(first["snapshot"], 1);
+    assert_eq!(first["status"], "complete");
+    assert!(first["requests"].is_u64() && first["throttled"] == 0, "{first}");
+    assert!(first["waited_seconds"].is_f64(), "{first}");
+    let resources = first["resources"].as_object().unwrap();
+    assert_eq!(resources.keys().collect::<Vec<_>>(), RESOURCES);
+    for (name, resource) in resources {
+        assert_eq!(resource["state"], "complete", "{name}");
+        assert!(resource["records"].as_u64().unwrap() > 0, "{name}");
+        assert_eq!(resource["added"], resource["records"], "{name}");
+        assert_eq!((&resource["changed"], &resource["removed"]), (&0.into(), &0.into()), "{name}");
+    }
+}
+
+#[test]
+fn any_tool_for_sqlite_can_ask_the_vault() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds().prints("");
+    let db = environment.sqlite("sandbox");
+    let mut query = db.prepare("select name, rotator from campaigns").unwrap();
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let rows: Vec<(String, Option<String>)> = rows.map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 8);
+    assert_eq!(rows[0].0, "Spring Reading List");
+    assert_eq!(rows[0].1.as_deref(), Some("https://links.example.com/r/spring-list"));
+}
+
+#[test]
+fn an_account_over_a_socket_is_backed_up_with_few_requests() {
+    let service = LiveService::start("rate-limit=60", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let document = environment.run(&["backup", "--json"]).succeeds().json();
+    assert_eq!(document["account"], "main");
+    assert_eq!(document["requests"], service.handled());
+    assert!(service.handled() <= 30, "{:?}", service.requests());
+    assert_eq!(service.throttled(), 0);
+    service.new_requests();
+    let again = environment.run(&["backup", "main", "--stats", "none", "--json"]).succeeds();
+    // The account, seven lists, and the items of five channels.
+    assert_eq!(again.json()["requests"], 13);
+}
+
+#[test]
+fn several_accounts_are_backed_up_in_one_run() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let both = environment.run(&["backup", "main", "sandbox", "--json"]).succeeds().json();
+    let names: Vec<_> =
+        both["accounts"].as_array().unwrap().iter().map(|it| &it["account"]).collect();
+    assert_eq!(names, ["main", "sandbox"]);
+}
+
+#[test]
+fn one_account_that_fails_does_not_keep_the_next_from_its_backup() {
+    let service = LiveService::start("authorization=dropped", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let ran = environment.run(&["backup", "main", "sandbox", "--json"]).exits_with(7);
+    let accounts = ran.json()["accounts"].clone();
+    assert_eq!(accounts[0]["error"]["kind"], "unauthorised");
+    assert_eq!(accounts[1]["status"], "complete");
+    ran.says_among("main: ");
+}
+
+#[test]
+fn a_dry_run_asks_nothing_and_writes_nothing() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let ran = environment.run(&["backup", "main", "--dry-run"]).succeeds();
+    ran.prints_among("main: would read account, domains");
+    assert_eq!(service.handled(), 0);
+    assert_eq!(environment.files().len(), 1, "the configuration alone");
+}
+
+#[test]
+fn quiet_prints_nothing_and_progress_can_be_json() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "--quiet"]).succeeds().prints("").says("");
+    let ran = environment.run(&["backup", "sandbox", "--progress", "json", "--json"]).succeeds();
+    let events = ran.stderr();
+    let events = events.lines().filter(|line| line.starts_with('{'));
+    let events: Vec<Value> = events.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let finished = events.iter().filter(|event| event["event"] == "finished");
+    assert_eq!(finished.count(), RESOURCES.len());
+    ran.json();
+}
+
+#[test]
+fn only_and_skip_choose_what_is_read() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let only = environment.run(&["backup", "--only", "campaigns,pixels", "--json"]).succeeds();
+    let resources = only.json()["resources"].as_object().unwrap().clone();
+    assert_eq!(resources.keys().collect::<Vec<_>>(), ["campaigns", "pixels"]);
+    assert_eq!(service.handled(), 3);
+    environment.run(&["backup", "--skip", "qr_codes,campaigns"]).succeeds();
+    assert!(!service.requests()[3..].iter().any(|path| path.starts_with("/api/qr")));
+    // What was not read stays as last known.
+    environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring Reading List");
+}

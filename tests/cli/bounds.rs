@@ -1,0 +1,140 @@
+//! Limits, locks and interrupts: a backup that stops can go on.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use crate::support::{LiveService, TestEnvironment, until};
+
+#[test]
+fn a_limit_of_the_service_is_kept_and_never_run_into() {
+    let service = LiveService::start("rate-limit=20,rate-window=1", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let document = environment.run(&["backup", "--json"]).succeeds().json();
+    assert_eq!((&document["throttled"], service.throttled()), (&0.into(), 0));
+    assert!(document["waited_seconds"].as_f64().unwrap() > 0.0);
+    assert!(service.handled() > 20);
+}
+
+#[test]
+fn the_next_process_knows_what_the_one_before_spent() {
+    let service = LiveService::start("rate-limit=14,rate-window=1", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    for _ in 0..2 {
+        environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
+    }
+    assert_eq!((service.handled(), service.throttled()), (26, 0));
+}
+
+#[test]
+fn a_bound_on_requests_stops_with_8_and_the_next_run_asks_for_the_rest_alone() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let ran = environment.run(&["backup", "main", "--max-requests", "5"]).exits_with(8).prints("");
+    ran.says_among("the bound of 5 requests is reached").says_among("to go on");
+    let first = service.new_requests();
+    assert_eq!(first.len(), 5);
+    let ran = environment.run(&["backup", "main", "--json"]).succeeds();
+    assert_eq!((&ran.json()["resumed"], &ran.json()["snapshot"]), (&true.into(), &1.into()));
+    for again in service.new_requests() {
+        assert!(again == "/api/account" || !first.contains(&again), "{again} was read twice");
+    }
+}
+
+#[test]
+fn fresh_starts_over() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "main", "--max-requests", "5"]).exits_with(8);
+    let first = service.new_requests();
+    let document = environment.run(&["backup", "main", "--fresh", "--json"]).succeeds().json();
+    assert_eq!((&document["resumed"], &document["snapshot"]), (&false.into(), &2.into()));
+    let second = service.new_requests();
+    assert!(first.iter().all(|path| second.contains(path)), "{first:?} {second:?}");
+}
+
+#[test]
+fn a_bound_on_time_stops_before_a_wait_that_would_be_longer() {
+    let service = LiveService::start("rate-limit=10,rate-window=60", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let ran = environment.run(&["backup", "main", "--max-duration", "5s"]).exits_with(8);
+    ran.prints("").says_among("hint: What was done is kept");
+    assert_eq!(service.throttled(), 0);
+}
+
+/// A backup under way: the service has answered, and goes on slowly.
+fn under_way(environment: &TestEnvironment, service: &LiveService) -> Child {
+    let child = environment.start(&["backup", "main"]);
+    until("a few requests", || service.handled() >= 3);
+    child
+}
+
+fn slow() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "latency=100ms");
+    let environment = TestEnvironment::new().account(&service.url());
+    (environment, service)
+}
+
+#[test]
+fn a_second_process_is_told_who_holds_the_lock() {
+    let (environment, service) = slow();
+    let holder = under_way(&environment, &service);
+    let pid = holder.id();
+    let ran = environment.run(&["backup", "main"]).exits_with(11).prints("");
+    ran.says_among(&format!(
+        "another process works on this account: pid {pid}, `linkvault backup main`"
+    ))
+    .says_among("--lock-timeout");
+    environment.run(&["snapshots", "main"]).succeeds();
+    environment.run(&["doctor", "main"]).succeeds().prints_among(&format!("pid {pid} runs"));
+    service.faults("");
+    environment.ended(holder).succeeds();
+}
+
+#[test]
+fn a_lock_can_be_waited_for() {
+    let (environment, service) = slow();
+    let holder = under_way(&environment, &service);
+    let waiting = environment.start(&["backup", "main", "--lock-timeout", "1m"]);
+    service.faults("");
+    environment.ended(holder).succeeds().prints_among("snapshot #1");
+    environment.ended(waiting).succeeds().prints_among("snapshot #2");
+}
+
+#[test]
+fn an_interrupt_ends_with_130_and_the_next_run_goes_on() {
+    for signal in ["-INT", "-TERM"] {
+        let (environment, service) = slow();
+        let child = under_way(&environment, &service);
+        send(signal, &child);
+        let ran = environment.ended(child).exits_with(130).prints("");
+        ran.says_among("error: interrupted; what was read is kept\n")
+            .says_among("hint: run the same command again to go on\n");
+        let read = service.new_requests();
+        service.faults("");
+        let document = environment.run(&["backup", "main", "--json"]).succeeds().json();
+        assert_eq!(document["resumed"], true);
+        let again = service.new_requests();
+        let twice = again.iter().filter(|path| read[..read.len() - 1].contains(path)).count();
+        assert!(twice <= 2, "{read:?} {again:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_wait_for_the_limit() {
+    let service = LiveService::start("rate-limit=10,rate-window=60", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let mut command = environment.command(&["backup", "main"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(
+        lines.any(|line| line.starts_with("main: waiting ") && line.ends_with(" for the limit"))
+    );
+    send("-INT", &child);
+    assert!(lines.any(|line| line == "error: interrupted; what was read is kept"));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+fn send(signal: &str, child: &Child) {
+    let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}

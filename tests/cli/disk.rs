@@ -1,0 +1,124 @@
+//! Disks that are full, too small or read-only.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use linkvault::sandbox::generate::{Counts, generate};
+
+use crate::support::{LiveService, TestEnvironment};
+
+/// More than fits into half a megabyte.
+fn large() -> (TestEnvironment, LiveService) {
+    let counts = Counts { qr_codes: 3000, ..Counts::each(5) };
+    let service = LiveService::serving(generate(3, counts), "max-limit=100", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    (environment, service)
+}
+
+const BACKUP: [&str; 5] = ["backup", "main", "--stats", "none", "--json"];
+
+/// The backup that goes on where one was stopped by the disk.
+fn goes_on(environment: &TestEnvironment) {
+    let document = environment.run(&BACKUP).succeeds().json();
+    assert_eq!(document["resources"]["qr_codes"]["records"], 3000);
+    assert_eq!(document["resumed"], true);
+    environment.run(&["check", "main"]).succeeds();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_backup_that_hits_a_limit_on_files_goes_on_once_there_is_room() {
+    let (environment, _service) = large();
+    let inner = environment.command(&BACKUP[..4]);
+    let mut shell = Command::new("sh");
+    // In blocks of 512 or 1024 bytes, as the shell likes.
+    shell.args(["-c", "ulimit -f 600; exec \"$@\"", "sh"]).arg(inner.get_program());
+    shell.args(inner.get_args()).env_clear().stdin(Stdio::null());
+    shell.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = shell.output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{:?}: {err}", output.status);
+    assert!(err.contains("/vaults/main.db: disk I/O error\nhint: look after the disk"), "{err}");
+    goes_on(&environment);
+}
+
+/// A disk of its own below the home, in memory; gone with the test.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None` where this user may not mount one.
+    fn mount(environment: &TestEnvironment, size: &str) -> Option<Self> {
+        let disk = Self(environment.path("vaults"));
+        std::fs::create_dir(&disk.0).unwrap();
+        let options = format!("size={size}");
+        if mount(&["-t", "tmpfs", "-o", &options, "tmpfs"], &disk.0) {
+            return Some(disk);
+        }
+        println!("skipped: this user may not mount a disk");
+        None
+    }
+
+    fn change(&self, options: &str) {
+        assert!(mount(&["-o", &format!("remount,{options}")], &self.0), "{options}");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+fn mount(arguments: &[&str], place: &Path) -> bool {
+    let output = Command::new("mount").args(arguments).arg(place).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_named_and_the_next_run_goes_on() {
+    let (environment, _service) = large();
+    let Some(disk) = Disk::mount(&environment, "500k") else { return };
+    environment.run(&BACKUP).exits_with(1).says_among(
+        "error: the disk that holds HOME/vaults/main.db is full\n\
+         hint: free some space and run the command again; it goes on\n",
+    );
+    disk.change("size=50m");
+    goes_on(&environment);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_vault_on_a_read_only_disk_can_be_read_and_not_written() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let Some(disk) = Disk::mount(&environment, "5m") else { return };
+    environment.run(&["backup", "-q"]).succeeds();
+    let before = environment.files();
+    disk.change("ro");
+    environment.run(&["backup", "main"]).exits_with(1).says(
+        "error: HOME/vaults/main.lock cannot be written: the file or its disk is read-only\n\
+         hint: make the file and its folder writable\n",
+    );
+    environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring");
+    environment.run(&["check", "main"]).succeeds();
+    environment.run(&["diff", "main@latest", "main@latest"]).succeeds();
+    environment.run(&["doctor", "main"]).succeeds();
+    assert!(before == environment.files());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_vault_whose_owner_forbids_writing_is_an_error_as_well() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    if !environment.drops_rights() {
+        println!("skipped: this user may write everywhere");
+        return;
+    }
+    let environment = environment.mode("vaults/main.db", 0o400).mode("vaults", 0o500);
+    environment.run(&["show", "main", "campaigns"]).succeeds();
+    environment.run(&["backup", "main"]).exits_with(1).says_among("error: HOME/vaults/main.");
+    environment.mode("vaults", 0o700);
+}

@@ -1,0 +1,111 @@
+//! Where keys come from, and where they never go.
+
+use crate::support::{Host, KEY, LiveService, TestEnvironment};
+
+#[test]
+fn a_key_comes_from_a_variable_a_file_or_a_command() {
+    let service = LiveService::start("", "");
+    let url = service.url();
+    for source in [
+        "key_env = \"LINKS_KEY\"".to_owned(),
+        "key_file = \"key\"".to_owned(),
+        format!("key_command = [\"echo\", \"{KEY}\"]"),
+    ] {
+        let environment = TestEnvironment::new()
+            .variable("LINKS_KEY", KEY)
+            .config(&format!("[accounts.main]\nurl = \"{url}\"\n{source}\n"))
+            .file("key", &format!("{KEY}\n"))
+            .mode("key", 0o600);
+        environment.run(&["backup", "main", "-q"]).succeeds().says("");
+    }
+}
+
+#[test]
+fn a_key_file_that_others_can_read_is_warned_of() {
+    let service = LiveService::start("", "");
+    let config = format!("[accounts.main]\nurl = \"{}\"\nkey_file = \"key\"\n", service.url());
+    let environment = TestEnvironment::new().config(&config).file("key", KEY).mode("key", 0o644);
+    environment
+        .run(&["backup", "main", "-q"])
+        .succeeds()
+        .says("warning: HOME/key can be read by others (mode 0644); run: chmod 600 HOME/key\n");
+}
+
+#[test]
+fn a_key_that_cannot_be_had_is_said_with_its_source() {
+    let cases = [
+        ("key_env = \"NO_SUCH\"", "error: the environment variable NO_SUCH is not set"),
+        ("key_file = \"none\"", "error: the key file HOME/none cannot be read: "),
+        ("key_command = [\"false\"]", "error: the key command `false` failed (exit code 1)"),
+        ("key_command = [\"no-such-tool\"]", "error: the key command `no-such-tool` cannot be run"),
+    ];
+    for (source, message) in cases {
+        let config = format!("[accounts.main]\nurl = \"http://127.0.0.1:9\"\n{source}\n");
+        let ran = TestEnvironment::new().config(&config).run(&["backup", "main"]).exits_with(1);
+        ran.prints("").says_among(message);
+    }
+}
+
+#[test]
+fn a_wrong_key_ends_with_7_and_the_hint_about_dropped_headers() {
+    for behaviour in ["", "bad-key=401", "bad-key=200", "authorization=dropped"] {
+        let service = LiveService::start(behaviour, "");
+        let environment =
+            TestEnvironment::new().account(&service.url()).variable("LINKS_KEY", "another-key");
+        let ran = environment.run(&["backup", "main"]).exits_with(7).prints("");
+        ran.says_among("the key was not accepted").says_among("drop the Authorization header");
+        assert_eq!(service.handled(), 1, "a wrong key is not tried twice");
+        environment.run(&["doctor", "main"]).exits_with(7).prints_among("fail key");
+    }
+}
+
+#[test]
+fn the_key_is_nowhere_but_in_requests_to_its_own_host() {
+    let service = LiveService::start("rate-limit=600", "html@/api/pixels");
+    let environment = TestEnvironment::new().account(&service.url());
+    for arguments in [
+        &["backup", "main", "-vvv"][..],
+        &["backup", "main", "--json", "-vvv", "--progress", "json"],
+        &["diff", "main@latest", "main@live", "-vvv"],
+        &["doctor", "main", "-vvv"],
+        &["export", "main", "--to", "out", "-vvv"],
+    ] {
+        let bytes = environment.run(arguments).bytes();
+        assert!(!holds_key(&bytes), "{arguments:?}: {}", String::from_utf8_lossy(&bytes));
+    }
+    no_file_holds_the_key(&environment);
+}
+
+#[test]
+fn a_service_that_echoes_the_key_does_not_bring_it_out() {
+    let echo = format!("{{\"error\":1,\"message\":\"Bearer {KEY} is not known here\"}}");
+    let pages = [
+        Host::page("403 Forbidden", "application/json", &echo),
+        Host::page("400 Bad Request", "application/json", &echo),
+        Host::page("200 OK", "text/html", &format!("<p>You sent {KEY}</p>")),
+        Host::page("200 OK", &format!("text/{KEY}"), "no JSON"),
+        Host::answering(format!(
+            "HTTP/1.1 302 Found\r\nlocation: https://x.example/?key={KEY}\r\n\
+             content-length: 0\r\nconnection: close\r\n\r\n"
+        )),
+    ];
+    for host in pages {
+        let environment = TestEnvironment::new().account(&host.url());
+        for command in [&["backup", "main", "-vvv"][..], &["doctor", "main", "-vvv", "--json"]] {
+            let ran = environment.run(command);
+            assert!(!holds_key(&ran.bytes()), "{}{}", ran.stdout(), ran.stderr());
+        }
+        assert!(host.heard()[0].contains(KEY), "the host itself gets the key");
+        no_file_holds_the_key(&environment);
+    }
+}
+
+fn no_file_holds_the_key(environment: &TestEnvironment) {
+    for (path, bytes) in environment.files() {
+        assert!(!holds_key(&bytes), "{}", path.display());
+    }
+}
+
+fn holds_key(bytes: &[u8]) -> bool {
+    bytes.windows(KEY.len()).any(|part| part == KEY.as_bytes())
+}

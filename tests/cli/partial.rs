@@ -1,0 +1,89 @@
+//! What cannot be read makes a snapshot partial, and never empty.
+
+use crate::support::{LiveService, TestEnvironment};
+
+/// A whole backup, and then one with these faults or behaviours.
+fn backup_with(behaviour: &str, faults: &str) -> (TestEnvironment, LiveService, serde_json::Value) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    service.inside().behaviour_mut().apply(behaviour).unwrap();
+    service.faults(faults);
+    let document = environment.run(&["backup", "--json"]).exits_with(3).json();
+    assert_eq!(document["status"], "partial");
+    (environment, service, document)
+}
+
+#[test]
+fn a_resource_that_is_no_longer_offered_keeps_its_records() {
+    for status in ["404", "403"] {
+        let behaviour = format!("not-offered=pixels+splash,not-offered-status={status}");
+        let (environment, _service, document) = backup_with(&behaviour, "");
+        let pixels = &document["resources"]["pixels"];
+        assert_eq!((&pixels["state"], &pixels["records"]), (&"not_offered".into(), &4.into()));
+        assert_eq!(pixels["removed"], 0);
+        assert_eq!(document["resources"]["campaigns"]["state"], "complete");
+        environment.run(&["diff", "main", "--detailed-exitcode"]).succeeds();
+        environment.run(&["show", "main", "pixels", "1"]).succeeds();
+    }
+}
+
+#[test]
+fn a_deployment_that_never_had_a_resource_is_backed_up_whole() {
+    let service = LiveService::start("not-offered=overlay+splash", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let document = environment.run(&["backup", "--json"]).succeeds().json();
+    assert_eq!(document["resources"]["overlays"]["state"], "not_offered");
+    assert_eq!(document["status"], "complete");
+}
+
+#[test]
+fn a_list_that_cannot_be_read_is_failed_and_keeps_its_records() {
+    let (environment, _service, document) = backup_with("", "html@/api/campaigns");
+    let campaigns = &document["resources"]["campaigns"];
+    assert_eq!((&campaigns["state"], &campaigns["records"]), (&"failed".into(), &8.into()));
+    assert_eq!(document["resources"]["pixels"]["state"], "complete");
+    let shown = environment.run(&["show", "main"]).succeeds().fits();
+    shown.prints_among("main@#2, partial").prints_among("failed: GET /api/campaigns");
+    let table = environment.run(&["snapshots", "main"]).succeeds().stdout();
+    assert!(table.contains("partial"), "{table}");
+}
+
+#[test]
+fn the_summary_of_a_partial_backup_says_what_is_missing_and_why() {
+    let service = LiveService::start("", "html@/api/pixels");
+    let environment = TestEnvironment::new().account(&service.url());
+    let ran = environment.run(&["backup", "main"]).exits_with(3);
+    ran.prints_among("snapshot #1, partial").says_among("warning: pixels: failed: GET /api/pixels");
+}
+
+#[test]
+fn channels_that_cannot_be_read_do_not_empty_their_items() {
+    let (environment, _service, document) = backup_with("", "html@/api/channels");
+    let items = &document["resources"]["channel_items"];
+    assert_eq!((&items["records"], &items["removed"]), (&14.into(), &0.into()), "{items}");
+    environment.run(&["diff", "main", "--detailed-exitcode"]).succeeds();
+}
+
+#[test]
+fn the_next_whole_backup_is_complete_again() {
+    let (environment, service, _document) = backup_with("", "html@/api/qr");
+    service.faults("");
+    let document = environment.run(&["backup", "--json"]).succeeds().json();
+    assert_eq!(document["resources"]["qr_codes"]["added"], 0);
+    environment.run(&["check", "main"]).succeeds();
+}
+
+#[test]
+fn a_single_failure_of_the_service_is_ridden_out() {
+    let service = LiveService::start("", "server-error@/api/pixels#1");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "main"]).succeeds().says_among("trying again in ");
+}
+
+#[test]
+fn a_live_state_that_lacks_something_says_so() {
+    let (environment, _service, _document) = backup_with("", "html@/api/pixels");
+    let ran = environment.run(&["diff", "main@latest", "main@live"]).exits_with(3);
+    ran.says_among("warning: not compared: pixels: failed: ").prints_among("0 removed");
+}

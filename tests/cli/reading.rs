@@ -1,0 +1,253 @@
+//! Everything that reads a vault: snapshots, show, log, diff, forget, check, doctor.
+
+use serde_json::json;
+
+use crate::support::{KEY, LiveService, TestEnvironment};
+
+/// Three snapshots of an account that changes between them.
+fn history() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q", "--tag", "before"]).succeeds();
+    service.inside().mutate(|store| {
+        store.campaigns.get_mut(1).unwrap().name = "Autumn \"Reading\"".to_owned();
+        store.remove_qr(3);
+        store.add_campaign("Brand new", None, true);
+    });
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["backup", "-q", "--tag", "after"]).succeeds();
+    (environment, service)
+}
+
+#[test]
+fn every_way_to_name_a_state_finds_it() {
+    let (environment, _service) = history();
+    for (reference, name) in [
+        ("main", "main@#3"),
+        ("main@latest", "main@#3"),
+        ("main@latest~1", "main@#2"),
+        ("main@#1", "main@#1"),
+        ("main@before", "main@#1"),
+        ("main@after", "main@#3"),
+        ("main@2100-01-01", "main@#3"),
+        ("main@2100-01-01T14:00", "main@#3"),
+        ("latest~2", "main@#1"),
+        ("#2", "main@#2"),
+        ("main@live", "main@live"),
+    ] {
+        let shown = environment.run(&["show", reference, "--json"]).succeeds().json();
+        assert_eq!(shown["state"], name, "{reference}");
+    }
+}
+
+#[test]
+fn a_state_that_is_not_there_is_an_error_with_the_way_on() {
+    let (environment, _service) = history();
+    for reference in ["main@#9", "main@latest~7", "main@2001-01-01", "main@nonsense"] {
+        let ran = environment.run(&["show", reference]).exits_with(1).prints("");
+        assert!(ran.stderr().starts_with("error: main: "), "{}", ran.stderr());
+        ran.says_among("\nhint: `linkvault snapshots main` lists them\n");
+    }
+    environment.run(&["show", "nobody@latest"]).exits_with(1).says_among("no account `nobody`");
+}
+
+#[test]
+fn snapshots_are_listed_with_what_changed() {
+    let (environment, _service) = history();
+    let table = environment.run(&["snapshots", "main"]).succeeds().fits().stdout();
+    let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][0], "#");
+    assert_eq!(rows[1].last(), Some(&"before"));
+    assert_eq!(rows[2][5..], ["1", "1", "2"], "{table}");
+    assert_eq!(rows[3][5..], ["0", "0", "0", "after"], "{table}");
+    let document = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
+    let second = &document["snapshots"][1];
+    assert_eq!(second["resources"]["qr_codes"]["removed"], 1);
+    assert_eq!(second["tag"], json!(null));
+}
+
+#[test]
+fn a_difference_names_every_field() {
+    let (environment, _service) = history();
+    let text = environment.run(&["diff", "main@before"]).succeeds().fits().stdout();
+    assert!(text.contains("~ campaigns 1\n    name: \"Spring Reading List\" -> "), "{text}");
+    assert!(text.contains("\n- qr_codes 3\n"), "{text}");
+    assert!(text.contains("\n+ campaigns 9\n"), "{text}");
+    assert!(text.contains("main@#1 to main@#3: 1 added, 1 changed, 2 removed"), "{text}");
+    environment.run(&["diff", "main"]).succeeds().prints_among("0 added, 0 changed, 0 removed");
+    environment.run(&["diff", "main", "--detailed-exitcode"]).succeeds();
+    environment.run(&["diff", "main@#1", "--detailed-exitcode"]).exits_with(2);
+    environment
+        .run(&["diff", "main@#1", "#3", "--only", "pixels", "--detailed-exitcode"])
+        .succeeds();
+}
+
+#[test]
+fn the_document_of_a_difference_has_the_promised_keys() {
+    let (environment, _service) = history();
+    let document = environment.run(&["diff", "main@#1", "main@#2", "--json"]).succeeds().json();
+    let changes = document["changes"].as_array().unwrap();
+    let kinds: Vec<_> =
+        changes.iter().map(|it| (&it["resource"], &it["id"], &it["change"])).collect();
+    let expected = [
+        (&json!("campaigns"), &json!(1), &json!("changed")),
+        (&json!("campaigns"), &json!(9), &json!("added")),
+        (&json!("channel_items"), &json!("4/qr/3"), &json!("removed")),
+        (&json!("qr_codes"), &json!(3), &json!("removed")),
+    ];
+    assert_eq!(kinds, expected);
+    assert!(changes.iter().all(|it| it["fields"].is_object()), "{document}");
+    assert_eq!(
+        changes[0]["fields"]["name"],
+        json!({"before": "Spring Reading List", "after": "Autumn \"Reading\""})
+    );
+}
+
+#[test]
+fn the_live_account_is_compared_without_a_new_snapshot() {
+    let (environment, service) = history();
+    service.inside().mutate(|store| store.pixels.remove(1));
+    let ran = environment.run(&["diff", "main@latest", "main@live"]).succeeds();
+    ran.prints_among("- pixels 1\n").prints_among("main@#3 to main@live: 0 added");
+    let snapshots = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
+    assert_eq!(snapshots["snapshots"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn show_goes_from_the_whole_to_one_record() {
+    let (environment, _service) = history();
+    environment.run(&["show", "main@#1"]).succeeds().fits().prints_among("main@#1, complete");
+    environment.run(&["show", "main", "campaigns"]).succeeds().fits();
+    environment.run(&["show", "main", "campaigns", "1"]).succeeds().fits().prints_among("Autumn");
+    let one = environment.run(&["show", "main@#1", "qr_codes", "3", "--json"]).succeeds().json();
+    assert_eq!((&one["id"], &one["record"]["id"]), (&json!(3), &json!(3)));
+    let gone = environment.run(&["show", "main", "qr_codes", "3"]).exits_with(1);
+    gone.says(
+        "error: main@#3 has no qr_codes 3\n\
+         hint: `linkvault log main qr_codes 3` tells whether there ever was one\n",
+    );
+    environment.run(&["show", "main", "qr_codes", "x"]).exits_with(64);
+    let items = environment.run(&["show", "main", "channel_items", "--json"]).succeeds().json();
+    assert_eq!(items["records"].as_array().unwrap().len(), 13);
+}
+
+#[test]
+fn the_log_of_a_record_tells_its_life() {
+    let (environment, _service) = history();
+    let life = environment.run(&["log", "main", "qr_codes", "3"]).succeeds().fits().stdout();
+    assert!(life.contains("+ qr_codes 3") && life.contains("- qr_codes 3"), "{life}");
+    let json = environment.run(&["log", "main", "campaigns", "1", "--json"]).succeeds().json();
+    let changes = json["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 2);
+    assert_eq!((&changes[1]["snapshot"], &changes[1]["change"]), (&json!(2), &json!("changed")));
+    environment
+        .run(&["log", "main", "campaigns", "77"])
+        .exits_with(1)
+        .says_among("no snapshot of main has campaigns 77");
+}
+
+#[test]
+fn forget_tells_its_reasons_and_asks_before_it_writes() {
+    let (environment, _service) = history();
+    let dry = environment.run(&["forget", "main", "--keep-last", "1", "-n"]).succeeds().fits();
+    dry.prints_among("2 snapshots would be forgotten; nothing was written");
+    let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).succeeds();
+    unasked.says_among("--yes says yes");
+    let document =
+        environment.run(&["forget", "main", "--keep-last", "1", "--yes", "--json"]).succeeds();
+    assert_eq!(document.json()["forget"], json!([1, 2]));
+    environment.run(&["check", "main"]).succeeds().fits().prints_among("main is sound");
+    environment.run(&["show", "main@#1"]).exits_with(1).prints("");
+    environment.run(&["show", "main@#3"]).succeeds();
+}
+
+#[test]
+fn check_and_doctor_find_nothing_wrong() {
+    let (environment, service) = history();
+    let check = environment.run(&["check", "main", "--json"]).succeeds().json();
+    assert_eq!((&check["sound"], &check["snapshots"]), (&json!(true), &json!(3)));
+    service.new_requests();
+    let before = environment.files();
+    let doctor = environment.run(&["doctor", "main"]).succeeds().stdout();
+    assert!(doctor.contains("  ok   key      accepted, for account 1"), "{doctor}");
+    assert_eq!(service.new_requests(), ["/api/account"]);
+    let vault = |files: &[(std::path::PathBuf, Vec<u8>)]| {
+        files.iter().find(|(path, _)| path.ends_with("main.db")).unwrap().1.clone()
+    };
+    assert!(vault(&before) == vault(&environment.files()), "doctor wrote into the vault");
+    let document = environment.run(&["doctor", "--json"]).succeeds().json();
+    assert_eq!(document["accounts"][0]["ok"], true);
+}
+
+#[test]
+fn init_writes_an_account_that_works_and_no_key() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().variable("LINKS_KEY", KEY);
+    let url = service.url();
+    let init = ["init", "main", "--url", &url, "--key-env", "LINKS_KEY"];
+    environment.run(&init).succeeds().fits().prints_among("Wrote the account `main`");
+    environment.run(&["backup", "main", "-q"]).succeeds();
+    let config = std::fs::read_to_string(environment.path("config.toml")).unwrap();
+    assert!(config.contains("key_env = \"LINKS_KEY\"") && !config.contains(KEY), "{config}");
+    environment.run(&init).exits_with(1).says_among("there is an account `main` already");
+}
+
+#[test]
+fn init_writes_nothing_when_the_key_is_refused() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().variable("LINKS_KEY", "some-other-key");
+    let url = service.url();
+    let ran = environment.run(&["init", "--url", &url, "--key-env", "LINKS_KEY"]).exits_with(7);
+    ran.says_among("Authorization header");
+    assert_eq!(environment.files(), []);
+}
+
+#[test]
+fn a_first_snapshot_has_nothing_to_be_compared_with() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    environment.run(&["diff", "sandbox"]).exits_with(1).prints("").says(
+        "error: sandbox: there is only one snapshot yet, and none before it\n\
+         hint: run `linkvault backup sandbox` again first\n",
+    );
+}
+
+#[test]
+fn the_account_is_shown_with_a_line_for_each_field() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let shown = environment.run(&["show", "sandbox", "account"]).succeeds().fits().says("");
+    shown.prints_among("\nemail       links@lantern-books.example.com\n");
+}
+
+#[test]
+fn nothing_was_backed_up_yet_is_said_with_the_next_step() {
+    let environment = TestEnvironment::new();
+    for command in [&["snapshots", "sandbox"][..], &["show", "sandbox"], &["check", "sandbox"]] {
+        environment
+            .run(command)
+            .exits_with(1)
+            .prints("")
+            .says("error: sandbox has no vault yet\nhint: run `linkvault backup sandbox` first\n");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_disturbs_nobody() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    for arguments in [
+        &["show", "sandbox", "qr_codes"][..],
+        &["snapshots", "sandbox"],
+        &["diff", "sandbox@#1", "sandbox@live"],
+        &["show", "sandbox", "--json"],
+        &["backup", "sandbox"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = environment.command(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(!err.contains("panic") && !err.contains("error"), "{err}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Vaults that cannot be used: a clear error each, and the file as it was.
+
+use crate::support::{LiveService, Ran, TestEnvironment};
+
+/// An account whose vault holds one snapshot, in one file.
+fn backed_up() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    (environment, service)
+}
+
+/// Runs a backup on `vault` and holds it to leave every byte in place.
+fn refused(environment: &TestEnvironment, vault: &[u8]) -> Ran {
+    let file = environment.path("vaults/main.db");
+    std::fs::write(&file, vault).unwrap();
+    let ran = environment.run(&["backup", "main"]).exits_with(1).prints("");
+    assert!(std::fs::read(&file).unwrap() == vault, "the file was changed: {}", ran.stderr());
+    ran
+}
+
+#[test]
+fn a_file_that_is_no_vault_is_refused() {
+    let (environment, _service) = backed_up();
+    for text in ["A diary, and nobody else's business.".repeat(40), "short".to_owned()] {
+        refused(&environment, text.as_bytes()).says_among(
+            "error: HOME/vaults/main.db is not a vault of linkvault\n\
+             hint: move the file away, or name another vault in the config\n",
+        );
+        environment.run(&["snapshots", "main"]).exits_with(1).says_among("is not a vault");
+    }
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let (environment, _service) = backed_up();
+    let other = environment.path("other.db");
+    let db = rusqlite::Connection::open(&other).unwrap();
+    db.execute_batch("create table campaigns(x); insert into campaigns values(1)").unwrap();
+    drop(db);
+    let bytes = std::fs::read(&other).unwrap();
+    refused(&environment, &bytes).says_among("is not a vault of linkvault");
+}
+
+#[test]
+fn a_vault_of_a_newer_format_is_refused() {
+    let (environment, _service) = backed_up();
+    let db = environment.sqlite("main");
+    db.pragma_update(None, "user_version", 99).unwrap();
+    db.close().unwrap();
+    let bytes = std::fs::read(environment.path("vaults/main.db")).unwrap();
+    refused(&environment, &bytes)
+        .says_among("has vault format 99, and this program knows formats up to ")
+        .says_among("hint: use the newer linkvault that wrote it");
+}
+
+#[test]
+fn a_truncated_vault_is_refused() {
+    let (environment, _service) = backed_up();
+    let bytes = std::fs::read(environment.path("vaults/main.db")).unwrap();
+    refused(&environment, &bytes[..bytes.len() / 2])
+        .says_among("HOME/vaults/main.db is damaged: ")
+        .says_among("back up anew");
+}
+
+#[test]
+fn check_finds_an_altered_byte_of_a_record() {
+    let (environment, _service) = backed_up();
+    let file = environment.path("vaults/main.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let name = b"Spring Reading List";
+    let at = bytes.windows(name.len()).position(|part| part == name).unwrap();
+    bytes[at] = b'T';
+    std::fs::write(&file, &bytes).unwrap();
+    let ran = environment.run(&["check", "main"]).exits_with(1);
+    ran.prints_among("main is damaged: ").says_among("campaigns");
+    let document = environment.run(&["check", "main", "--json"]).exits_with(1).json();
+    assert_eq!(document["sound"], false);
+    assert!(!document["problems"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn damage_anywhere_is_an_error_and_never_a_panic() {
+    let (environment, _service) = backed_up();
+    let file = environment.path("vaults/main.db");
+    let whole = std::fs::read(&file).unwrap();
+    let mut noticed = 0;
+    for page in (0..whole.len()).step_by(4096 * 3) {
+        let mut bytes = whole.clone();
+        let end = whole.len().min(page + 1024);
+        bytes[page..end].fill(0xa5);
+        std::fs::write(&file, &bytes).unwrap();
+        for command in [&["check", "main"][..], &["show", "main", "qr_codes"]] {
+            let ran = environment.run(command);
+            assert!(!ran.stderr().contains("panicked"), "{page}: {}", ran.stderr());
+            noticed += u32::from(ran.code() == Some(1));
+            assert!(matches!(ran.code(), Some(0 | 1)), "{page}: {:?}", ran.code());
+        }
+    }
+    assert!(noticed > 5, "{noticed}");
+}
+
+#[test]
+fn the_vault_of_another_account_is_refused() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(|store| store.account.id = 4711);
+    let ran = environment.run(&["backup", "main"]).exits_with(1).prints("");
+    let url = service.url();
+    ran.says_among(&format!(
+        "error: the vault belongs to account 1 of {url}, and the service answers for 4711 of {url}"
+    ))
+    .says_among("give this account a vault of its own");
+    environment.run(&["doctor", "main"]).exits_with(1).prints_among("fail key");
+    let snapshots = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
+    assert_eq!(snapshots["snapshots"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_service_that_moved_is_accepted_on_demand() {
+    let (environment, _service) = backed_up();
+    let moved = LiveService::start("", "");
+    let environment = environment.account(&moved.url());
+    environment.run(&["backup", "main"]).exits_with(1).says_among("--service-moved");
+    environment.run(&["backup", "main", "--service-moved", "-q"]).succeeds();
+    environment.run(&["backup", "main", "-q"]).succeeds();
+}

@@ -1,0 +1,149 @@
+//! What must be true after every backup, whatever happened to it.
+
+use std::collections::BTreeMap;
+
+use linkvault::crawl::Summary;
+use linkvault::model::{Key, Resource};
+use linkvault::vault::Vault;
+use linkvault::vault::snapshot::{ReadState, Snapshot, Status};
+
+use super::draw::Round;
+use super::history::{History, Remembered};
+use super::oracle::{self, Content};
+
+/// `check` finds nothing.
+#[track_caller]
+pub fn is_sound(vault: &mut Vault) {
+    assert_eq!(vault.check().unwrap().problems, Vec::<String>::new());
+}
+
+/// All that must hold once a backup has ended.
+pub fn after(history: &mut History<'_>, round: &Round, summary: &Summary) {
+    let mut vault = history.world.open();
+    is_sound(&mut vault);
+    let newest = history.known.keys().last().copied();
+    let fresh: Vec<_> = vault
+        .snapshots()
+        .unwrap()
+        .into_iter()
+        .filter(|snapshot| newest.is_none_or(|newest| snapshot.number > newest))
+        .collect();
+    assert_eq!(fresh.last(), Some(&summary.snapshot));
+    for snapshot in fresh {
+        let content = oracle::shown(&mut vault, snapshot.number);
+        let before = history.known.values().last();
+        let empty = Content::new();
+        let before = before.map_or(&empty, |known| &known.content);
+        agrees_with_the_world(history, round, before, &snapshot, &content);
+        tells_its_changes(before, &snapshot, &content);
+        history.known.insert(snapshot.number, Remembered { snapshot, content });
+    }
+    if !round.faults.contains("throttled") {
+        assert_eq!(summary.usage.throttled, 0, "refused for the limit");
+    }
+    if round.is_undisturbed() {
+        costs_the_least(history, summary);
+    }
+}
+
+/// Promise 1, with the world's own knowledge as the measure.
+fn agrees_with_the_world(
+    history: &History<'_>,
+    round: &Round,
+    before: &Content,
+    snapshot: &Snapshot,
+    content: &Content,
+) {
+    let truth = history.truth.lock().unwrap();
+    let none = BTreeMap::new();
+    let told = if truth.drifted { Content::new() } else { history.world.content() };
+    for outcome in &snapshot.outcomes {
+        let resource = outcome.resource;
+        let at = format!("{resource} of #{} ({outcome:?})", snapshot.number);
+        let shown = &content[&resource];
+        let before = before.get(&resource).unwrap_or(&none);
+        assert_eq!(outcome.records, shown.len() as u64, "{at}");
+        for key in before.keys().filter(|key| !shown.contains_key(key)) {
+            let really = !truth.always.contains(&(resource, key.clone()));
+            assert!(really, "{at}: {key} is gone, and was there all the time");
+            // The items of each channel are a list of their own.
+            let whole = outcome.state == ReadState::Complete || resource == Resource::ChannelItems;
+            // A crawl can die between proving a list and saying so.
+            let died = outcome.message.as_deref().is_some_and(|it| it.contains("ended before"));
+            assert!(whole || died, "{at}: {key} is gone by an unproven list");
+        }
+        for (key, raw) in shown {
+            let heard = history.world.overheard.lock().unwrap().delivered.contains(raw);
+            assert!(heard || before.get(key) == Some(raw), "{at}: nobody ever said {raw}");
+        }
+        if outcome.state != ReadState::Complete {
+            continue;
+        }
+        if !truth.drifted {
+            equals(&told[&resource], shown, resource, &at);
+        } else if round.faults.is_empty() {
+            for (_, key) in truth.always.iter().filter(|(of, _)| *of == resource) {
+                assert!(shown.contains_key(key), "{at}: {key} was there all the time");
+            }
+            for key in shown.keys() {
+                assert!(truth.ever.contains(&(resource, key.clone())), "{at}: {key} never was");
+            }
+        }
+    }
+    let whole = snapshot.outcomes.iter().all(linkvault::vault::snapshot::Outcome::is_whole);
+    assert_eq!(snapshot.status == Status::Complete, whole);
+}
+
+/// Field by field, to the byte, but for what moves by itself.
+fn equals(
+    told: &BTreeMap<Key, String>,
+    shown: &BTreeMap<Key, String>,
+    resource: Resource,
+    at: &str,
+) {
+    let keys = |records: &BTreeMap<Key, String>| records.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(told), keys(shown), "{at}");
+    for (key, raw) in told {
+        let (told, most) = oracle::settled(resource, raw);
+        let (shown, scans) = oracle::settled(resource, &shown[key]);
+        assert_eq!(told, shown, "{at}");
+        assert!(scans <= most, "{at}: {key} has more scans than there were");
+    }
+}
+
+/// The numbers beside a snapshot are those of a comparison with the one before.
+fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
+    let none = BTreeMap::new();
+    for outcome in &snapshot.outcomes {
+        let resource = outcome.resource;
+        let (old, new) = (before.get(&resource).unwrap_or(&none), &content[&resource]);
+        let text = |raw: &str| match resource {
+            Resource::QrCodes => oracle::settled(resource, raw).0,
+            _ => raw.to_owned(),
+        };
+        let added = new.keys().filter(|key| !old.contains_key(key)).count() as u64;
+        let removed = old.keys().filter(|key| !new.contains_key(key)).count() as u64;
+        let differs = |(key, raw): &(&Key, &String)| {
+            old.get(key).is_some_and(|before| text(before) != text(raw))
+        };
+        let changed = new.iter().filter(differs).count() as u64;
+        let told = (outcome.added, outcome.changed, outcome.removed);
+        assert_eq!(told, (added, changed, removed), "{resource} of #{}", snapshot.number);
+    }
+}
+
+/// A quiet backup asks for no more than it must.
+fn costs_the_least(history: &History<'_>, summary: &Summary) {
+    let removed: u64 = summary.snapshot.outcomes.iter().map(|outcome| outcome.removed).sum();
+    let learning = history.drawn.behaviour.contains("over-limit=refuse");
+    if removed > 0 || learning || summary.snapshot.status != Status::Complete {
+        return;
+    }
+    let least = super::least::requests(&history.world) + summary.stats.fetched;
+    assert_eq!(
+        summary.usage.requests,
+        least,
+        "{:#?}",
+        history.world.overheard.lock().unwrap().asked
+    );
+}

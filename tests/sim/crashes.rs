@@ -1,0 +1,139 @@
+//! Killed at every moment, and started again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linkvault::crawl::{CrawlError, RESUMABLE};
+use linkvault::model::Resource;
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::vault::VaultError;
+use linkvault::vault::snapshot::Status;
+
+use super::checks;
+use super::world::World;
+
+/// Every resource on more than one page, codes with due statistics, and a
+/// snapshot with other content before.
+fn world() -> World {
+    let counts = Counts { channels: 2, qr_codes: 5, ..Counts::each(5) };
+    let mut world = World::of(generate(11, counts), "max-limit=2,result=total");
+    world.change(|store| {
+        store.qr_codes.iter_mut().for_each(|(_, code)| code.scans.period = 0);
+    });
+    world.backup();
+    world.change(|store| {
+        store.domains.remove(3);
+        store.campaigns.get_mut(2).unwrap().name = "renamed".to_owned();
+        store.channels.remove(1);
+        for (_, code) in store.qr_codes.iter_mut().take(3) {
+            code.scans.base += 7;
+        }
+    });
+    world.asked();
+    *world.moments.lock().unwrap() = 0;
+    world
+}
+
+fn stopped(outcome: Result<linkvault::crawl::Summary, CrawlError>) {
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, CrawlError::Vault(VaultError::Stopped)), "{error}");
+}
+
+#[test]
+fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
+    let mut whole = world();
+    whole.backup();
+    let (moments, least) = (*whole.moments.lock().unwrap(), whole.asked().len());
+    let expected = whole.shown(2);
+    assert!(moments > 60, "{moments}");
+    for moment in 1..=moments {
+        let mut world = world();
+        let first = world.shown(1);
+        world.dies_after = Some(moment);
+        stopped(world.start());
+        checks::is_sound(&mut world.open());
+        world.pass(Duration::from_secs(60));
+        let resumed = world.backup();
+        let asked = world.asked();
+        if moment < moments {
+            assert_eq!(resumed.snapshot.number, 2, "at {moment}");
+            // The account, a page as overlap, and what the crash cut short: one
+            // request, or the proof of one list, which is page 1 and an edge.
+            assert!(asked.len() <= least + 4, "at {moment}: {} for {least}", asked.len());
+            fetched_once(&asked);
+        }
+        assert_eq!(resumed.snapshot.status, Status::Complete, "at {moment}");
+        assert_eq!(world.shown(resumed.snapshot.number), expected, "at {moment}");
+        assert_eq!(world.shown(1), first, "at {moment}");
+        checks::is_sound(&mut world.open());
+        assert_eq!(world.service().totals().throttled, 0);
+    }
+}
+
+/// No statistics are asked for twice, but for the one that the crash cut short.
+fn fetched_once(asked: &[String]) {
+    let mut times = BTreeMap::new();
+    for path in asked.iter().filter(|path| path.starts_with("/api/qr/")) {
+        *times.entry(path).or_insert(0) += 1;
+    }
+    let twice = times.values().filter(|times| **times > 1).count();
+    assert!(twice <= 1, "{asked:#?}");
+}
+
+#[test]
+fn a_crawl_older_than_an_hour_starts_over() {
+    for (rest, resumes) in [(RESUMABLE, true), (RESUMABLE + Duration::from_secs(60), false)] {
+        let mut world = world();
+        world.dies_after = Some(30);
+        stopped(world.start());
+        let touched = world.open().running().unwrap().unwrap().0.touched;
+        let passed = world.now().since(touched);
+        // The account is read first, and takes its time.
+        world.pass(rest.saturating_sub(passed + Duration::from_secs(30)));
+        let summary = world.backup();
+        assert_eq!(summary.resumed, resumes);
+        assert_eq!(summary.snapshot.number, if resumes { 2 } else { 3 });
+        assert_eq!(summary.snapshot.status, Status::Complete);
+        assert_eq!(world.open().snapshot(2).unwrap().status == Status::Complete, resumes);
+    }
+}
+
+#[test]
+fn a_fresh_backup_takes_up_nothing() {
+    let mut world = world();
+    world.dies_after = Some(30);
+    stopped(world.start());
+    world.options.fresh = true;
+    let summary = world.backup();
+    assert!(!summary.resumed);
+    assert_eq!(summary.snapshot.number, 3);
+}
+
+#[test]
+fn a_list_that_moved_while_nobody_looked_is_read_anew() {
+    let mut world = World::codes(30, "max-limit=10,result=total");
+    // The second page of QR codes is stored, and the third is not.
+    world.limits.max_requests = Some(7);
+    assert!(world.start().is_err());
+    world.limits.max_requests = None;
+    world.change(|store| drop(store.remove_qr(12)));
+    let summary = world.backup();
+    assert!(summary.resumed);
+    assert_eq!(summary.snapshot.status, Status::Complete);
+    assert_eq!(world.shown(1)[&Resource::QrCodes].len(), 29);
+}
+
+#[test]
+fn a_backup_in_pieces_of_a_few_requests_ends_with_the_whole() {
+    let mut world = world();
+    let expected = {
+        let mut whole = self::world();
+        whole.backup();
+        whole.shown(2)
+    };
+    world.limits.max_requests = Some(5);
+    let ended = (0..100).find_map(|_| world.start().ok()).unwrap();
+    assert_eq!(ended.snapshot.number, 2);
+    assert_eq!(ended.snapshot.status, Status::Complete);
+    assert_eq!(world.shown(2), expected);
+}

@@ -1,0 +1,224 @@
+//! One simulated history: rounds of backups of one account, and what must be
+//! true after each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use linkvault::crawl::{CrawlError, Summary};
+use linkvault::model::{Key, Resource};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::generate;
+use linkvault::sandbox::second_user::meddle;
+use linkvault::sandbox::store::Item;
+use linkvault::vault::snapshot::{Snapshot, Status};
+use linkvault::vault::{Vault, VaultError};
+
+use super::checks;
+use super::draw::{Drawn, Round};
+use super::oracle::{self, Content};
+use super::world::{KEY, World};
+
+/// So often a crawl is started before the world is let be.
+const STARTS: u32 = 12;
+
+/// No backup of an account of this size takes longer.
+const LONGEST: Duration = Duration::from_secs(5 * 86_400);
+
+/// What existed while a crawl went on.
+#[derive(Debug, Default)]
+pub struct Truth {
+    /// All the time.
+    pub always: BTreeSet<(Resource, Key)>,
+    /// At some time.
+    pub ever: BTreeSet<(Resource, Key)>,
+    pub drifted: bool,
+}
+
+impl Truth {
+    fn now(world: &World) -> Self {
+        let all = oracle::present(world.service().store());
+        Self { always: all.clone(), ever: all, drifted: false }
+    }
+
+    fn observe(&mut self, store: &Store) {
+        let present = oracle::present(store);
+        self.always.retain(|key| present.contains(key));
+        self.ever.extend(present);
+        self.drifted = true;
+    }
+}
+
+/// A finished snapshot as it was when it was finished.
+pub struct Remembered {
+    pub snapshot: Snapshot,
+    pub content: Content,
+}
+
+pub struct History<'d> {
+    pub world: World,
+    pub drawn: &'d Drawn,
+    pub known: BTreeMap<i64, Remembered>,
+    pub truth: Arc<Mutex<Truth>>,
+    rng: fastrand::Rng,
+}
+
+impl<'d> History<'d> {
+    pub fn of(drawn: &'d Drawn) -> Self {
+        let store = generate(drawn.seed, drawn.counts);
+        let mut world = World::of(store, &drawn.behaviour).seeded(drawn.seed);
+        world.reserve = drawn.reserve;
+        world.latency = drawn.latency;
+        world.indiscreet = drawn.indiscreet;
+        let rng = fastrand::Rng::with_seed(!drawn.seed);
+        Self { world, drawn, known: BTreeMap::new(), truth: Arc::default(), rng }
+    }
+
+    /// Lives through every round.
+    pub fn live(&mut self) {
+        for (nth, round) in self.drawn.rounds.iter().enumerate() {
+            self.world.pass(round.pause);
+            for _ in 0..round.changes {
+                let rng = &mut self.rng;
+                self.world.service.lock().unwrap().mutate(|store| change(store, rng));
+            }
+            let summary = self.back_up(round, nth);
+            checks::after(self, round, &summary);
+            if let Some(keep) = round.keep {
+                self.forget(keep);
+            }
+            let last = nth + 1 == self.drawn.rounds.len();
+            if last || round.keep.is_some() {
+                self.read_back(&mut self.world.open());
+            }
+            if last && !self.drawn.behaviour.contains("not-offered") {
+                assert_eq!(summary.snapshot.status, Status::Complete, "{summary:#?}");
+            }
+        }
+    }
+
+    /// One backup, from the first start to the one that reaches the end.
+    fn back_up(&mut self, round: &Round, nth: usize) -> Summary {
+        *self.truth.lock().unwrap() = Truth::now(&self.world);
+        self.world.overheard.lock().unwrap().delivered.clear();
+        self.world.asked();
+        self.world.set_faults(&round.faults, self.drawn.seed + nth as u64);
+        self.world.options.stats = round.stats;
+        self.world.limits.max_requests = round.most_requests;
+        self.drift(round.drift);
+        let mut deaths = round.deaths.iter().copied();
+        let begun = self.world.now();
+        for start in 1.. {
+            self.world.dies_after = deaths.next();
+            if start > STARTS {
+                self.calm();
+            }
+            assert!(start < 2 * STARTS, "the backup never ends");
+            let outcome = self.world.start();
+            assert!(self.world.now().since(begun) < LONGEST, "the backup takes for ever");
+            self.keeps_its_secret(&outcome);
+            match outcome {
+                Ok(summary) => {
+                    self.calm();
+                    return summary;
+                }
+                Err(CrawlError::Vault(VaultError::Stopped)) => {
+                    self.world.pass(round.rest);
+                    checks::is_sound(&mut self.world.open());
+                }
+                Err(error) => {
+                    let expected = !round.faults.is_empty() || round.most_requests.is_some();
+                    assert!(expected, "{error}");
+                    self.world.pass(Duration::from_secs(20));
+                }
+            }
+        }
+        unreachable!()
+    }
+
+    fn calm(&mut self) {
+        self.world.set_faults("", 0);
+        self.world.limits.max_requests = None;
+        self.world.meddler = None;
+    }
+
+    fn drift(&mut self, chance: f64) {
+        if chance == 0.0 {
+            self.world.meddler = None;
+            return;
+        }
+        let (truth, mut rng) = (Arc::clone(&self.truth), self.rng.fork());
+        self.world.meddle(move |store, _| {
+            if rng.f64() < chance {
+                change(store, &mut rng);
+                truth.lock().unwrap().observe(store);
+            }
+        });
+    }
+
+    fn forget(&mut self, keep: u64) {
+        let all: Vec<_> = self.known.keys().copied().collect();
+        let numbers = &all[..all.len().saturating_sub(usize::try_from(keep).unwrap())];
+        self.world.open().forget(numbers, self.world.now()).unwrap();
+        self.known.retain(|number, _| !numbers.contains(number));
+        let mut vault = self.world.open();
+        for number in numbers {
+            assert!(matches!(
+                vault.state(*number, &[Resource::Account]),
+                Err(VaultError::NoSnapshot(_))
+            ));
+        }
+        checks::is_sound(&mut vault);
+    }
+
+    /// Every snapshot is still what it was when it was finished.
+    fn read_back(&self, vault: &mut Vault) {
+        for (number, known) in &self.known {
+            let now = oracle::shown(vault, *number);
+            assert_eq!(now, known.content, "snapshot #{number} is not what it was");
+            assert_eq!(vault.snapshot(*number).unwrap(), known.snapshot);
+        }
+    }
+
+    /// The key stands in nothing that a backup leaves, shows or says.
+    fn keeps_its_secret(&self, outcome: &Result<Summary, CrawlError>) {
+        let said = match outcome {
+            Ok(summary) => format!("{summary:?}"),
+            Err(error) => format!("{error} {error:?}"),
+        };
+        assert!(!said.contains(KEY), "{said}");
+        let heard = self.world.watcher.heard();
+        assert!(!heard.contains(KEY), "{heard}");
+        let path = self.world.vault_path();
+        for file in [path.clone(), path.with_extension("db-wal")] {
+            let bytes = std::fs::read(&file).unwrap_or_default();
+            assert!(
+                !String::from_utf8_lossy(&bytes).contains(KEY),
+                "the key stands in {}",
+                file.display()
+            );
+        }
+    }
+}
+
+/// What a second user does, channel items included.
+fn change(store: &mut Store, rng: &mut fastrand::Rng) {
+    if rng.u8(..5) > 0 {
+        meddle(store, rng);
+        return;
+    }
+    let id = rng.u64(10_000..1_000_000);
+    let title = format!("item {id}");
+    let channels = store.channels.iter().count();
+    if channels == 0 {
+        return;
+    }
+    let nth = rng.usize(..channels);
+    let Some((_, channel)) = store.channels.iter_mut().nth(nth) else { return };
+    if rng.bool() || channel.items.is_empty() {
+        channel.items.push(Item { kind: "links".to_owned(), id, title, ..Item::default() });
+    } else {
+        let place = rng.usize(..channel.items.len());
+        channel.items.remove(place);
+    }
+}

@@ -1,0 +1,221 @@
+//! Hard cases of paging, one by one.
+
+use linkvault::model::{Key, Resource};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::store::{Campaign, QrCode};
+use linkvault::vault::snapshot::{ReadState, Status};
+
+use super::world::World;
+
+/// The ids of the QR codes that a snapshot shows.
+fn codes(world: &World, snapshot: i64) -> Vec<i64> {
+    world.shown(snapshot)[&Resource::QrCodes].keys().map(Key::id).collect()
+}
+
+/// The pages of QR codes asked for since the last call, in order.
+fn pages(world: &World) -> Vec<String> {
+    let asked = world.asked().into_iter();
+    let page = |path: String| path.strip_prefix("/api/qr?limit=").map(str::to_owned);
+    asked.filter_map(|path| page(path).map(|page| page.replace("&page=", "/"))).collect()
+}
+
+fn delete(store: &mut Store, codes: &[u64]) {
+    for code in codes {
+        store.remove_qr(*code);
+    }
+}
+
+/// Lets `code` be deleted once so many pages of QR codes were read.
+fn delete_after_pages(world: &mut World, after: u64, code: u64) {
+    // The account, domains, campaigns and channels come first, a request each.
+    world.meddle(move |store, nth| {
+        if nth == 5 + after {
+            delete(store, &[code]);
+        }
+    });
+}
+
+#[test]
+fn a_deletion_at_a_page_edge_never_removes_a_neighbour() {
+    for order in ["ascending", "descending", "by-name"] {
+        for result in ["page", "total", "absent"] {
+            for code in [1, 5, 9, 10, 11, 12, 20, 21, 29, 30] {
+                for after in 1..=3 {
+                    let behaviour = format!("max-limit=10,order={order},result={result}");
+                    let mut world = World::codes(30, &behaviour);
+                    world.backup();
+                    delete_after_pages(&mut world, after, code);
+                    let found = world.backup().snapshot;
+                    let shown = codes(&world, found.number);
+                    let stay = (1..=30).filter(|id| *id != code.cast_signed());
+                    let lost: Vec<_> = stay.filter(|id| !shown.contains(id)).collect();
+                    assert_eq!(lost, [0; 0], "{behaviour}, {code} deleted after page {after}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_first_backup_never_calls_a_list_complete_from_which_a_record_slipped_away() {
+    for envelope in ["full", "no-perpage", "no-maxpage", "no-currentpage", "records-only"] {
+        for result in ["page", "total", "absent"] {
+            for code in [1, 9, 10, 11, 15, 20, 21, 31, 40] {
+                for after in 1..=4 {
+                    let behaviour = format!("max-limit=10,envelope={envelope},result={result}");
+                    let mut world = World::codes(40, &behaviour);
+                    delete_after_pages(&mut world, after, code);
+                    let found = world.backup().snapshot;
+                    let shown = codes(&world, found.number);
+                    let stay = (1..=40).filter(|id| *id != code.cast_signed());
+                    let lost: Vec<_> = stay.filter(|id| !shown.contains(id)).collect();
+                    let whole = found.status == Status::Complete;
+                    let at = format!("{behaviour}, {code} deleted after page {after}");
+                    assert!(!whole || lost.is_empty(), "{at}: {lost:?} are lost");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_without_total_needs_a_second_listing_before_anything_is_removed() {
+    for (behaviour, more) in [("result=absent", &["1000/1"][..]), ("result=total", &[])] {
+        let mut world = World::codes(5, &format!("{behaviour},envelope=no-maxpage"));
+        world.backup();
+        world.change(|store| delete(store, &[3]));
+        pages(&world);
+        let found = world.backup().snapshot;
+        assert_eq!(codes(&world, found.number), [1, 2, 4, 5]);
+        assert_eq!(pages(&world), [&["1000/1"], more].concat(), "{behaviour}");
+    }
+}
+
+#[test]
+fn a_list_whose_page_size_nobody_tells_is_read_to_its_end() {
+    for beyond in ["empty", "clamp", "repeat"] {
+        for number in [1, 9, 10, 11, 20, 25] {
+            let behaviour = format!("envelope=records-only,max-limit=10,beyond-last={beyond}");
+            let mut world = World::codes(number, &behaviour);
+            let found = world.backup().snapshot;
+            assert_eq!(found.status, Status::Complete);
+            assert_eq!(codes(&world, found.number).len() as u64, number, "{behaviour}");
+        }
+    }
+}
+
+#[test]
+fn a_list_that_never_holds_still_is_drifted_and_loses_nothing() {
+    let mut world = World::codes(30, "max-limit=10,result=total");
+    world.backup();
+    world.meddle(|store, _| {
+        store.qr_codes.add(QrCode::default());
+    });
+    let found = world.backup().snapshot;
+    assert_eq!(found.outcome(Resource::QrCodes).unwrap().state, ReadState::Drifted);
+    assert_eq!(found.status, Status::Partial);
+    let shown = codes(&world, found.number);
+    assert!((1..=30).all(|id| shown.contains(&id)));
+}
+
+#[test]
+fn a_list_that_moved_once_is_read_again_and_complete() {
+    let mut world = World::codes(30, "max-limit=10,result=total");
+    delete_after_pages(&mut world, 1, 2);
+    let found = world.backup().snapshot;
+    assert_eq!(found.status, Status::Complete);
+    assert_eq!(codes(&world, found.number).len(), 29);
+}
+
+#[test]
+fn a_smaller_page_size_is_learned_and_remembered() {
+    let mut world = World::codes(60, "max-limit=50,over-limit=refuse,result=total");
+    world.backup();
+    assert_eq!(pages(&world), ["1000/1", "500/1", "100/1", "50/1", "50/2", "50/1"]);
+    world.backup();
+    assert_eq!(pages(&world), ["50/1", "50/2", "50/1"]);
+}
+
+#[test]
+fn a_page_that_breaks_the_service_is_read_in_smaller_ones_from_the_same_place() {
+    let mut world = World::codes(2500, "result=total");
+    world.set_faults("server-error@/api/qr?limit=1000&page=2", 0);
+    let found = world.backup().snapshot;
+    assert_eq!(found.status, Status::Complete);
+    assert_eq!(codes(&world, found.number).len(), 2500);
+    let asked = ["1000/1", "1000/2", "1000/2", "500/3", "500/4", "500/5", "1000/1"];
+    assert_eq!(pages(&world), asked);
+}
+
+#[test]
+fn smaller_pages_do_not_look_like_the_end_of_a_list_that_tells_nothing() {
+    let mut world = World::codes(120, "envelope=records-only,max-limit=25");
+    world.backup();
+    world.set_faults("server-error@/api/qr?limit=1000&page=3", 0);
+    let found = world.backup().snapshot;
+    assert_eq!(codes(&world, found.number).len(), 120);
+    assert_eq!(found.status, Status::Complete);
+}
+
+#[test]
+fn a_size_that_did_not_work_either_is_not_learned() {
+    let mut world = World::codes(20, "");
+    world.set_faults("reset@/api/qr", 0);
+    assert_eq!(world.backup().snapshot.status, Status::Partial);
+    world.set_faults("", 0);
+    pages(&world);
+    assert_eq!(world.backup().snapshot.status, Status::Complete);
+    assert_eq!(pages(&world), ["1000/1"]);
+}
+
+#[test]
+fn a_removed_channel_takes_its_items_along() {
+    let mut world = World::lifelike();
+    let first = world.backup().snapshot.number;
+    let of = |world: &World, snapshot, channel| {
+        let items = &world.shown(snapshot)[&Resource::ChannelItems];
+        let within = |key: &&Key| matches!(key, Key::Item { channel: at, .. } if *at == channel);
+        items.keys().filter(within).count()
+    };
+    assert!(of(&world, first, 1) > 0);
+    world.change(|store| drop(store.channels.remove(1)));
+    let second = world.backup().snapshot;
+    assert_eq!(second.status, Status::Complete);
+    assert_eq!(of(&world, second.number, 1), 0);
+    assert!(of(&world, first, 1) > 0, "history stays");
+}
+
+#[test]
+fn a_channel_that_goes_between_list_and_items_makes_the_items_drifted() {
+    let mut world = World::lifelike();
+    world.backup();
+    let before = world.shown(1)[&Resource::ChannelItems].clone();
+    world.meddle(|store, nth| {
+        if nth == 5 {
+            store.channels.remove(1);
+        }
+    });
+    let found = world.backup().snapshot;
+    assert_eq!(found.outcome(Resource::ChannelItems).unwrap().state, ReadState::Drifted);
+    assert_eq!(world.shown(found.number)[&Resource::ChannelItems], before);
+}
+
+#[test]
+fn a_record_that_changed_and_then_went_within_one_crawl_counts_as_removed() {
+    let mut world = World::of(Store::default(), "max-limit=2,result=total,campaign-list=name");
+    world.change(|store| {
+        for n in 0..6 {
+            store.campaigns.add(Campaign { name: format!("c{n}"), ..Campaign::default() });
+        }
+    });
+    world.backup();
+    world.change(|store| store.campaigns.get_mut(1).unwrap().name = "renamed".to_owned());
+    world.meddle(|store, nth| {
+        if nth == 4 {
+            store.campaigns.remove(1);
+        }
+    });
+    let found = world.backup().snapshot;
+    let told = found.outcome(Resource::Campaigns).unwrap();
+    assert_eq!((told.records, told.added, told.changed, told.removed), (5, 0, 0, 1));
+}

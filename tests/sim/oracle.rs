@@ -1,0 +1,160 @@
+//! What is true: read from the service itself, by other means than the
+//! program's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linkvault::api::http::{Key as ApiKey, Request};
+use linkvault::clock::Timestamp;
+use linkvault::model::{Key, Resource};
+use linkvault::sandbox::{Service, Store};
+use linkvault::vault::Vault;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Records by resource and key, each as the text that the service sends.
+pub type Content = BTreeMap<Resource, BTreeMap<Key, String>>;
+
+/// The list of each resource, and its key in `data`.
+const LISTS: [(Resource, &str); 7] = [
+    (Resource::Domains, "/api/domains"),
+    (Resource::Campaigns, "/api/campaigns"),
+    (Resource::Channels, "/api/channels"),
+    (Resource::QrCodes, "/api/qr"),
+    (Resource::Pixels, "/api/pixels"),
+    (Resource::Overlays, "/api/overlay"),
+    (Resource::SplashPages, "/api/splash"),
+];
+
+/// What `service` would tell somebody who reads everything in this instant. A
+/// resource that it does not offer is absent.
+pub fn content(service: &Service, key: &ApiKey, now: Timestamp) -> Content {
+    let mut quiet = service.clone();
+    for (name, value) in [("rate-limit", "none"), ("max-limit", "none")] {
+        quiet.behaviour_mut().set(name, value).unwrap();
+    }
+    let mut content = Content::new();
+    let mut ask = |path: &str| {
+        let request = Request { key: Some(key.clone()), ..Request::get(path) };
+        quiet.handle(now, &request).body
+    };
+    let account = data(&ask("/api/account")).map(|raw| {
+        let raw = raw.get().to_owned();
+        BTreeMap::from([(Key::Id(id(&parse(&raw))), raw)])
+    });
+    content.extend(account.map(|account| (Resource::Account, account)));
+    for (resource, path) in LISTS {
+        let records = list(&ask(&format!("{path}?limit=1000000")));
+        let keyed = |raw: String| (Key::Id(id(&parse(&raw))), raw);
+        let records = records.map(|records| records.into_iter().map(keyed).collect());
+        content.extend(records.map(|records: BTreeMap<_, _>| (resource, records)));
+    }
+    let channels: Vec<i64> =
+        content.get(&Resource::Channels).into_iter().flatten().map(|(key, _)| key.id()).collect();
+    let items = content.contains_key(&Resource::Channels).then(|| {
+        let of = |channel: &i64| {
+            let channel = *channel;
+            let records = list(&ask(&format!("/api/channel/{channel}?limit=1000000"))).unwrap();
+            records.into_iter().map(move |raw| (item_key(channel, &parse(&raw)), raw))
+        };
+        channels.iter().flat_map(of).collect()
+    });
+    content.extend(items.map(|items| (Resource::ChannelItems, items)));
+    content
+}
+
+/// What snapshot `number` shows.
+pub fn shown(vault: &mut Vault, number: i64) -> Content {
+    let state = vault.state(number, &Resource::ALL).unwrap();
+    let of =
+        |(resource, records): (Resource, &BTreeMap<Key, linkvault::model::Record<'static>>)| {
+            let texts = records.iter().map(|(key, record)| (key.clone(), record.raw.to_string()));
+            (resource, texts.collect())
+        };
+    state.iter().map(of).collect()
+}
+
+/// The keys of everything that `store` holds, and the service offers.
+pub fn present(store: &Store) -> BTreeSet<(Resource, Key)> {
+    let mut all = BTreeSet::new();
+    let mut put = |resource, id: u64| {
+        all.insert((resource, Key::Id(id.cast_signed())));
+    };
+    store.domains.iter().for_each(|(id, _)| put(Resource::Domains, id));
+    store.campaigns.iter().for_each(|(id, _)| put(Resource::Campaigns, id));
+    store.channels.iter().for_each(|(id, _)| put(Resource::Channels, id));
+    store.qr_codes.iter().for_each(|(id, _)| put(Resource::QrCodes, id));
+    store.pixels.iter().for_each(|(id, _)| put(Resource::Pixels, id));
+    store.overlays.iter().for_each(|(id, _)| put(Resource::Overlays, id));
+    store.splash.iter().for_each(|(id, _)| put(Resource::SplashPages, id));
+    for (channel, row) in store.channels.iter() {
+        for item in &row.items {
+            let (channel, id) = (channel.cast_signed(), item.id.cast_signed());
+            let key = Key::Item { channel, kind: item.kind.clone(), id };
+            all.insert((Resource::ChannelItems, key));
+        }
+    }
+    all.insert((Resource::Account, Key::Id(store.account.id.cast_signed())));
+    all
+}
+
+/// Every record that stands in an answer, as text.
+pub fn texts(body: &[u8]) -> Vec<String> {
+    let single = data(body).map(|raw| raw.get().to_owned());
+    single.into_iter().chain(list(body).unwrap_or_default()).collect()
+}
+
+/// A record's text with what may differ between two readings of the same
+/// record made equal: the key of a campaign's name, which depends on its place
+/// on the page, and the scans, which move.
+pub fn settled(resource: Resource, raw: &str) -> (String, Option<u64>) {
+    match resource {
+        Resource::Campaigns => (raw.replacen("\"domain\":", "\"name\":", 1), None),
+        Resource::QrCodes => {
+            let scans = number(&parse(raw)["scans"]);
+            let Some(scans) = scans else { return (raw.to_owned(), None) };
+            let forms = [
+                (format!("\"scans\":{scans}"), "\"scans\":0"),
+                (format!("\"scans\": {scans}"), "\"scans\": 0"),
+                (format!("\"scans\":\"{scans}\""), "\"scans\":\"0\""),
+                (format!("\"scans\": \"{scans}\""), "\"scans\": \"0\""),
+            ];
+            let form = forms.iter().find(|(form, _)| raw.contains(form.as_str()));
+            let text = form.map(|(form, zero)| raw.replacen(form.as_str(), zero, 1));
+            (text.unwrap_or_else(|| raw.to_owned()), Some(scans))
+        }
+        _ => (raw.to_owned(), None),
+    }
+}
+
+fn data(body: &[u8]) -> Option<Box<RawValue>> {
+    #[derive(serde::Deserialize)]
+    struct Answer {
+        data: Box<RawValue>,
+    }
+    serde_json::from_slice::<Answer>(body).ok().map(|answer| answer.data)
+}
+
+fn list(body: &[u8]) -> Option<Vec<String>> {
+    let data = data(body)?;
+    let data: BTreeMap<String, Box<RawValue>> = serde_json::from_str(data.get()).ok()?;
+    let keys = ["domains", "campaigns", "channels", "items", "qrs", "pixels", "cta", "overlay"];
+    let found = keys.iter().chain(&["splash"]).find_map(|key| data.get(*key))?;
+    let records: Vec<Box<RawValue>> = serde_json::from_str(found.get()).ok()?;
+    Some(records.into_iter().map(|raw| raw.get().to_owned()).collect())
+}
+
+fn parse(raw: &str) -> Value {
+    serde_json::from_str(raw).unwrap()
+}
+
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn id(record: &Value) -> i64 {
+    number(&record["id"]).unwrap().cast_signed()
+}
+
+fn item_key(channel: i64, record: &Value) -> Key {
+    Key::Item { channel, kind: record["type"].as_str().unwrap().to_owned(), id: id(record) }
+}

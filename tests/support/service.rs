@@ -1,0 +1,144 @@
+//! Services to speak to over a socket: the sandbox, and hosts that are none.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use linkvault::api::http::{Key, Request};
+use linkvault::clock::{Clock as _, Interrupt, SystemClock};
+use linkvault::sandbox::behaviour::RateLimit;
+use linkvault::sandbox::lifelike::lifelike;
+use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Server, Service, Store, serve};
+
+/// The key of every service here.
+pub const KEY: &str = "k3y-of-the-owner";
+
+/// The sandbox on a port of its own. It ends with the test.
+pub struct LiveService {
+    service: Arc<Mutex<Service>>,
+    faults: Arc<Mutex<Faults>>,
+    server: Server,
+}
+
+impl LiveService {
+    /// The lifelike account, without a limit unless `behaviour` sets one.
+    pub fn start(behaviour: &str, faults: &str) -> Self {
+        let store = lifelike(SystemClock::new(Interrupt::default()).now());
+        Self::serving(store, behaviour, faults)
+    }
+
+    pub fn serving(store: Store, behaviour: &str, faults: &str) -> Self {
+        let behaviour = Behaviour::parse(&format!("rate-limit=none,{behaviour}")).unwrap();
+        let service = Arc::new(Mutex::new(Service::new(store, Key::new(KEY), behaviour)));
+        let faults = Arc::new(Mutex::new(faults.parse().unwrap()));
+        let server = serve(
+            TcpListener::bind("127.0.0.1:0").unwrap(),
+            Arc::clone(&service),
+            Arc::new(SystemClock::new(Interrupt::default())),
+            Arc::clone(&faults),
+            ServeOptions::default(),
+        )
+        .unwrap();
+        Self { service, faults, server }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.server.address())
+    }
+
+    /// The service itself, to look into or to change behind the API's back.
+    pub fn inside(&self) -> MutexGuard<'_, Service> {
+        self.service.lock().unwrap()
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn faults(&self, faults: &str) {
+        *self.faults.lock().unwrap() = faults.parse().unwrap();
+    }
+
+    /// The paths asked for so far, in order.
+    pub fn requests(&self) -> Vec<String> {
+        self.inside().log().iter().map(|entry| entry.path.clone()).collect()
+    }
+
+    /// The requests since the last call.
+    pub fn new_requests(&self) -> Vec<String> {
+        let requests = self.requests();
+        self.inside().clear_log();
+        requests
+    }
+
+    /// How many requests came, and how many of them were refused for the limit.
+    pub fn handled(&self) -> u64 {
+        self.inside().totals().handled
+    }
+
+    pub fn throttled(&self) -> u64 {
+        self.inside().totals().throttled
+    }
+
+    /// What the service answers to `path` itself, without limit and paging.
+    pub fn answer(&self, path: &str) -> serde_json::Value {
+        let mut service = self.inside().clone();
+        service.behaviour_mut().rate_limit = RateLimit::Endless;
+        service.behaviour_mut().max_limit = None;
+        let now = SystemClock::new(Interrupt::default()).now();
+        let request = Request { key: Some(Key::new(KEY)), ..Request::get(path) };
+        serde_json::from_slice(&service.handle(now, &request).body).unwrap()
+    }
+
+    /// All records of a list, as the service sends them.
+    pub fn list(&self, path: &str, key: &str) -> Vec<serde_json::Value> {
+        let answer = self.answer(&format!("{path}?limit=100000"));
+        answer["data"][key].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
+    }
+}
+
+/// A host that gives every request the same answer and remembers what it got.
+pub struct Host {
+    address: std::net::SocketAddr,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Host {
+    /// Answers with `response`, the bytes of a whole HTTP response.
+    pub fn answering(response: impl Into<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (response, notes) = (response.into(), Arc::clone(&heard));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _ = converse(stream, &response, &notes);
+            }
+        });
+        Self { address, heard }
+    }
+
+    /// Answers with a page of `status` (as `200 OK`) and this content type.
+    pub fn page(status: &str, kind: &str, body: &str) -> Self {
+        let length = body.len();
+        Self::answering(format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\
+             connection: close\r\n\r\n{body}"
+        ))
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The heads of the requests it got.
+    pub fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+fn converse(stream: TcpStream, response: &[u8], heard: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut head = String::new();
+    let mut reader = BufReader::new(&stream);
+    while reader.read_line(&mut head)? > 2 {}
+    heard.lock().unwrap().push(head);
+    (&stream).write_all(response)?;
+    stream.shutdown(std::net::Shutdown::Write)
+}

@@ -1,0 +1,300 @@
+//! What must never be in this repository, and what must always be. Whoever
+//! breaks a rule is told which one, and where.
+
+mod map;
+mod source;
+
+use source::{Source, files, names, paths_after, read, sources};
+
+/// Which rooms each room may know. What is not named here may know nothing.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("api", &["api", "clock", "model", "progress"]),
+    ("change", &["change", "model"]),
+    ("clock", &[]),
+    ("config", &["api::base_url", "api::http", "clock", "config", "files"]),
+    ("crawl", &["api", "clock", "crawl", "model", "progress", "vault"]),
+    ("files", &[]),
+    ("model", &["model"]),
+    ("progress", &[]),
+    ("sandbox", &["api::http", "clock", "sandbox"]),
+    ("vault", &["clock", "files", "model", "vault"]),
+];
+
+/// The rooms that may know each crate.
+const HOMES: &[(&str, &[&str])] = &[
+    ("backon", &["src/api/client/policy.rs"]),
+    ("clap", &["src/cli/"]),
+    ("clap_complete", &["src/cli/commands/completions.rs"]),
+    ("clap_mangen", &["src/cli/commands/man.rs"]),
+    ("comfy_table", &["src/cli/table.rs", "src/cli/app.rs"]),
+    ("csv", &["src/change/csv.rs", "src/cli/commands/template.rs"]),
+    ("directories", &["src/config/"]),
+    ("flate2", &["src/sandbox/serve.rs"]),
+    ("http_body_util", &["src/sandbox/serve.rs"]),
+    ("hyper", &["src/sandbox/serve.rs"]),
+    ("hyper_util", &["src/sandbox/serve.rs"]),
+    ("indicatif", &["src/cli/progress.rs", "src/cli/output.rs"]),
+    ("roaring", &["src/crawl/", "src/vault/"]),
+    ("rusqlite", &["src/vault/"]),
+    ("signal_hook", &["src/cli/signals.rs"]),
+    ("tokio", &["src/sandbox/serve.rs"]),
+    ("toml", &["src/config/"]),
+    ("tracing_subscriber", &["src/cli/logging.rs"]),
+    ("ureq", &["src/api/ureq.rs", "src/api/ureq/"]),
+];
+
+/// Where there is neither file, network, process nor clock.
+const PURE: &[&str] = &[
+    "src/api/base_url.rs",
+    "src/api/envelope.rs",
+    "src/api/error.rs",
+    "src/api/http.rs",
+    "src/api/pacer/",
+    "src/api/signals.rs",
+    "src/change/",
+    "src/crawl/proof.rs",
+    "src/model/",
+    "src/progress.rs",
+    "src/sandbox/",
+    "src/vault/digest.rs",
+    "src/vault/reference.rs",
+    "src/vault/retention.rs",
+    "src/vault/shape.rs",
+];
+const IMPURE: &[&str] = &["src/sandbox/serve.rs"];
+
+/// What reaches out of the program.
+const DOORS: &[&str] = &[
+    "std::fs",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "std::io::stdin",
+    "io::stdout",
+    "io::stderr",
+    "TcpListener",
+    "TcpStream",
+    "UdpSocket",
+    "ToSocketAddrs",
+    "SystemClock",
+    "Interrupt::",
+];
+
+/// What reads the time, or waits for it.
+const TIME: &[&str] =
+    &["Instant::now", "SystemTime::now", "thread::sleep", "Utc::now", "Local::now"];
+
+/// What ends the program where an error should be told.
+const PANICS: &[&str] =
+    &[".unwrap()", ".expect(\"", "panic!(", "unreachable!(", "todo!(", "unimplemented!("];
+
+const LONGEST: usize = 600;
+
+/// The program's own code, without its tests.
+fn program() -> impl Iterator<Item = Source> {
+    sources("src").into_iter().filter(|source| !source.is_test())
+}
+
+fn everything() -> impl Iterator<Item = Source> {
+    ["src", "tests", "benches", "examples"].into_iter().flat_map(sources)
+}
+
+#[track_caller]
+fn nothing(rule: &str, found: impl IntoIterator<Item = String>) {
+    let found: Vec<_> = found.into_iter().collect();
+    assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
+}
+
+fn within(path: &str, places: &[&str]) -> bool {
+    places.iter().any(|place| path == *place || place.ends_with('/') && path.starts_with(place))
+}
+
+/// `src/api/http.rs` is in the room `api`.
+fn room(path: &str) -> &str {
+    let inner = path.strip_prefix("src/").unwrap_or(path);
+    inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs")
+}
+
+/// The lines that point to a room which this one may not know.
+fn forbidden_arrows(source: &Source) -> Vec<String> {
+    let room = room(&source.path);
+    if ["cli", "lib"].contains(&room) {
+        return Vec::new();
+    }
+    let own = if room == "main" { &["cli"][..] } else { &[] };
+    let known = ARROWS.iter().find(|(name, _)| *name == room).map_or(own, |(_, known)| known);
+    let allowed = |path: &str| {
+        known.iter().any(|known| path == *known || path.starts_with(&format!("{known}::")))
+    };
+    let climbs = "super::".repeat(source.path.matches('/').count().max(1));
+    source.lines(|line| {
+        let mut paths = ["crate::", "linkvault::"].into_iter().flat_map(|it| paths_after(line, it));
+        paths.any(|path| !allowed(path)) || (climbs.len() > 7 && line.contains(&climbs))
+    })
+}
+
+#[test]
+fn no_room_knows_what_it_may_not_know() {
+    nothing("see the arrows in ARCHITECTURE.md", program().flat_map(|it| forbidden_arrows(&it)));
+}
+
+#[test]
+fn a_forbidden_arrow_is_found_in_every_spelling() {
+    let found = |path, text| forbidden_arrows(&Source::new(path, text)).len();
+    assert_eq!(found("src/vault/write.rs", "use crate::crawl::Stats;"), 1);
+    assert_eq!(found("src/vault/write.rs", "use crate::{crawl, model};"), 1);
+    assert_eq!(found("src/vault/write.rs", "use super::super::crawl;"), 1);
+    assert_eq!(found("src/vault/write.rs", "fn f(it: &crate::cli::App) {}"), 1);
+    assert_eq!(found("src/sandbox/store.rs", "use crate::api::client::Client;"), 1);
+    assert_eq!(found("src/sandbox/writes/mod.rs", "use crate::model::Resource;"), 1);
+    assert_eq!(found("src/main.rs", "fn main() { linkvault::vault::open() }"), 1);
+    assert_eq!(found("src/newcomer.rs", "use crate::model::Resource;"), 1);
+    assert_eq!(found("src/sandbox/store.rs", "use crate::api::http::Request;"), 0);
+    assert_eq!(found("src/vault/write.rs", "// as crate::crawl does\nuse crate::model::Key;"), 0);
+    assert_eq!(found("src/vault/write.rs", "#[cfg(test)]\nuse crate::cli::App;"), 0);
+}
+
+#[test]
+fn each_crate_is_known_to_its_own_room_only() {
+    let manifest = read("Cargo.toml");
+    for (name, homes) in HOMES {
+        let listed = manifest.lines().any(|line| line.replace('-', "_").starts_with(name));
+        assert!(listed, "{name} is no dependency any more");
+        let strangers = program().filter(|source| !within(&source.path, homes));
+        let path = format!("{name}::");
+        let found = strangers.flat_map(|it| it.lines(|line| names(line, &path)));
+        nothing(&format!("{name} belongs to {}", homes.join(" and ")), found);
+    }
+}
+
+#[test]
+fn what_is_pure_has_no_door_to_the_world() {
+    let pure = program().filter(|it| within(&it.path, PURE) && !within(&it.path, IMPURE));
+    let found = pure
+        .flat_map(|it| it.lines(|line| DOORS.iter().chain(TIME).any(|door| line.contains(door))));
+    nothing("no file, network, process or clock here", found);
+}
+
+#[test]
+fn every_pure_place_is_there() {
+    let all = files("src");
+    let empty = |place: &&&str| !all.iter().any(|path| within(path, &[place]));
+    nothing("gone", PURE.iter().chain(IMPURE).filter(empty).map(|place| (*place).to_owned()));
+}
+
+#[test]
+fn time_comes_in_through_the_clock() {
+    let others = program().filter(|source| source.path != "src/clock.rs");
+    let tells = |line: &str| TIME.iter().any(|word| line.contains(word));
+    nothing("take a Clock", others.flat_map(|it| it.lines(tells)));
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    let others = program().filter(|source| room(&source.path) != "cli");
+    let words = ["print!", "println!", "eprint!", "eprintln!", "dbg!"];
+    let prints = |line: &str| {
+        words.iter().any(|word| names(line, word))
+            || line.contains("io::std") && !line.contains("stdin")
+    };
+    nothing("only cli prints", others.flat_map(|it| it.lines(prints)));
+    let commands = program().filter(|source| source.path.starts_with("src/cli/commands/"));
+    nothing("commands print through Output", commands.flat_map(|it| it.lines(prints)));
+}
+
+#[test]
+fn the_program_never_panics_on_purpose() {
+    let ends = |line: &str| PANICS.iter().any(|word| line.contains(word));
+    nothing("return an error", program().flat_map(|it| it.lines(ends)));
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    let long = everything().filter(|source| source.text.lines().count() > LONGEST);
+    nothing("split it", long.map(|source| source.path));
+}
+
+#[test]
+fn every_file_says_what_lives_in_it() {
+    let silent = everything().filter(|source| !source.text.starts_with("//! "));
+    nothing("begin with a //! sentence", silent.map(|source| source.path));
+}
+
+/// A file that no `mod` names is silently not compiled, and its tests not run.
+#[test]
+fn every_file_is_part_of_the_program() {
+    let roots = ["src/main.rs", "src/lib.rs", "tests/main.rs"];
+    let stray = ["src", "tests"].into_iter().flat_map(sources).filter(|source| {
+        let declared = parents(&source.path).into_iter().any(|(parent, name)| {
+            let text = std::fs::read_to_string(source::root().join(parent)).unwrap_or_default();
+            text.lines().any(|line| {
+                let line = line.trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+                line.trim_start_matches("pub(super) ") == format!("mod {name};")
+            })
+        });
+        !declared && !roots.contains(&source.path.as_str())
+    });
+    nothing("no `mod` names it", stray.map(|source| source.path));
+}
+
+/// The files that may declare the module at `path`, and its name there.
+fn parents(path: &str) -> Vec<(String, String)> {
+    let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
+    ["/mod.rs", ".rs", "/lib.rs", "/main.rs"]
+        .map(|end| (format!("{folder}{end}"), name.to_owned()))
+        .into()
+}
+
+#[test]
+fn nothing_is_left_to_be_done_in_a_remark() {
+    let marks = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["HA", "CK:"].concat()];
+    let found = everything().flat_map(|source| {
+        let lines = source.text.lines().filter(|line| marks.iter().any(|mark| line.contains(mark)));
+        lines.map(|line| format!("{}: {}", source.path, line.trim())).collect::<Vec<_>>()
+    });
+    nothing("do it, or write an issue", found);
+}
+
+#[test]
+fn no_text_has_loose_ends() {
+    let folders = ["src", "tests", "benches", "examples"].into_iter().flat_map(files);
+    let others = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", ".ci/run"];
+    let endings = [".rs", ".md", ".toml", ".txt", ".sql", ".csv", "run"];
+    let paths = folders.chain(others.map(str::to_owned));
+    let texts = paths.filter(|path| endings.iter().any(|end| path.ends_with(end)));
+    let found = texts.flat_map(|path| {
+        let text = read(&path);
+        let mut found = Vec::new();
+        for (nth, line) in text.lines().enumerate() {
+            if line.ends_with([' ', '\t', '\r']) || (path.ends_with(".rs") && line.contains('\t')) {
+                found.push(format!("{path}:{}: white space", nth + 1));
+            }
+        }
+        if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
+            found.push(format!("{path}: ends without one line's end"));
+        }
+        found
+    });
+    nothing("loose ends", found);
+}
+
+#[test]
+fn every_test_is_named_by_what_it_asserts() {
+    let found = everything().flat_map(|source| {
+        let mut found = Vec::new();
+        let mut is_test = false;
+        for line in source.text.lines().map(str::trim) {
+            is_test |= line == "#[test]";
+            let name = line.split("fn ").nth(1).and_then(|rest| rest.split(['(', '<']).next());
+            if let Some(name) = name.filter(|_| is_test) {
+                is_test = false;
+                if name.split('_').count() < 3 {
+                    found.push(format!("{}: {name}", source.path));
+                }
+            }
+        }
+        found
+    });
+    nothing("three words at least: what holds, and when", found);
+}

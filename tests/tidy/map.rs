@@ -1,0 +1,76 @@
+//! `ARCHITECTURE.md` against the files that are there: maps go stale.
+
+use std::collections::BTreeSet;
+
+use super::nothing;
+use super::source::{files, read};
+
+const LONGEST: usize = 250;
+
+/// The paths that the document names. Under a heading with a folder in it, names
+/// of files are relative to that folder.
+fn named() -> BTreeSet<String> {
+    let text = read("ARCHITECTURE.md");
+    let mut folder = String::new();
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        let words: Vec<_> = line.split('`').skip(1).step_by(2).collect();
+        if line.starts_with('#') {
+            let own = words.iter().find(|word| word.ends_with('/'));
+            folder = own.map_or_else(String::new, |own| (*own).to_owned());
+        }
+        for word in words {
+            let whole = ["src/", "tests/", "benches/", "examples/", "."];
+            let is_path = (word.ends_with(".rs") || word.ends_with('/')) && !word.contains(' ');
+            if is_path && whole.iter().any(|start| word.starts_with(start)) {
+                found.insert(word.to_owned());
+            } else if is_path {
+                found.insert(format!("{folder}{word}"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_map_names_every_file_of_the_program() {
+    let named = named();
+    let tests = |path: &String| path.ends_with("/tests.rs");
+    let unnamed = files("src").into_iter().filter(|it| !tests(it) && !named.contains(it));
+    nothing("ARCHITECTURE.md does not name", unnamed);
+}
+
+#[test]
+fn the_map_names_every_room_of_tests_and_examples() {
+    let named = named();
+    let rooms: BTreeSet<_> = ["tests", "benches", "examples"]
+        .into_iter()
+        .flat_map(files)
+        .filter(|path| path.ends_with(".rs") || path.matches('/').count() > 1)
+        .map(|path| {
+            let parts: Vec<_> = path.split('/').collect();
+            if parts.len() > 2 { format!("{}/{}/", parts[0], parts[1]) } else { path }
+        })
+        .collect();
+    // A file and the folder beside it are one room, as `tidy.rs` and `tidy/`.
+    let known = |room: &String| {
+        let beside = format!("{}.rs", room.trim_end_matches('/'));
+        let folder = room.split('/').next().map(|folder| format!("{folder}/"));
+        named.contains(room)
+            || named.contains(&beside)
+            || folder.is_some_and(|folder| named.contains(&folder))
+    };
+    nothing("ARCHITECTURE.md does not name", rooms.into_iter().filter(|room| !known(room)));
+}
+
+#[test]
+fn everything_that_the_map_names_is_there() {
+    let root = super::source::root();
+    nothing("gone", named().into_iter().filter(|path| !root.join(path).exists()));
+}
+
+#[test]
+fn the_map_is_short_enough_to_be_read() {
+    let lines = read("ARCHITECTURE.md").lines().count();
+    assert!(lines < LONGEST, "{lines} lines");
+}
