@@ -60,6 +60,7 @@ const PURE: &[&str] = &[
     "src/vault/reference.rs",
     "src/vault/retention.rs",
     "src/vault/shape.rs",
+    "src/vault/split.rs",
 ];
 const IMPURE: &[&str] = &["src/sandbox/serve.rs"];
 

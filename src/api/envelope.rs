@@ -247,7 +247,8 @@ fn not_json(response: &Response, damage: Damage) -> ApiErrorKind {
         429 => ApiErrorKind::Throttled(shown()),
         401 => ApiErrorKind::Unauthorised { status, message: shown() },
         403 if names_the_key(&shown()) => ApiErrorKind::Unauthorised { status, message: shown() },
-        403 | 404 => ApiErrorKind::NotOffered { status, message: shown() },
+        // Whatever else forbids, a firewall say, is not the API that declines.
+        404 => ApiErrorKind::NotOffered { status, message: shown() },
         _ => malformed(response, damage),
     }
 }

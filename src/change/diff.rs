@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Decoded, Key, Record, Resource, Role, State};
+use crate::model::{Decoded, Key, Record, Resource, Role, State, Value};
 
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,13 @@ fn fields(resource: Resource, record: &Record<'_>) -> Fields {
     let known = spec.read_fields().zip(&record.values);
     let mut fields: Fields = known
         .filter(|(field, _)| field.role != Role::Counter)
-        .map(|(field, value)| (field.name.to_owned(), value.json()))
+        .map(|(field, value)| {
+            let shown = match value {
+                Value::Json(lexeme) => faithful(lexeme),
+                value => value.json(),
+            };
+            (field.name.to_owned(), shown)
+        })
         .collect();
     let channel = match &record.key {
         Key::Item { channel, .. } => Some(*channel),
@@ -121,11 +127,20 @@ fn fields(resource: Resource, record: &Record<'_>) -> Fields {
     if let Ok(decoded) = Decoded::read(resource, channel, &record.raw) {
         let others = decoded.members.iter().filter(|member| spec.field(&member.name).is_none());
         for member in others {
-            let value = serde_json::from_str(member.lexeme).unwrap_or_default();
-            fields.push((member.name.clone().into_owned(), value));
+            fields.push((member.name.clone().into_owned(), faithful(member.lexeme)));
         }
     }
     fields
+}
+
+/// A value as JSON; one that JSON's numbers or our depth cannot hold exactly,
+/// as its text.
+fn faithful(lexeme: &str) -> serde_json::Value {
+    match serde_json::from_str(lexeme) {
+        Ok(serde_json::Value::Number(number)) if number.to_string() != lexeme => lexeme.into(),
+        Ok(value) => value,
+        Err(_) => lexeme.into(),
+    }
 }
 
 fn change(resource: Resource, key: &Key, kind: Kind, before: Fields, after: Fields) -> Change {
@@ -149,7 +164,6 @@ fn change(resource: Resource, key: &Key, kind: Kind, before: Fields, after: Fiel
 }
 
 fn movement(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<Movement> {
-    use crate::model::Value;
     let place = resource.spec().read_fields().position(|field| field.role == Role::Counter)?;
     let field = resource.spec().counter()?.name;
     match (old.values.get(place)?, new.values.get(place)?) {

@@ -251,17 +251,14 @@ impl Output {
     /// to ask, the answer is no.
     ///
     /// # Errors
-    /// When the answer cannot be read.
+    /// When nobody can be asked, or the answer cannot be read.
     pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, Failure> {
         if yes {
             return Ok(true);
         }
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
-            let question = Shown(question);
-            self.warn(format_args!(
-                "nobody can be asked \"{question}\", so nothing is written; --yes says yes"
-            ));
-            return Ok(false);
+            let message = format!("nobody can be asked \"{question}\", so nothing was written");
+            return Err(Failure::new(Kind::Usage, message).hint("--yes says yes"));
         }
         let mut stderr = self.stderr.clone();
         let _ = self.stdout().flush();

@@ -13,17 +13,37 @@ use crate::api::client::{Client, Limits};
 use crate::api::http::{Key, Transport};
 use crate::api::pacer::{Pacer, PacerState};
 use crate::api::ureq::{Options, UreqTransport};
-use crate::config::{Account, Place};
-use crate::files::private_file;
+use crate::config::{Account, Place, parse_duration};
+use crate::files::{beside, private_file};
 use crate::progress::Progress;
 use crate::vault::lock::Lock;
 
-/// What a command line says of how to work on an account.
-#[derive(Debug, Clone, Copy, Default)]
+/// How to work on an account: the flags of every command that asks a service.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Bounds {
+    /// Leave so many requests of each window to other tools
+    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
     pub reserve: Option<u32>,
+    /// Stop after this time, such as 10m; a backup goes on at its next run
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        env = "LINKVAULT_MAX_DURATION",
+        hide_env_values = true
+    )]
     pub max_duration: Option<Duration>,
+    /// Stop after so many requests; a backup goes on at its next run
+    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
     pub max_requests: Option<u64>,
+    /// Wait so long for another process that works on the account
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        env = "LINKVAULT_LOCK_TIMEOUT",
+        hide_env_values = true
+    )]
     pub lock_timeout: Option<Duration>,
 }
 
@@ -66,12 +86,13 @@ impl Session {
     ) -> Result<Self, Failure> {
         let (transport, key, service) = door(app, account)?;
         let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
-        let pace = PaceFile::beside(&account.vault);
+        let pace = PaceFile(beside(&account.vault, ".pace"));
         let (now, wall) = (app.clock.monotonic(), app.clock.now());
         let pacer = pace.load().map_or_else(
             || Pacer::new(reserve),
             |state| Pacer::restore(reserve, &state, now, wall),
         );
+        let pacer = pacer.assuming(account.settings.limit.map(u64::from));
         let limits =
             Limits { max_duration: bounds.max_duration, max_requests: bounds.max_requests };
         let mut keep = pace.keeper();
@@ -110,26 +131,20 @@ fn door(app: &App, account: &Account) -> Result<(Box<dyn Transport>, Key, String
 
 /// Where a process leaves word of how much of the service's limit is used, so
 /// that the next one does not run into it.
-struct PaceFile {
-    path: PathBuf,
-}
+struct PaceFile(PathBuf);
 
 impl PaceFile {
-    fn beside(vault: &Path) -> Self {
-        Self { path: vault.with_extension("pace") }
-    }
-
     /// The last word. A file that cannot be read is as good as none: the
     /// client then learns from the first answer.
     fn load(&self) -> Option<PacerState> {
-        serde_json::from_slice(&std::fs::read(&self.path).ok()?).ok()
+        serde_json::from_slice(&std::fs::read(&self.0).ok()?).ok()
     }
 
     /// Writes each state over the one before, in one piece, so that a killed
     /// process leaves a whole one. Where nothing can be written, pacing still
     /// holds within this process.
     fn keeper(self) -> impl FnMut(&PacerState) + Send {
-        let file = private_file(&self.path).ok();
+        let file = private_file(&self.0).ok();
         // An older, longer text must not stand behind a shorter one.
         let known = file.as_ref().and_then(|file| file.metadata().ok());
         let mut longest = known.map_or(0, |it| usize::try_from(it.len()).unwrap_or(0));

@@ -12,9 +12,9 @@ use crate::config::Account;
 use crate::crawl::{self, Options, Stats};
 use crate::model::{Key, Record, Resource, State};
 use crate::progress::Progress;
-use crate::vault::Vault;
 use crate::vault::reference::{Named, Reference, ReferenceError};
 use crate::vault::snapshot::{ReadState, Snapshot};
+use crate::vault::{Identity, Vault, VaultError};
 
 /// A state that a command line names.
 pub struct Target {
@@ -38,6 +38,18 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// What a snapshot could not read, and shows as it was known before.
+    pub fn stale(&self) -> Vec<String> {
+        let outcomes = self.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
+        let stale = outcomes.filter(|it| !it.is_whole() && self.resources.contains(&it.resource));
+        stale
+            .map(|outcome| {
+                let state = outcome.state.name();
+                format!("{}: {} are as last known ({state})", self.name, outcome.resource)
+            })
+            .collect()
+    }
+
     /// Everything at once, for comparing.
     ///
     /// # Errors
@@ -114,9 +126,9 @@ impl Target {
     ///
     /// # Errors
     /// When there is no such snapshot, or the service cannot be read.
-    pub fn load(&self, app: &App, which: &[Resource]) -> Result<Loaded, Failure> {
+    pub fn load(&self, app: &App, bounds: &Bounds, which: &[Resource]) -> Result<Loaded, Failure> {
         match self.find()? {
-            None => self.live(app, which),
+            None => self.live(app, bounds, which),
             Some((vault, snapshot)) => Ok(Loaded {
                 vault,
                 number: snapshot.number,
@@ -146,6 +158,15 @@ impl Target {
         Ok(found.cloned().map(|snapshot| (vault, snapshot)))
     }
 
+    /// Whose vault this account has, if it has one.
+    fn identity(&self) -> Result<Option<Identity>, Failure> {
+        match Vault::open_read_only(&self.account.vault) {
+            Ok(vault) => Ok(vault.identity()?),
+            Err(VaultError::Missing(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn explain(&self, error: ReferenceError) -> Failure {
         let name = &self.account.name;
         match error {
@@ -161,19 +182,18 @@ impl Target {
     }
 
     /// Reads the account as it is now, into a vault that is gone afterwards.
-    fn live(&self, app: &App, which: &[Resource]) -> Result<Loaded, Failure> {
+    fn live(&self, app: &App, bounds: &Bounds, which: &[Resource]) -> Result<Loaded, Failure> {
         app.catch_interrupts();
         let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&self.account.name));
         let words = command_words("(reading live)", &self.account.name);
-        let bounds = Bounds::default();
-        let mut session =
-            Session::open(app, &self.account, &words, &bounds, Arc::clone(&progress))?;
-        let mut scope = which.to_vec();
-        if scope.contains(&Resource::ChannelItems) && !scope.contains(&Resource::Channels) {
-            scope.push(Resource::Channels);
-        }
-        let options = Options { scope, stats: Stats::None, ..Options::new(&session.service) };
+        let mut session = Session::open(app, &self.account, &words, bounds, Arc::clone(&progress))?;
+        let options = Options::new(&session.service).only(which);
+        let options = Options { stats: Stats::None, ..options };
         let mut vault = Vault::in_memory()?;
+        // Whoever's vault it is, the live account must be the same one.
+        if let Some(ours) = self.identity()? {
+            vault.claim(&ours, false)?;
+        }
         let summary =
             crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
         let whole = |resource: &Resource| {
@@ -207,7 +227,7 @@ impl Target {
 /// When there is none yet, or it cannot be read.
 pub fn open(account: &Account) -> Result<Vault, Failure> {
     Vault::open_read_only(&account.vault).map_err(|error| match error {
-        crate::vault::VaultError::Missing(_) => {
+        VaultError::Missing(_) => {
             let name = &account.name;
             Failure::new(Kind::NotFound, format_args!("{name} has no vault yet"))
                 .hint(format_args!("run `linkvault backup {name}` first"))

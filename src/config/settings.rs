@@ -52,7 +52,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { connect: seconds(10), read: seconds(60), overall: seconds(300) }
+        Self { connect: seconds(10), read: seconds(60), overall: seconds(180) }
     }
 }
 

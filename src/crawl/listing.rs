@@ -20,6 +20,9 @@ use crate::vault::write::Page;
 /// can go on with a smaller size from wherever it is.
 const SIZES: &[u64] = &[1000, 500, 100, 50, 10];
 
+/// In every so-manieth snapshot, large pages are tried anew.
+const FORGIVE_AFTER: i64 = 10;
+
 /// So often a list is read until it holds still.
 const ATTEMPTS: u32 = 4;
 
@@ -91,7 +94,11 @@ impl<'c, 'a> Listing<'c, 'a> {
         let path = resource.spec().endpoint(Verb::List).map_or("", |endpoint| endpoint.path);
         let path = parent
             .map_or_else(|| path.to_owned(), |parent| path.replace(":id", &parent.to_string()));
-        let size = crawler.vault.learned_page_size(resource)?.unwrap_or(SIZES[0]);
+        // What was too much once may have been a bad hour: now and then it is
+        // tried again.
+        let learned = crawler.vault.learned_page_size(resource)?;
+        let learned = learned.filter(|_| crawler.snapshot % FORGIVE_AFTER != 0);
+        let size = learned.unwrap_or(SIZES[0]);
         crawler.progress.event(&Event::Listing { resource: resource.name(), parent });
         let mut listing = Self {
             crawler,
@@ -155,7 +162,8 @@ impl<'c, 'a> Listing<'c, 'a> {
     fn resume(&mut self) -> Result<(), CrawlError> {
         let stored = self.crawler.vault.listing_pages(self.resource, self.parent)?;
         for page in &stored {
-            let Ok(evidence) = serde_json::from_str(&page.evidence) else {
+            let evidence = serde_json::from_str(&page.evidence).ok();
+            let Some(evidence) = evidence.filter(Evidence::is_plausible) else {
                 return self.restart();
             };
             self.seen |= &page.rows;
@@ -272,10 +280,11 @@ impl<'c, 'a> Listing<'c, 'a> {
         let page = self.open(fetched)?;
         let mut splitter = Splitter::new(self.resource, self.parent);
         let mut records = Vec::with_capacity(page.records.len());
+        let mut faults = Vec::new();
         for raw in &page.records {
             match splitter.split(raw.get()) {
                 Ok(split) => records.push(split),
-                Err(problem) => self.problems.push(problem),
+                Err(problem) => faults.push(problem),
             }
         }
         let keys: Vec<_> = records.iter().map(|it| it.record.key.clone()).collect();
@@ -298,7 +307,8 @@ impl<'c, 'a> Listing<'c, 'a> {
         };
         let put = self.crawler.vault.put_split(&page, &mut records, &self.seen, note)?;
         self.seen |= put.rows;
-        self.warn(&records);
+        self.warn(&faults, &records);
+        self.problems.append(&mut faults);
         let total = evidence.result.filter(|result| *result >= evidence.count);
         self.pages.push(evidence);
         let done = self.seen.len();
@@ -307,9 +317,9 @@ impl<'c, 'a> Listing<'c, 'a> {
         Ok(true)
     }
 
-    fn warn(&mut self, records: &[Split<'_>]) {
+    fn warn(&mut self, faults: &[Problem], records: &[Split<'_>]) {
         let odd = records.iter().flat_map(|split| &split.odd);
-        for problem in self.problems.iter().chain(odd) {
+        for problem in faults.iter().chain(odd) {
             self.crawler.problem(problem);
         }
     }

@@ -16,7 +16,7 @@ pub use error::CrawlError;
 use error::is_fatal;
 use listing::{Ending, Listing};
 
-use crate::api::client::Client;
+use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::error::ApiErrorKind;
 use crate::clock::Clock;
@@ -69,6 +69,16 @@ impl Options {
             service: service.trim_end_matches('/').to_owned(),
             service_moved: false,
         }
+    }
+
+    /// The same for the resources in `scope` alone, and those without which
+    /// they cannot be listed: the items of channels need the channels.
+    #[must_use]
+    pub fn only(self, scope: &[Resource]) -> Self {
+        let parent_of_one =
+            |it: &Resource| scope.iter().any(|resource| resource.spec().parent == Some(*it));
+        let wanted = |it: &Resource| scope.contains(it) || parent_of_one(it);
+        Self { scope: Resource::ALL.into_iter().filter(wanted).collect(), ..self }
     }
 }
 
@@ -168,7 +178,7 @@ impl Crawler<'_> {
     /// snapshot or goes on with one. Says which.
     fn begin(&mut self) -> Result<bool, CrawlError> {
         let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-        let response = self.client.get_account(path)?;
+        let response = self.client.get_account(path, &GetOptions::default())?;
         let raw = envelope::single(&response.body, "data")
             .map_err(|why| self.client.mistaken(path, &response, &why))?;
         let decoded =

@@ -79,6 +79,13 @@ impl Evidence {
         }
     }
 
+    /// Whether it can have been written by a crawl; a vault may be anybody's.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        let pages = 1..=1 << 40;
+        pages.contains(&self.page) && (1..=1 << 20).contains(&self.limit) && self.count < 1 << 40
+    }
+
     /// How many records a full page has, as far as is known.
     #[must_use]
     pub fn size(&self) -> u64 {
@@ -120,10 +127,16 @@ pub fn page_size(pages: &[Evidence]) -> Option<u64> {
 #[must_use]
 pub fn wants_more(pages: &[Evidence]) -> bool {
     let Some(last) = pages.last() else { return true };
-    match last.maxpage {
-        // An empty page before the last one is a contradiction, not a reason to go on.
-        Some(maxpage) => last.page < maxpage && last.count > 0,
-        None => last.count > 0 && page_size(pages).is_none_or(|full| last.count >= full),
+    // A page that is empty or shows nothing new, or that is not the one asked
+    // for, is a contradiction and not a reason to go on.
+    let stray = last.currentpage.is_some_and(|current| current != last.page);
+    if stray || last.count == last.twice {
+        return false;
+    }
+    match (last.maxpage, last.nextpage) {
+        (Some(maxpage), _) => last.page < maxpage,
+        (None, Some(next)) if next > last.page => true,
+        (None, _) => page_size(pages).is_none_or(|full| last.count >= full),
     }
 }
 
@@ -183,6 +196,9 @@ pub fn wants_second(pages: &[Evidence], tail: Option<&Evidence>) -> bool {
 /// What did not hold still, in words.
 pub fn stable(pages: &[Evidence], again: Option<&Evidence>) -> Result<(), String> {
     let Some(first) = pages.first() else { return Err("no page was read".into()) };
+    if first.page != 1 {
+        return Err("page 1 was not read".into());
+    }
     for page in pages {
         if page.currentpage.is_some_and(|current| current != page.page && page.count > 0) {
             return Err(format!("page {} was asked for and another came", page.page));
@@ -246,7 +262,9 @@ pub enum Gone {
 /// What a stable listing of `pages` proves about `key`, which no page shows.
 #[must_use]
 pub fn gone(pages: &[Evidence], key: &Key) -> Gone {
-    if total(pages).is_none() {
+    // That everything is gone at once is believed when it is said twice.
+    let empty = pages.iter().all(|page| page.count == 0);
+    if empty || total(pages).is_none() {
         return Gone::Unclear;
     }
     if pages.len() == 1 {
@@ -349,6 +367,29 @@ mod tests {
             assert_eq!(gone(&all, &Key::Id(99)), Gone::Proven);
             assert_eq!(gone(&all, &Key::Id(1)), Gone::Proven);
         }
+    }
+
+    #[test]
+    fn the_end_is_where_the_service_says_and_where_it_contradicts_itself() {
+        let more = |change: fn(&mut Evidence)| {
+            let mut first = pages(&[1, 2, 3, 4], 2).remove(0);
+            change(&mut first);
+            wants_more(&[first])
+        };
+        assert!(more(|_| {}));
+        assert!(more(|it| (it.maxpage, it.perpage, it.nextpage) = (None, None, Some(2))));
+        assert!(more(|it| (it.maxpage, it.perpage) = (None, None)));
+        assert!(!more(|it| it.maxpage = Some(1)));
+        assert!(!more(|it| (it.maxpage, it.twice) = (Some(u64::MAX), 2)));
+        assert!(!more(|it| (it.maxpage, it.currentpage) = (Some(u64::MAX), Some(7))));
+        assert!(!more(|it| (it.maxpage, it.count) = (Some(9), 0)));
+    }
+
+    #[test]
+    fn an_empty_list_removes_nothing_before_it_was_read_twice() {
+        let mut empty = pages(&[1], 5);
+        (empty[0].count, empty[0].result) = (0, Some(0));
+        assert_eq!(gone(&empty, &Key::Id(1)), Gone::Unclear);
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
 use crate::vault::statistics::Statistics;
 
+/// After so many codes without statistics, and none with, no more are asked for.
+const NONE_OFFERED: u64 = 3;
+
 impl Crawler<'_> {
     /// Fetches what is due, longest waiting first, within the budget.
     pub(super) fn statistics(&mut self) -> Result<StatsSummary, CrawlError> {
@@ -25,20 +28,29 @@ impl Crawler<'_> {
         summary.left = total - budget;
         self.announce(budget);
         let mut first_failure = None;
+        let mut unknown = 0;
         for (code, scans) in due.into_iter().take(usize::try_from(budget).unwrap_or(usize::MAX)) {
             match self.fetch_statistics(code, scans) {
                 Ok(()) => summary.fetched += 1,
                 Err(error) if is_fatal(&error) => return Err(error),
                 Err(CrawlError::Api(error)) => {
-                    // A code that went away since it was listed has none to tell.
                     if !matches!(error.kind, ApiErrorKind::NotOffered { .. }) {
                         summary.failed += 1;
                         first_failure.get_or_insert_with(|| error.to_string());
+                    } else {
+                        // A code that went away since it was listed has none to tell.
+                        unknown += 1;
                     }
                 }
                 Err(error) => return Err(error),
             }
             let done = summary.fetched + summary.failed;
+            if unknown >= NONE_OFFERED && done == 0 {
+                let text = "the service does not offer the statistics of QR codes";
+                self.progress.event(&Event::Warning { text });
+                summary.left = total;
+                break;
+            }
             let resource = "qr_statistics";
             self.progress.event(&Event::Records { resource, done, total: Some(budget) });
         }

@@ -155,8 +155,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::get`].
-    pub fn get_account(&mut self, path: &str) -> Result<Response, ApiError> {
-        self.get(path).map_err(|error| {
+    pub fn get_account(&mut self, path: &str, options: &GetOptions) -> Result<Response, ApiError> {
+        self.get_with(path, options).map_err(|error| {
             let (status, message) = match &error.kind {
                 ApiErrorKind::NotOffered { status: status @ (401 | 403), message } => {
                     (*status, message.clone())

@@ -1,7 +1,6 @@
 //! `linkvault backup`: mirror accounts into their vaults.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -9,7 +8,7 @@ use super::scope;
 use crate::api::pacer::Pacer;
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::{App, Exit, Failure, Kind, human, values};
-use crate::config::{Account, Stats, parse_duration};
+use crate::config::{Account, Stats};
 use crate::crawl::{self, Options};
 use crate::model::Resource;
 use crate::progress::Progress;
@@ -54,33 +53,11 @@ pub struct Args {
     /// Give the snapshot a name
     #[arg(long)]
     pub tag: Option<String>,
-    /// Leave so many requests of each window to other tools
-    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
-    pub reserve: Option<u32>,
-    /// Stop after this time, such as 10m; the next run goes on
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = parse_duration,
-        env = "LINKVAULT_MAX_DURATION",
-        hide_env_values = true
-    )]
-    pub max_duration: Option<Duration>,
-    /// Stop after so many requests; the next run goes on
-    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
-    pub max_requests: Option<u64>,
     /// Accept that the account's service has a new URL
     #[arg(long)]
     pub service_moved: bool,
-    /// Wait so long for another process that works on the account
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = parse_duration,
-        env = "LINKVAULT_LOCK_TIMEOUT",
-        hide_env_values = true
-    )]
-    pub lock_timeout: Option<Duration>,
+    #[command(flatten)]
+    pub bounds: Bounds,
     /// Print what would be read and what it costs; ask and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -106,13 +83,18 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 documents.push(document);
                 exit = worse(exit, found);
             }
-            Err(failure) if alone || failure.kind == Kind::Interrupted => return Err(failure),
+            Err(failure) if alone => return Err(failure),
             Err(failure) => {
                 let mut document = failure.document();
                 document["account"] = json!(account.name);
                 documents.push(document);
-                app.out.warn(format_args!("{}: {}", account.name, failure.message));
+                let hint = failure.hint.map_or(String::new(), |hint| format!("\n{hint}"));
+                app.out.warn(format_args!("{}: {}{hint}", account.name, failure.message));
                 exit = worse(exit, failure.kind.exit());
+                if failure.kind == Kind::Interrupted {
+                    exit = Exit::Interrupted;
+                    break;
+                }
             }
         }
     }
@@ -137,15 +119,9 @@ fn worse(one: Exit, other: Exit) -> Exit {
 fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failure> {
     let started = app.clock.monotonic();
     let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
-    let bounds = Bounds {
-        reserve: args.reserve,
-        max_duration: args.max_duration,
-        max_requests: args.max_requests,
-        lock_timeout: args.lock_timeout,
-    };
     let words = command_words("backup", &account.name);
-    let mut session = Session::open(app, account, &words, &bounds, Arc::clone(&progress))?;
-    let options = options(args, account, &session.service);
+    let mut session = Session::open(app, account, &words, &args.bounds, Arc::clone(&progress))?;
+    let options = options(args, account, &session.service)?;
     let mut vault = Vault::open_or_create(&account.vault)?;
     let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
     let moved = vault.movement(summary.snapshot.number)?;
@@ -160,11 +136,11 @@ fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failu
     Ok((report::document(account, &summary, moved, vault.path()), exit))
 }
 
-fn options(args: &Args, account: &Account, service: &str) -> Options {
+fn options(args: &Args, account: &Account, service: &str) -> Result<Options, Failure> {
     let settings = &account.settings;
     let budget = args.stats_budget.or(settings.stats_budget);
-    Options {
-        scope: scope(&args.only, &args.skip),
+    let options = Options::new(service).only(&scope(&args.only, &args.skip)?);
+    Ok(Options {
         stats: match args.stats.unwrap_or(settings.stats) {
             Stats::Changed => crawl::Stats::Changed,
             Stats::All => crawl::Stats::All,
@@ -174,31 +150,34 @@ fn options(args: &Args, account: &Account, service: &str) -> Options {
         fresh: args.fresh,
         tag: args.tag.clone(),
         service_moved: args.service_moved,
-        ..Options::new(service)
-    }
+        ..options
+    })
 }
 
 /// What a backup would cost, as far as the vault can tell.
 fn dry_run(args: &Args, app: &App, accounts: &[Account]) -> Result<Exit, Failure> {
     let mut documents = Vec::new();
     for account in accounts {
-        let scope = scope(&args.only, &args.skip);
+        let scope = scope(&args.only, &args.skip)?;
         let known = match Vault::open_read_only(&account.vault) {
             Ok(vault) => vault.snapshots()?.pop(),
             Err(VaultError::Missing(_)) => None,
             Err(error) => return Err(error.into()),
         };
         let requests = report::least_requests(&scope, known.as_ref());
-        let reserve = u64::from(args.reserve.unwrap_or(account.settings.reserve));
-        let time = Pacer::new(reserve).estimate(app.clock.monotonic(), requests);
+        let reserve = u64::from(args.bounds.reserve.unwrap_or(account.settings.reserve));
+        let limit = account.settings.limit.map(u64::from);
+        let pacer = Pacer::new(reserve).assuming(limit);
+        let time = pacer.estimate(app.clock.monotonic(), requests);
         let names: Vec<_> = scope.iter().map(|resource| resource.name()).collect();
         app.out.summary(format_args!(
-            "{}: would read {} with about {}, {} at 30 a minute, and one more for each QR code \
+            "{}: would read {} with about {}, {} at {} a minute, and one more for each QR code \
              whose scans moved",
             account.name,
             names.join(", "),
             human::counted(requests, "request", "requests"),
-            human::duration(time)
+            human::duration(time),
+            limit.unwrap_or(30)
         ))?;
         documents.push(json!({
             "account": account.name, "resources": names, "requests": requests,

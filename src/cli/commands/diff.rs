@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::scope;
-use crate::change::diff::{self, Change, Diff, Kind as ChangeKind};
+use crate::change::diff::{self, Change, Diff, Kind as ChangeKind, Movement};
+use crate::cli::session::Bounds;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Paint, Shown, human};
@@ -34,6 +35,8 @@ pub struct Args {
     /// End with exit code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
+    #[command(flatten)]
+    pub bounds: Bounds,
 }
 
 /// Compares the two states and shows what differs.
@@ -41,16 +44,19 @@ pub struct Args {
 /// # Errors
 /// When one of them cannot be had.
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
-    let which = scope(&args.only, &args.skip);
+    let which = scope(&args.only, &args.skip)?;
     let from = Target::parse(app, &args.from, Reference::Latest(1), None)?;
     let to = args.to.as_deref().unwrap_or("latest");
     let to = Target::parse(app, to, Reference::Latest(0), Some(&from.account))?;
-    let mut before = from.load(app, &which)?;
-    let mut after = to.load(app, &which)?;
+    let mut before = from.load(app, &args.bounds, &which)?;
+    let mut after = to.load(app, &args.bounds, &which)?;
     let found = diff::diff(&before.state()?, &after.state()?);
     let lacking: Vec<_> = before.lacking.iter().chain(&after.lacking).collect();
     for what in &lacking {
         app.out.warn(format_args!("not compared: {what}"));
+    }
+    for what in before.stale().iter().chain(&after.stale()) {
+        app.out.warn(what);
     }
     if app.out.is_json() {
         app.out.json(&document(&before, &after, &found))?;
@@ -65,6 +71,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
 }
 
 fn document(before: &Loaded, after: &Loaded, found: &Diff) -> Value {
+    let stale = [before.stale(), after.stale()].concat();
     let changes: Vec<_> = found.changes.iter().map(change).collect();
     let counters: Vec<_> = found
         .movements
@@ -79,6 +86,7 @@ fn document(before: &Loaded, after: &Loaded, found: &Diff) -> Value {
     json!({
         "format": 1, "from": before.name, "to": after.name, "changes": changes,
         "counters": counters, "not_compared": found.unread,
+        "stale": stale,
     })
 }
 
@@ -101,7 +109,8 @@ fn print(app: &App, before: &Loaded, after: &Loaded, found: &Diff) -> Result<(),
         lines(app, change)?;
     }
     let count = |kind| found.changes.iter().filter(|change| change.kind == kind).count() as u64;
-    let scans: i64 = found.movements.iter().map(|it| it.after - it.before).sum();
+    let more = |sum: i64, it: &Movement| sum.saturating_add(it.after.saturating_sub(it.before));
+    let scans = found.movements.iter().fold(0, more);
     let mut text = format!(
         "{} to {}: {} added, {} changed, {} removed",
         before.name,

@@ -118,7 +118,7 @@ fn service(app: &App, account: &Account, ours: Option<Identity>) -> Vec<Finding>
     };
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     let before = app.clock.monotonic();
-    let response = match session.client.get_with(path, &ONCE) {
+    let response = match session.client.get_account(path, &ONCE) {
         Ok(response) => response,
         Err(error) => {
             let failure = Failure::from(error);

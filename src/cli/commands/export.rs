@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::scope;
 use crate::change::csv::Sheet;
+use crate::cli::session::Bounds;
 use crate::cli::session::cannot_write;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
@@ -39,6 +40,8 @@ pub struct Args {
     /// Leave these resources out
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
+    #[command(flatten)]
+    pub bounds: Bounds,
 }
 
 /// The form of exported files.
@@ -63,9 +66,12 @@ const JSON: &str = "export.json";
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
     check_folder(&args.to)?;
-    let mut loaded = target.load(app, &scope(&args.only, &args.skip))?;
+    let mut loaded = target.load(app, &args.bounds, &scope(&args.only, &args.skip)?)?;
     for what in &loaded.lacking {
         app.out.warn(format_args!("not exported: {what}"));
+    }
+    for what in loaded.stale() {
+        app.out.warn(what);
     }
     let folder = |error: &std::io::Error| cannot_write(&args.to, error);
     std::fs::create_dir_all(&args.to).map_err(|error| folder(&error))?;
@@ -79,6 +85,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         "state": loaded.name,
         "snapshot": loaded.snapshot.as_ref().map(|it| it.number),
         "digest": loaded.snapshot.as_ref().and_then(|it| it.digest.clone()),
+        "status": loaded.snapshot.as_ref().map(|it| it.status.name()),
+        "stale": loaded.stale(),
         "files": files.iter().map(|file| json!({
             "file": file.name, "resource": file.resource, "records": file.records,
             "blake3": file.hash,
@@ -90,7 +98,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     remove_others(&args.to, &files)?;
     if app.out.is_json() {
         let mut document = manifest;
-        document["to"] = json!(args.to);
+        document["to"] = json!(args.to.display().to_string());
         app.out.json(&document)?;
     }
     for file in &files {

@@ -142,7 +142,7 @@ fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
         .with_progress(Arc::from(app.progress(&account.name)));
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     // Somebody waits, and may have mistyped: one try tells.
-    let response = client.get_with(path, &GetOptions { retries: Some(0) })?;
+    let response = client.get_account(path, &GetOptions { retries: Some(0) })?;
     let raw = envelope::single(&response.body, "data")
         .map_err(|why| client.mistaken(path, &response, &why))?;
     let decoded = Decoded::read(Resource::Account, None, raw.get())
@@ -161,7 +161,8 @@ fn tell(
     let vault = home.vault_file(name);
     if app.out.is_json() {
         app.out.json(&json!({
-            "format": 1, "account": name, "config": file, "vault": vault,
+            "format": 1, "account": name, "config": file.display().to_string(),
+            "vault": vault.display().to_string(),
         }))?;
     }
     app.out.summary(format_args!("Wrote the account `{name}` to {}", Shown(file.display())))?;

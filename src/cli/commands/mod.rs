@@ -17,10 +17,18 @@ pub mod show;
 pub mod snapshots;
 pub mod template;
 
+use crate::cli::{Failure, Kind};
 use crate::model::Resource;
 
 /// What `--only` and `--skip` leave of all resources, in the order of the table.
-fn scope(only: &[Resource], skip: &[Resource]) -> Vec<Resource> {
+///
+/// # Errors
+/// When they leave nothing.
+fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Failure> {
     let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
-    Resource::ALL.into_iter().filter(wanted).collect()
+    let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
+    if left.is_empty() {
+        return Err(Failure::new(Kind::Usage, "--only and --skip together leave nothing"));
+    }
+    Ok(left)
 }

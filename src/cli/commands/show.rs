@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::scope;
+use crate::cli::session::Bounds;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, Shown, Table, human};
@@ -29,6 +30,8 @@ pub struct Args {
     /// The record's id; channel/type/id for an item of a channel
     #[arg(requires = "resource")]
     pub id: Option<String>,
+    #[command(flatten)]
+    pub bounds: Bounds,
 }
 
 /// Shows the state, a resource of it, or a record.
@@ -37,8 +40,11 @@ pub struct Args {
 /// When there is no such state or record.
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
-    let which = args.resource.map_or_else(|| scope(&[], &[]), |resource| vec![resource]);
-    let mut loaded = target.load(app, &which)?;
+    let which = match args.resource {
+        Some(resource) => vec![resource],
+        None => scope(&[], &[])?,
+    };
+    let mut loaded = target.load(app, &args.bounds, &which)?;
     for what in &loaded.lacking {
         app.out.warn(what);
     }

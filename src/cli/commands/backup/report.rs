@@ -64,7 +64,7 @@ pub fn document(
         "scans": {"codes": moved, "more": scans},
         "problems": problems,
         "digest": snapshot.digest,
-        "vault": vault,
+        "vault": vault.display().to_string(),
     })
 }
 
