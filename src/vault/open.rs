@@ -65,24 +65,24 @@ impl Vault {
     pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
         look(path)?;
         let readable = |db: Connection| examine(&db, path).map(|found| (db, found));
+        let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
         let db = connect(path, READ_WRITE)?;
-        let read_only = db.is_readonly(rusqlite::MAIN_DB).unwrap_or(true);
-        let plain = match read_only && !beside(path, "-wal").exists() {
-            false => Some(readable(db)),
-            true => None,
+        let plain = match db.is_readonly(rusqlite::MAIN_DB) {
+            Ok(true) if log == 0 => Err(VaultError::ReadOnly(path.to_owned())),
+            _ => readable(db),
         };
         let (db, found) = match plain {
-            // A log cannot be made beside a file on a read-only disk, and should
-            // not be made beside a read-only file. Nobody else can write there
-            // either, so the file alone is the truth.
-            None | Some(Err(VaultError::Sql { .. } | VaultError::ReadOnly(_))) => {
+            // Beside a read-only file no log should be made, and on a read-only
+            // disk or in a read-only folder none can be. Where there is none,
+            // nobody works on the vault, and the file alone is the truth.
+            Err(VaultError::ReadOnly(_)) if log == 0 => {
                 let uri = format!("file:{}?immutable=1", encode(path));
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
                 let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
                 let db = connect(Path::new(&uri), flags).map_err(|error| error_at(error, path))?;
                 readable(db)?
             }
-            Some(other) => other?,
+            other => other?,
         };
         if found < FORMAT {
             // Only a writer may lead it to the newest format.

@@ -101,6 +101,27 @@ fn thousands_of_shapes_are_bounded_and_an_unchanged_record_stays_unchanged() {
 }
 
 #[test]
+fn a_record_kept_verbatim_is_unchanged_once_there_is_room_for_its_template() {
+    let mut vault = Vault::in_memory().unwrap();
+    let raw = |id: i64| format!(r#"{{"id":{id},"k{id}":1}}"#);
+    let all: Vec<_> = (0..4200).map(raw).collect();
+    let mut desk = Desk::begin(&mut vault, day(0));
+    desk.put(Resource::Overlays, &all);
+    desk.finish();
+    let mut desk = Desk::begin(&mut vault, day(1));
+    let gone: Vec<_> = (0..4000).map(Key::Id).collect();
+    desk.remove(Resource::Overlays, &gone);
+    desk.finish();
+    vault.forget(&[1], day(2)).unwrap();
+    let mut desk = Desk::begin(&mut vault, day(2));
+    desk.put(Resource::Overlays, &all[4000..]);
+    let snapshot = desk.finish();
+    let outcome = snapshot.outcome(Resource::Overlays).unwrap();
+    assert_eq!((outcome.records, outcome.added, outcome.changed), (200, 0, 0));
+    assert_sound(&mut vault);
+}
+
+#[test]
 fn scans_are_a_series_even_where_the_record_is_kept_verbatim() {
     let mut vault = Vault::in_memory().unwrap();
     for (number, scans) in [(1, "007"), (2, "008")] {

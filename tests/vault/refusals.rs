@@ -94,6 +94,20 @@ fn another_program_s_database_is_refused() {
 }
 
 #[test]
+fn another_program_s_log_is_not_written_back_into_its_file() {
+    let theirs = Folder::new();
+    let db = plain(&theirs.0.path().join("v.db"));
+    db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(x); INSERT INTO t VALUES(1)")
+        .unwrap();
+    let folder = Folder::new();
+    for (file, _) in theirs.all() {
+        std::fs::copy(&file, folder.0.path().join(file.file_name().unwrap())).unwrap();
+    }
+    let path = folder.0.path().join("v.db");
+    refused(&folder, &path, |error| matches!(error, VaultError::NotAVault(_)));
+}
+
+#[test]
 fn an_empty_file_becomes_a_vault() {
     let folder = Folder::new();
     let path = folder.file(b"");
