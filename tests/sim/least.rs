@@ -54,7 +54,7 @@ fn list(behaviour: &Behaviour, asked: u64, records: u64) -> u64 {
     let repeated = matches!(behaviour.envelope, Envelope::NoMaxPage | Envelope::RecordsOnly)
         && behaviour.beyond_last != BeyondLast::Empty
         && records > 0
-        && (records % size == 0 || full == 0);
+        && (records.is_multiple_of(size) || full == 0);
     let shown = pages - u64::from(repeated && pages > 1);
     let total = behaviour.result == ResultIs::Total && behaviour.envelope != Envelope::RecordsOnly;
     let proof = match behaviour.envelope {
