@@ -167,6 +167,9 @@ impl Bench {
                 let vault = self.file("vault.db");
                 children::backup(&server.url, &vault);
                 let found = size(&vault);
+                if let Some(kept) = std::env::var_os("LINKVAULT_BENCH_KEEP") {
+                    std::fs::copy(&vault, format!("{}-{style}-{most}", kept.display())).unwrap();
+                }
                 let name = format!("first vault, {style}, {most} a page");
                 table.row(
                     Kind::Exact,
@@ -193,6 +196,9 @@ impl Bench {
                 children::backup(&server.url, &vault);
             }
             let growth = size(&vault).saturating_sub(before);
+            if let Some(kept) = std::env::var_os("LINKVAULT_BENCH_KEEP") {
+                std::fs::copy(&vault, kept).unwrap();
+            }
             let what = match daily {
                 Daily::Names => "1 % renamed",
                 Daily::Scans => "1 % scanned",

@@ -22,29 +22,49 @@ pub enum Order {
     Mixed,
 }
 
-/// What one page said.
+/// What one page said. Its names in the vault are short: a long list has a
+/// thousand of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The page asked for.
+    #[serde(rename = "p")]
     pub page: u64,
     /// The page size asked for.
+    #[serde(rename = "l")]
     pub limit: u64,
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub currentpage: Option<u64>,
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub nextpage: Option<u64>,
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub perpage: Option<u64>,
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub result: Option<u64>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
     pub maxpage: Option<u64>,
     /// Records on the page, unreadable ones included.
+    #[serde(rename = "k")]
     pub count: u64,
     /// Records that this or an earlier page had already.
+    #[serde(rename = "t", default, skip_serializing_if = "is_zero")]
     pub twice: u64,
     /// Records that could not be kept.
+    #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub faulty: u64,
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub first: Option<i64>,
+    #[serde(rename = "z", default, skip_serializing_if = "Option::is_none")]
     pub last: Option<i64>,
+    #[serde(rename = "o")]
     pub order: Order,
     /// A fingerprint of the page's ids, in order.
+    #[serde(rename = "i")]
     pub ids: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Evidence {

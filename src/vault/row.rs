@@ -108,6 +108,21 @@ impl ToSql for Column<'_> {
     }
 }
 
+/// What stands in `extra` while a version is open and needs none: room for its
+/// `until`. A row that grew when it is closed would split its full page.
+pub(super) const ROOM: &str = "\x02";
+
+/// What `extra` holds, as it is stored while the version is open.
+pub(super) fn with_room(extra: Option<&str>) -> &str {
+    extra.unwrap_or(ROOM)
+}
+
+/// What the column `extra` holds.
+pub(super) fn extra<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, Failure> {
+    let odd = |_| Failure::Damaged("column extra holds no text".to_owned());
+    Ok(row.get_ref(at)?.as_str_or_null().map_err(odd)?.filter(|extra| *extra != ROOM))
+}
+
 /// Whether the column holds just this value.
 pub(super) fn same(column: ValueRef<'_>, value: &Value<'_>) -> bool {
     match (column, value) {
@@ -171,7 +186,7 @@ impl Stored {
             since: row.get(1)?,
             until: row.get(2)?,
             shape: row.get(3)?,
-            extra: row.get(4)?,
+            extra: extra(row, 4)?.map(ToOwned::to_owned),
             values,
         })
     }

@@ -7,7 +7,7 @@ use std::slice;
 use roaring::RoaringTreemap;
 use rusqlite::{CachedStatement, OptionalExtension, Transaction};
 
-use super::row::{Column, Shapes, Stored, same};
+use super::row::{Column, ROOM, Shapes, Stored, extra, same, with_room};
 use super::schema::{columns, counter_place, key_columns, version_table};
 use super::split::Split;
 use super::write::{Put, stored_hash};
@@ -154,8 +154,9 @@ impl<'t> Writer<'t> {
             insert: tx.prepare_cached(&insert(1))?,
             insert_many: tx.prepare_cached(&insert(MANY))?,
             overwrite: tx.prepare_cached(&overwrite)?,
-            close: tx
-                .prepare_cached(&format!("UPDATE {table} SET until = ?2 WHERE version = ?1"))?,
+            close: tx.prepare_cached(&format!(
+                "UPDATE {table} SET until = ?2, extra = nullif(extra, ?3) WHERE version = ?1"
+            ))?,
             delete: tx.prepare_cached(&format!("DELETE FROM {table} WHERE version = ?1"))?,
             series: Series::new(tx, resource)?,
             tx,
@@ -360,7 +361,7 @@ impl<'t> Writer<'t> {
     }
 
     pub fn close(&mut self, version: i64) -> Result<(), Failure> {
-        self.close.execute((version, self.snapshot))?;
+        self.close.execute((version, self.snapshot, ROOM))?;
         Ok(())
     }
 
@@ -419,7 +420,7 @@ fn bind(
     let mut at = 2;
     for item in items {
         statement.raw_bind_parameter(at, item.shape)?;
-        statement.raw_bind_parameter(at + 1, item.split.extra.as_deref())?;
+        statement.raw_bind_parameter(at + 1, with_room(item.split.extra.as_deref()))?;
         at += 2;
         for (place, value) in item.split.record.values.iter().enumerate() {
             if Some(place) != counter {
@@ -437,9 +438,8 @@ fn compare(
     item: &Item<'_, '_>,
     counter: Option<usize>,
 ) -> Result<Open, Failure> {
-    let extra = row.get_ref(4)?.as_str_or_null();
-    let mut equal = row.get::<_, i64>(3)? == item.shape
-        && extra.is_ok_and(|stored| stored == item.split.extra.as_deref());
+    let mut equal =
+        row.get::<_, i64>(3)? == item.shape && extra(row, 4)? == item.split.extra.as_deref();
     let mut at = 5;
     for (place, value) in item.split.record.values.iter().enumerate() {
         if Some(place) != counter {
