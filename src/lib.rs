@@ -22,4 +22,5 @@ pub mod files;
 pub mod model;
 pub mod progress;
 pub mod sandbox;
+pub mod shown;
 pub mod vault;

@@ -112,7 +112,7 @@ fn query(vault: &Path, sql: &str) -> String {
 fn stable(text: &str) -> String {
     let mut stable = String::new();
     for line in text.lines() {
-        let moves = ["requests in", "scans", "Saved in", " 20", "#"];
+        let moves = ["requests in", " scan", "Saved in", " 20", "#"];
         let line = line.trim_end();
         if moves.iter().any(|word| line.contains(word)) {
             let digits = line.replace(|letter: char| letter.is_ascii_digit(), "0");
@@ -120,7 +120,7 @@ fn stable(text: &str) -> String {
                 let number = word.trim_start_matches(['+', '(']).trim_start_matches('0');
                 if number.is_empty() || number.starts_with('.') { "0" } else { word }
             });
-            stable += &words.collect::<Vec<_>>().join(" ").replace("QR codes", "QR code");
+            stable += &words.collect::<Vec<_>>().join(" ").replace("QR codes", "QR code").replace(" scans on", " scan on");
         } else {
             stable += line;
         }

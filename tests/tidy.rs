@@ -8,7 +8,7 @@ use source::{Source, files, names, paths_after, read, sources};
 
 /// Which rooms each room may know. What is not named here may know nothing.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("api", &["api", "clock", "model", "progress"]),
+    ("api", &["api", "clock", "model", "progress", "shown"]),
     ("change", &["change", "model"]),
     ("clock", &[]),
     ("config", &["api::base_url", "api::http", "clock", "config", "files"]),
@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("model", &["model"]),
     ("progress", &[]),
+    ("shown", &[]),
     ("sandbox", &["api::http", "clock", "sandbox"]),
     ("vault", &["clock", "files", "model", "vault"]),
 ];

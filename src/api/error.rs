@@ -2,6 +2,7 @@
 //! it. Every error names the request; none ever holds the key.
 
 use super::http::Method;
+use crate::shown::Shown;
 use std::fmt;
 
 /// The longest piece of foreign text that an error carries, in characters.
@@ -193,12 +194,7 @@ impl fmt::Display for ApiErrorKind {
 
 /// `text` without anything that could move a terminal's cursor or break a line.
 fn one_line(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
-        // The bidirectional controls can make a line read as something else.
-        let unsafe_mark = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
-        if c.is_control() || unsafe_mark { line.extend(c.escape_default()) } else { line.push(c) }
-        line
-    })
+    Shown(text).to_string()
 }
 
 /// The first characters of `text`, and an ellipsis where something was left out.

@@ -1,7 +1,7 @@
 //! What every command is given: output, time, and the configuration when asked.
 
-use std::io::{self, BufWriter, IsTerminal};
-use std::sync::Arc;
+use std::io::{self, BufWriter, IsTerminal, Write as _};
+use std::sync::{Arc, Mutex};
 
 use super::args::GlobalArgs;
 use super::error::Failure;
@@ -33,7 +33,16 @@ impl App {
     /// For commands that have something to finish; the second signal ends the
     /// process all the same.
     pub fn catch_interrupts(&self) {
-        if let Err(error) = super::signals::raise_on_signal(self.interrupt.clone()) {
+        let (stderr, quiet) = (Mutex::new(self.out.error_stream()), self.out.is_quiet());
+        let told = move || {
+            let stderr = stderr.lock();
+            if let (Ok(mut stderr), false) = (stderr, quiet) {
+                // There is nowhere to tell that stderr is gone.
+                let _ = stderr
+                    .write_all(b"stopping after the request under way; again to stop at once\n");
+            }
+        };
+        if let Err(error) = super::signals::raise_on_signal(self.interrupt.clone(), told) {
             self.out.warn(format_args!("an interrupt will not be orderly: {error}"));
         }
     }

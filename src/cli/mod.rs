@@ -16,7 +16,6 @@ mod logging;
 pub mod output;
 pub mod progress;
 pub mod session;
-pub mod shown;
 mod signals;
 pub mod states;
 pub mod table;
@@ -28,11 +27,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+pub use crate::shown::{Shown, ShownLines};
 pub use app::App;
 pub use args::{Cli, Command, GlobalArgs};
 pub use error::{Exit, Failure, Kind};
 pub use output::{Output, Paint};
-pub use shown::{Shown, ShownLines};
 pub use table::Table;
 
 /// Runs the command that the process's arguments name.

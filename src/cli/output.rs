@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::args::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::error::{Failure, Kind};
-use super::shown::{Shown, ShownLines};
 use super::table::Table;
+use crate::shown::{Shown, ShownLines};
 
 /// Stderr, shared between messages, logs and progress bars: whoever writes a
 /// line first moves the bars out of its way.

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::human;
 use super::output::{ErrorStream, Output, ProgressMode};
-use super::shown::Shown;
 use crate::clock::Clock;
 use crate::progress::{Event, Progress, Silent};
+use crate::shown::Shown;
 
 /// A listing that goes on says so this often in a log.
 const EVERY: Duration = Duration::from_secs(30);

@@ -4,9 +4,13 @@ use std::io;
 
 use crate::clock::Interrupt;
 
-/// Raises `interrupt` at the first signal; the second does what it always does.
+/// Raises `interrupt` at the first signal, and tells by `told`; the second does
+/// what it always does.
 #[cfg(unix)]
-pub(super) fn raise_on_signal(interrupt: Interrupt) -> io::Result<()> {
+pub(super) fn raise_on_signal(
+    interrupt: Interrupt,
+    told: impl Fn() + Send + 'static,
+) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -16,6 +20,7 @@ pub(super) fn raise_on_signal(interrupt: Interrupt) -> io::Result<()> {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
             interrupt.raise();
+            told();
         }
     })?;
     Ok(())
@@ -34,6 +39,9 @@ pub(super) fn survive_file_limits() {
 pub(super) fn survive_file_limits() {}
 
 #[cfg(not(unix))]
-pub(super) fn raise_on_signal(_interrupt: Interrupt) -> io::Result<()> {
+pub(super) fn raise_on_signal(
+    _interrupt: Interrupt,
+    _told: impl Fn() + Send + 'static,
+) -> io::Result<()> {
     Ok(())
 }

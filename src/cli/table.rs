@@ -3,7 +3,7 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
 
-use super::shown::Shown;
+use crate::shown::Shown;
 
 /// A table: headers, then rows of as many cells.
 #[derive(Debug)]

@@ -104,8 +104,10 @@ pub fn print(
     };
     let resumed = if summary.resumed { ", went on from where it stopped" } else { "" };
     app.out.summary(format_args!(
-        "Backed up {}: snapshot #{}, {status}{resumed}",
-        account.name, snapshot.number
+        "Backed up {}: snapshot #{}, {status}{resumed}{}",
+        account.name,
+        snapshot.number,
+        left_out(snapshot)
     ))?;
     app.out.summary("")?;
     app.out.summary(table(snapshot).render(app.out.width()))?;
@@ -122,6 +124,16 @@ pub fn print(
     ))?;
     app.out.summary("")?;
     app.out.summary(next(account, snapshot))
+}
+
+/// What was not asked for, so that nobody wonders why a snapshot is partial.
+fn left_out(snapshot: &Snapshot) -> String {
+    let skipped = snapshot.outcomes.iter().filter(|it| it.state == ReadState::Skipped);
+    let names: Vec<_> = skipped.map(|it| it.resource.name()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("; not asked for, and as last known: {}", names.join(", "))
 }
 
 fn table(snapshot: &Snapshot) -> Table {
@@ -165,7 +177,8 @@ fn cost(summary: &Summary, time: Duration) -> String {
 
 fn movement((codes, scans): (u64, i64)) -> Option<String> {
     let codes = (codes > 0).then(|| human::counted(codes, "QR code", "QR codes"))?;
-    Some(format!("{scans:+} scans on {codes} since the snapshot before"))
+    let word = if scans.unsigned_abs() == 1 { "scan" } else { "scans" };
+    Some(format!("{scans:+} {word} on {codes} since the snapshot before"))
 }
 
 /// What to try now: after the first backup look at it, later at what changed.
