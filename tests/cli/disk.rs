@@ -97,7 +97,7 @@ fn a_vault_on_a_read_only_disk_can_be_read_and_not_written() {
     let before = environment.files();
     disk.change("ro");
     environment.run(&["backup", "main"]).exits_with(1).says(
-        "error: HOME/vaults/main.lock cannot be written: the file or its disk is read-only\n\
+        "error: HOME/vaults/main.db.lock cannot be written: the file or its disk is read-only\n\
          hint: make the file and its folder writable\n",
     );
     environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring");
