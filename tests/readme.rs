@@ -120,7 +120,11 @@ fn stable(text: &str) -> String {
                 let number = word.trim_start_matches(['+', '(']).trim_start_matches('0');
                 if number.is_empty() || number.starts_with('.') { "0" } else { word }
             });
-            stable += &words.collect::<Vec<_>>().join(" ").replace("QR codes", "QR code").replace(" scans on", " scan on");
+            stable += &words
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace("QR codes", "QR code")
+                .replace(" scans on", " scan on");
         } else {
             stable += line;
         }
