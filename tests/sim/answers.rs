@@ -49,6 +49,28 @@ fn a_passing_page_of_a_proxy_costs_one_request_and_no_record() {
 
 #[test]
 fn an_empty_answer_with_a_missing_list_is_not_an_empty_account() {
+    let envelope = r#""result":0,"perpage":15,"currentpage":1,"nextpage":null,"maxpage":1"#;
+    for body in [
+        r#"{"error":0}"#.to_owned(),
+        r#"{"error":"0","data":null}"#.to_owned(),
+        r#"{"error":"0","data":{}}"#.to_owned(),
+        r#"{"error":"0","data":[]}"#.to_owned(),
+        r#"{"error":"0","data":{"pixels":null}}"#.to_owned(),
+        r#"{"error":"0","data":{"pixels":"none"}}"#.to_owned(),
+        format!(r#"{{"error":"0","data":{{{envelope}}}}}"#),
+        format!(r#"{{"error":"0","data":{{{envelope},"records":[]}}}}"#),
+    ] {
+        let mut world = world();
+        world.backup();
+        world.canned = Some(("/api/pixels".to_owned(), body.clone()));
+        let found = world.backup().snapshot;
+        assert_eq!(state(&found, Resource::Pixels), ReadState::Failed, "{body}");
+        assert_eq!(world.shown(2)[&Resource::Pixels], world.shown(1)[&Resource::Pixels]);
+    }
+}
+
+#[test]
+fn garbage_is_never_an_empty_account() {
     for garbage in GARBAGE {
         let mut world = world();
         world.backup();

@@ -35,16 +35,36 @@ fn delete_after_pages(world: &mut World, after: u64, code: u64) {
     });
 }
 
+/// As [`delete_after_pages`], and another code comes in the same moment, so
+/// that no count tells.
+fn swap_after_pages(world: &mut World, after: u64, code: u64) {
+    world.meddle(move |store, nth| {
+        if nth == 5 + after {
+            delete(store, &[code]);
+            store.qr_codes.add(QrCode::default());
+        }
+    });
+}
+
 #[test]
 fn a_deletion_at_a_page_edge_never_removes_a_neighbour() {
+    no_neighbour_is_removed(delete_after_pages);
+}
+
+#[test]
+fn a_deletion_that_no_count_tells_never_removes_a_neighbour() {
+    no_neighbour_is_removed(swap_after_pages);
+}
+
+fn no_neighbour_is_removed(meddle: fn(&mut World, u64, u64)) {
     for order in ["ascending", "descending", "by-name"] {
         for result in ["page", "total", "absent"] {
-            for code in [1, 5, 9, 10, 11, 12, 20, 21, 29, 30] {
+            for code in [1, 9, 10, 11, 20, 21, 30] {
                 for after in 1..=3 {
                     let behaviour = format!("max-limit=10,order={order},result={result}");
                     let mut world = World::codes(30, &behaviour);
                     world.backup();
-                    delete_after_pages(&mut world, after, code);
+                    meddle(&mut world, after, code);
                     let found = world.backup().snapshot;
                     let shown = codes(&world, found.number);
                     let stay = (1..=30).filter(|id| *id != code.cast_signed());

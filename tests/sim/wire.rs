@@ -26,6 +26,8 @@ pub struct Wire<T> {
     pub overheard: Arc<Mutex<Overheard>>,
     /// Lets failures repeat the key, as careless services do.
     pub indiscreet: bool,
+    /// What each path that begins so is answered with, whatever the service says.
+    pub canned: Option<(String, String)>,
 }
 
 impl<T: Transport> Transport for Wire<T> {
@@ -36,6 +38,10 @@ impl<T: Transport> Transport for Wire<T> {
             assert!(overheard.asked.len() < TOO_MANY, "the crawl does not end");
         }
         let mut response = self.inner.send(request)?;
+        let canned = self.canned.as_ref().filter(|(path, _)| request.path.starts_with(path));
+        if let Some((_, body)) = canned {
+            response.body = body.clone().into_bytes();
+        }
         let mut overheard = self.overheard.lock().unwrap();
         overheard.delivered.extend(texts(&response.body));
         if self.indiscreet && response.status >= 400 {

@@ -37,6 +37,8 @@ pub struct World {
     pub limits: Limits,
     pub latency: Duration,
     pub indiscreet: bool,
+    /// What each path that begins so is answered with.
+    pub canned: Option<(String, String)>,
     pub meddler: Option<Meddler>,
     /// The process dies at so many moments of commits from now.
     pub dies_after: Option<u64>,
@@ -62,6 +64,7 @@ impl World {
             limits: Limits::default(),
             latency: Duration::from_millis(80),
             indiscreet: false,
+            canned: None,
             meddler: None,
             dies_after: None,
             moments: Arc::default(),
@@ -185,7 +188,8 @@ impl World {
             });
         }
         let overheard = Arc::clone(&self.overheard);
-        let wire = Wire { inner: transport, overheard, indiscreet: self.indiscreet };
+        let (indiscreet, canned) = (self.indiscreet, self.canned.clone());
+        let wire = Wire { inner: transport, overheard, indiscreet, canned };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         Client::new(Box::new(wire), self.clock.clone(), pacer)
             .with_key(ApiKey::new(KEY))
