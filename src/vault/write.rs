@@ -35,7 +35,9 @@ pub struct Put {
     /// Records that this page or an earlier one of the listing had already.
     pub twice: u64,
     pub added: u64,
-    pub changed: u64,
+    /// Less than nothing where a record is as it was before an earlier reading
+    /// of this snapshot had changed it.
+    pub changed: i64,
     /// Counters that moved.
     pub moved: u64,
     /// The change of the resource's sum.
@@ -78,7 +80,7 @@ impl Vault {
             writer.put_all(shapes, records, seen, &mut put)?;
             drop(writer);
             put.rows.optimize();
-            let (added, changed) = (signed(put.added), signed(put.changed));
+            let (added, changed) = (signed(put.added), put.changed);
             let tally = Tally { delta: put.delta, added, changed, removed: 0 };
             account(tx, page.snapshot, page.resource, &tally)?;
             let mut rows = Vec::with_capacity(put.rows.serialized_size());

@@ -282,7 +282,7 @@ impl<'t> Writer<'t> {
                 } else {
                     put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
                     put.delta.add(self.hash(&item));
-                    self.replace(open, &item, put)?
+                    self.replace(shapes, open, &item, put)?
                 }
             }
             None => return self.add(&mut vec![item], put),
@@ -296,13 +296,47 @@ impl<'t> Writer<'t> {
     }
 
     /// Puts another version in the place of the open one.
-    fn replace(&mut self, open: &Open, item: &Item<'_, '_>, put: &mut Put) -> Result<i64, Failure> {
-        if open.since == self.snapshot {
-            return self.overwrite(open.version, item);
+    fn replace(
+        &mut self,
+        shapes: &mut Shapes,
+        open: &Open,
+        item: &Item<'_, '_>,
+        put: &mut Put,
+    ) -> Result<i64, Failure> {
+        if open.since < self.snapshot {
+            put.changed += 1;
+            self.close(open.version)?;
+            return self.insert(slice::from_ref(item));
         }
-        put.changed += 1;
-        self.close(open.version)?;
-        self.insert(slice::from_ref(item))
+        // An earlier reading of this very snapshot put it there.
+        if let Some(mut before) = self.replaced(item)?
+            && self.says_the_same(shapes, &mut before, item)?
+        {
+            put.changed -= 1;
+            self.delete(open.version)?;
+            return self.reopen(before.version);
+        }
+        self.overwrite(open.version, item)
+    }
+
+    /// The version that this snapshot has closed in favour of another.
+    fn replaced(&self, item: &Item<'_, '_>) -> Result<Option<Stored>, Failure> {
+        let keys: Vec<_> = key_columns(self.resource)
+            .enumerate()
+            .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 2))
+            .collect();
+        let sql = format!(
+            "SELECT {} FROM {} v WHERE v.until = ?1 AND {}",
+            Stored::select(self.resource),
+            version_table(self.resource),
+            keys.join(" AND ")
+        );
+        let mut find = self.tx.prepare_cached(&sql)?;
+        let mut rows = match &item.split.record.key {
+            Key::Id(id) => find.query((self.snapshot, id))?,
+            Key::Item { channel, kind, id } => find.query((self.snapshot, channel, kind, id))?,
+        };
+        rows.next()?.map(|row| Stored::read(self.resource, row)).transpose()
     }
 
     /// Whether a version that was split another way has the record's very text:
@@ -363,6 +397,15 @@ impl<'t> Writer<'t> {
     pub fn close(&mut self, version: i64) -> Result<(), Failure> {
         self.close.execute((version, self.snapshot, ROOM))?;
         Ok(())
+    }
+
+    fn reopen(&self, version: i64) -> Result<i64, Failure> {
+        let table = version_table(self.resource);
+        let sql = format!(
+            "UPDATE {table} SET until = NULL, extra = coalesce(extra, ?2) WHERE version = ?1"
+        );
+        self.tx.prepare_cached(&sql)?.execute((version, ROOM))?;
+        Ok(version)
     }
 
     pub fn delete(&mut self, version: i64) -> Result<(), Failure> {

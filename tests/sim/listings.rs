@@ -5,6 +5,7 @@ use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, QrCode};
 use linkvault::vault::snapshot::{ReadState, Status};
 
+use super::checks;
 use super::world::World;
 
 /// The ids of the QR codes that a snapshot shows.
@@ -238,4 +239,31 @@ fn a_record_that_changed_and_then_went_within_one_crawl_counts_as_removed() {
     let found = world.backup().snapshot;
     let told = found.outcome(Resource::Campaigns).unwrap();
     assert_eq!((told.records, told.added, told.changed, told.removed), (5, 0, 0, 1));
+}
+
+#[test]
+fn a_record_that_changed_and_changed_back_within_one_crawl_did_not_change() {
+    let mut world = World::of(Store::default(), "max-limit=2,result=total,campaign-list=name");
+    let name = |store: &mut Store, name: &str| {
+        name.clone_into(&mut store.campaigns.get_mut(1).unwrap().name);
+    };
+    world.change(|store| {
+        for n in 0..6 {
+            store.campaigns.add(Campaign { name: format!("c{n}"), ..Campaign::default() });
+        }
+    });
+    world.backup();
+    world.change(|store| name(store, "for a moment"));
+    world.meddle(move |store, nth| {
+        if nth == 4 {
+            name(store, "c0");
+            store.campaigns.remove(6);
+        }
+    });
+    let found = world.backup().snapshot;
+    let told = found.outcome(Resource::Campaigns).unwrap();
+    assert_eq!((told.records, told.added, told.changed, told.removed), (5, 0, 0, 1));
+    let history = world.open().history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    assert_eq!(history.len(), 1);
+    checks::is_sound(&mut world.open());
 }

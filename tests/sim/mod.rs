@@ -2,7 +2,8 @@
 //!
 //! `history` lives through what `draw` drew from a seed, and `checks` says
 //! what must then be true; the other files hold the hard cases one by one.
-//! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many.
+//! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
+//! and both together so many from there on.
 
 mod answers;
 mod checks;

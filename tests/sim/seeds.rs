@@ -45,9 +45,10 @@ fn every_promise_holds_whatever_happens() {
 /// The first seed, and how many from there on.
 fn range() -> (u64, u64) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    let count = number("LINKVAULT_SIM_SEEDS");
     match number("LINKVAULT_SIM_SEED") {
-        Some(seed) => (seed, 1),
-        None => (1, number("LINKVAULT_SIM_SEEDS").unwrap_or(SEEDS)),
+        Some(seed) => (seed, count.unwrap_or(1)),
+        None => (1, count.unwrap_or(SEEDS)),
     }
 }
 
