@@ -38,9 +38,11 @@ pub fn after(history: &mut History<'_>, round: &Round, summary: &Summary) {
         tells_its_changes(before, &snapshot, &content);
         history.known.insert(snapshot.number, Remembered { snapshot, content });
     }
+    let throttled = history.world.service().totals().throttled;
     if !round.faults.contains("throttled") {
-        assert_eq!(summary.usage.throttled, 0, "refused for the limit");
+        assert_eq!(throttled, history.throttled, "refused for the limit");
     }
+    history.throttled = throttled;
     if round.is_undisturbed() {
         costs_the_least(history, summary);
     }

@@ -60,6 +60,8 @@ pub struct History<'d> {
     pub drawn: &'d Drawn,
     pub known: BTreeMap<i64, Remembered>,
     pub truth: Arc<Mutex<Truth>>,
+    /// Refusals for the limit so far.
+    pub throttled: u64,
     rng: fastrand::Rng,
 }
 
@@ -71,7 +73,7 @@ impl<'d> History<'d> {
         world.latency = drawn.latency;
         world.indiscreet = drawn.indiscreet;
         let rng = fastrand::Rng::with_seed(!drawn.seed);
-        Self { world, drawn, known: BTreeMap::new(), truth: Arc::default(), rng }
+        Self { world, drawn, known: BTreeMap::new(), truth: Arc::default(), throttled: 0, rng }
     }
 
     /// Lives through every round.
