@@ -52,7 +52,7 @@ impl Round {
 impl Drawn {
     pub fn from(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut rounds: Vec<_> = (0..rng.u8(2..6)).map(|_| round(&mut rng)).collect();
+        let mut rounds: Vec<_> = (0..rng.u8(1..5)).map(|_| round(&mut rng)).collect();
         // The last one shows that whatever happened before can be made good.
         rounds.push(Round {
             faults: String::new(),

@@ -59,9 +59,9 @@ fn a_deletion_that_no_count_tells_never_removes_a_neighbour() {
 
 fn no_neighbour_is_removed(meddle: fn(&mut World, u64, u64)) {
     for order in ["ascending", "descending", "by-name"] {
-        for result in ["page", "total", "absent"] {
-            for code in [1, 9, 10, 11, 20, 21, 30] {
-                for after in 1..=3 {
+        for result in ["page", "total"] {
+            for code in [1, 10, 11, 20, 21, 30] {
+                for after in 1..=2 {
                     let behaviour = format!("max-limit=10,order={order},result={result}");
                     let mut world = World::codes(30, &behaviour);
                     world.backup();
@@ -80,9 +80,9 @@ fn no_neighbour_is_removed(meddle: fn(&mut World, u64, u64)) {
 #[test]
 fn a_first_backup_never_calls_a_list_complete_from_which_a_record_slipped_away() {
     for envelope in ["full", "no-perpage", "no-maxpage", "no-currentpage", "records-only"] {
-        for result in ["page", "total", "absent"] {
-            for code in [1, 9, 10, 11, 15, 20, 21, 31, 40] {
-                for after in 1..=4 {
+        for result in ["page", "total"] {
+            for code in [1, 10, 11, 15, 21, 40] {
+                for after in 1..=3 {
                     let behaviour = format!("max-limit=10,envelope={envelope},result={result}");
                     let mut world = World::codes(40, &behaviour);
                     delete_after_pages(&mut world, after, code);
