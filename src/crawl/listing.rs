@@ -299,6 +299,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             number: fetched.number,
             now: self.crawler.clock.now(),
             usage: self.crawler.usage(),
+            hold: self.crawler.client.limit() == Some(0),
         };
         // What comes twice is known only once it is stored.
         let note = |twice| {

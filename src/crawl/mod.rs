@@ -146,15 +146,12 @@ pub fn crawl(
         before: Usage::default(),
         problems: Vec::new(),
     };
-    let resumed = crawler.begin()?;
-    for resource in Resource::ALL {
-        crawler.resource(resource)?;
-    }
-    let stats = crawler.statistics()?;
-    let usage = crawler.usage();
-    let snapshot = crawler.vault.finish(crawler.snapshot, clock.now(), usage)?;
-    let spent = spent(crawler.client);
-    Ok(Summary { snapshot, resumed, usage: spent, stats, problems: crawler.problems })
+    let summary = crawler.run();
+    // Whatever stopped it, what was read is kept.
+    let kept = crawler.vault.settle();
+    let summary = summary?;
+    kept?;
+    Ok(summary)
 }
 
 fn spent(client: &Client) -> Usage {
@@ -163,6 +160,18 @@ fn spent(client: &Client) -> Usage {
 }
 
 impl Crawler<'_> {
+    fn run(&mut self) -> Result<Summary, CrawlError> {
+        let resumed = self.begin()?;
+        for resource in Resource::ALL {
+            self.resource(resource)?;
+        }
+        let stats = self.statistics()?;
+        let usage = self.usage();
+        let snapshot = self.vault.finish(self.snapshot, self.clock.now(), usage)?;
+        let problems = std::mem::take(&mut self.problems);
+        Ok(Summary { snapshot, resumed, usage: spent(self.client), stats, problems })
+    }
+
     fn usage(&self) -> Usage {
         self.before.plus(spent(self.client))
     }
@@ -223,6 +232,7 @@ impl Crawler<'_> {
             number: 1,
             now: self.clock.now(),
             usage: self.usage(),
+            hold: false,
         };
         let seen = roaring::RoaringTreemap::new();
         let records = std::slice::from_ref(decoded);

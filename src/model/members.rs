@@ -149,15 +149,17 @@ impl<'a> Scan<'a> {
     fn string(&mut self) -> Option<bool> {
         let mut escapes = false;
         loop {
-            match self.next()? {
-                b'"' => return Some(escapes),
-                b'\\' => {
-                    escapes = true;
-                    self.escape()?;
-                }
-                0..=0x1f => return None,
-                _ => {}
+            let rest = self.bytes.get(self.at..)?;
+            let plain = memchr::memchr2(b'"', b'\\', rest)?;
+            if rest.get(..plain)?.iter().any(|byte| *byte < b' ') {
+                return None;
             }
+            self.at += plain + 1;
+            if rest.get(plain) == Some(&b'"') {
+                return Some(escapes);
+            }
+            escapes = true;
+            self.escape()?;
         }
     }
 

@@ -7,6 +7,8 @@
 //! who rewrites the whole file. Hash inputs are the service's own text and not
 //! the tables, so that they outlive changes of the vault's format.
 
+use std::fmt::Write;
+
 use crate::model::{Key, Resource};
 
 /// A sum of hashes.
@@ -79,25 +81,44 @@ enum Content {
 /// The hash of a version: of the record's text with its counter's value as zero.
 #[must_use]
 pub fn version(resource: Resource, key: &Key, text: &str) -> blake3::Hash {
-    content(Content::Version, resource, key, text)
+    version_of(resource, key, &[text])
+}
+
+/// The same of a text that lies in parts.
+#[must_use]
+pub fn version_of(resource: Resource, key: &Key, parts: &[&str]) -> blake3::Hash {
+    content(Content::Version, resource, key, |input| {
+        parts.iter().for_each(|part| input.push(part.as_bytes()));
+    })
 }
 
 /// The hash of a counter's value, and of the snapshot that first saw it.
 #[must_use]
 pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) -> blake3::Hash {
-    let value = value.map_or_else(|| "null".to_owned(), |value| value.to_string());
-    content(Content::Sample, resource, &Key::Id(id), &format!("{snapshot}:{value}"))
+    content(Content::Sample, resource, &Key::Id(id), |input| {
+        // Writing to an input cannot fail.
+        let _ = match value {
+            Some(value) => write!(input, "{snapshot}:{value}"),
+            None => write!(input, "{snapshot}:null"),
+        };
+    })
 }
 
 /// The hash of a code's statistics, as snapshot `snapshot` saw them.
 #[must_use]
 pub fn statistics(id: i64, snapshot: i64, scans: i64, body: &str) -> blake3::Hash {
-    let text = format!("{snapshot}:{scans}:{body}");
-    content(Content::Statistics, Resource::QrCodes, &Key::Id(id), &text)
+    content(Content::Statistics, Resource::QrCodes, &Key::Id(id), |input| {
+        let _ = write!(input, "{snapshot}:{scans}:{body}");
+    })
 }
 
 /// The hash of one piece of content.
-fn content(kind: Content, resource: Resource, key: &Key, text: &str) -> blake3::Hash {
+fn content(
+    kind: Content,
+    resource: Resource,
+    key: &Key,
+    text: impl FnOnce(&mut Input),
+) -> blake3::Hash {
     // Most content is short, and hashing it in one go is several times quicker.
     let mut input = Input { short: [0; SHORT], len: 0, long: None };
     input.push(&[kind as u8, resource as u8]);
@@ -107,7 +128,7 @@ fn content(kind: Content, resource: Resource, key: &Key, text: &str) -> blake3::
         input.push(&(kind.len() as u64).to_le_bytes());
         input.push(kind.as_bytes());
     }
-    input.push(text.as_bytes());
+    text(&mut input);
     input.hash()
 }
 
@@ -142,6 +163,13 @@ impl Input {
             Some(hasher) => hasher.finalize(),
             None => blake3::hash(&self.short[..self.len]),
         }
+    }
+}
+
+impl Write for Input {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //! series of scans and statistics, which cost little and cannot be had again.
 
 use super::schema::version_table;
-use super::{Failure, Vault, VaultError, ledger};
+use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
@@ -68,7 +68,7 @@ impl Vault {
     }
 }
 
-fn drop_unused_templates(tx: &rusqlite::Transaction<'_>) -> Result<(), Failure> {
+fn drop_unused_templates(tx: &Tx<'_>) -> Result<(), Failure> {
     let used = Resource::ALL.map(|it| format!("SELECT shape FROM {}", version_table(it)));
     let used = used.join(" UNION ");
     tx.execute(&format!("DELETE FROM shape WHERE shape NOT IN ({used})"), [])?;
@@ -77,7 +77,7 @@ fn drop_unused_templates(tx: &rusqlite::Transaction<'_>) -> Result<(), Failure> 
 
 /// Once snapshot `number` is finished: drops what waited for it, because the
 /// snapshots before it were forgotten.
-pub(super) fn settle(tx: &rusqlite::Transaction<'_>, number: i64) -> Result<(), Failure> {
+pub(super) fn settle(tx: &Tx<'_>, number: i64) -> Result<(), Failure> {
     let waited: bool = tx.query_row(
         "SELECT count(*) FROM snapshot WHERE snapshot = ?1 - 1 AND forgotten IS NOT NULL",
         [number],
@@ -95,7 +95,7 @@ pub(super) fn settle(tx: &rusqlite::Transaction<'_>, number: i64) -> Result<(), 
 /// spans in which none can. Ends that no readable snapshot follows stay where
 /// they are until one is finished: what it adds, changes and removes is counted
 /// against the snapshot before it, forgotten or not.
-fn merge(tx: &rusqlite::Transaction<'_>, resource: Resource) -> Result<u64, Failure> {
+fn merge(tx: &Tx<'_>, resource: Resource) -> Result<u64, Failure> {
     let table = version_table(resource);
     let next = |column: &str, otherwise: &str| {
         format!(

@@ -2,10 +2,10 @@
 //! are, whose the vault is, what was sent. They stand in `meta`, and `check`
 //! makes them anew from the rows they cover.
 
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::Failure;
 use super::digest::{Sum, fields};
+use super::{Failure, Tx};
 
 /// One of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(super) fn read(db: &Connection, ledger: Ledger) -> Result<Sum, Failure> {
         .map_err(|_| Failure::Damaged(format!("the {} is none", ledger.key())))
 }
 
-pub(super) fn write(tx: &Transaction<'_>, ledger: Ledger, sum: Sum) -> Result<(), Failure> {
+pub(super) fn write(tx: &Tx<'_>, ledger: Ledger, sum: Sum) -> Result<(), Failure> {
     let sql = "INSERT INTO meta VALUES(?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
     let text = blake3::Hash::from_bytes(sum.bytes()).to_hex();
     tx.prepare_cached(sql)?.execute((ledger.key(), text.as_str()))?;
@@ -77,7 +77,7 @@ pub(super) fn identity(db: &Connection) -> Result<Sum, Failure> {
 
 /// Runs `work` on one snapshot's row, and keeps the ledger in step.
 pub(super) fn snapshot<T>(
-    tx: &Transaction<'_>,
+    tx: &Tx<'_>,
     number: i64,
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -87,7 +87,7 @@ pub(super) fn snapshot<T>(
 
 /// Runs `work` on one sent value's row, and keeps the ledger in step.
 pub(super) fn sent<T>(
-    tx: &Transaction<'_>,
+    tx: &Tx<'_>,
     row: (&str, &str, &str),
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -96,7 +96,7 @@ pub(super) fn sent<T>(
 }
 
 fn in_step<T>(
-    tx: &Transaction<'_>,
+    tx: &Tx<'_>,
     ledger: Ledger,
     now: impl Fn() -> Result<Sum, Failure>,
     work: impl FnOnce() -> Result<T, Failure>,

@@ -26,30 +26,24 @@ pub mod sent;
 pub mod shape;
 pub mod snapshot;
 pub mod split;
+mod statements;
 pub mod statistics;
+mod transact;
 pub mod write;
 mod writer;
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension};
 
+use crate::clock::Timestamp;
 use crate::files::beside;
 
 pub use error::VaultError;
 pub use open::Identity;
 pub use row::Shapes;
-
-/// A moment of a commit, for those who watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    BeforeCommit,
-    AfterCommit,
-}
-
-/// Called around every commit; an error ends the operation there, as a crash
-/// would. For simulations and audits.
-pub type CommitHook = Box<dyn FnMut(Moment) -> Result<(), VaultError> + Send>;
+use transact::Tx;
+pub use transact::{CommitHook, Moment};
 
 /// An open vault.
 pub struct Vault {
@@ -57,6 +51,8 @@ pub struct Vault {
     path: PathBuf,
     shapes: Shapes,
     hook: Option<CommitHook>,
+    /// Since when a transaction is open for pages to come.
+    held: Option<Timestamp>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -108,7 +104,8 @@ impl Vault {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn close(self) -> Result<(), VaultError> {
+    pub fn close(mut self) -> Result<(), VaultError> {
+        self.settle()?;
         self.checkpoint()
     }
 
@@ -136,35 +133,6 @@ impl Vault {
 
     fn damaged(&self, what: impl Into<String>) -> VaultError {
         VaultError::Damaged { path: self.path.clone(), what: what.into() }
-    }
-
-    /// Runs `work` in one transaction and commits it.
-    fn transact<T>(
-        &mut self,
-        work: impl FnOnce(&Transaction<'_>, &mut Shapes) -> Result<T, Failure>,
-    ) -> Result<T, VaultError> {
-        let Self { db, path, shapes, hook } = self;
-        let fail = |failure: Failure| failure.at(path);
-        let tx = db
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .map_err(|source| VaultError::sql(path, source))?;
-        let done = work(&tx, shapes);
-        if done.is_err() {
-            // The cache may name shapes that are rolled back now.
-            shapes.clear();
-        }
-        let done = done.map_err(fail)?;
-        if let Some(hook) = hook {
-            hook(Moment::BeforeCommit).inspect_err(|_| shapes.clear())?;
-        }
-        tx.commit().map_err(|source| {
-            shapes.clear();
-            VaultError::sql(path, source)
-        })?;
-        if let Some(hook) = hook {
-            hook(Moment::AfterCommit)?;
-        }
-        Ok(done)
     }
 }
 

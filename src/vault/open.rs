@@ -91,7 +91,7 @@ impl Vault {
         own_tables(&db, path)?;
         db.pragma_update(None, "query_only", true)
             .map_err(|source| VaultError::sql(path, source))?;
-        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
+        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None, held: None })
     }
 
     /// A vault that lives in memory and is gone with the program.
@@ -105,9 +105,11 @@ impl Vault {
     }
 
     fn ready(mut db: Connection, path: &Path) -> Result<Self, VaultError> {
-        migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
-        own_tables(&db, path)?;
-        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None })
+        let from = migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
+        if from > 0 {
+            own_tables(&db, path)?;
+        }
+        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None, held: None })
     }
 
     /// Whose vault this is; `None` until the first backup began.

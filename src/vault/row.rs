@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{OptionalExtension, Row, ToSql, Transaction};
+use rusqlite::{OptionalExtension, Row, ToSql};
 
-use super::Failure;
 use super::shape;
 use super::split::Split;
+use super::{Failure, Tx};
 use crate::model::{Field, Key, Kind, Resource, Role, Value};
 
 /// Templates by number and numbers by template, as far as they were met.
@@ -31,7 +31,7 @@ impl Shapes {
         self.stored = None;
     }
 
-    fn are_many(&mut self, tx: &Transaction<'_>) -> Result<bool, Failure> {
+    fn are_many(&mut self, tx: &Tx<'_>) -> Result<bool, Failure> {
         let stored = match self.stored {
             Some(stored) => stored,
             None => tx.query_row("SELECT count(*) FROM shape", [], |row| row.get(0))?,
@@ -42,11 +42,7 @@ impl Shapes {
 
     /// The number of `split`'s template, made if it is new. Where there are too
     /// many, `split` becomes verbatim instead.
-    pub(super) fn number(
-        &mut self,
-        tx: &Transaction<'_>,
-        split: &mut Split<'_>,
-    ) -> Result<i64, Failure> {
+    pub(super) fn number(&mut self, tx: &Tx<'_>, split: &mut Split<'_>) -> Result<i64, Failure> {
         if let Some(number) = self.numbers.get(&*split.template) {
             return Ok(*number);
         }

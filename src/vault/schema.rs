@@ -26,15 +26,16 @@ type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 pub const MIGRATIONS: &[Migration] = &[first_format];
 
 /// Leads `db` from its format to the last of `migrations`, in one transaction.
+/// Gives the format it had.
 ///
 /// # Errors
 /// SQLite's; the file is then as it was.
-pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<()> {
+pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<i64> {
     let from: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let todo = usize::try_from(from)
         .map_or(&migrations[..0], |from| migrations.get(from..).unwrap_or_default());
     if todo.is_empty() {
-        return Ok(());
+        return Ok(from);
     }
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     for step in todo {
@@ -42,7 +43,8 @@ pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Resul
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.pragma_update(None, "user_version", migrations.len() as i64)?;
-    tx.commit()
+    tx.commit()?;
+    Ok(from)
 }
 
 /// Every table, index and view of a vault by name, with the SQL that made it.

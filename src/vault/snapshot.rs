@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Row, Transaction};
+use rusqlite::{OptionalExtension, Row};
 
 use super::digest::{Sum, fields};
 use super::row::bytes;
-use super::{Failure, Vault, VaultError, forget, ledger};
+use super::{Failure, Tx, Vault, VaultError, forget, ledger};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
@@ -362,7 +362,7 @@ fn names(scope: &[Resource]) -> String {
 
 /// What the snapshot before showed of `resource`: number of records and sum.
 fn carried(
-    tx: &Transaction<'_>,
+    tx: &Tx<'_>,
     last: Option<i64>,
     resource: Resource,
 ) -> rusqlite::Result<(i64, [u8; 32])> {
@@ -427,7 +427,7 @@ pub(super) fn outcomes(db: &rusqlite::Connection, number: i64) -> Result<Vec<Out
 }
 
 /// Writes a finished snapshot's digest, and ties it to the chain.
-fn seal(tx: &Transaction<'_>, number: i64) -> Result<(), Failure> {
+fn seal(tx: &Tx<'_>, number: i64) -> Result<(), Failure> {
     let digest = digest(tx, number)?;
     let chain = chain(tx, number, &digest)?;
     tx.execute(

@@ -4,7 +4,7 @@
 //! ways give the same: a property. Pure: no SQL here.
 
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::shape::{self, SLOT, Spelling, VERBATIM};
 use crate::model::members::Scan;
@@ -17,7 +17,7 @@ pub struct Split<'a> {
     pub record: Record<'a>,
     /// Fields that did not fit their kind; they are kept as they came.
     pub odd: Vec<Problem>,
-    pub(super) template: Rc<str>,
+    pub(super) template: Arc<str>,
     pub(super) extra: Option<String>,
     /// Where the counter's value stands in the text, if a series holds it.
     pub(super) counter: Option<Range<usize>>,
@@ -91,10 +91,12 @@ impl Splitter {
 #[derive(Debug)]
 struct Pattern {
     resource: Resource,
-    template: Rc<str>,
+    template: Arc<str>,
     /// What stands before the first slot, in bytes of the template.
     head: usize,
     slots: Vec<Slot>,
+    /// How many values a record has.
+    values: usize,
 }
 
 /// A value's place in a template, and the text that follows it there.
@@ -126,7 +128,7 @@ impl Pattern {
         if resource == Resource::ChannelItems || split.extra.is_some() {
             return None;
         }
-        let template = Rc::clone(&split.template);
+        let template = Arc::clone(&split.template);
         let mut slots = Vec::new();
         let mut at = template.find(SLOT)?;
         let head = at;
@@ -138,13 +140,15 @@ impl Pattern {
             at = template.get(from..)?.find(SLOT).map_or(template.len(), |next| from + next);
             slots.push(Slot { code, place, then: from..at });
         }
-        Some(Self { resource, template, head, slots })
+        let values = split.record.values.len();
+        Some(Self { resource, template, head, slots, values })
     }
 
     /// Splits `raw`, if it has this template.
     fn split<'a>(&self, raw: &'a str) -> Option<Split<'a>> {
         let spec = self.resource.spec();
-        let mut values = vec![Value::Null; spec.read_fields().count()];
+        let mut values = Vec::with_capacity(self.values);
+        values.resize_with(self.values, || Value::Null);
         let mut counter = None;
         let mut scan = Scan::new(raw);
         scan.literal(self.template.get(..self.head)?)?;
@@ -160,7 +164,7 @@ impl Pattern {
         let id_place = spec.field("id").map_or(0, |(place, _)| place);
         let Value::Int(id) = values[id_place] else { return None };
         let record = Record { key: Key::Id(id), values, raw: raw.into() };
-        let template = Rc::clone(&self.template);
+        let template = Arc::clone(&self.template);
         let whole = scan.at() == raw.len();
         whole.then_some(Split { record, odd: Vec::new(), template, extra: None, counter })
     }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use roaring::RoaringTreemap;
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::OptionalExtension;
 
 use super::digest::{self, Sum};
 use super::row::{Shapes, Stored};
@@ -12,7 +12,7 @@ use super::schema::{key_columns, version_table};
 use super::snapshot::{Usage, signed};
 use super::split::Split;
 use super::writer::Writer;
-use super::{Failure, Vault, VaultError};
+use super::{Failure, Tx, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::{Decoded, Key, Resource, Value};
 
@@ -25,6 +25,9 @@ pub struct Page {
     pub number: u64,
     pub now: Timestamp,
     pub usage: Usage,
+    /// Whether the page may be committed a moment later, with others: where
+    /// reading it again costs nothing of a limit.
+    pub hold: bool,
 }
 
 /// What became of a page's records.
@@ -74,7 +77,7 @@ impl Vault {
         seen: &RoaringTreemap,
         note: impl FnOnce(u64) -> String,
     ) -> Result<Put, VaultError> {
-        self.transact(|tx, shapes| {
+        let store = |tx: &Tx<'_>, shapes: &mut Shapes| {
             let mut put = Put::default();
             let mut writer = Writer::new(tx, page.snapshot, page.resource)?;
             writer.put_all(shapes, records, seen, &mut put)?;
@@ -98,7 +101,8 @@ impl Vault {
             ))?;
             touch(tx, page.snapshot, page.now, page.usage)?;
             Ok(put)
-        })
+        };
+        if page.hold { self.transact_held(page.now, store) } else { self.transact(store) }
     }
 
     /// Marks the versions in `rows` as removed by the running snapshot.
@@ -157,11 +161,7 @@ fn damaged_rows() -> Failure {
 }
 
 /// The records whose earlier version ended in `snapshot`.
-fn ended_in(
-    tx: &Transaction<'_>,
-    snapshot: i64,
-    resource: Resource,
-) -> Result<HashSet<Key>, Failure> {
+fn ended_in(tx: &Tx<'_>, snapshot: i64, resource: Resource) -> Result<HashSet<Key>, Failure> {
     let keys: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
     let table = version_table(resource);
     let mut find =
@@ -184,12 +184,7 @@ struct Tally {
 }
 
 /// Adds `tally` to the snapshot's account of the resource.
-fn account(
-    tx: &Transaction<'_>,
-    snapshot: i64,
-    resource: Resource,
-    tally: &Tally,
-) -> Result<(), Failure> {
+fn account(tx: &Tx<'_>, snapshot: i64, resource: Resource, tally: &Tally) -> Result<(), Failure> {
     if *tally == Tally::default() {
         return Ok(());
     }
@@ -205,7 +200,7 @@ fn account(
 
 /// Adds `delta` to the sum of what the snapshot shows of `resource`.
 pub(super) fn add_to_sum(
-    tx: &Transaction<'_>,
+    tx: &Tx<'_>,
     snapshot: i64,
     resource: Resource,
     delta: Sum,
@@ -225,7 +220,7 @@ pub(super) fn add_to_sum(
 
 /// Records that the crawl is alive, and what it cost so far.
 pub(super) fn touch(
-    tx: &Transaction<'_>,
+    tx: &Tx<'_>,
     snapshot: i64,
     now: Timestamp,
     usage: Usage,

@@ -3,15 +3,18 @@
 
 use std::ops::Range;
 use std::slice;
+use std::sync::Arc;
 
 use roaring::RoaringTreemap;
-use rusqlite::{CachedStatement, OptionalExtension, Transaction};
+use rusqlite::{CachedStatement, OptionalExtension};
 
+use super::digest::Sum;
 use super::row::{Column, ROOM, Shapes, Stored, extra, same, with_room};
-use super::schema::{columns, counter_place, key_columns, version_table};
+use super::schema::{counter_place, key_columns, version_table};
 use super::split::Split;
+use super::statements::{MANY, SeriesStatements, Statements};
 use super::write::{Put, stored_hash};
-use super::{Failure, digest};
+use super::{Failure, Tx, digest};
 use crate::model::{Key, Resource, Value};
 
 /// The statements that store one record, prepared once a page.
@@ -22,13 +25,12 @@ pub(super) struct Writer<'t> {
     find: CachedStatement<'t>,
     walk: CachedStatement<'t>,
     insert: CachedStatement<'t>,
-    insert_many: CachedStatement<'t>,
+    insert_alike: CachedStatement<'t>,
     overwrite: CachedStatement<'t>,
     close: CachedStatement<'t>,
     delete: CachedStatement<'t>,
     series: Option<Series<'t>>,
-    tx: &'t Transaction<'t>,
-    buffer: String,
+    tx: &'t Tx<'t>,
 }
 
 /// The statements that keep a counter's series.
@@ -40,25 +42,13 @@ struct Series<'t> {
 }
 
 impl<'t> Series<'t> {
-    fn new(tx: &'t Transaction<'t>, resource: Resource) -> Result<Option<Self>, Failure> {
-        if resource.spec().counter().is_none() {
-            return Ok(None);
-        }
-        let table = format!("sample_{resource}");
-        Ok(Some(Self {
-            newest: tx.prepare_cached(&format!(
-                "SELECT snapshot, value FROM {table} WHERE id = ?1 ORDER BY snapshot DESC LIMIT 1"
-            ))?,
-            walk: tx.prepare_cached(&format!(
-                "SELECT id, snapshot, value FROM {table} WHERE id BETWEEN ?1 AND ?2
-                 ORDER BY id, snapshot"
-            ))?,
-            store: tx.prepare_cached(&format!(
-                "INSERT INTO {table} VALUES(?1, ?2, ?3)
-                 ON CONFLICT DO UPDATE SET value = excluded.value"
-            ))?,
-            begin: tx.prepare_cached(&insert(&format!("{table}(snapshot, id, value)"), 2, MANY))?,
-        }))
+    fn new(tx: &'t Tx<'t>, sql: &SeriesStatements) -> Result<Self, Failure> {
+        Ok(Self {
+            newest: tx.prepare_cached(&sql.newest)?,
+            walk: tx.prepare_cached(&sql.walk)?,
+            store: tx.prepare_cached(&sql.store)?,
+            begin: tx.prepare_cached(&sql.begin)?,
+        })
     }
 
     /// Begins series that have no sample yet.
@@ -89,6 +79,29 @@ struct Item<'p, 'a> {
 }
 
 impl Item<'_, '_> {
+    /// The hash of what came, as [`stored_hash`] gives it once it is stored.
+    fn hash(&self, resource: Resource) -> blake3::Hash {
+        let record = &self.split.record;
+        let part = |range: Range<usize>| record.raw.get(range).unwrap_or_default();
+        let Some(Range { start, end }) = self.split.counter else {
+            return digest::version(resource, &record.key, &record.raw);
+        };
+        let zero = if part(start..end).starts_with('"') { "\"0\"" } else { "0" };
+        let parts = [part(0..start), zero, part(end..record.raw.len())];
+        digest::version_of(resource, &record.key, &parts)
+    }
+
+    /// Whether `items` are [`MANY`], have its shape, and need nothing extra.
+    fn are_alike(&self, items: &[Item<'_, '_>]) -> bool {
+        let alike = |item: &Item<'_, '_>| item.shape == self.shape && item.split.extra.is_none();
+        items.len() == MANY && items.iter().all(alike)
+    }
+
+    /// Whether there is no sample of its counter yet, as far as was asked.
+    fn begins_series(&self) -> bool {
+        matches!(self.counter, Known::Is(None))
+    }
+
     /// The counter's value, if the record tells one.
     fn count(&self, counter: Option<usize>) -> Option<i64> {
         match self.split.record.values.get(counter?) {
@@ -113,54 +126,21 @@ struct Open {
 }
 
 impl<'t> Writer<'t> {
-    pub fn new(
-        tx: &'t Transaction<'t>,
-        snapshot: i64,
-        resource: Resource,
-    ) -> Result<Self, Failure> {
-        let table = version_table(resource);
-        let columns: Vec<_> =
-            columns(resource).map(|field| format!("\"{}\"", field.name)).collect();
-        let keys: Vec<_> = key_columns(resource)
-            .enumerate()
-            .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 1))
-            .collect();
-        let sets: Vec<_> = columns.iter().map(|column| format!("{column} = ?")).collect();
-        let find = format!(
-            "SELECT {} FROM {table} v WHERE {} AND v.until IS NULL",
-            Stored::select(resource),
-            keys.join(" AND ")
-        );
-        let key = key_columns(resource).next().unwrap_or("id");
-        let walk = format!(
-            "SELECT {} FROM {table} v WHERE v.\"{key}\" BETWEEN ?1 AND ?2 AND v.until IS NULL
-             ORDER BY v.\"{key}\"",
-            Stored::select(resource),
-        );
-        let insert = |rows: usize| {
-            let into = format!("{table}(since, shape, extra, {})", columns.join(", "));
-            insert(&into, columns.len() + 2, rows)
-        };
-        let overwrite = format!(
-            "UPDATE {table} SET since = ?1, shape = ?, extra = ?, {} WHERE version = ?",
-            sets.join(", ")
-        );
+    pub fn new(tx: &'t Tx<'t>, snapshot: i64, resource: Resource) -> Result<Self, Failure> {
+        let sql = Statements::of(resource);
         Ok(Self {
             snapshot,
             resource,
             counter: counter_place(resource),
-            find: tx.prepare_cached(&find)?,
-            walk: tx.prepare_cached(&walk)?,
-            insert: tx.prepare_cached(&insert(1))?,
-            insert_many: tx.prepare_cached(&insert(MANY))?,
-            overwrite: tx.prepare_cached(&overwrite)?,
-            close: tx.prepare_cached(&format!(
-                "UPDATE {table} SET until = ?2, extra = nullif(extra, ?3) WHERE version = ?1"
-            ))?,
-            delete: tx.prepare_cached(&format!("DELETE FROM {table} WHERE version = ?1"))?,
-            series: Series::new(tx, resource)?,
+            find: tx.prepare_cached(&sql.find)?,
+            walk: tx.prepare_cached(&sql.walk)?,
+            insert: tx.prepare_cached(&sql.insert)?,
+            insert_alike: tx.prepare_cached(&sql.insert_alike)?,
+            overwrite: tx.prepare_cached(&sql.overwrite)?,
+            close: tx.prepare_cached(&sql.close)?,
+            delete: tx.prepare_cached(&sql.delete)?,
+            series: sql.series.as_ref().map(|sql| Series::new(tx, sql)).transpose()?,
             tx,
-            buffer: String::new(),
         })
     }
 
@@ -174,8 +154,18 @@ impl<'t> Writer<'t> {
         put: &mut Put,
     ) -> Result<(), Failure> {
         let mut items = Vec::with_capacity(records.len());
+        let mut last: Option<(Arc<str>, i64)> = None;
         for split in records {
-            let shape = shapes.number(self.tx, split)?;
+            let known =
+                last.as_ref().filter(|(template, _)| Arc::ptr_eq(template, &split.template));
+            let shape = match known {
+                Some((_, shape)) => *shape,
+                None => {
+                    let shape = shapes.number(self.tx, split)?;
+                    last = Some((Arc::clone(&split.template), shape));
+                    shape
+                }
+            };
             items.push(Item { split, shape, open: Known::Unasked, counter: Known::Unasked });
         }
         items.sort_by(|one, other| one.split.record.key.cmp(&other.split.record.key));
@@ -197,36 +187,53 @@ impl<'t> Writer<'t> {
         self.add(&mut fresh, put)
     }
 
-    /// Stores records of which there is no open version.
+    /// Stores records of which there is no open version. Their hashes are taken
+    /// beside the inserts, where there are enough of them to be worth a thread.
     fn add(&mut self, fresh: &mut Vec<Item<'_, '_>>, put: &mut Put) -> Result<(), Failure> {
-        for items in fresh.chunks(MANY) {
+        let (resource, snapshot, counter) = (self.resource, self.snapshot, self.counter);
+        let items = fresh.as_slice();
+        let mut sum = Sum::default();
+        if items.len() >= WORTH_A_THREAD {
+            rayon::in_place_scope(|scope| {
+                scope.spawn(|_| sum = first_sum(resource, snapshot, counter, items));
+                self.add_rows(items, put)
+            })?;
+        } else {
+            self.add_rows(items, put)?;
+            sum = first_sum(resource, snapshot, counter, items);
+        }
+        put.delta.plus(sum);
+        for item in fresh.drain(..) {
+            if !item.begins_series() {
+                self.sample(&item, put)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts the versions, and the samples that begin a series.
+    fn add_rows(&mut self, items: &[Item<'_, '_>], put: &mut Put) -> Result<(), Failure> {
+        for items in items.chunks(MANY) {
             let last = self.insert(items)?.cast_unsigned();
             put.rows.insert_range(last + 1 - items.len() as u64..=last);
             put.added += items.len() as u64;
         }
-        let mut first_samples = Vec::new();
-        for item in fresh.drain(..) {
-            put.delta.add(self.hash(&item));
-            match (item.count(self.counter), &item.counter) {
-                (Some(value), Known::Is(None)) => {
-                    put.delta.add(self.sample_hash(&item, self.snapshot, Some(value)));
-                    first_samples.push((item.split.record.key.id(), value));
-                }
-                _ => self.sample(&item, put)?,
-            }
-        }
-        self.series.iter_mut().try_for_each(|series| series.begin(self.snapshot, &first_samples))
+        let Some(series) = &mut self.series else { return Ok(()) };
+        let firsts = items.iter().filter(|item| item.begins_series());
+        let count = |item: &Item<'_, '_>| item.count(self.counter);
+        let samples = firsts.filter_map(|item| Some((item.split.record.key.id(), count(item)?)));
+        series.begin(self.snapshot, &samples.collect::<Vec<_>>())
     }
 
     /// Inserts so many versions, [`MANY`] at most, and gives the last one's row.
     /// Rows are numbered one by one.
     fn insert(&mut self, items: &[Item<'_, '_>]) -> Result<i64, Failure> {
-        if items.len() == MANY {
-            bind(&mut self.insert_many, self.snapshot, items, self.counter)?;
-            self.insert_many.raw_execute()?;
+        if let Some(first) = items.first().filter(|first| first.are_alike(items)) {
+            bind(&mut self.insert_alike, self.snapshot, first, items, self.counter)?;
+            self.insert_alike.raw_execute()?;
         } else {
             for item in items {
-                bind(&mut self.insert, self.snapshot, slice::from_ref(item), self.counter)?;
+                bind(&mut self.insert, self.snapshot, item, slice::from_ref(item), self.counter)?;
                 self.insert.raw_execute()?;
             }
         }
@@ -281,7 +288,7 @@ impl<'t> Writer<'t> {
                     open.version
                 } else {
                     put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
-                    put.delta.add(self.hash(&item));
+                    put.delta.add(item.hash(self.resource));
                     self.replace(shapes, open, &item, put)?
                 }
             }
@@ -372,22 +379,8 @@ impl<'t> Writer<'t> {
             .query_row([version], |row| Ok(Stored::read(self.resource, row)))?
     }
 
-    /// The hash of what came, as [`stored_hash`] gives it once it is stored.
-    fn hash(&mut self, item: &Item<'_, '_>) -> blake3::Hash {
-        let record = &item.split.record;
-        let hash = |text: &str| digest::version(self.resource, &record.key, text);
-        let Some(Range { start, end }) = item.split.counter else { return hash(&record.raw) };
-        let text = record.raw.get(start..end).unwrap_or_default();
-        let zero = if text.starts_with('"') { "\"0\"" } else { "0" };
-        self.buffer.clear();
-        self.buffer.push_str(record.raw.get(..start).unwrap_or_default());
-        self.buffer.push_str(zero);
-        self.buffer.push_str(record.raw.get(end..).unwrap_or_default());
-        hash(&self.buffer)
-    }
-
     fn overwrite(&mut self, version: i64, item: &Item<'_, '_>) -> Result<i64, Failure> {
-        bind(&mut self.overwrite, self.snapshot, slice::from_ref(item), self.counter)?;
+        bind(&mut self.overwrite, self.snapshot, item, slice::from_ref(item), self.counter)?;
         let last = self.overwrite.parameter_count();
         self.overwrite.raw_bind_parameter(last, version)?;
         self.overwrite.raw_execute()?;
@@ -441,30 +434,41 @@ impl<'t> Writer<'t> {
     }
 }
 
-/// So many rows are inserted by one statement: a statement has its own cost.
-const MANY: usize = 16;
-
-/// The statement that inserts so many rows. Its parameter 1 stands first in
-/// every row; `each` more follow. A failure undoes the whole transaction, so
-/// that the statement need not keep what it would take to undo itself.
-fn insert(into: &str, each: usize, rows: usize) -> String {
-    let row = format!("(?1{})", ", ?".repeat(each));
-    format!("INSERT OR FAIL INTO {into} VALUES{}", vec![row; rows].join(", "))
+/// The sum of what is hashed when records are stored for the first time.
+fn first_sum(
+    resource: Resource,
+    snapshot: i64,
+    counter: Option<usize>,
+    items: &[Item<'_, '_>],
+) -> Sum {
+    let mut sum = Sum::default();
+    for item in items {
+        sum.add(item.hash(resource));
+        if let Some(value) = item.count(counter).filter(|_| item.begins_series()) {
+            let id = item.split.record.key.id();
+            sum.add(digest::sample(resource, id, snapshot, Some(value)));
+        }
+    }
+    sum
 }
 
-/// Binds what the version tables hold of each item.
+/// So many records are hashed by a thread of their own.
+const WORTH_A_THREAD: usize = 64;
+
+/// Binds what the version tables hold of each item; shape and extra are those
+/// of `first`.
 fn bind(
     statement: &mut CachedStatement<'_>,
     snapshot: i64,
+    first: &Item<'_, '_>,
     items: &[Item<'_, '_>],
     counter: Option<usize>,
 ) -> Result<(), Failure> {
     statement.raw_bind_parameter(1, snapshot)?;
-    let mut at = 2;
+    statement.raw_bind_parameter(2, first.shape)?;
+    statement.raw_bind_parameter(3, with_room(first.split.extra.as_deref()))?;
+    let mut at = 4;
     for item in items {
-        statement.raw_bind_parameter(at, item.shape)?;
-        statement.raw_bind_parameter(at + 1, with_room(item.split.extra.as_deref()))?;
-        at += 2;
         for (place, value) in item.split.record.values.iter().enumerate() {
             if Some(place) != counter {
                 statement.raw_bind_parameter(at, Column(value))?;

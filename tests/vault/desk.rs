@@ -64,6 +64,7 @@ impl<'v> Desk<'v> {
             number: self.page,
             now: self.now,
             usage: usage(self.page),
+            hold: false,
         };
         let seen = RoaringTreemap::new();
         self.vault.put_page(&page, &decoded, &seen, |_| String::new()).unwrap()
