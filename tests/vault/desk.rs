@@ -21,8 +21,10 @@ pub fn day(number: i64) -> Timestamp {
 pub struct Desk<'v> {
     pub vault: &'v mut Vault,
     pub number: i64,
-    now: Timestamp,
+    pub now: Timestamp,
     page: u64,
+    /// Whether pages may share a commit.
+    pub hold: bool,
 }
 
 impl<'v> Desk<'v> {
@@ -32,13 +34,13 @@ impl<'v> Desk<'v> {
 
     pub fn begin_tagged(vault: &'v mut Vault, now: Timestamp, tag: Option<&str>) -> Self {
         let number = vault.begin(now, tag, &Resource::ALL).unwrap();
-        Self { vault, number, now, page: 0 }
+        Self { vault, number, now, page: 0, hold: false }
     }
 
     /// Takes up the snapshot that is running.
     pub fn go_on(vault: &'v mut Vault) -> Self {
         let (snapshot, _) = vault.running().unwrap().unwrap();
-        Self { vault, number: snapshot.number, now: snapshot.touched, page: 100 }
+        Self { vault, number: snapshot.number, now: snapshot.touched, page: 100, hold: false }
     }
 
     pub fn put(&mut self, resource: Resource, raws: &[impl AsRef<str>]) -> Put {
@@ -64,7 +66,7 @@ impl<'v> Desk<'v> {
             number: self.page,
             now: self.now,
             usage: usage(self.page),
-            hold: false,
+            hold: self.hold,
         };
         let seen = RoaringTreemap::new();
         self.vault.put_page(&page, &decoded, &seen, |_| String::new()).unwrap()

@@ -5,6 +5,7 @@ pub mod desk;
 mod files;
 mod flips;
 mod forgetting;
+mod held;
 mod lock;
 mod odd;
 mod refusals;
