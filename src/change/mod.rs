@@ -5,4 +5,7 @@
 //! * [`csv`]: a state's records as CSV
 
 pub mod csv;
+pub mod desired;
 pub mod diff;
+pub mod plan;
+pub mod policy;

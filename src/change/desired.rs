@@ -1,0 +1,111 @@
+//! What an account should become: records that somebody wants, with the fields
+//! that he gave. A spreadsheet gives some rows and some columns; a snapshot
+//! gives everything.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::model::{Key, Record, Resource, State, Value};
+
+/// Where a wanted record was written down, for messages.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Source {
+    /// A file's name, or a state's: `sheets/campaigns.csv`, `main@#12`.
+    pub file: String,
+    /// Of a file, counted from 1.
+    pub line: Option<u64>,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file),
+            None => f.write_str(&self.file),
+        }
+    }
+}
+
+/// A record that is meant: by its id, or by its owner's name for it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Meant {
+    Id(i64),
+    Name(String),
+}
+
+/// A record that somebody wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its id, where one was given. A channel item's is that of the item.
+    pub id: Option<i64>,
+    /// The channel of a channel item; `None` for all else.
+    pub channel: Option<Meant>,
+    /// The values that were given, by the field's place in the table's row.
+    /// Identity fields are not among them, but for a channel item's `type`.
+    pub fields: BTreeMap<usize, Value<'static>>,
+    pub source: Option<Source>,
+}
+
+impl Wanted {
+    /// The value given for the field called `name`.
+    #[must_use]
+    pub fn value(&self, resource: Resource, name: &str) -> Option<&Value<'static>> {
+        let (place, _) = resource.spec().field(name)?;
+        self.fields.get(&place)
+    }
+}
+
+/// A short link that a campaign should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CampaignLink {
+    pub campaign: Meant,
+    pub link: i64,
+    pub source: Option<Source>,
+}
+
+/// What is wanted of one resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WantedRecords {
+    pub records: Vec<Wanted>,
+    /// Whether a record that is not among them is not wanted. A lone
+    /// spreadsheet says nothing of the records that it leaves out.
+    pub whole: bool,
+}
+
+/// What an account should become. A resource that is absent is left alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Desired {
+    pub resources: BTreeMap<Resource, WantedRecords>,
+    pub campaign_links: Vec<CampaignLink>,
+    /// Whether a record whose id the account does not have (any more) is to be
+    /// created anew. A snapshot means that; a spreadsheet has a mistake there.
+    pub recreate: bool,
+}
+
+impl Desired {
+    /// Everything that `state` holds, as it was there. `name` tells whence.
+    #[must_use]
+    pub fn of_state(state: &State, name: &str) -> Self {
+        let source = Source { file: name.to_owned(), line: None };
+        let resources = state.iter().map(|(resource, records)| {
+            let wanted = records.values().map(|record| wanted(resource, record, &source));
+            (resource, WantedRecords { records: wanted.collect(), whole: true })
+        });
+        Self { resources: resources.collect(), campaign_links: Vec::new(), recreate: true }
+    }
+}
+
+fn wanted(resource: Resource, record: &Record<'static>, source: &Source) -> Wanted {
+    let names = resource.spec().read_fields().map(|field| field.name);
+    let values = names.zip(&record.values).enumerate();
+    let given = values.filter(|(_, (name, _))| *name != "id" && *name != "channel");
+    let channel = match &record.key {
+        Key::Item { channel, .. } => Some(Meant::Id(*channel)),
+        Key::Id(_) => None,
+    };
+    Wanted {
+        id: Some(record.key.id()),
+        channel,
+        fields: given.map(|(place, (_, value))| (place, value.clone())).collect(),
+        source: Some(source.clone()),
+    }
+}

@@ -1,0 +1,163 @@
+//! The ordered steps that lead from one state to another, what they cost, and
+//! what cannot be done. What is printed is what is applied.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use super::desired::Source;
+use crate::model::spec::Method;
+use crate::model::{Key, Resource, State, Verb};
+
+/// Fields by name, in the order of the table.
+pub type Fields = Map<String, Json>;
+
+/// A record's write-only values that were sent before, by field.
+pub type Sent = BTreeMap<(Resource, Key), BTreeMap<String, Json>>;
+
+/// What linkvault remembers of an account beside its records.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memory {
+    /// What was sent and cannot be read back. A campaign's links stand under
+    /// the field `links`, as an array of ids.
+    pub sent: Sent,
+    /// New ids of records that were created anew, by their old ones.
+    pub ids: BTreeMap<(Resource, i64), i64>,
+}
+
+/// What is there now.
+#[derive(Debug, Clone, Copy)]
+pub struct Current<'a> {
+    pub state: &'a State,
+    pub memory: &'a Memory,
+}
+
+/// A request as it will be sent. In its path, `{3}` stands for the id that step
+/// 3 is going to get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedRequest {
+    #[serde(with = "method")]
+    pub method: Method,
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Fields>,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Counted from 1, in the order of sending.
+    pub step: u32,
+    #[serde(with = "resource")]
+    pub resource: Resource,
+    #[serde(with = "verb")]
+    pub verb: Verb,
+    /// The record: its id, `7/links/33`, or of a create its natural key.
+    pub key: String,
+    /// What its owner calls it; empty where nothing but the key is known.
+    pub name: String,
+    /// The record's id, unless the step or one before it creates the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<i64>,
+    /// The fields that change, as they are; `null` of a create.
+    pub before: Option<Fields>,
+    /// The fields that change, as they will be; `null` of a delete.
+    pub after: Option<Fields>,
+    pub request: PlannedRequest,
+    /// Steps without which this one makes no sense.
+    #[serde(default)]
+    pub waits_for: Vec<u32>,
+    pub reversible: bool,
+    /// Whether a list can tell afterwards that it was done.
+    pub verifiable: bool,
+    /// Why it is not reversible, or cannot be verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+    /// The id that the record had before it was lost, where a create brings it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<i64>,
+    /// [`fingerprint`](super::plan::fingerprint) of the record it changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+}
+
+/// Something wanted that the API cannot do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsupported {
+    #[serde(with = "resource")]
+    pub resource: Resource,
+    pub key: String,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+}
+
+/// What a plan costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Reading what it touches, before and after, and one for each step.
+    pub requests: u64,
+    pub seconds: f64,
+}
+
+/// A plan.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    pub unsupported: Vec<Unsupported>,
+    #[serde(flatten)]
+    pub cost: Cost,
+}
+
+impl Plan {
+    /// The resources that its steps touch.
+    #[must_use]
+    pub fn touched(&self) -> Vec<Resource> {
+        let touches = |resource: &Resource| self.steps.iter().any(|it| it.resource == *resource);
+        Resource::ALL.into_iter().filter(touches).collect()
+    }
+}
+
+/// Names in place of the table's own types, for files.
+macro_rules! by_name {
+    ($module:ident, $type:ty, $name:expr, $find:expr, $what:literal) => {
+        mod $module {
+            use super::*;
+            use serde::de::Error as _;
+            pub fn serialize<S: serde::Serializer>(it: &$type, out: S) -> Result<S::Ok, S::Error> {
+                out.serialize_str($name(*it))
+            }
+            pub fn deserialize<'de, D: serde::Deserializer<'de>>(
+                from: D,
+            ) -> Result<$type, D::Error> {
+                let text = String::deserialize(from)?;
+                $find(&text).ok_or_else(|| {
+                    D::Error::custom(format_args!(concat!("`{}` is no ", $what), text))
+                })
+            }
+        }
+    };
+}
+
+by_name!(resource, Resource, Resource::name, Resource::from_name, "resource");
+by_name!(
+    verb,
+    Verb,
+    Verb::name,
+    |text: &str| [Verb::Create, Verb::Update, Verb::Delete, Verb::Assign]
+        .into_iter()
+        .find(|verb| verb.name() == text),
+    "verb"
+);
+by_name!(
+    method,
+    Method,
+    Method::as_str,
+    |text: &str| [Method::Post, Method::Put, Method::Delete]
+        .into_iter()
+        .find(|method| method.as_str() == text),
+    "method of a write"
+);
