@@ -77,7 +77,7 @@ pub struct Step {
     /// The id that the record had before it was lost, where a create brings it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<i64>,
-    /// [`fingerprint`](super::plan::fingerprint) of the record it changes.
+    /// The fingerprint of the record it changes, as that was when the plan was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
