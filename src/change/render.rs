@@ -111,7 +111,7 @@ fn remarks(plan: &Plan, holds: impl Fn(&Step) -> bool) -> Vec<String> {
         *counts.entry((step.resource, step.verb.name(), remark)).or_default() += 1;
     }
     let line = |((resource, verb, remark), count): ((Resource, &str, &str), u64)| {
-        format!("{verb} of {count} {resource}: {}", Shown(remark))
+        format!("{} of {resource}: {}", plural(count, verb), Shown(remark))
     };
     counts.into_iter().map(line).collect()
 }
@@ -166,7 +166,8 @@ pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         writeln!(out, "| | record | name | field | before | after |")?;
         writeln!(out, "|---|---|---|---|---|---|")?;
         for step in steps {
-            let head = [step.verb.name(), &step.key, &step.name].map(escaped).join(" | ");
+            let head =
+                [step.verb.name(), &step.key, &step.name].map(|it| escaped(&cut(it))).join(" | ");
             let lines = lines(step);
             if lines.is_empty() {
                 writeln!(out, "| {head} | | | |")?;
@@ -205,7 +206,7 @@ fn bullets(out: &mut impl Write, title: &str, lines: impl Iterator<Item = String
 
 /// Text on one line that Markdown leaves as it is.
 fn escaped(text: &str) -> String {
-    let shown = Shown(cut(text)).to_string();
+    let shown = Shown(text).to_string();
     let mut out = String::with_capacity(shown.len());
     for letter in shown.chars() {
         match letter {
@@ -229,4 +230,68 @@ pub fn document(plan: &Plan, account: &str) -> Json {
         document.extend(rest);
     }
     Json::Object(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::plan::tests::everything;
+
+    fn as_text(plan: &Plan) -> String {
+        let mut out = String::new();
+        text(plan, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_plan_reads_by_resource_and_ends_with_its_price() {
+        let shown = as_text(&everything());
+        let begins = "campaigns\n  - 2  Old\n  ~ 1  Spring\n      public: false -> true\n  + New\n";
+        assert!(shown.contains(begins), "{shown}");
+        assert!(shown.contains("  > 1/links/33  Spring\n"), "{shown}");
+        let ends = "\
+Cannot be undone:
+  2 assigns of campaigns: the API cannot unassign, and no list shows it
+  1 delete of campaigns: it comes back with a new id
+  2 assigns of channel_items: the API cannot unassign
+  1 update of qr_codes: what it replaces is not known
+  1 create of pixels: the API cannot delete a pixel
+
+Not supported:
+  sheet.csv:3: pixels 6: the API cannot change a pixel
+
+14 steps: 1 delete, 5 updates, 4 creates, 4 assigns. 32 requests, about 1 min.
+";
+        assert!(shown.ends_with(ends), "{shown}");
+        assert_eq!(as_text(&Plan::default()), "Nothing to do.\n");
+    }
+
+    #[test]
+    fn foreign_text_disturbs_neither_terminal_nor_table() {
+        let mut plan = everything();
+        let evil = "a|b`c\u{1b}[2J\n| x | <img>";
+        plan.steps[3].name = evil.to_owned();
+        plan.unsupported[0].key = evil.to_owned();
+        let shown = as_text(&plan);
+        assert!(!shown.contains('\u{1b}') && shown.contains(r"\u{1b}[2J\n"), "{shown}");
+        let mut table = String::new();
+        markdown(&plan, &mut table).unwrap();
+        assert!(table.contains(r"a\|b\`c\\u{1b}\[2J\\n\| x \| &lt;img&gt;"), "{table}");
+    }
+
+    #[test]
+    fn the_document_has_the_keys_that_programs_rely_on() {
+        let document = document(&everything(), "main");
+        assert_eq!((&document["format"], &document["account"]), (&json!(1), &json!("main")));
+        assert_eq!((&document["requests"], &document["seconds"]), (&json!(32), &json!(60.0)));
+        let unsupported = &document["unsupported"][0];
+        assert_eq!(unsupported["reason"], "the API cannot change a pixel");
+        let steps = document["steps"].as_array().unwrap();
+        for step in steps {
+            for key in ["resource", "verb", "key", "before", "after", "reversible"] {
+                assert!(step.get(key).is_some(), "{key} {step}");
+            }
+        }
+        assert_eq!((&steps[0]["verb"], &steps[0]["after"]), (&json!("delete"), &Json::Null));
+    }
 }

@@ -9,7 +9,7 @@ use super::Memory;
 use super::fields::{folded, same, text};
 use super::matching;
 use super::order::Draft;
-use super::records::Planner;
+use super::records::{Planner, name_of};
 use super::request::{Ref, Subject};
 use crate::change::desired::{Meant, Source, Wanted};
 use crate::model::resource::ITEM_TYPES;
@@ -201,12 +201,17 @@ impl Planner<'_> {
             Subject::Item { .. } => (None, true),
             _ => (id, false),
         };
+        let name = match &subject {
+            Subject::Item { channel, .. } => self.owner(Resource::Channels, *channel),
+            Subject::Link { campaign, .. } => self.owner(Resource::Campaigns, *campaign),
+            _ => String::new(),
+        };
         let unseen = "the API cannot unassign, and no list shows it";
         self.drafts.push(Draft {
             resource,
             verb: Verb::Assign,
             key: String::new(),
-            name: String::new(),
+            name,
             id,
             subject,
             before: None,
@@ -219,6 +224,20 @@ impl Planner<'_> {
             fingerprint: None,
             source,
         });
+    }
+
+    /// What the record is called to which something is assigned.
+    fn owner(&self, resource: Resource, owner: Ref) -> String {
+        match owner {
+            Ref::Id(id) => {
+                let record = self.current.state.get(resource).and_then(|it| it.get(&Key::Id(id)));
+                record.map(|record| name_of(resource, record)).unwrap_or_default()
+            }
+            Ref::Step(draft) => {
+                let draft = self.drafts.get(draft as usize);
+                draft.map(|draft| draft.name.clone()).unwrap_or_default()
+            }
+        }
     }
 
     /// The record that is meant, as it is or as it is going to be.

@@ -3,15 +3,19 @@
 //!
 //! * [`matching`]: which record of the account a wanted one is
 //! * [`fields`]: when two values are the same
-//! * [`records`]: creates, updates and deletes · [`assign`]: assignments
+//! * [`records`]: updates · [`creates`] · [`deletes`] · [`assign`]: assignments
 //! * [`order`]: which step comes first · [`request`]: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
 
 mod assign;
+mod creates;
+mod deletes;
 mod fields;
 mod matching;
 mod order;
 pub mod problems;
+#[cfg(test)]
+mod properties;
 mod records;
 pub mod request;
 pub mod saved;

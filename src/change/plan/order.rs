@@ -156,14 +156,9 @@ fn number_step(draft: &Draft, number: u32, numbers: &[u32]) -> Option<Step> {
             Subject::Link { campaign: renumber(*campaign)?, link: *link }
         }
     };
-    let (key, after) = match &subject {
-        Subject::Item { channel, kind, id } => {
-            (format!("{channel}/{kind}/{id}"), assigned(&subject))
-        }
-        Subject::Link { campaign, link } => {
-            (format!("{campaign}/links/{link}"), assigned(&subject))
-        }
-        _ => (draft.key.clone(), draft.after.clone()),
+    let (key, after) = match assigned_key(&subject) {
+        Some(key) => (key, assigned(&subject)),
+        None => (draft.key.clone(), draft.after.clone()),
     };
     let mut waits_for: Vec<u32> = subject.steps().collect();
     waits_for.sort_unstable();
@@ -203,4 +198,13 @@ pub(super) fn assigned(subject: &Subject) -> Option<Fields> {
         _ => return None,
     }
     Some(after)
+}
+
+/// An assignment's key.
+pub(super) fn assigned_key(subject: &Subject) -> Option<String> {
+    match subject {
+        Subject::Item { channel, kind, id } => Some(format!("{channel}/{kind}/{id}")),
+        Subject::Link { campaign, link } => Some(format!("{campaign}/links/{link}")),
+        _ => None,
+    }
 }

@@ -1,11 +1,11 @@
-//! Creates, updates and deletes: what is wanted of a record against what is there.
+//! What is wanted of each record against what is there, and the updates between.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value as Json;
 
 use super::fields::{self, fingerprint};
-use super::matching::{self, Match, Matches};
+use super::matching::{self, Match};
 use super::order::{self, Draft};
 use super::problems::{BadRow, Conflict};
 use super::request::{Ref, Subject};
@@ -31,7 +31,7 @@ pub(super) struct Planner<'a> {
     pub inherited: Vec<(Ref, i64, Option<Source>)>,
 }
 
-type Records = BTreeMap<Key, Record<'static>>;
+pub(super) type Records = BTreeMap<Key, Record<'static>>;
 
 /// What is to change in one record.
 #[derive(Default)]
@@ -140,7 +140,9 @@ impl<'a> Planner<'a> {
             Match::Live(id) => {
                 let live = live.get(&Key::Id(*id))?;
                 let base = self.base.and_then(|base| base.get(resource));
-                let base = base.map(|base| base.get(&Key::Id(row.id.unwrap_or(*id))));
+                let of = |base: &'a Records, id: i64| base.get(&Key::Id(id));
+                let base =
+                    base.map(|it| row.id.and_then(|own| of(it, own)).or_else(|| of(it, *id)));
                 self.update(&Pair { resource, row, live, base });
                 Some(Ref::Id(*id))
             }
@@ -381,191 +383,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A record of the base that is gone from the account.
-    fn gone(&mut self, resource: Resource, row: &Wanted) -> Option<Ref> {
-        let key = Key::Id(row.id?);
-        let base = self.base?.get(resource)?.get(&key)?;
-        let spec = resource.spec();
-        let edited = row.fields.iter().any(|(place, mine)| {
-            let Some(field) = spec.fields.get(*place) else { return false };
-            match base.values.get(*place) {
-                Some(_) if matches!(field.role, Role::Identity | Role::Counter) => false,
-                Some(before) => !fields::same(field, mine, before),
-                None => {
-                    let sent = self.sent(resource, &key, field.name).map(fields::from_json);
-                    !fields::same(field, mine, &sent.unwrap_or(Value::Null))
-                }
-            }
-        });
-        if !edited {
-            return None;
-        }
-        match self.policy.on_conflict {
-            OnConflict::Mine => self.create(resource, row),
-            OnConflict::Theirs => None,
-            OnConflict::Fail => {
-                let row_json = |it: &Record<'static>| Json::Object(everything(resource, it));
-                self.problems.conflicts.push(Conflict {
-                    resource,
-                    key: key.to_string(),
-                    field: None,
-                    base: row_json(base),
-                    mine: Json::Object(given(resource, row)),
-                    theirs: Json::Null,
-                    source: row.source.clone(),
-                });
-                None
-            }
-        }
-    }
-
-    fn create(&mut self, resource: Resource, row: &Wanted) -> Option<Ref> {
-        let spec = resource.spec();
-        let (key, source) = (label(resource, row), row.source.as_ref());
-        let Some(endpoint) = spec.endpoint(Verb::Create) else {
-            let reason = format!("the API cannot create a {}", spec.title);
-            self.refuse(resource, &key, &reason, source);
-            return None;
-        };
-        let mut body = Fields::new();
-        for param in endpoint.params {
-            let Some((_, field)) = spec.field(param.name) else { continue };
-            let value = row.value(resource, param.name).cloned();
-            let value = value.or_else(|| self.lost(resource, row, param.name));
-            let value = value.filter(|value| !fields::is_empty(value));
-            match value.map(|value| fields::sendable(field, &value)) {
-                Some(Some(value)) => {
-                    body.insert(param.name.to_owned(), value);
-                }
-                Some(None) => {
-                    let reason = format!("its `{}` is of a form that cannot be sent", param.name);
-                    self.refuse(resource, &key, &reason, source);
-                    return None;
-                }
-                None if param.required => {
-                    let (title, name) = (spec.title, param.name);
-                    let reason =
-                        format!("a {title} is created with its `{name}`, which is not known");
-                    self.refuse(resource, &key, &reason, source);
-                    return None;
-                }
-                None => {}
-            }
-        }
-        let natural = matching::written(resource, |name| {
-            body.get(name).map(|json| json.as_str().map_or_else(|| json.to_string(), str::to_owned))
-        });
-        let removable = spec.endpoint(Verb::Delete).is_some();
-        let number = u32::try_from(self.drafts.len()).unwrap_or(u32::MAX);
-        let remark = (!removable).then(|| format!("the API cannot delete a {}", spec.title));
-        self.drafts.push(Draft {
-            resource,
-            verb: Verb::Create,
-            key: if natural.is_empty() { key } else { natural },
-            name: label_of(resource, |name| row.value(resource, name)),
-            id: None,
-            subject: Subject::Unnamed,
-            before: None,
-            after: Some(body.clone()),
-            body: Some(body),
-            reversible: removable,
-            verifiable: true,
-            remark,
-            replaces: row.id,
-            fingerprint: None,
-            source: row.source.clone(),
-        });
-        Some(Ref::Step(number))
-    }
-
-    /// A value that no list shows, of a record that is to come back.
-    fn lost(&self, resource: Resource, row: &Wanted, name: &str) -> Option<Value<'static>> {
-        let sent = row.id.and_then(|id| self.sent(resource, &Key::Id(id), name));
-        let is_hidden = resource.spec().field(name).is_some_and(|(_, field)| !field.is_read());
-        if let Some(sent) = sent.filter(|_| is_hidden) {
-            return Some(fields::from_json(sent).into_owned());
-        }
-        let rotator = (name == "slug").then(|| row.value(resource, "rotator")).flatten()?;
-        let slug = fields::slug(fields::text(rotator)?)?;
-        Some(Value::Text(slug.to_owned().into()))
-    }
-
-    fn deletions(&mut self, resource: Resource, live: &Records, matches: &Matches) {
-        let base = self.base.and_then(|base| base.get(resource));
-        for (key, record) in live {
-            if matches.claimed.contains_key(&key.id()) || !self.policy.delete {
-                continue;
-            }
-            let before = base.map(|base| base.get(key));
-            match before {
-                None => {}
-                // Somebody else's new record.
-                Some(None) => continue,
-                Some(Some(before)) => {
-                    let same = before.raw == record.raw
-                        || fingerprint(resource, before) == fingerprint(resource, record);
-                    if !same && !self.may_delete_changed(resource, before, record) {
-                        continue;
-                    }
-                }
-            }
-            self.delete(resource, key, record);
-        }
-    }
-
-    fn may_delete_changed(
-        &mut self,
-        resource: Resource,
-        before: &Record<'static>,
-        theirs: &Record<'static>,
-    ) -> bool {
-        if self.policy.on_conflict == OnConflict::Fail {
-            self.problems.conflicts.push(Conflict {
-                resource,
-                key: theirs.key.to_string(),
-                field: None,
-                base: Json::Object(everything(resource, before)),
-                mine: Json::Null,
-                theirs: Json::Object(everything(resource, theirs)),
-                source: None,
-            });
-        }
-        self.policy.on_conflict == OnConflict::Mine
-    }
-
-    fn delete(&mut self, resource: Resource, key: &Key, record: &Record<'static>) {
-        let title = resource.spec().title;
-        if resource.spec().endpoint(Verb::Delete).is_none() {
-            let reason = format!("the API cannot delete a {title}");
-            return self.refuse(resource, &key.to_string(), &reason, None);
-        }
-        let id = key.id();
-        let lost = resource == Resource::QrCodes && self.sent(resource, key, "data").is_none();
-        let remark = match resource {
-            Resource::QrCodes if lost => "its content is not known, so it cannot be made again",
-            Resource::Channels => "it comes back with a new id, and its items one by one",
-            _ => "it comes back with a new id",
-        };
-        self.deleted.insert((resource, id));
-        self.drafts.push(Draft {
-            resource,
-            verb: Verb::Delete,
-            key: key.to_string(),
-            name: name_of(resource, record),
-            id: Some(id),
-            subject: Subject::Record(Ref::Id(id)),
-            before: Some(everything(resource, record)),
-            after: None,
-            body: None,
-            reversible: false,
-            verifiable: true,
-            remark: Some(remark.to_owned()),
-            replaces: None,
-            fingerprint: Some(fingerprint(resource, record)),
-            source: None,
-        });
-    }
-
     pub fn refuse(&mut self, resource: Resource, key: &str, reason: &str, source: Option<&Source>) {
         self.unsupported.push(Unsupported {
             resource,
@@ -605,11 +422,14 @@ pub(super) fn label(resource: Resource, row: &Wanted) -> String {
 }
 
 /// What its owner calls a record.
-fn name_of(resource: Resource, record: &Record<'static>) -> String {
+pub(super) fn name_of(resource: Resource, record: &Record<'static>) -> String {
     label_of(resource, |name| record.values.get(resource.spec().field(name)?.0))
 }
 
-fn label_of<'v>(resource: Resource, value: impl Fn(&str) -> Option<&'v Value<'static>>) -> String {
+pub(super) fn label_of<'v>(
+    resource: Resource,
+    value: impl Fn(&str) -> Option<&'v Value<'static>>,
+) -> String {
     let field = match resource {
         Resource::Account => "email",
         Resource::Domains => "domain",
@@ -620,14 +440,8 @@ fn label_of<'v>(resource: Resource, value: impl Fn(&str) -> Option<&'v Value<'st
 }
 
 /// All that a record holds, but for its counter.
-fn everything(resource: Resource, record: &Record<'static>) -> Fields {
+pub(super) fn everything(resource: Resource, record: &Record<'static>) -> Fields {
     let fields = resource.spec().read_fields().zip(&record.values);
     let fields = fields.filter(|(field, _)| field.role != Role::Counter);
-    fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
-}
-
-fn given(resource: Resource, row: &Wanted) -> Fields {
-    let spec = resource.spec();
-    let fields = row.fields.iter().filter_map(|(at, value)| Some((spec.fields.get(*at)?, value)));
     fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
 }
