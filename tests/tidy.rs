@@ -9,7 +9,7 @@ use source::{Source, files, names, paths_after, read, sources};
 /// Which rooms each room may know. What is not named here may know nothing.
 const ARROWS: &[(&str, &[&str])] = &[
     ("api", &["api", "clock", "model", "progress", "shown"]),
-    ("change", &["change", "model"]),
+    ("change", &["change", "model", "shown"]),
     ("clock", &[]),
     ("config", &["api::base_url", "api::http", "clock", "config", "files"]),
     ("crawl", &["api", "clock", "crawl", "model", "progress", "vault"]),

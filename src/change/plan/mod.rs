@@ -1,14 +1,40 @@
 //! The ordered steps that lead from one state to another, what they cost, and
 //! what cannot be done. What is printed is what is applied.
+//!
+//! * [`matching`]: which record of the account a wanted one is
+//! * [`fields`]: when two values are the same
+//! * [`records`]: updates · [`creates`] · [`deletes`] · [`assign`]: assignments
+//! * [`order`]: which step comes first · [`request`]: how it is sent
+//! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
+
+mod assign;
+mod creates;
+mod deletes;
+mod fields;
+mod matching;
+mod order;
+pub mod problems;
+#[cfg(test)]
+mod properties;
+mod records;
+pub mod request;
+pub mod saved;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::desired::Source;
+use super::desired::{Desired, Source};
+use super::policy::Policy;
 use crate::model::spec::Method;
 use crate::model::{Key, Resource, State, Verb};
+
+pub use fields::fingerprint;
+pub use problems::PlanProblems;
+pub use request::request;
 
 /// Fields by name, in the order of the table.
 pub type Fields = Map<String, Json>;
@@ -77,7 +103,7 @@ pub struct Step {
     /// The id that the record had before it was lost, where a create brings it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<i64>,
-    /// The fingerprint of the record it changes, as that was when the plan was made.
+    /// [`fingerprint`] of the record it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,6 +145,24 @@ impl Plan {
         let touches = |resource: &Resource| self.steps.iter().any(|it| it.resource == *resource);
         Resource::ALL.into_iter().filter(touches).collect()
     }
+}
+
+/// The steps that make of `current` what is `desired`. With a `base`, only what
+/// differs from it is wanted. The plan's cost is left open.
+///
+/// # Errors
+/// Every row that means no record or several, and every conflict, at once.
+pub fn plan(
+    desired: &Desired,
+    current: Current<'_>,
+    base: Option<&State>,
+    policy: &Policy,
+) -> Result<Plan, PlanProblems> {
+    let mut planner = records::Planner::new(desired, current, base, policy);
+    planner.records();
+    planner.items();
+    planner.links();
+    planner.finish()
 }
 
 /// Names in place of the table's own types, for files.

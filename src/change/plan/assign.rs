@@ -1,0 +1,315 @@
+//! Assignments: items of channels and links of campaigns. They can be added and
+//! never taken away.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value as Json;
+
+use super::Memory;
+use super::fields::{folded, same, text};
+use super::matching;
+use super::order::Draft;
+use super::records::{Planner, name_of};
+use super::request::{Ref, Subject};
+use crate::change::desired::{Meant, Source, Wanted};
+use crate::model::resource::ITEM_TYPES;
+use crate::model::{Key, Record, Resource, Role, Verb};
+
+const FOREVER: &str = "the API cannot unassign";
+
+/// The links that linkvault assigned to a campaign.
+pub(super) fn links_of(memory: &Memory, campaign: i64) -> impl Iterator<Item = i64> + use<'_> {
+    let sent = memory.sent.get(&(Resource::Campaigns, Key::Id(campaign)));
+    let links = sent.and_then(|sent| sent.get("links")?.as_array());
+    links.into_iter().flatten().filter_map(Json::as_i64)
+}
+
+/// Why a reference leads nowhere.
+enum Lost {
+    /// There is none.
+    None(String),
+    /// There are several.
+    Several(String),
+}
+
+impl Planner<'_> {
+    /// The wanted items of channels.
+    pub fn items(&mut self) {
+        let resource = Resource::ChannelItems;
+        let Some(wanted) = self.desired.resources.get(&resource) else { return };
+        if wanted.records.is_empty() {
+            return;
+        }
+        let Some(live) = self.current.state.get(resource) else {
+            return self.refuse(resource, "", "were not read from the account", None);
+        };
+        let mut seen = HashSet::new();
+        let mut claimed = HashSet::new();
+        for row in &wanted.records {
+            let Some(subject) = self.item(row) else { continue };
+            let Subject::Item { channel, kind, id } = &subject else { continue };
+            if let (Ref::Id(channel), Ref::Id(id)) = (channel, id) {
+                let key = Key::Item { channel: *channel, kind: kind.clone(), id: *id };
+                if let Some((key, record)) = live.get_key_value(&key) {
+                    if claimed.insert(key) {
+                        self.fixed(row, record);
+                    }
+                    continue;
+                }
+                if self.was_unassigned(row) {
+                    continue;
+                }
+            }
+            if seen.insert((*channel, kind.clone(), *id)) {
+                self.assign(resource, None, subject, row.source.clone());
+            }
+        }
+        if wanted.whole && self.policy.delete {
+            self.unassigned(live, &claimed);
+        }
+    }
+
+    /// What a row means.
+    fn item(&mut self, row: &Wanted) -> Option<Subject> {
+        let resource = Resource::ChannelItems;
+        let kind = row.value(resource, "type").and_then(text).unwrap_or_default();
+        let (Some(channel), Some(id)) = (&row.channel, row.id) else {
+            self.bad(resource, row, "needs a channel, a type and an id".to_owned());
+            return None;
+        };
+        if !ITEM_TYPES.contains(&kind) {
+            let reason = format!("a channel takes {}, not `{kind}`", ITEM_TYPES.join(", "));
+            self.refuse(resource, &key_of(row), &reason, row.source.as_ref());
+            return None;
+        }
+        let channel = self.resolve(Resource::Channels, channel);
+        let item = match kind {
+            "qr" => self.resolve(Resource::QrCodes, &Meant::Id(id)),
+            _ => Ok(Ref::Id(id)),
+        };
+        match (channel, item) {
+            (Ok(channel), Ok(id)) => Some(Subject::Item { channel, kind: kind.to_owned(), id }),
+            (Err(lost), _) | (_, Err(lost)) => {
+                match lost {
+                    Lost::None(why) => {
+                        self.refuse(resource, &key_of(row), &why, row.source.as_ref());
+                    }
+                    Lost::Several(why) => self.bad(resource, row, why),
+                }
+                None
+            }
+        }
+    }
+
+    /// What is wanted of an item that is there: nothing of it can be changed.
+    fn fixed(&mut self, row: &Wanted, live: &Record<'static>) {
+        let Key::Item { channel, id, .. } = &live.key else { return };
+        let own = row.channel == Some(Meant::Id(*channel)) && row.id == Some(*id);
+        let resource = Resource::ChannelItems;
+        let base = self.base.and_then(|base| base.get(resource)).map(|it| it.get(&live.key));
+        let spec = resource.spec();
+        let differs = |(place, mine): (&usize, _)| {
+            let field = spec.fields.get(*place).filter(|field| field.role == Role::ReadOnly)?;
+            let same_as = |record: &Record<'static>| {
+                record.values.get(*place).is_none_or(|value| same(field, mine, value))
+            };
+            let untouched = base.flatten().is_some_and(same_as);
+            (!untouched && !same_as(live)).then_some(field.name)
+        };
+        let fixed: Vec<_> = row.fields.iter().filter_map(differs).collect();
+        if own && !fixed.is_empty() {
+            let names = fixed.join("` and `");
+            let reason = format!("the API cannot change the `{names}` of a channel item");
+            self.refuse(resource, &live.key.to_string(), &reason, row.source.as_ref());
+        }
+    }
+
+    /// Whether the item was there when the row was exported, and is gone since.
+    fn was_unassigned(&self, row: &Wanted) -> bool {
+        let base = self.base.and_then(|base| base.get(Resource::ChannelItems));
+        let key = Key::parse(Resource::ChannelItems, &key_of(row));
+        base.zip(key).is_some_and(|(base, key)| base.contains_key(&key))
+    }
+
+    /// Items that are not wanted any more.
+    fn unassigned(&mut self, live: &BTreeMap<Key, Record<'static>>, claimed: &HashSet<&Key>) {
+        let base = self.base.and_then(|base| base.get(Resource::ChannelItems));
+        for key in live.keys().filter(|key| !claimed.contains(key)) {
+            let Key::Item { channel, kind, id } = key else { continue };
+            let goes_with_it = self.deleted.contains(&(Resource::Channels, *channel))
+                || (kind == "qr" && self.deleted.contains(&(Resource::QrCodes, *id)));
+            let is_ours = base.is_none_or(|base| base.contains_key(key));
+            if is_ours && !goes_with_it {
+                let reason = "the API cannot unassign an item";
+                self.refuse(Resource::ChannelItems, &key.to_string(), reason, None);
+            }
+        }
+    }
+
+    /// The wanted links of campaigns.
+    pub fn links(&mut self) {
+        let resource = Resource::Campaigns;
+        let mut wanted = std::mem::take(&mut self.inherited);
+        for link in &self.desired.campaign_links {
+            match self.resolve(resource, &link.campaign) {
+                Ok(campaign) => wanted.push((campaign, link.link, link.source.clone())),
+                Err(lost) => {
+                    let key = match &link.campaign {
+                        Meant::Id(id) => format!("{id}/links/{}", link.link),
+                        Meant::Name(name) => format!("{name}/links/{}", link.link),
+                    };
+                    match lost {
+                        Lost::None(why) => self.refuse(resource, &key, &why, link.source.as_ref()),
+                        Lost::Several(what) => {
+                            let source = link.source.clone();
+                            let row = super::problems::BadRow { resource, key, what, source };
+                            self.problems.rows.push(row);
+                        }
+                    }
+                }
+            }
+        }
+        let mut known: HashMap<i64, HashSet<i64>> = HashMap::new();
+        let mut seen = HashSet::new();
+        for (campaign, link, source) in wanted {
+            if let Ref::Id(id) = campaign {
+                let memory = self.current.memory;
+                let links = known.entry(id).or_insert_with(|| links_of(memory, id).collect());
+                if links.contains(&link) {
+                    continue;
+                }
+            }
+            if seen.insert((campaign, link)) {
+                let id = match campaign {
+                    Ref::Id(id) => Some(id),
+                    Ref::Step(_) => None,
+                };
+                self.assign(resource, id, Subject::Link { campaign, link }, source);
+            }
+        }
+    }
+
+    fn assign(
+        &mut self,
+        resource: Resource,
+        id: Option<i64>,
+        subject: Subject,
+        source: Option<Source>,
+    ) {
+        let (id, verifiable) = match &subject {
+            Subject::Item { channel: Ref::Id(_), id: Ref::Id(item), .. } => (Some(*item), true),
+            Subject::Item { .. } => (None, true),
+            _ => (id, false),
+        };
+        let name = match &subject {
+            Subject::Item { channel, .. } => self.owner(Resource::Channels, *channel),
+            Subject::Link { campaign, .. } => self.owner(Resource::Campaigns, *campaign),
+            _ => String::new(),
+        };
+        let unseen = "the API cannot unassign, and no list shows it";
+        self.drafts.push(Draft {
+            resource,
+            verb: Verb::Assign,
+            key: String::new(),
+            name,
+            id,
+            subject,
+            before: None,
+            after: None,
+            body: None,
+            reversible: false,
+            verifiable,
+            remark: Some(if verifiable { FOREVER } else { unseen }.to_owned()),
+            replaces: None,
+            fingerprint: None,
+            source,
+        });
+    }
+
+    /// What the record is called to which something is assigned.
+    fn owner(&self, resource: Resource, owner: Ref) -> String {
+        match owner {
+            Ref::Id(id) => {
+                let record = self.current.state.get(resource).and_then(|it| it.get(&Key::Id(id)));
+                record.map(|record| name_of(resource, record)).unwrap_or_default()
+            }
+            Ref::Step(draft) => {
+                let draft = self.drafts.get(draft as usize);
+                draft.map(|draft| draft.name.clone()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The record that is meant, as it is or as it is going to be.
+    fn resolve(&mut self, resource: Resource, meant: &Meant) -> Result<Ref, Lost> {
+        match meant {
+            Meant::Id(id) => self.by_id(resource, *id),
+            Meant::Name(name) => self.by_name(resource, name),
+        }
+    }
+
+    fn by_id(&self, resource: Resource, id: i64) -> Result<Ref, Lost> {
+        let title = resource.spec().title;
+        if let Some(became) = self.became.get(&(resource, id)) {
+            return Ok(*became);
+        }
+        if self.deleted.contains(&(resource, id)) {
+            return Err(Lost::None(format!("{title} {id} is deleted by the same plan")));
+        }
+        let Some(live) = self.current.state.get(resource) else { return Ok(Ref::Id(id)) };
+        if live.contains_key(&Key::Id(id)) {
+            return Ok(Ref::Id(id));
+        }
+        let mapped = matching::mapped(self.current.memory, resource, id, live);
+        mapped.map(Ref::Id).ok_or_else(|| Lost::None(format!("the account has no {title} {id}")))
+    }
+
+    fn by_name(&mut self, resource: Resource, name: &str) -> Result<Ref, Lost> {
+        let title = resource.spec().title;
+        let key = (resource, folded(name));
+        if !self.named.contains_key(&(resource, String::new())) {
+            self.name_the_others(resource);
+        }
+        match self.named.get(&key).map_or(&[][..], Vec::as_slice) {
+            [] => Err(Lost::None(format!("the account has no {title} called `{name}`"))),
+            [one] => Ok(*one),
+            several => {
+                let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
+                let what = format!("`{name}` could be any of {}: give the id", ids.join(", "));
+                Err(Lost::Several(what))
+            }
+        }
+    }
+
+    /// Adds the names of the records that nobody wants to be anything else. The
+    /// empty name, which nobody can refer to, marks that it was done.
+    fn name_the_others(&mut self, resource: Resource) {
+        let wanted: HashSet<Ref> = self
+            .named
+            .iter()
+            .filter(|((of, _), _)| *of == resource)
+            .flat_map(|(_, refs)| refs.iter().copied())
+            .collect();
+        let place = resource.spec().field("name").map(|(place, _)| place);
+        for record in self.current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
+            let id = record.key.id();
+            let name = place.and_then(|at| record.values.get(at)).and_then(text);
+            let gone = self.deleted.contains(&(resource, id)) || wanted.contains(&Ref::Id(id));
+            if let Some(name) = name.filter(|name| !gone && !name.is_empty()) {
+                self.named.entry((resource, folded(name))).or_default().push(Ref::Id(id));
+            }
+        }
+        self.named.insert((resource, String::new()), Vec::new());
+    }
+}
+
+/// A row's own words for an item.
+fn key_of(row: &Wanted) -> String {
+    let kind = row.value(Resource::ChannelItems, "type").and_then(text).unwrap_or_default();
+    let channel = match &row.channel {
+        Some(Meant::Id(id)) => id.to_string(),
+        Some(Meant::Name(name)) => name.clone(),
+        None => String::new(),
+    };
+    format!("{channel}/{kind}/{}", row.id.map(|id| id.to_string()).unwrap_or_default())
+}

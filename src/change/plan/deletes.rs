@@ -1,0 +1,90 @@
+//! Records that are not wanted any more.
+
+use serde_json::Value as Json;
+
+use super::fields::fingerprint;
+use super::matching::Matches;
+use super::order::Draft;
+use super::problems::Conflict;
+use super::records::{Planner, Records, everything, name_of};
+use super::request::{Ref, Subject};
+use crate::change::policy::OnConflict;
+use crate::model::{Key, Record, Resource, Verb};
+
+impl Planner<'_> {
+    pub fn deletions(&mut self, resource: Resource, live: &Records, matches: &Matches) {
+        let base = self.base.and_then(|base| base.get(resource));
+        for (key, record) in live {
+            if matches.claimed.contains_key(&key.id()) || !self.policy.delete {
+                continue;
+            }
+            let before = base.map(|base| base.get(key));
+            match before {
+                None => {}
+                // Somebody else's new record.
+                Some(None) => continue,
+                Some(Some(before)) => {
+                    let same = before.raw == record.raw
+                        || fingerprint(resource, before) == fingerprint(resource, record);
+                    if !same && !self.may_delete_changed(resource, before, record) {
+                        continue;
+                    }
+                }
+            }
+            self.delete(resource, key, record);
+        }
+    }
+
+    fn may_delete_changed(
+        &mut self,
+        resource: Resource,
+        before: &Record<'static>,
+        theirs: &Record<'static>,
+    ) -> bool {
+        if self.policy.on_conflict == OnConflict::Fail {
+            self.problems.conflicts.push(Conflict {
+                resource,
+                key: theirs.key.to_string(),
+                field: None,
+                base: Json::Object(everything(resource, before)),
+                mine: Json::Null,
+                theirs: Json::Object(everything(resource, theirs)),
+                source: None,
+            });
+        }
+        self.policy.on_conflict == OnConflict::Mine
+    }
+
+    fn delete(&mut self, resource: Resource, key: &Key, record: &Record<'static>) {
+        let title = resource.spec().title;
+        if resource.spec().endpoint(Verb::Delete).is_none() {
+            let reason = format!("the API cannot delete a {title}");
+            return self.refuse(resource, &key.to_string(), &reason, None);
+        }
+        let id = key.id();
+        let lost = resource == Resource::QrCodes && self.sent(resource, key, "data").is_none();
+        let remark = match resource {
+            Resource::QrCodes if lost => "its content is not known, so it cannot be made again",
+            Resource::Channels => "it comes back with a new id, and its items one by one",
+            _ => "it comes back with a new id",
+        };
+        self.deleted.insert((resource, id));
+        self.drafts.push(Draft {
+            resource,
+            verb: Verb::Delete,
+            key: key.to_string(),
+            name: name_of(resource, record),
+            id: Some(id),
+            subject: Subject::Record(Ref::Id(id)),
+            before: Some(everything(resource, record)),
+            after: None,
+            body: None,
+            reversible: false,
+            verifiable: true,
+            remark: Some(remark.to_owned()),
+            replaces: None,
+            fingerprint: Some(fingerprint(resource, record)),
+            source: None,
+        });
+    }
+}

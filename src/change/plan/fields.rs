@@ -1,0 +1,207 @@
+//! When two values of a field are the same, how a value is sent, and by what a
+//! record is recognised.
+
+use std::borrow::Cow;
+
+use serde_json::Value as Json;
+
+use crate::model::{Field, Kind, Record, Resource, Role, Value};
+
+/// Whether two values of `field` mean the same: nothing is empty text, a flag
+/// that is not set is not on, colours have no case and no blanks.
+pub(super) fn same(field: &Field, one: &Value<'_>, other: &Value<'_>) -> bool {
+    if one == other {
+        return true;
+    }
+    if field.kind == Kind::Bool {
+        return flag(one).is_some_and(|one| Some(one) == flag(other));
+    }
+    match (text(one), text(other)) {
+        (Some(one), Some(other)) => match field.kind {
+            Kind::HexColor => one.eq_ignore_ascii_case(other),
+            Kind::RgbColor => compact(one) == compact(other),
+            _ if field.name == "domain" => domain(one) == domain(other),
+            _ => one == other,
+        },
+        (None, None) => one.json() == other.json() && !one.json().is_null(),
+        _ => false,
+    }
+}
+
+/// Whether `live` is what became of `wanted`, which was sent before: some
+/// services lower-case what they are given.
+pub(super) fn settled(
+    field: &Field,
+    sent: Option<&Json>,
+    wanted: &Value<'_>,
+    live: &Value<'_>,
+) -> bool {
+    let was_sent = sent.is_some_and(|sent| same(field, &from_json(sent), wanted));
+    let but_for_case = || match (text(wanted), text(live)) {
+        (Some(wanted), Some(live)) => folded(wanted) == folded(live),
+        _ => false,
+    };
+    was_sent && but_for_case()
+}
+
+/// A remembered value, as a field's.
+pub(super) fn from_json(json: &Json) -> Value<'_> {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(flag) => Value::Bool(*flag),
+        Json::String(text) => Value::Text(Cow::Borrowed(text)),
+        other => Value::Json(Cow::Owned(other.to_string())),
+    }
+}
+
+/// The value as a body holds it; `None` when it does not fit the field.
+pub(super) fn sendable(field: &Field, value: &Value<'_>) -> Option<Json> {
+    match (field.kind, value) {
+        (Kind::Bool, value) => flag(value).map(Json::Bool),
+        (Kind::TextOrList, Value::Json(_)) => {
+            Some(value.json()).filter(|json| json.is_array() || json.is_object())
+        }
+        (_, value) => text(value).map(Json::from),
+    }
+}
+
+/// Whether there is nothing in it.
+pub(super) fn is_empty(value: &Value<'_>) -> bool {
+    text(value) == Some("")
+}
+
+/// Text; nothing is empty text.
+pub(super) fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
+    match value {
+        Value::Null => Some(""),
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn flag(value: &Value<'_>) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        value => is_empty(value).then_some(false),
+    }
+}
+
+fn compact(colour: &str) -> String {
+    colour.chars().filter(|letter| !letter.is_whitespace()).flat_map(char::to_lowercase).collect()
+}
+
+/// Without case.
+pub(super) fn folded(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
+}
+
+/// A domain's URL; its scheme and host have no case.
+pub(super) fn domain(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    format!("{}{}", url[..end].to_lowercase(), &url[end..])
+}
+
+/// The slug of a rotator's URL: `https://x/r/summer` has `summer`.
+pub(super) fn slug(rotator: &str) -> Option<&str> {
+    let (before, slug) = rotator.trim_end_matches('/').rsplit_once('/')?;
+    let plain = !slug.is_empty() && !slug.contains(['?', '#']);
+    (plain && before.ends_with("/r")).then_some(slug)
+}
+
+/// What a record holds, as one sum. Spelling does not matter to it, nor does
+/// the counter, which moves by itself.
+#[must_use]
+pub fn fingerprint(resource: Resource, record: &Record<'_>) -> String {
+    let mut sum = blake3::Hasher::new();
+    let mut add = |tag: u8, text: &str| {
+        sum.update(&[tag]);
+        sum.update(&(text.len() as u64).to_le_bytes());
+        sum.update(text.as_bytes());
+    };
+    add(b'k', &record.key.to_string());
+    let fields = resource.spec().read_fields().zip(&record.values);
+    for (_, value) in fields.filter(|(field, _)| field.role != Role::Counter) {
+        let tag = match value {
+            Value::Null => b'0',
+            Value::Bool(_) => b'b',
+            Value::Int(_) => b'i',
+            Value::Text(_) => b't',
+            Value::Json(_) => b'j',
+        };
+        add(tag, &value.cell());
+    }
+    sum.finalize().to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Decoded;
+
+    fn field(resource: Resource, name: &str) -> &'static Field {
+        resource.spec().field(name).unwrap().1
+    }
+
+    fn words(text: &str) -> Value<'_> {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn nothing_and_empty_are_the_same_and_colours_have_no_case() {
+        let name = field(Resource::Channels, "name");
+        assert!(same(name, &Value::Null, &words("")));
+        assert!(!same(name, &words("a"), &words("A")));
+        let color = field(Resource::Channels, "color");
+        assert!(same(color, &words("#aabbcc"), &words("#AABBCC")));
+        let rgb = field(Resource::QrCodes, "background");
+        assert!(same(rgb, &words("rgb(1, 2,3)"), &words("RGB(1,2,3)")));
+        let public = field(Resource::Campaigns, "public");
+        assert!(same(public, &Value::Null, &Value::Bool(false)));
+        assert!(!same(public, &Value::Null, &Value::Bool(true)));
+    }
+
+    #[test]
+    fn a_name_that_the_service_lowered_is_settled_only_when_we_sent_it() {
+        let name = field(Resource::Channels, "name");
+        let sent = Json::from("News");
+        assert!(settled(name, Some(&sent), &words("News"), &words("news")));
+        assert!(!settled(name, None, &words("News"), &words("news")));
+        assert!(!settled(name, Some(&sent), &words("Other"), &words("news")));
+        assert!(!settled(name, Some(&sent), &words("News"), &words("else")));
+    }
+
+    #[test]
+    fn lists_are_compared_as_lists() {
+        let data = field(Resource::QrCodes, "data");
+        let one = Value::Json(r#"["a", "b"]"#.into());
+        assert!(same(data, &one, &Value::Json(r#"["a","b"]"#.into())));
+        assert!(!same(data, &one, &Value::Json(r#"["b","a"]"#.into())));
+        assert!(!same(data, &Value::Json("x".into()), &Value::Json("y".into())));
+    }
+
+    #[test]
+    fn only_the_host_of_a_domain_has_no_case() {
+        assert_eq!(domain("HTTPS://Go.Example.com/Path"), "https://go.example.com/Path");
+        assert_eq!(domain("Go.Example.com"), "go.example.com");
+    }
+
+    #[test]
+    fn a_slug_is_the_last_part_of_a_rotators_address() {
+        assert_eq!(slug("https://x.example/r/summer"), Some("summer"));
+        for none in ["https://x.example/summer", "", "/r/", "r/x?y", "https://x/r/a/b"] {
+            assert_eq!(slug(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_sees_values_and_neither_spelling_nor_counter() {
+        let of = |raw: &str| {
+            let record = Decoded::read(Resource::QrCodes, None, raw).unwrap().record.into_owned();
+            fingerprint(Resource::QrCodes, &record)
+        };
+        let first = of(r#"{"id":1,"scans":3,"name":"a"}"#);
+        assert_eq!(first, of(r#"{"name":"a","id":"1","scans":"9"}"#));
+        assert_ne!(first, of(r#"{"id":1,"scans":3,"name":"b"}"#));
+    }
+}

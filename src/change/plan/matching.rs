@@ -1,0 +1,256 @@
+//! Which record of the account a wanted one is: by id, by what became of that
+//! id, by its natural key.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::fields::{self, folded};
+use super::problems::BadRow;
+use super::{Current, Memory};
+use crate::change::desired::{Source, Wanted};
+use crate::model::{Key, Record, Resource, State, Value};
+
+/// What a wanted record is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Match {
+    /// The record with this id.
+    Live(i64),
+    /// None yet.
+    New,
+    /// It was in the base, and is gone.
+    Gone,
+    /// It cannot be had, for this reason.
+    Unsupported(String),
+    /// Told as a problem.
+    Bad,
+}
+
+type Records = BTreeMap<Key, Record<'static>>;
+
+/// What becomes of an id after any number of restores.
+pub(super) fn mapped(memory: &Memory, resource: Resource, id: i64, live: &Records) -> Option<i64> {
+    // More hops than anybody restores, so that a ring in the map ends.
+    let mut now = id;
+    for _ in 0..64 {
+        now = *memory.ids.get(&(resource, now))?;
+        if live.contains_key(&Key::Id(now)) {
+            return Some(now);
+        }
+    }
+    None
+}
+
+/// The natural key of whatever has these fields, normalised; `None` when a part
+/// of it is missing.
+pub(super) fn natural<'v>(
+    resource: Resource,
+    value: impl Fn(&str) -> Option<&'v Value<'v>>,
+) -> Option<String> {
+    let parts = resource.spec().natural_key.iter().map(|name| {
+        let value = value(name)?;
+        let text = match value {
+            Value::Json(_) => value.json().to_string(),
+            value => fields::text(value)?.to_owned(),
+        };
+        let text = match resource {
+            Resource::Domains => fields::domain(&text),
+            Resource::Campaigns | Resource::Channels => folded(&text),
+            _ => text,
+        };
+        Some(text).filter(|text| !text.is_empty())
+    });
+    Some(parts.collect::<Option<Vec<_>>>()?.join("/"))
+}
+
+/// What a person calls it: the natural key as it was written.
+pub(super) fn written(resource: Resource, value: impl Fn(&str) -> Option<String>) -> String {
+    let parts = resource.spec().natural_key.iter().filter_map(|name| value(name));
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The natural key of a record in the account.
+fn natural_of(memory: &Memory, resource: Resource, record: &Record<'static>) -> Option<String> {
+    if resource == Resource::QrCodes {
+        let sent = memory.sent.get(&(resource, record.key.clone()))?;
+        let values: HashMap<_, _> =
+            sent.iter().map(|(name, json)| (name.as_str(), fields::from_json(json))).collect();
+        return natural(resource, |name| values.get(name));
+    }
+    natural(resource, |name| record.values.get(resource.spec().field(name)?.0))
+}
+
+/// Ids by natural key.
+pub(super) type Index = HashMap<String, Vec<i64>>;
+
+/// Every record of `resource` by its natural key.
+pub(super) fn index(current: Current<'_>, resource: Resource) -> Index {
+    let mut index = Index::new();
+    for record in current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
+        if let Some(key) = natural_of(current.memory, resource, record) {
+            index.entry(key).or_default().push(record.key.id());
+        }
+    }
+    index
+}
+
+/// What each wanted record of one resource is.
+#[derive(Debug, Default)]
+pub(super) struct Matches {
+    /// One for each wanted record, in their order.
+    pub found: Vec<Match>,
+    /// The records of the account that are wanted, with the place of who wants them.
+    pub claimed: HashMap<i64, usize>,
+    pub problems: Vec<BadRow>,
+}
+
+/// One resource's matching.
+struct Matcher<'a> {
+    resource: Resource,
+    current: Current<'a>,
+    live: &'a Records,
+    wanted: &'a [Wanted],
+    out: Matches,
+    /// Made when the first record is looked for by its natural key.
+    index: Option<Index>,
+    /// Natural keys of new records without ids, with their places.
+    fresh: HashMap<String, usize>,
+}
+
+/// Matches the wanted records of one resource, channel items excepted.
+pub(super) fn match_records(
+    resource: Resource,
+    wanted: &[Wanted],
+    current: Current<'_>,
+    base: Option<&State>,
+    recreate: bool,
+) -> Matches {
+    let nothing = Records::new();
+    let live = current.state.get(resource).unwrap_or(&nothing);
+    let out = Matches { found: vec![Match::New; wanted.len()], ..Matches::default() };
+    let mut matcher =
+        Matcher { resource, current, live, wanted, out, index: None, fresh: HashMap::new() };
+    let mut rest = Vec::new();
+    for (at, row) in wanted.iter().enumerate() {
+        match row.id.and_then(|id| matcher.by_id(id)) {
+            Some(id) => matcher.claim(at, id),
+            None => rest.push(at),
+        }
+    }
+    let base = base.and_then(|base| base.get(resource));
+    for at in rest {
+        match wanted[at].id {
+            None => matcher.unnamed(at),
+            Some(id) if base.is_some_and(|base| base.contains_key(&Key::Id(id))) => {
+                matcher.out.found[at] = Match::Gone;
+            }
+            Some(_) if recreate => matcher.recreated(at),
+            Some(id) => {
+                let title = resource.spec().title;
+                let cure = "empty its id to create it";
+                let reason = format!("the account has no {title} {id}; {cure}");
+                matcher.out.found[at] = Match::Unsupported(reason);
+            }
+        }
+    }
+    matcher.out
+}
+
+impl Matcher<'_> {
+    fn by_id(&self, id: i64) -> Option<i64> {
+        let there = self.live.contains_key(&Key::Id(id));
+        if there { Some(id) } else { mapped(self.current.memory, self.resource, id, self.live) }
+    }
+
+    fn claim(&mut self, at: usize, id: i64) {
+        match self.out.claimed.get(&id) {
+            Some(first) => self.twice(at, *first),
+            None => {
+                self.out.claimed.insert(id, at);
+                self.out.found[at] = Match::Live(id);
+            }
+        }
+    }
+
+    fn candidates(&mut self, at: usize) -> Option<(String, Vec<i64>)> {
+        // The account's own record is the only one of its kind.
+        if self.resource == Resource::Account {
+            return Some((String::new(), self.live.keys().map(Key::id).collect()));
+        }
+        let (resource, current) = (self.resource, self.current);
+        let row = &self.wanted[at];
+        let sent = row.id.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
+        let sent: HashMap<_, _> = sent
+            .into_iter()
+            .flatten()
+            .map(|(name, json)| (name.as_str(), fields::from_json(json)))
+            .collect();
+        let key = natural(resource, |name| row.value(resource, name).or_else(|| sent.get(name)))?;
+        let index = self.index.get_or_insert_with(|| index(current, resource));
+        let found = index.get(&key).cloned().unwrap_or_default();
+        Some((key, found))
+    }
+
+    /// A row without an id.
+    fn unnamed(&mut self, at: usize) {
+        let Some((key, candidates)) = self.candidates(at) else {
+            let names = self.resource.spec().natural_key.join("` and `");
+            return self.bad(at, format!("has neither an id nor `{names}`"));
+        };
+        let free = self.free(&candidates);
+        match (free.as_slice(), candidates.first()) {
+            ([one], _) => self.claim(at, *one),
+            ([], Some(taken)) => {
+                let first = self.out.claimed.get(taken).copied().unwrap_or(at);
+                self.twice(at, first);
+            }
+            ([], None) => match self.fresh.insert(key, at) {
+                Some(first) => self.twice(at, first),
+                None => self.out.found[at] = Match::New,
+            },
+            (several, _) => self.ambiguous(at, several),
+        }
+    }
+
+    /// A record whose id is lost, and which is to be there again.
+    fn recreated(&mut self, at: usize) {
+        let candidates = self.candidates(at).map(|(_, found)| found).unwrap_or_default();
+        match self.free(&candidates).as_slice() {
+            [] => self.out.found[at] = Match::New,
+            [one] => self.claim(at, *one),
+            several => self.ambiguous(at, several),
+        }
+    }
+
+    fn free(&self, candidates: &[i64]) -> Vec<i64> {
+        candidates.iter().copied().filter(|id| !self.out.claimed.contains_key(id)).collect()
+    }
+
+    fn ambiguous(&mut self, at: usize, several: &[i64]) {
+        let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
+        let more = if several.len() > ids.len() { " and more" } else { "" };
+        let what = format!("could be any of {}{more}: give the id of one", ids.join(", "));
+        self.bad(at, what);
+    }
+
+    fn twice(&mut self, at: usize, first: usize) {
+        let title = self.resource.spec().title;
+        let source: Option<&Source> = self.wanted[first].source.as_ref();
+        let what = match source.and_then(|source| source.line.map(|_| source)) {
+            Some(source) => format!("is the same {title} as {source}"),
+            None => format!("is the same {title} as {}", self.label(first)),
+        };
+        self.bad(at, what);
+    }
+
+    fn label(&self, at: usize) -> String {
+        let row = &self.wanted[at];
+        let cell = |name: &str| row.value(self.resource, name).map(|it| it.cell().into_owned());
+        row.id.map_or_else(|| written(self.resource, cell), |id| id.to_string())
+    }
+
+    fn bad(&mut self, at: usize, what: String) {
+        let source = self.wanted[at].source.clone();
+        let key = self.label(at);
+        self.out.found[at] = Match::Bad;
+        self.out.problems.push(BadRow { resource: self.resource, key, what, source });
+    }
+}

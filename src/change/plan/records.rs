@@ -1,0 +1,447 @@
+//! What is wanted of each record against what is there, and the updates between.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value as Json;
+
+use super::fields::{self, fingerprint};
+use super::matching::{self, Match};
+use super::order::{self, Draft};
+use super::problems::{BadRow, Conflict};
+use super::request::{Ref, Subject};
+use super::{Current, Fields, Plan, PlanProblems, Unsupported};
+use crate::change::desired::{Desired, Source, Wanted};
+use crate::change::policy::{OnConflict, Policy};
+use crate::model::{Field, Key, Record, Resource, Role, State, Value, Verb};
+
+pub(super) struct Planner<'a> {
+    pub desired: &'a Desired,
+    pub current: Current<'a>,
+    pub base: Option<&'a State>,
+    pub policy: &'a Policy,
+    pub drafts: Vec<Draft>,
+    unsupported: Vec<Unsupported>,
+    pub problems: PlanProblems,
+    /// What became of wanted ids that the account does not have.
+    pub became: HashMap<(Resource, i64), Ref>,
+    /// Wanted names, where something refers to them.
+    pub named: HashMap<(Resource, String), Vec<Ref>>,
+    pub deleted: HashSet<(Resource, i64)>,
+    /// Links of campaigns that come back under another id.
+    pub inherited: Vec<(Ref, i64, Option<Source>)>,
+}
+
+pub(super) type Records = BTreeMap<Key, Record<'static>>;
+
+/// What is to change in one record.
+#[derive(Default)]
+struct Changes {
+    before: Fields,
+    after: Fields,
+    /// Fields that the API cannot change.
+    fixed: Vec<&'static str>,
+    /// Fields whose value the API would not take.
+    odd: Vec<&'static str>,
+    /// A value that nobody knows is overwritten.
+    forgets: bool,
+    /// A list can tell whether it was done.
+    visible: bool,
+}
+
+/// One wanted record beside the one that is there.
+struct Pair<'r> {
+    resource: Resource,
+    row: &'r Wanted,
+    live: &'r Record<'static>,
+    /// The record in the base; `None` without a base.
+    base: Option<Option<&'r Record<'static>>>,
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(
+        desired: &'a Desired,
+        current: Current<'a>,
+        base: Option<&'a State>,
+        policy: &'a Policy,
+    ) -> Self {
+        Self {
+            desired,
+            current,
+            base,
+            policy,
+            drafts: Vec::new(),
+            unsupported: Vec::new(),
+            problems: PlanProblems::default(),
+            became: HashMap::new(),
+            named: HashMap::new(),
+            deleted: HashSet::new(),
+            inherited: Vec::new(),
+        }
+    }
+
+    pub fn finish(self) -> Result<Plan, PlanProblems> {
+        if self.problems.is_empty() {
+            Ok(order::finish(&self.drafts, self.unsupported))
+        } else {
+            Err(self.problems)
+        }
+    }
+
+    /// Everything but assignments.
+    pub fn records(&mut self) {
+        let by_name = self.refers_to_names();
+        for (resource, wanted) in &self.desired.resources {
+            let (resource, rows) = (*resource, wanted.records.as_slice());
+            if resource == Resource::ChannelItems || rows.is_empty() {
+                continue;
+            }
+            let Some(live) = self.current.state.get(resource) else {
+                self.refuse(resource, "", "were not read from the account", None);
+                continue;
+            };
+            let recreate = self.desired.recreate;
+            let mut matches =
+                matching::match_records(resource, rows, self.current, self.base, recreate);
+            self.problems.rows.append(&mut matches.problems);
+            for (row, found) in rows.iter().zip(&matches.found) {
+                let became = self.record(resource, row, found, live);
+                if let Some(became) = became {
+                    self.note(resource, row, became, by_name);
+                }
+            }
+            if wanted.whole && (self.policy.delete || self.base.is_some()) {
+                self.deletions(resource, live, &matches);
+            }
+        }
+    }
+
+    fn refers_to_names(&self) -> bool {
+        use crate::change::desired::Meant;
+        let items = self.desired.resources.get(&Resource::ChannelItems);
+        let mut items = items.into_iter().flat_map(|items| &items.records);
+        items.any(|item| matches!(item.channel, Some(Meant::Name(_))))
+            || self.desired.campaign_links.iter().any(|it| matches!(it.campaign, Meant::Name(_)))
+    }
+
+    /// One wanted record; what it will be known by.
+    fn record(
+        &mut self,
+        resource: Resource,
+        row: &Wanted,
+        found: &Match,
+        live: &'a Records,
+    ) -> Option<Ref> {
+        if row.value(resource, "password").is_some() {
+            let what = "a password is never set from here: take its column away";
+            self.bad(resource, row, what.to_owned());
+            return None;
+        }
+        match found {
+            Match::Live(id) => {
+                let live = live.get(&Key::Id(*id))?;
+                let base = self.base.and_then(|base| base.get(resource));
+                let of = |base: &'a Records, id: i64| base.get(&Key::Id(id));
+                let base =
+                    base.map(|it| row.id.and_then(|own| of(it, own)).or_else(|| of(it, *id)));
+                self.update(&Pair { resource, row, live, base });
+                Some(Ref::Id(*id))
+            }
+            Match::New => self.create(resource, row),
+            Match::Gone => self.gone(resource, row),
+            Match::Unsupported(reason) => {
+                self.refuse(resource, &label(resource, row), reason, row.source.as_ref());
+                None
+            }
+            Match::Bad => None,
+        }
+    }
+
+    /// Remembers under what a wanted record can be referred to.
+    fn note(&mut self, resource: Resource, row: &Wanted, became: Ref, by_name: bool) {
+        if let Some(id) = row.id.filter(|id| became != Ref::Id(*id)) {
+            self.became.insert((resource, id), became);
+            if resource == Resource::Campaigns && self.desired.recreate {
+                let links = super::assign::links_of(self.current.memory, id);
+                self.inherited.extend(links.map(|link| (became, link, row.source.clone())));
+            }
+        }
+        let name = row.value(resource, "name").and_then(fields::text);
+        if by_name && let Some(name) = name.filter(|name| !name.is_empty()) {
+            self.named.entry((resource, fields::folded(name))).or_default().push(became);
+        }
+    }
+
+    fn update(&mut self, pair: &Pair<'_>) {
+        let changes = self.compare(pair);
+        let (resource, key) = (pair.resource, pair.live.key.to_string());
+        let title = resource.spec().title;
+        let source = pair.row.source.as_ref();
+        let Some(endpoint) = resource.spec().endpoint(Verb::Update) else {
+            if !(changes.after.is_empty() && changes.fixed.is_empty() && changes.odd.is_empty()) {
+                self.refuse(resource, &key, &format!("the API cannot change a {title}"), source);
+            }
+            return;
+        };
+        if !changes.fixed.is_empty() {
+            let names = changes.fixed.join("` and `");
+            let reason = format!("the API cannot change the `{names}` of a {title}");
+            self.refuse(resource, &key, &reason, source);
+        }
+        if !changes.odd.is_empty() {
+            let reason = format!("its `{}` is of a form that cannot be sent", changes.odd[0]);
+            self.refuse(resource, &key, &reason, source);
+        }
+        if changes.after.is_empty() {
+            return;
+        }
+        if resource == Resource::Account && !self.policy.account {
+            let reason = "the account itself is changed with `--resource account` only";
+            return self.refuse(resource, &key, reason, source);
+        }
+        let mut body = Fields::new();
+        for param in endpoint.params {
+            let value = changes.after.get(param.name).cloned();
+            let value = value.or_else(|| param.required.then(|| self.known(pair, param.name))?);
+            match value {
+                Some(value) => {
+                    body.insert(param.name.to_owned(), value);
+                }
+                None if param.required => {
+                    let name = param.name;
+                    let reason = format!("an update has to send its `{name}`, which is not known");
+                    return self.refuse(resource, &key, &reason, source);
+                }
+                None => {}
+            }
+        }
+        let remark = match (changes.forgets, changes.visible) {
+            (true, _) => Some("what it replaces is not known"),
+            (false, false) => Some("no list shows whether it was done"),
+            (false, true) => None,
+        };
+        let id = pair.live.key.id();
+        let account = resource == Resource::Account;
+        self.drafts.push(Draft {
+            resource,
+            verb: Verb::Update,
+            key,
+            name: name_of(resource, pair.live),
+            id: Some(id),
+            subject: if account { Subject::Unnamed } else { Subject::Record(Ref::Id(id)) },
+            before: Some(changes.before),
+            after: Some(changes.after),
+            body: Some(body),
+            reversible: !changes.forgets,
+            verifiable: changes.visible,
+            remark: remark.map(str::to_owned),
+            replaces: None,
+            fingerprint: Some(fingerprint(resource, pair.live)),
+            source: pair.row.source.clone(),
+        });
+    }
+
+    /// What a required field holds that is not to be changed.
+    fn known(&self, pair: &Pair<'_>, name: &str) -> Option<Json> {
+        let (place, field) = pair.resource.spec().field(name)?;
+        let value = match pair.live.values.get(place) {
+            Some(value) => fields::sendable(field, value),
+            None => self.sent(pair.resource, &pair.live.key, name).cloned(),
+        };
+        value.filter(|value| !value.is_null() && value.as_str() != Some(""))
+    }
+
+    pub fn sent(&self, resource: Resource, key: &Key, name: &str) -> Option<&'a Json> {
+        self.current.memory.sent.get(&(resource, key.clone()))?.get(name)
+    }
+
+    fn compare(&mut self, pair: &Pair<'_>) -> Changes {
+        let mut changes = Changes::default();
+        let spec = pair.resource.spec();
+        let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
+        let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
+        let own = pair.row.id == Some(pair.live.key.id());
+        let slug = if own { self.slug_to_restore(pair) } else { None };
+        for (place, mine) in &pair.row.fields {
+            let Some(field) = spec.fields.get(*place) else { continue };
+            let theirs = pair.live.values.get(*place);
+            match (field.role, theirs) {
+                (Role::Identity | Role::Counter, _) => {}
+                (Role::ReadOnly, Some(theirs)) => {
+                    let follows = slug.is_some() && ["rotator", "list"].contains(&field.name);
+                    if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
+                        changes.fixed.push(field.name);
+                    }
+                }
+                (Role::Writable, Some(theirs)) => {
+                    if !self.is_edited(pair, field, *place, mine, theirs, true) {
+                        continue;
+                    }
+                    if spec.endpoint(Verb::Update).is_some() && !settable(field) {
+                        changes.fixed.push(field.name);
+                        continue;
+                    }
+                    changes.set(field, theirs.json(), mine);
+                    changes.visible = true;
+                }
+                _ => self.hidden(pair, field, mine, settable(field), &mut changes),
+            }
+        }
+        if let (Some(slug), Some((_, field))) = (slug, spec.field("slug")) {
+            self.hidden(pair, field, &slug, true, &mut changes);
+        }
+        changes
+    }
+
+    /// A field that no list shows.
+    fn hidden(
+        &self,
+        pair: &Pair<'_>,
+        field: &Field,
+        mine: &Value<'_>,
+        settable: bool,
+        changes: &mut Changes,
+    ) {
+        let sent = self.sent(pair.resource, &pair.live.key, field.name);
+        let seen = (field.name == "slug").then(|| rotator(pair.resource, pair.live)).flatten();
+        let now = seen.map(|rotator| fields::slug(rotator).unwrap_or_default());
+        let is_sent = sent.is_some_and(|sent| fields::same(field, &fields::from_json(sent), mine));
+        if is_sent || now.is_some_and(|now| fields::text(mine) == Some(now)) {
+            return;
+        }
+        if sent.is_none() && now.is_none() && fields::is_empty(mine) {
+            return;
+        }
+        if !settable {
+            changes.fixed.push(field.name);
+            return;
+        }
+        let before = now.map(Json::from).or_else(|| sent.cloned());
+        changes.forgets |= before.is_none();
+        changes.set(field, before.unwrap_or_default(), mine);
+    }
+
+    /// The slug that gives a campaign back the rotator which it had.
+    fn slug_to_restore(&self, pair: &Pair<'_>) -> Option<Value<'static>> {
+        if pair.resource != Resource::Campaigns || pair.row.value(pair.resource, "slug").is_some() {
+            return None;
+        }
+        let (place, field) = pair.resource.spec().field("rotator")?;
+        let mine = pair.row.fields.get(&place)?;
+        let theirs = pair.live.values.get(place)?;
+        if let Some(base) = pair.base
+            && base
+                .and_then(|it| it.values.get(place))
+                .is_none_or(|it| fields::same(field, it, mine))
+        {
+            return None;
+        }
+        let mine = fields::text(mine)?;
+        let wanted = if mine.is_empty() { "" } else { fields::slug(mine)? };
+        let now = fields::text(theirs).map(|it| fields::slug(it).unwrap_or_default());
+        let sent = self.sent(pair.resource, &pair.live.key, "slug").and_then(Json::as_str);
+        (now != Some(wanted) && sent != Some(wanted)).then(|| Value::Text(wanted.to_owned().into()))
+    }
+
+    /// Whether a cell is to be changed: it differs from what is there, and, with a
+    /// base, somebody edited it here. Two edits of a `writable` one are a conflict.
+    fn is_edited(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        place: usize,
+        mine: &Value<'_>,
+        theirs: &Value<'_>,
+        writable: bool,
+    ) -> bool {
+        let sent = self.sent(pair.resource, &pair.live.key, field.name);
+        if fields::same(field, mine, theirs) || fields::settled(field, sent, mine, theirs) {
+            return false;
+        }
+        let Some(base) = pair.base else { return true };
+        let before = base.and_then(|it| it.values.get(place)).unwrap_or(&Value::Null);
+        if fields::same(field, mine, before) {
+            return false;
+        }
+        if fields::same(field, theirs, before) || !writable {
+            return true;
+        }
+        match self.policy.on_conflict {
+            OnConflict::Mine => true,
+            OnConflict::Theirs => false,
+            OnConflict::Fail => {
+                self.problems.conflicts.push(Conflict {
+                    resource: pair.resource,
+                    key: pair.live.key.to_string(),
+                    field: Some(field.name.to_owned()),
+                    base: before.json(),
+                    mine: mine.json(),
+                    theirs: theirs.json(),
+                    source: pair.row.source.clone(),
+                });
+                false
+            }
+        }
+    }
+
+    pub fn refuse(&mut self, resource: Resource, key: &str, reason: &str, source: Option<&Source>) {
+        self.unsupported.push(Unsupported {
+            resource,
+            key: key.to_owned(),
+            reason: reason.to_owned(),
+            source: source.cloned(),
+        });
+    }
+
+    pub fn bad(&mut self, resource: Resource, row: &Wanted, what: String) {
+        let (key, source) = (label(resource, row), row.source.clone());
+        self.problems.rows.push(BadRow { resource, key, what, source });
+    }
+}
+
+impl Changes {
+    fn set(&mut self, field: &Field, before: Json, mine: &Value<'_>) {
+        match fields::sendable(field, mine) {
+            Some(after) => {
+                self.before.insert(field.name.to_owned(), before);
+                self.after.insert(field.name.to_owned(), after);
+            }
+            None => self.odd.push(field.name),
+        }
+    }
+}
+
+fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
+    let (place, _) = resource.spec().field("rotator")?;
+    fields::text(record.values.get(place)?)
+}
+
+/// A row's id, or else its natural key.
+pub(super) fn label(resource: Resource, row: &Wanted) -> String {
+    let cell = |name: &str| row.value(resource, name).map(|it| it.cell().into_owned());
+    row.id.map_or_else(|| matching::written(resource, cell), |id| id.to_string())
+}
+
+/// What its owner calls a record.
+pub(super) fn name_of(resource: Resource, record: &Record<'static>) -> String {
+    label_of(resource, |name| record.values.get(resource.spec().field(name)?.0))
+}
+
+pub(super) fn label_of<'v>(
+    resource: Resource,
+    value: impl Fn(&str) -> Option<&'v Value<'static>>,
+) -> String {
+    let field = match resource {
+        Resource::Account => "email",
+        Resource::Domains => "domain",
+        Resource::ChannelItems => "title",
+        _ => "name",
+    };
+    value(field).map(|value| value.cell().into_owned()).unwrap_or_default()
+}
+
+/// All that a record holds, but for its counter.
+pub(super) fn everything(resource: Resource, record: &Record<'static>) -> Fields {
+    let fields = resource.spec().read_fields().zip(&record.values);
+    let fields = fields.filter(|(field, _)| field.role != Role::Counter);
+    fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
+}

@@ -1,0 +1,173 @@
+//! Requests, made from the table and from nothing else.
+
+use std::fmt;
+
+use serde_json::Value as Json;
+
+use super::{Fields, PlannedRequest};
+use crate::model::resource::ITEM_TYPES;
+use crate::model::{Resource, Verb};
+
+/// A record that is there, or one that a step before is going to create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ref {
+    Id(i64),
+    Step(u32),
+}
+
+impl Ref {
+    /// As it stands in a step's `after`: a number, or `"{3}"`.
+    #[must_use]
+    pub fn json(self) -> Json {
+        match self {
+            Self::Id(id) => id.into(),
+            Self::Step(_) => self.to_string().into(),
+        }
+    }
+
+    /// Reads what [`Ref::json`] gives.
+    #[must_use]
+    pub fn from_json(json: &Json) -> Option<Self> {
+        if let Some(id) = json.as_i64() {
+            return Some(Self::Id(id));
+        }
+        let text = json.as_str()?;
+        let step = text.strip_prefix('{')?.strip_suffix('}')?.parse().ok()?;
+        Some(Self::Step(step)).filter(|it| it.to_string() == text)
+    }
+}
+
+impl fmt::Display for Ref {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "{id}"),
+            Self::Step(step) => write!(f, "{{{step}}}"),
+        }
+    }
+}
+
+/// What a request's path is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// Something that does not exist yet, or the account.
+    Unnamed,
+    Record(Ref),
+    Item {
+        channel: Ref,
+        kind: String,
+        id: Ref,
+    },
+    Link {
+        campaign: Ref,
+        link: i64,
+    },
+}
+
+impl Subject {
+    /// The steps that it stands on.
+    pub fn steps(&self) -> impl Iterator<Item = u32> + use<> {
+        let refs = match self {
+            Self::Unnamed => [None, None],
+            Self::Record(id) => [Some(*id), None],
+            Self::Item { channel, id, .. } => [Some(*channel), Some(*id)],
+            Self::Link { campaign, .. } => [Some(*campaign), None],
+        };
+        refs.into_iter().flatten().filter_map(|it| match it {
+            Ref::Step(step) => Some(step),
+            Ref::Id(_) => None,
+        })
+    }
+
+    /// What stands for `name` in a path of the table.
+    fn param(&self, name: &str) -> Option<String> {
+        match (self, name) {
+            (Self::Record(id), "id") => Some(id.to_string()),
+            (Self::Item { channel, .. }, "channelid") => Some(channel.to_string()),
+            (Self::Item { kind, .. }, "type") => {
+                Some(kind.clone()).filter(|kind| ITEM_TYPES.contains(&kind.as_str()))
+            }
+            (Self::Item { id, .. }, "itemid") => Some(id.to_string()),
+            (Self::Link { campaign, .. }, "campaignid") => Some(campaign.to_string()),
+            (Self::Link { link, .. }, "linkid") => Some(link.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// The request that does `verb` to `subject`. `None` when the table has no such
+/// endpoint, when it takes other fields, or when one that it requires is missing.
+#[must_use]
+pub fn request(
+    resource: Resource,
+    verb: Verb,
+    subject: &Subject,
+    body: Option<Fields>,
+) -> Option<PlannedRequest> {
+    let write = matches!(verb, Verb::Create | Verb::Update | Verb::Delete | Verb::Assign);
+    let endpoint = resource.spec().endpoint(verb).filter(|_| write)?;
+    let given = body.as_ref();
+    let has = |name: &str| given.is_some_and(|body| body.contains_key(name));
+    let taken = |name: &String| {
+        name != "password" && endpoint.params.iter().any(|param| param.name == name.as_str())
+    };
+    let complete = endpoint.params.iter().all(|param| !param.required || has(param.name));
+    let fits = given.is_none_or(|body| body.keys().all(taken));
+    let bodiless = endpoint.params.is_empty();
+    if !complete || !fits || bodiless == given.is_some() {
+        return None;
+    }
+    let segments = endpoint.path.split('/').map(|segment| match segment.strip_prefix(':') {
+        Some(name) => subject.param(name),
+        None => Some(segment.to_owned()),
+    });
+    let path = segments.collect::<Option<Vec<_>>>()?.join("/");
+    Some(PlannedRequest { method: endpoint.method, path, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(json: Json) -> Option<Fields> {
+        json.as_object().cloned()
+    }
+
+    #[test]
+    fn a_request_names_ids_and_steps_in_its_path() {
+        let item = Subject::Item { channel: Ref::Step(3), kind: "qr".to_owned(), id: Ref::Id(9) };
+        let made = request(Resource::ChannelItems, Verb::Assign, &item, None).unwrap();
+        assert_eq!(made.path, "/api/channel/{3}/assign/qr/9");
+        assert_eq!(item.steps().collect::<Vec<_>>(), [3]);
+        let link = Subject::Link { campaign: Ref::Id(1), link: 2 };
+        let made = request(Resource::Campaigns, Verb::Assign, &link, None).unwrap();
+        assert_eq!(made.path, "/api/campaign/1/assign/2");
+    }
+
+    #[test]
+    fn what_the_table_does_not_offer_is_no_request() {
+        let one = Subject::Record(Ref::Id(1));
+        let none = |resource, verb, subject: &Subject, fields| {
+            assert_eq!(request(resource, verb, subject, body(fields)), None);
+        };
+        none(Resource::Pixels, Verb::Delete, &one, Json::Null);
+        none(Resource::Domains, Verb::Update, &one, json!({"domain": "x"}));
+        none(Resource::Campaigns, Verb::Update, &one, json!({"public": true}));
+        none(Resource::Account, Verb::Update, &Subject::Unnamed, json!({"password": "x"}));
+        none(Resource::Campaigns, Verb::Delete, &one, json!({}));
+        none(Resource::Campaigns, Verb::Delete, &Subject::Unnamed, Json::Null);
+        none(Resource::Campaigns, Verb::List, &one, Json::Null);
+        let odd = Subject::Item { channel: Ref::Id(1), kind: "../x".to_owned(), id: Ref::Id(9) };
+        none(Resource::ChannelItems, Verb::Assign, &odd, Json::Null);
+    }
+
+    #[test]
+    fn a_reference_reads_back_as_itself_only() {
+        for it in [Ref::Id(-3), Ref::Step(7)] {
+            assert_eq!(Ref::from_json(&it.json()), Some(it));
+        }
+        for wrong in [json!("{+7}"), json!("{07}"), json!("7"), json!(1.5), json!(null)] {
+            assert_eq!(Ref::from_json(&wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! A plan as a file: what was shown once, to be applied exactly so, and once.
+//! Whatever such a file holds is checked against the table before it is used.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::request::{Ref, Subject, request};
+use super::{Fields, Plan, Step, order};
+use crate::model::{Resource, Verb};
+
+/// The format that this program writes and reads.
+const FORMAT: u32 = 1;
+
+/// The largest file that is read, in bytes.
+pub const LARGEST: usize = 256 * 1024 * 1024;
+
+const DIGEST: &str = "digest";
+
+/// A plan with whose it is and when it was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SavedPlan {
+    pub format: u32,
+    pub account: String,
+    /// The service's base URL.
+    pub service: String,
+    /// The account's own id there, where it is known.
+    pub account_id: Option<i64>,
+    /// By which an applied plan is recognised.
+    pub id: String,
+    /// In milliseconds since 1970.
+    pub made: i64,
+    /// Requests a minute that the price was made for; 0 is no limit.
+    pub limit: u64,
+    pub reserve: u64,
+    #[serde(flatten)]
+    pub plan: Plan,
+}
+
+/// Why a file is no plan that can be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SavedPlanError {
+    #[error("is larger than a plan can be ({} MiB)", LARGEST / (1024 * 1024))]
+    TooLarge,
+    #[error("is no saved plan: {0}")]
+    NotAPlan(String),
+    #[error(
+        "has format {0}, and this program reads format 1; make it anew with `linkvault plan … -o`"
+    )]
+    Format(u64),
+    #[error("was changed by hand; make it anew with `linkvault plan … -o`")]
+    Changed,
+    #[error("step {step} {what}; make it anew with `linkvault plan … -o`")]
+    Step { step: u32, what: &'static str },
+}
+
+impl SavedPlan {
+    /// A plan that is about to be saved. Its id comes from all that it holds.
+    #[must_use]
+    pub fn new(
+        (account, service, account_id): (&str, &str, Option<i64>),
+        made: i64,
+        (limit, reserve): (u64, u64),
+        plan: Plan,
+    ) -> Self {
+        let mut saved = Self {
+            format: FORMAT,
+            account: account.to_owned(),
+            service: service.to_owned(),
+            account_id,
+            id: String::new(),
+            made,
+            limit,
+            reserve,
+            plan,
+        };
+        let mut id = serde_json::to_value(&saved).map(|json| digest(&json)).unwrap_or_default();
+        id.truncate(32);
+        saved.id = id;
+        saved
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let Ok(mut json) = serde_json::to_value(self) else { return String::new() };
+        let sum = digest(&json);
+        if let Json::Object(members) = &mut json {
+            members.insert(DIGEST.to_owned(), sum.into());
+        }
+        let mut text = serde_json::to_string_pretty(&json).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+/// Reads a saved plan, and believes none of it.
+///
+/// # Errors
+/// When it is no plan, was changed, or holds a step that the table does not give.
+pub fn read(bytes: &[u8]) -> Result<SavedPlan, SavedPlanError> {
+    if bytes.len() > LARGEST {
+        return Err(SavedPlanError::TooLarge);
+    }
+    let no_plan = |error: serde_json::Error| SavedPlanError::NotAPlan(error.to_string());
+    let mut json: Json = serde_json::from_slice(bytes).map_err(no_plan)?;
+    let absent = |what: &str| SavedPlanError::NotAPlan(format!("it has no `{what}`"));
+    let format = json.get("format").and_then(Json::as_u64).ok_or_else(|| absent("format"))?;
+    if format != u64::from(FORMAT) {
+        return Err(SavedPlanError::Format(format));
+    }
+    let members = json.as_object_mut().ok_or_else(|| absent("format"))?;
+    let told = members.shift_remove(DIGEST).ok_or_else(|| absent(DIGEST))?;
+    if told.as_str() != Some(digest(&json).as_str()) {
+        return Err(SavedPlanError::Changed);
+    }
+    let saved: SavedPlan = serde_json::from_value(json).map_err(no_plan)?;
+    let hex = saved.id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if !hex || saved.id.is_empty() || saved.id.len() > 64 {
+        return Err(SavedPlanError::NotAPlan("its `id` is not one".to_owned()));
+    }
+    check(&saved.plan)?;
+    Ok(saved)
+}
+
+/// The sum over all that a plan says, however it is laid out.
+fn digest(json: &Json) -> String {
+    let mut sum = blake3::Hasher::new();
+    // A hasher takes all that it is given.
+    let _ = serde_json::to_writer(&mut sum, &sorted(json));
+    sum.finalize().to_hex().to_string()
+}
+
+/// The same with its members in the order of their names.
+fn sorted(json: &Json) -> Json {
+    match json {
+        Json::Array(items) => items.iter().map(sorted).collect(),
+        Json::Object(members) => {
+            let members: BTreeMap<_, _> = members.iter().collect();
+            Json::Object(members.into_iter().map(|(name, it)| (name.clone(), sorted(it))).collect())
+        }
+        plain => plain.clone(),
+    }
+}
+
+/// Holds every step against the table.
+fn check(plan: &Plan) -> Result<(), SavedPlanError> {
+    for (place, step) in plan.steps.iter().enumerate() {
+        let number = u32::try_from(place + 1).unwrap_or(u32::MAX);
+        let before = &plan.steps[..place];
+        fault(step, number, before)
+            .map_or(Ok(()), |what| Err(SavedPlanError::Step { step: number, what }))?;
+    }
+    Ok(())
+}
+
+fn fault(step: &Step, number: u32, before: &[Step]) -> Option<&'static str> {
+    if step.step != number {
+        return Some("is not where its number says");
+    }
+    let all = [step.before.as_ref(), step.after.as_ref(), step.request.body.as_ref()];
+    if all.into_iter().flatten().any(|fields| fields.contains_key("password")) {
+        return Some("holds a password");
+    }
+    let Some(subject) = subject(step) else { return Some("does not say what it is about") };
+    let mut steps: Vec<u32> = subject.steps().collect();
+    steps.sort_unstable();
+    if steps != step.waits_for || !stands(&subject, before) {
+        return Some("waits for a step that does not create what it needs");
+    }
+    let made = request(step.resource, step.verb, &subject, body(step));
+    (made.as_ref() != Some(&step.request)).then_some("holds another request than it says")
+}
+
+/// What a step is about, from everything but its request.
+fn subject(step: &Step) -> Option<Subject> {
+    let after = step.after.as_ref();
+    let reference = |name: &str| Ref::from_json(after?.get(name)?);
+    let keyed = |subject: Subject| {
+        let id = step.id?;
+        (step.key == id.to_string()).then_some(subject)
+    };
+    let shape = (step.before.is_some(), after.is_some());
+    match (step.verb, step.resource, shape) {
+        (Verb::Create, _, (false, true)) if step.id.is_none() => Some(Subject::Unnamed),
+        (Verb::Update, Resource::Account, (true, true)) => keyed(Subject::Unnamed),
+        (Verb::Update, _, (true, true)) => keyed(Subject::Record(Ref::Id(step.id?))),
+        (Verb::Delete, _, (true, false)) => keyed(Subject::Record(Ref::Id(step.id?))),
+        (Verb::Assign, resource, (false, true)) => {
+            let (subject, id) = if resource == Resource::Campaigns {
+                let campaign = reference("campaign")?;
+                let link = after?.get("link")?.as_i64()?;
+                (Subject::Link { campaign, link }, [campaign, campaign])
+            } else {
+                let (channel, id) = (reference("channel")?, reference("id")?);
+                let kind = after?.get("type")?.as_str()?.to_owned();
+                (Subject::Item { channel, kind, id }, [channel, id])
+            };
+            let known = match id {
+                [Ref::Id(_), Ref::Id(id)] => Some(id),
+                _ => None,
+            };
+            let told = order::assigned(&subject) == step.after && step.id == known;
+            (told && step.key == order::assigned_key(&subject)?).then_some(subject)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the steps that a subject stands on create what it needs.
+fn stands(subject: &Subject, before: &[Step]) -> bool {
+    let creates = |it: Ref, resource: Resource| match it {
+        Ref::Id(_) => true,
+        Ref::Step(number) => {
+            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+            let step = place.and_then(|place| before.get(place));
+            step.is_some_and(|step| step.verb == Verb::Create && step.resource == resource)
+        }
+    };
+    match subject {
+        Subject::Item { channel, kind, id } => {
+            let made = matches!(id, Ref::Id(_)) || kind == "qr";
+            made && creates(*channel, Resource::Channels) && creates(*id, Resource::QrCodes)
+        }
+        Subject::Link { campaign, .. } => creates(*campaign, Resource::Campaigns),
+        Subject::Record(Ref::Step(_)) => false,
+        _ => true,
+    }
+}
+
+/// The body that a step's `after` asks for. What the API requires beside it has
+/// no other place than the request; only such a field is taken from there.
+fn body(step: &Step) -> Option<Fields> {
+    let endpoint = step.resource.spec().endpoint(step.verb)?;
+    let after = step.after.as_ref().filter(|_| !endpoint.params.is_empty())?;
+    let mut body = after.clone();
+    for param in endpoint.params.iter().filter(|_| step.verb == Verb::Update) {
+        let sent = step.request.body.as_ref().and_then(|body| body.get(param.name));
+        if let Some(sent) = sent.filter(|_| param.required && !after.contains_key(param.name)) {
+            body.insert(param.name.to_owned(), sent.clone());
+        }
+    }
+    Some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::plan::tests::{everything, told};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn saved() -> SavedPlan {
+        let whose = ("main", "https://links.example.com", Some(7));
+        SavedPlan::new(whose, 1_700_000_000_000, (30, 5), everything())
+    }
+
+    /// The file with one thing changed, and its sum made to agree.
+    fn forged(pointer: &str, value: Json) -> Result<SavedPlan, SavedPlanError> {
+        let mut json = serde_json::to_value(saved()).unwrap();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let parent = json.pointer_mut(parent).unwrap();
+        match parent {
+            Json::Array(items) => items[name.parse::<usize>().unwrap()] = value,
+            parent => parent[name] = value,
+        }
+        let sum = digest(&json);
+        json[DIGEST] = sum.into();
+        read(json.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_saved_plan_reads_back_as_it_was() {
+        let saved = saved();
+        assert_eq!(read(saved.to_json().as_bytes()), Ok(saved.clone()));
+        assert!(!told(&saved.plan).is_empty());
+    }
+
+    #[test]
+    fn an_edited_plan_is_refused_and_another_layout_is_not() {
+        let text = saved().to_json();
+        let edited = text.replacen("\"main\"", "\"other\"", 1);
+        assert_eq!(read(edited.as_bytes()), Err(SavedPlanError::Changed));
+        let json: Json = serde_json::from_str(&text).unwrap();
+        assert!(read(sorted(&json).to_string().as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_forged_step_is_refused_whatever_its_sum_says() {
+        let of = |verb: &str, resource: &str| {
+            let steps = saved().plan.steps;
+            let is = |step: &&Step| step.verb.name() == verb && step.resource.name() == resource;
+            steps.iter().rfind(is).unwrap().step as usize - 1
+        };
+        let update = format!("/steps/{}", of("update", "campaigns"));
+        let item = format!("/steps/{}", of("assign", "channel_items"));
+        let delete = format!("/steps/{}", of("delete", "campaigns"));
+        let forgeries = [
+            (format!("{update}/request/path"), json!("/api/campaign/9/delete")),
+            (format!("{update}/request/method"), json!("DELETE")),
+            (format!("{update}/request/body/slug"), json!("x")),
+            (format!("{update}/request/body/password"), json!("x")),
+            (format!("{update}/after/password"), json!("x")),
+            (format!("{update}/id"), json!(99)),
+            (format!("{update}/step"), json!(99)),
+            (format!("{item}/waits_for"), json!([])),
+            (format!("{item}/waits_for"), json!([u32::MAX])),
+            (format!("{item}/after/type"), json!("../..")),
+            (format!("{item}/after/channel"), json!("{1}")),
+            (format!("{delete}/request/path"), json!("/api/campaign/{1}/delete")),
+            (format!("{delete}/after"), json!({})),
+        ];
+        for (pointer, value) in forgeries {
+            let found = forged(&pointer, value.clone());
+            assert!(
+                matches!(found, Err(SavedPlanError::Step { .. })),
+                "{pointer} {value} {found:?}"
+            );
+        }
+        assert!(forged("/id", json!("../x")).is_err());
+        assert_eq!(forged("/format", json!(2)), Err(SavedPlanError::Format(2)));
+        assert!(forged("/made", json!(1)).is_ok(), "what the sum guards, and nothing else");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>()) {
+            prop_assert!(read(&bytes).is_err());
+        }
+
+        #[test]
+        fn a_flipped_byte_never_changes_what_is_applied(at in any::<usize>(), byte in any::<u8>()) {
+            let saved = saved();
+            let mut bytes = saved.to_json().into_bytes();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            if let Ok(found) = read(&bytes) {
+                prop_assert_eq!(found, saved);
+            }
+        }
+
+        #[test]
+        fn a_value_anywhere_replaced_never_makes_it_panic(at in 0..400_usize, odd in 0..6_usize) {
+            let mut json = serde_json::to_value(saved()).unwrap();
+            let odd = [json!(null), json!(-1), json!(""), json!([]), json!({}), json!("{1}")][odd].clone();
+            replace(&mut json, &mut at.clone(), &odd);
+            let sum = digest(&json);
+            json[DIGEST] = sum.into();
+            if let Ok(found) = read(json.to_string().as_bytes()) {
+                prop_assert_eq!(check(&found.plan), Ok(()));
+            }
+        }
+    }
+
+    /// Replaces the value that is reached after `left` others.
+    fn replace(json: &mut Json, left: &mut usize, odd: &Json) {
+        let inner: Vec<&mut Json> = match json {
+            Json::Array(items) => items.iter_mut().collect(),
+            Json::Object(members) => members.values_mut().collect(),
+            _ => Vec::new(),
+        };
+        for value in inner {
+            if *left == 0 {
+                *value = odd.clone();
+                *left = usize::MAX;
+                return;
+            }
+            *left -= 1;
+            replace(value, left, odd);
+            if *left > usize::MAX / 2 {
+                return;
+            }
+        }
+    }
+}

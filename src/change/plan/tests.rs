@@ -1,0 +1,329 @@
+//! Plans for accounts that are small enough to read.
+
+use serde_json::json;
+
+use super::*;
+use crate::change::desired::{CampaignLink, Wanted, WantedRecords};
+use crate::change::policy::{Bound, OnConflict};
+use crate::model::{Decoded, Record};
+
+pub(crate) fn record(resource: Resource, json: &Json) -> Record<'static> {
+    let channel = json.get("channel").and_then(Json::as_i64);
+    Decoded::read(resource, channel, &json.to_string()).unwrap().record.into_owned()
+}
+
+pub(crate) fn state(records: &[(Resource, Json)]) -> State {
+    let mut state = State::default();
+    for (resource, json) in records {
+        let record = record(*resource, json);
+        state.resource_mut(*resource).insert(record.key.clone(), record);
+    }
+    state
+}
+
+pub(crate) fn campaigns(count: i64) -> State {
+    let all =
+        (1..=count).map(|id| (Resource::Campaigns, json!({"id": id, "name": format!("c{id}")})));
+    state(&all.collect::<Vec<_>>())
+}
+
+/// All of `state` but its first `count` campaigns.
+pub(crate) fn delete_all(state: &State, count: usize) -> Desired {
+    let mut desired = Desired::of_state(state, "before");
+    let wanted = desired.resources.get_mut(&Resource::Campaigns).unwrap();
+    wanted.records.drain(..count);
+    desired
+}
+
+pub(crate) const FREE: Policy = Policy {
+    delete: true,
+    max_delete: Bound::Percent(100),
+    max_update: Bound::Percent(100),
+    on_conflict: OnConflict::Fail,
+    account: true,
+};
+
+pub(crate) fn planned(desired: &Desired, state: &State) -> Plan {
+    plan(desired, Current { state, memory: &Memory::default() }, None, &FREE).unwrap()
+}
+
+/// Rows of a spreadsheet; a value is JSON, `null` an empty cell.
+pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> Desired {
+    let row = |(at, json): (usize, &Json)| {
+        let mut fields = BTreeMap::new();
+        for (name, value) in json.as_object().unwrap() {
+            let (place, _) = resource.spec().field(name).unwrap();
+            if name != "id" && name != "channel" {
+                fields.insert(place, fields::from_json(value).into_owned());
+            }
+        }
+        let channel = json.get("channel").map(|it| match it.as_str() {
+            Some(name) => crate::change::desired::Meant::Name(name.to_owned()),
+            None => crate::change::desired::Meant::Id(it.as_i64().unwrap()),
+        });
+        let source = Source { file: "sheet.csv".to_owned(), line: Some(at as u64 + 2) };
+        let id = json.get("id").and_then(Json::as_i64);
+        Wanted { id, channel, fields, source: Some(source) }
+    };
+    let records = rows.iter().enumerate().map(row).collect();
+    let mut desired = Desired::default();
+    desired.resources.insert(resource, WantedRecords { records, whole: false });
+    desired
+}
+
+pub(crate) fn told(plan: &Plan) -> Vec<String> {
+    let body = |step: &Step| step.request.body.clone().map(Json::Object).unwrap_or_default();
+    plan.steps
+        .iter()
+        .map(|step| format!("{} {} {}", step.request.method, step.request.path, body(step)))
+        .collect()
+}
+
+fn reasons(plan: &Plan) -> Vec<String> {
+    plan.unsupported.iter().map(|it| format!("{} {}: {}", it.resource, it.key, it.reason)).collect()
+}
+
+/// A plan with every verb in it.
+pub(crate) fn everything() -> Plan {
+    let live = state(&[
+        (Resource::Account, json!({"id": 7, "email": "a@example.com"})),
+        (Resource::Domains, json!({"id": 1, "domain": "https://go.example.com"})),
+        (Resource::Campaigns, json!({"id": 1, "name": "Spring", "public": false})),
+        (Resource::Campaigns, json!({"id": 2, "name": "Old"})),
+        (Resource::Channels, json!({"id": 3, "name": "News", "color": "#aabbcc"})),
+        (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 8})),
+        (Resource::QrCodes, json!({"id": 5, "name": "Door"})),
+        (Resource::Pixels, json!({"id": 6, "type": "bing", "name": "p", "tag": "t"})),
+    ]);
+    let rows = [
+        (Resource::Account, json!({"id": 7, "email": "b@example.com"})),
+        (Resource::Domains, json!({"id": 1, "redirect404": "https://example.com/404"})),
+        (Resource::Campaigns, json!({"id": 1, "public": true})),
+        (Resource::Campaigns, json!({"name": "New", "slug": "new"})),
+        (Resource::Channels, json!({"id": 3, "name": "Letters", "starred": true})),
+        (Resource::Channels, json!({"name": "Posters"})),
+        (Resource::ChannelItems, json!({"channel": "posters", "type": "qr", "id": 5})),
+        (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 9})),
+        (Resource::QrCodes, json!({"id": 5, "data": "https://example.com"})),
+        (Resource::QrCodes, json!({"type": "text", "data": ["a", "b"]})),
+        (Resource::Pixels, json!({"type": "bing", "name": "q", "tag": "u"})),
+        (Resource::Pixels, json!({"id": 6, "name": "other"})),
+    ];
+    let mut desired = Desired::default();
+    for resource in Resource::ALL {
+        let own = rows.iter().filter(|(of, _)| *of == resource).map(|(_, row)| row.clone());
+        let own: Vec<_> = own.collect();
+        if !own.is_empty() {
+            desired.resources.extend(sheet(resource, &own).resources);
+        }
+    }
+    if let Some(wanted) = desired.resources.get_mut(&Resource::Campaigns) {
+        wanted.whole = true;
+    }
+    for name in ["new", "SPRING"] {
+        let campaign = crate::change::desired::Meant::Name(name.to_owned());
+        desired.campaign_links.push(CampaignLink { campaign, link: 33, source: None });
+    }
+    let mut plan = planned(&desired, &live);
+    plan.cost = crate::change::cost::cost(&plan, 9, 30, 5);
+    plan
+}
+
+#[test]
+fn every_verb_has_its_request_and_its_place() {
+    let plan = everything();
+    assert_eq!(
+        told(&plan),
+        [
+            r#"DELETE /api/campaign/2/delete null"#,
+            r#"PUT /api/account/update {"email":"b@example.com"}"#,
+            r#"PUT /api/domain/1/update {"redirect404":"https://example.com/404"}"#,
+            r#"PUT /api/campaign/1/update {"name":"Spring","public":true}"#,
+            r#"PUT /api/channel/3/update {"name":"Letters","starred":true}"#,
+            r#"PUT /api/qr/5/update {"data":"https://example.com"}"#,
+            r#"POST /api/campaign/add {"name":"New","slug":"new"}"#,
+            r#"POST /api/channel/add {"name":"Posters"}"#,
+            r#"POST /api/qr/add {"type":"text","data":["a","b"]}"#,
+            r#"POST /api/pixel/add {"type":"bing","name":"q","tag":"u"}"#,
+            r#"POST /api/campaign/1/assign/33 null"#,
+            r#"POST /api/campaign/{7}/assign/33 null"#,
+            r#"POST /api/channel/3/assign/links/9 null"#,
+            r#"POST /api/channel/{8}/assign/qr/5 null"#,
+        ]
+    );
+    assert_eq!(reasons(&plan), ["pixels 6: the API cannot change a pixel"]);
+    assert_eq!(plan.steps[11].waits_for, [7]);
+    assert_eq!(plan.steps[13].waits_for, [8]);
+}
+
+#[test]
+fn one_edited_cell_is_one_update_with_what_the_api_requires() {
+    let live = campaigns(2);
+    let plan = planned(&sheet(Resource::Campaigns, &[json!({"id": 2, "public": true})]), &live);
+    assert_eq!(told(&plan), [r#"PUT /api/campaign/2/update {"name":"c2","public":true}"#]);
+    assert_eq!(plan.steps[0].after, json!({"public": true}).as_object().cloned());
+    assert!(plan.steps[0].reversible && plan.steps[0].verifiable);
+}
+
+#[test]
+fn what_is_absent_from_a_sheet_is_left_alone_and_an_unknown_id_is_told() {
+    let live = campaigns(2);
+    let rows = [json!({"id": 12, "name": "x"}), json!({"id": 1, "name": "c1"})];
+    let plan = planned(&sheet(Resource::Campaigns, &rows), &live);
+    assert_eq!(told(&plan), [""; 0]);
+    let reason = "campaigns 12: the account has no campaign 12; empty its id to create it";
+    assert_eq!(reasons(&plan), [reason]);
+}
+
+fn three_way(
+    desired: &Desired,
+    live: &State,
+    base: &State,
+    on: OnConflict,
+) -> Result<Plan, String> {
+    let policy = Policy { on_conflict: on, ..FREE };
+    let current = Current { state: live, memory: &Memory::default() };
+    plan(desired, current, Some(base), &policy).map_err(|problems| {
+        assert!(problems.is_conflict());
+        problems.to_string()
+    })
+}
+
+fn one(name: &str, public: bool) -> State {
+    state(&[(Resource::Campaigns, json!({"id": 1, "name": name, "public": public}))])
+}
+
+#[test]
+fn with_a_base_only_edited_cells_are_pushed() {
+    let (base, live) = (one("a", false), one("theirs", false));
+    let desired = Desired::of_state(&one("a", true), "sheet");
+    let plan = three_way(&desired, &live, &base, OnConflict::Fail).unwrap();
+    assert_eq!(told(&plan), [r#"PUT /api/campaign/1/update {"name":"theirs","public":true}"#]);
+    assert_eq!(plan.steps[0].after, json!({"public": true}).as_object().cloned());
+}
+
+#[test]
+fn a_cell_that_two_people_changed_is_a_conflict_by_policy() {
+    let (base, live) = (one("a", false), one("theirs", false));
+    let desired = Desired::of_state(&one("mine", false), "sheet");
+    let of = |on| three_way(&desired, &live, &base, on);
+    let told_off =
+        r#"sheet: campaigns 1: `name` was "a", is "mine" here and "theirs" in the account"#;
+    assert_eq!(of(OnConflict::Fail), Err(told_off.to_owned()));
+    let mine = of(OnConflict::Mine).unwrap();
+    assert_eq!(told(&mine), [r#"PUT /api/campaign/1/update {"name":"mine"}"#]);
+    assert_eq!(of(OnConflict::Theirs).unwrap(), Plan::default());
+    let agreed = three_way(&Desired::of_state(&live, "x"), &live, &base, OnConflict::Fail);
+    assert_eq!(agreed.unwrap(), Plan::default());
+}
+
+#[test]
+fn a_record_that_is_gone_is_a_conflict_only_when_it_was_edited() {
+    let base = one("a", false);
+    let mut live = State::default();
+    live.resource_mut(Resource::Campaigns);
+    let edited = Desired::of_state(&one("mine", false), "sheet");
+    let of = |desired: &Desired, on| three_way(desired, &live, &base, on);
+    assert!(of(&edited, OnConflict::Fail).unwrap_err().contains("is gone from the account"));
+    assert_eq!(of(&edited, OnConflict::Mine).unwrap().steps[0].replaces, Some(1));
+    let unedited = Desired::of_state(&base, "sheet");
+    assert_eq!(of(&unedited, OnConflict::Fail).unwrap(), Plan::default());
+}
+
+#[test]
+fn with_a_base_somebody_elses_new_record_is_left_alone() {
+    let (base, live) = (campaigns(2), campaigns(3));
+    let desired = Desired::of_state(&one("c1", false), "sheet");
+    let plan = three_way(&desired, &live, &base, OnConflict::Fail).unwrap();
+    assert_eq!(told(&plan), ["DELETE /api/campaign/2/delete null"]);
+}
+
+#[test]
+fn an_ambiguous_name_is_an_error_with_its_candidates() {
+    let all = [(Resource::Campaigns, json!({"id": 4, "name": "Same"}))];
+    let mut live = state(&all);
+    let twin = record(Resource::Campaigns, &json!({"id": 9, "name": "same"}));
+    live.resource_mut(Resource::Campaigns).insert(twin.key.clone(), twin);
+    let rows = [json!({"name": "SAME", "public": true}), json!({"public": true})];
+    let desired = sheet(Resource::Campaigns, &rows);
+    let current = Current { state: &live, memory: &Memory::default() };
+    let problems = plan(&desired, current, None, &FREE).unwrap_err();
+    assert!(!problems.is_conflict());
+    assert_eq!(
+        problems.to_string(),
+        "sheet.csv:2: campaigns SAME: could be any of 4, 9: give the id of one\n\
+         sheet.csv:3: campaigns: has neither an id nor `name`"
+    );
+}
+
+#[test]
+fn a_name_is_taken_only_after_it_was_given_up_and_a_ring_is_told() {
+    let live = campaigns(4);
+    let rows = [json!({"id": 1, "name": "c2"}), json!({"id": 2, "name": "c3"})];
+    let chain = planned(
+        &sheet(Resource::Campaigns, &[&rows[..], &[json!({"id": 3, "name": "free"})]].concat()),
+        &live,
+    );
+    let ids: Vec<_> = chain.steps.iter().map(|step| step.id).collect();
+    assert_eq!(ids, [Some(3), Some(2), Some(1)]);
+    let ring = [&rows[..], &[json!({"id": 3, "name": "C1"}), json!({"id": 4, "public": true})]];
+    let ring = planned(&sheet(Resource::Campaigns, &ring.concat()), &live);
+    assert_eq!(ring.steps.len(), 1);
+    assert_eq!(ring.unsupported.len(), 3);
+    assert!(ring.unsupported[0].reason.contains("rename one of them"));
+}
+
+#[test]
+fn nothing_is_deleted_without_leave_or_for_an_empty_list() {
+    let live = campaigns(3);
+    let desired = delete_all(&live, 1);
+    let current = Current { state: &live, memory: &Memory::default() };
+    let plan_with =
+        |desired: &Desired, policy: &Policy| plan(desired, current, None, policy).unwrap();
+    assert_eq!(plan_with(&desired, &Policy::default()), Plan::default());
+    assert_eq!(told(&plan_with(&desired, &FREE)), ["DELETE /api/campaign/1/delete null"]);
+    assert_eq!(plan_with(&delete_all(&live, 3), &FREE), Plan::default());
+}
+
+#[test]
+fn a_deleted_campaign_comes_back_with_its_slug_and_its_links() {
+    let rotator = "https://x.example/r/spring";
+    let old = state(&[(Resource::Campaigns, json!({"id": 1, "name": "a", "rotator": rotator}))]);
+    let mut live = State::default();
+    live.resource_mut(Resource::Campaigns);
+    let mut memory = Memory::default();
+    let links = BTreeMap::from([("links".to_owned(), json!([5, 6]))]);
+    memory.sent.insert((Resource::Campaigns, Key::Id(1)), links);
+    let desired = Desired::of_state(&old, "main@#1");
+    let plan = plan(&desired, Current { state: &live, memory: &memory }, None, &FREE).unwrap();
+    assert_eq!(
+        told(&plan),
+        [
+            r#"POST /api/campaign/add {"name":"a","slug":"spring"}"#,
+            "POST /api/campaign/{1}/assign/5 null",
+            "POST /api/campaign/{1}/assign/6 null",
+        ]
+    );
+    assert_eq!(plan.steps[0].replaces, Some(1));
+}
+
+#[test]
+fn a_code_is_changed_with_what_is_remembered_or_not_at_all() {
+    let live = state(&[(Resource::QrCodes, json!({"id": 5, "name": "Door"}))]);
+    let rows = [json!({"id": 5, "foreground": "rgb(1,2,3)"})];
+    let desired = sheet(Resource::QrCodes, &rows);
+    let unknown = planned(&desired, &live);
+    let reason = "qr_codes 5: an update has to send its `data`, which is not known";
+    assert_eq!(reasons(&unknown), [reason]);
+    let mut memory = Memory::default();
+    let sent = [("type", json!("text")), ("data", json!("hi"))];
+    let sent = sent.map(|(name, value)| (name.to_owned(), value));
+    memory.sent.insert((Resource::QrCodes, Key::Id(5)), BTreeMap::from(sent));
+    let current = Current { state: &live, memory: &memory };
+    let known = plan(&desired, current, None, &FREE).unwrap();
+    let body = r#"PUT /api/qr/5/update {"data":"hi","foreground":"rgb(1,2,3)"}"#;
+    assert_eq!(told(&known), [body]);
+    let retyped = sheet(Resource::QrCodes, &[json!({"id": 5, "type": "wifi"})]);
+    let retyped = plan(&retyped, current, None, &FREE).unwrap();
+    assert_eq!(reasons(&retyped), ["qr_codes 5: the API cannot change the `type` of a QR code"]);
+}

@@ -1,0 +1,297 @@
+//! A plan for people, as text and as Markdown, and for programs, as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use serde_json::{Map, Value as Json, json};
+
+use super::plan::{Fields, Plan, Step};
+use crate::model::{Resource, Verb};
+use crate::shown::Shown;
+
+/// So much of a value is shown on its line.
+const LONGEST: usize = 60;
+
+/// The plan as text: its steps by resource, what cannot be undone, verified or
+/// done, and the price.
+///
+/// # Errors
+/// When `out` does not take it.
+pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
+    for (resource, steps) in by_resource(plan) {
+        writeln!(out, "{resource}")?;
+        for step in steps {
+            step_lines(step, out)?;
+        }
+        writeln!(out)?;
+    }
+    section(out, "Cannot be undone", &remarks(plan, |step| !step.reversible))?;
+    let unseen = |step: &Step| step.reversible && !step.verifiable;
+    section(out, "Cannot be verified", &remarks(plan, unseen))?;
+    let unsupported = plan.unsupported.iter().map(|it| {
+        let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Shown(cut(&it.key)));
+        let source = it.source.as_ref().filter(|source| source.line.is_some());
+        let source = source.map(|source| format!("{source}: ")).unwrap_or_default();
+        format!("{}{}{blank}{key}: {}", Shown(source), it.resource, Shown(&it.reason))
+    });
+    section(out, "Not supported", &unsupported.collect::<Vec<_>>())?;
+    writeln!(out, "{}", price(plan))
+}
+
+fn by_resource(plan: &Plan) -> BTreeMap<Resource, Vec<&Step>> {
+    let mut groups: BTreeMap<Resource, Vec<&Step>> = BTreeMap::new();
+    for step in &plan.steps {
+        groups.entry(step.resource).or_default().push(step);
+    }
+    groups
+}
+
+const fn sigil(verb: Verb) -> char {
+    match verb {
+        Verb::Create => '+',
+        Verb::Update => '~',
+        Verb::Delete => '-',
+        _ => '>',
+    }
+}
+
+fn step_lines(step: &Step, out: &mut impl Write) -> fmt::Result {
+    write!(out, "  {} {}", sigil(step.verb), Shown(cut(&step.key)))?;
+    if !step.name.is_empty() && step.name != step.key {
+        write!(out, "  {}", Shown(cut(&step.name)))?;
+    }
+    if let Some(old) = step.replaces {
+        write!(out, "  (was {old})")?;
+    }
+    writeln!(out)?;
+    for (name, before, after) in lines(step) {
+        match before {
+            Some(before) => {
+                writeln!(out, "      {}: {} -> {}", Shown(name), value(before), value(after))?;
+            }
+            None => writeln!(out, "      {}: {}", Shown(name), value(after))?,
+        }
+    }
+    Ok(())
+}
+
+/// The fields of a step that are worth a line: name, what it was, what it will be.
+fn lines(step: &Step) -> Vec<(&str, Option<&Json>, &Json)> {
+    let told = matches!(step.verb, Verb::Create | Verb::Update);
+    let after = step.after.as_ref().filter(|_| told);
+    let before = |name: &str| -> Option<&Json> {
+        step.before.as_ref().map(|before: &Fields| before.get(name).unwrap_or(&Json::Null))
+    };
+    let fields = after.into_iter().flatten();
+    fields.map(|(name, after)| (name.as_str(), before(name), after)).collect()
+}
+
+fn value(json: &Json) -> String {
+    let text = match json {
+        Json::Null => "nothing".to_owned(),
+        Json::String(text) => return format!("\"{}\"", Shown(cut(text))),
+        json => json.to_string(),
+    };
+    Shown(cut(&text)).to_string()
+}
+
+/// A value's beginning.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", &text[..at]),
+    }
+}
+
+/// The remarks of some steps, each with how many it holds for.
+fn remarks(plan: &Plan, holds: impl Fn(&Step) -> bool) -> Vec<String> {
+    let mut counts: BTreeMap<(Resource, &str, &str), u64> = BTreeMap::new();
+    for step in plan.steps.iter().filter(|step| holds(step)) {
+        let remark = step.remark.as_deref().unwrap_or("the API has no way for it");
+        *counts.entry((step.resource, step.verb.name(), remark)).or_default() += 1;
+    }
+    let line = |((resource, verb, remark), count): ((Resource, &str, &str), u64)| {
+        format!("{} of {resource}: {}", plural(count, verb), Shown(remark))
+    };
+    counts.into_iter().map(line).collect()
+}
+
+fn section(out: &mut impl Write, title: &str, lines: &[String]) -> fmt::Result {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{title}:")?;
+    for line in lines {
+        writeln!(out, "  {line}")?;
+    }
+    writeln!(out)
+}
+
+/// `3 steps: 1 create, 2 updates. 7 requests, about 2 min.`
+#[must_use]
+pub fn price(plan: &Plan) -> String {
+    if plan.steps.is_empty() {
+        return "Nothing to do.".to_owned();
+    }
+    let verbs = [Verb::Delete, Verb::Update, Verb::Create, Verb::Assign].map(|verb| {
+        let count = plan.steps.iter().filter(|step| step.verb == verb).count() as u64;
+        (count > 0).then(|| plural(count, verb.name()))
+    });
+    let verbs = verbs.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let steps = plural(plan.steps.len() as u64, "step");
+    let requests = plural(plan.cost.requests, "request");
+    format!("{steps}: {verbs}. {requests}, {}.", time(plan.cost.seconds))
+}
+
+fn plural(count: u64, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+fn time(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil() as u64;
+    match minutes {
+        0 => "less than a minute".to_owned(),
+        1..60 => format!("about {minutes} min"),
+        _ => format!("about {} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
+/// The plan as Markdown: a table for each resource.
+///
+/// # Errors
+/// When `out` does not take it.
+pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
+    for (resource, steps) in by_resource(plan) {
+        writeln!(out, "### {}\n", escaped(resource.name()))?;
+        writeln!(out, "| | record | name | field | before | after |")?;
+        writeln!(out, "|---|---|---|---|---|---|")?;
+        for step in steps {
+            let head =
+                [step.verb.name(), &step.key, &step.name].map(|it| escaped(&cut(it))).join(" | ");
+            let lines = lines(step);
+            if lines.is_empty() {
+                writeln!(out, "| {head} | | | |")?;
+            }
+            for (name, before, after) in lines {
+                let before = before.map(|it| escaped(&value(it))).unwrap_or_default();
+                let after = escaped(&value(after));
+                writeln!(out, "| {head} | {} | {before} | {after} |", escaped(name))?;
+            }
+        }
+        writeln!(out)?;
+    }
+    let undone = remarks(plan, |step| !step.reversible);
+    bullets(out, "Cannot be undone", undone.iter().map(|it| escaped(it)))?;
+    let unseen = remarks(plan, |step| step.reversible && !step.verifiable);
+    bullets(out, "Cannot be verified", unseen.iter().map(|it| escaped(it)))?;
+    let unsupported = plan.unsupported.iter().map(|it| {
+        let key = escaped(&cut(&it.key));
+        format!("{} {key}: {}", escaped(it.resource.name()), escaped(&it.reason))
+    });
+    bullets(out, "Not supported", unsupported)?;
+    writeln!(out, "{}", price(plan))
+}
+
+fn bullets(out: &mut impl Write, title: &str, lines: impl Iterator<Item = String>) -> fmt::Result {
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "**{title}**\n")?;
+    for line in lines {
+        writeln!(out, "- {line}")?;
+    }
+    writeln!(out)
+}
+
+/// Text on one line that Markdown leaves as it is.
+fn escaped(text: &str) -> String {
+    let shown = Shown(text).to_string();
+    let mut out = String::with_capacity(shown.len());
+    for letter in shown.chars() {
+        match letter {
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' => out.extend(['\\', letter]),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The plan as the document that `plan --json` prints.
+#[must_use]
+pub fn document(plan: &Plan, account: &str) -> Json {
+    let mut document = Map::new();
+    document.insert("format".to_owned(), json!(1));
+    document.insert("account".to_owned(), json!(account));
+    if let Ok(Json::Object(rest)) = serde_json::to_value(plan) {
+        document.extend(rest);
+    }
+    Json::Object(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::plan::tests::everything;
+
+    fn as_text(plan: &Plan) -> String {
+        let mut out = String::new();
+        text(plan, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_plan_reads_by_resource_and_ends_with_its_price() {
+        let shown = as_text(&everything());
+        let begins = "campaigns\n  - 2  Old\n  ~ 1  Spring\n      public: false -> true\n  + New\n";
+        assert!(shown.contains(begins), "{shown}");
+        assert!(shown.contains("  > 1/links/33  Spring\n"), "{shown}");
+        let ends = "\
+Cannot be undone:
+  2 assigns of campaigns: the API cannot unassign, and no list shows it
+  1 delete of campaigns: it comes back with a new id
+  2 assigns of channel_items: the API cannot unassign
+  1 update of qr_codes: what it replaces is not known
+  1 create of pixels: the API cannot delete a pixel
+
+Not supported:
+  sheet.csv:3: pixels 6: the API cannot change a pixel
+
+14 steps: 1 delete, 5 updates, 4 creates, 4 assigns. 32 requests, about 1 min.
+";
+        assert!(shown.ends_with(ends), "{shown}");
+        assert_eq!(as_text(&Plan::default()), "Nothing to do.\n");
+    }
+
+    #[test]
+    fn foreign_text_disturbs_neither_terminal_nor_table() {
+        let mut plan = everything();
+        let evil = "a|b`c\u{1b}[2J\n| x | <img>";
+        plan.steps[3].name = evil.to_owned();
+        plan.unsupported[0].key = evil.to_owned();
+        let shown = as_text(&plan);
+        assert!(!shown.contains('\u{1b}') && shown.contains(r"\u{1b}[2J\n"), "{shown}");
+        let mut table = String::new();
+        markdown(&plan, &mut table).unwrap();
+        assert!(table.contains(r"a\|b\`c\\u{1b}\[2J\\n\| x \| &lt;img&gt;"), "{table}");
+    }
+
+    #[test]
+    fn the_document_has_the_keys_that_programs_rely_on() {
+        let document = document(&everything(), "main");
+        assert_eq!((&document["format"], &document["account"]), (&json!(1), &json!("main")));
+        assert_eq!((&document["requests"], &document["seconds"]), (&json!(32), &json!(60.0)));
+        let unsupported = &document["unsupported"][0];
+        assert_eq!(unsupported["reason"], "the API cannot change a pixel");
+        let steps = document["steps"].as_array().unwrap();
+        for step in steps {
+            for key in ["resource", "verb", "key", "before", "after", "reversible"] {
+                assert!(step.get(key).is_some(), "{key} {step}");
+            }
+        }
+        assert_eq!((&steps[0]["verb"], &steps[0]["after"]), (&json!("delete"), &Json::Null));
+    }
+}
