@@ -7,14 +7,14 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::scope;
-use crate::change::csv::Sheet;
+use crate::change::export::{JSON, MANIFEST, raw};
+use crate::change::sheet::write::Writer;
 use crate::cli::session::Bounds;
 use crate::cli::session::cannot_write;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, Shown, human};
 use crate::model::Resource;
-use crate::model::{Key, Record};
 use crate::vault::reference::Reference;
 
 /// Write a state as CSV or JSON files
@@ -52,12 +52,6 @@ pub enum Format {
     // One file.
     Json,
 }
-
-/// The file that says what an export is, and of which snapshot.
-const MANIFEST: &str = "manifest.json";
-
-/// The one file of a JSON export.
-const JSON: &str = "export.json";
 
 /// Writes the state, and a manifest that says which one it is.
 ///
@@ -163,18 +157,18 @@ fn csv_files(args: &Args, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> 
     let mut files = Vec::new();
     for resource in loaded.resources.clone() {
         let mut file = NewFile::new(&args.to, csv_name(resource), Some(resource))?;
-        let mut sheet = Sheet::begin(resource, &mut file.out);
+        let mut sheet = Writer::begin(resource, &mut file.out);
         let mut count = 0;
         loaded.each(resource, |record| {
             count += 1;
             // The first error stays; what comes after it is of no use.
             if let Ok(begun) = &mut sheet
-                && let Err(error) = begun.record(&record)
+                && let Err(error) = begun.record(&record, None)
             {
                 sheet = Err(error);
             }
         })?;
-        let written = sheet.and_then(Sheet::finish);
+        let written = sheet.and_then(Writer::finish);
         file.write(|_| written)?;
         file.records = count;
         files.push(file.keep()?);
@@ -204,16 +198,6 @@ fn json_file(args: &Args, loaded: &mut Loaded) -> Result<Written, Failure> {
     }
     file.write(|out| writeln!(out, "}}}}"))?;
     file.keep()
-}
-
-/// A record as it came. The service does not say of an item in which channel
-/// it is, so that stands in front.
-fn raw(record: &Record<'_>) -> String {
-    let rest = record.raw.trim_start().strip_prefix('{');
-    match (&record.key, rest) {
-        (Key::Item { channel, .. }, Some(rest)) => format!("{{\"channel\":{channel},{rest}"),
-        _ => record.raw.to_string(),
-    }
 }
 
 /// A file that appears whole or not at all, for its user alone.
