@@ -1,7 +1,7 @@
 //! Wanted records laid over a state, so that the two can be compared: what the
 //! files do not say stays as it is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::desired::{Desired, Meant, Wanted};
 use crate::model::{Decoded, Key, Record, Resource, Role, State, Value};
@@ -15,9 +15,10 @@ pub struct Overlay<'a> {
     pub new: Vec<(Resource, &'a Wanted)>,
 }
 
-/// Lays `desired` over `state`. What no list gives back is left out.
+/// Lays `desired` over `state`. What no list gives back is left out. A record of
+/// `base`, from which the files were exported, is taken away where they leave it out.
 #[must_use]
-pub fn lay<'a>(desired: &'a Desired, state: &State) -> Overlay<'a> {
+pub fn lay<'a>(desired: &'a Desired, state: &State, base: Option<&State>) -> Overlay<'a> {
     let mut overlay = Overlay::default();
     for (&resource, wanted) in &desired.resources {
         let empty = Records::new();
@@ -25,9 +26,12 @@ pub fn lay<'a>(desired: &'a Desired, state: &State) -> Overlay<'a> {
         let names = Names::of(resource, there);
         let records = overlay.state.resource_mut(resource);
         records.clone_from(there);
+        let exported = base.and_then(|base| base.get(resource)).filter(|_| wanted.whole);
+        let mut gone: BTreeSet<_> = exported.into_iter().flat_map(|it| it.keys()).collect();
         for row in &wanted.records {
             match names.key(resource, row, state) {
                 Some(key) => {
+                    gone.remove(&key);
                     let record = records.remove(&key);
                     let record = record.unwrap_or_else(|| bare(resource, &key));
                     records.insert(key, changed(resource, record, row));
@@ -35,6 +39,7 @@ pub fn lay<'a>(desired: &'a Desired, state: &State) -> Overlay<'a> {
                 None => overlay.new.push((resource, row)),
             }
         }
+        records.retain(|key, _| !gone.contains(key));
     }
     overlay
 }
@@ -194,7 +199,7 @@ mod tests {
             "id,name,public\n1,New,1\n,THREE,yes\n,Four,no\n9,Nine,no\n",
         );
         assert_eq!(wanted.resources[&Resource::Campaigns].records.len(), 4);
-        let laid = lay(&wanted, &there);
+        let laid = lay(&wanted, &there, None);
         let found = diff(&there, &laid.state);
         let told: Vec<_> = found
             .changes
@@ -212,5 +217,18 @@ mod tests {
         assert_eq!(told[1], "3 name \"Three\"->\"THREE\" public false->true");
         assert_eq!(laid.new.len(), 1);
         assert_eq!(found.changes.last().map(|it| it.kind), Some(Kind::Added));
+    }
+
+    #[test]
+    fn a_row_that_was_taken_out_of_an_export_is_gone_and_a_newer_record_is_not() {
+        let raws = [r#"{"id":1,"name":"a"}"#, r#"{"id":2,"name":"b"}"#, r#"{"id":3,"name":"c"}"#];
+        let (base, there) =
+            (state(Resource::Campaigns, &raws[..2]), state(Resource::Campaigns, &raws));
+        let mut wanted = desired(Resource::Campaigns, "id,name\n1,a\n");
+        assert_eq!(diff(&there, &lay(&wanted, &there, Some(&base)).state).changes, []);
+        wanted.resources.get_mut(&Resource::Campaigns).unwrap().whole = true;
+        let found = diff(&there, &lay(&wanted, &there, Some(&base)).state).changes;
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].kind, found[0].key.id()), (Kind::Removed, 2));
     }
 }
