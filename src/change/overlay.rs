@@ -20,8 +20,10 @@ pub struct Overlay<'a> {
 #[must_use]
 pub fn lay<'a>(desired: &'a Desired, state: &State, base: Option<&State>) -> Overlay<'a> {
     let mut overlay = Overlay::default();
+    let empty = Records::new();
+    let channels = state.get(Resource::Channels).unwrap_or(&empty);
+    let channels = Names::of(Resource::Channels, channels);
     for (&resource, wanted) in &desired.resources {
-        let empty = Records::new();
         let there = state.get(resource).unwrap_or(&empty);
         let names = Names::of(resource, there);
         let records = overlay.state.resource_mut(resource);
@@ -29,7 +31,7 @@ pub fn lay<'a>(desired: &'a Desired, state: &State, base: Option<&State>) -> Ove
         let exported = base.and_then(|base| base.get(resource)).filter(|_| wanted.whole);
         let mut gone: BTreeSet<_> = exported.into_iter().flat_map(|it| it.keys()).collect();
         for row in &wanted.records {
-            match names.key(resource, row, state) {
+            match names.key(resource, row, &channels) {
                 Some(key) => {
                     gone.remove(&key);
                     let record = records.remove(&key);
@@ -63,11 +65,11 @@ impl Names {
     }
 
     /// The record that a row means.
-    fn key(&self, resource: Resource, row: &Wanted, state: &State) -> Option<Key> {
+    fn key(&self, resource: Resource, row: &Wanted, channels: &Self) -> Option<Key> {
         if resource == Resource::ChannelItems {
             let channel = match row.channel.as_ref()? {
                 Meant::Id(id) => *id,
-                Meant::Name(name) => channel(state, name)?,
+                Meant::Name(name) => channels.0.get(&vec![name.to_lowercase()])?.as_ref()?.id(),
             };
             let kind = row.value(resource, "type")?.cell().into_owned();
             return Some(Key::Item { channel, kind, id: row.id? });
@@ -85,16 +87,6 @@ fn natural<'v>(
 ) -> Option<Vec<String>> {
     let parts = resource.spec().natural_key.iter();
     parts.map(|name| Some(value(name)?.cell().to_lowercase())).collect()
-}
-
-fn channel(state: &State, name: &str) -> Option<i64> {
-    let (place, _) = Resource::Channels.spec().field("name")?;
-    let same = |record: &&Record<'_>| {
-        record.values.get(place).is_some_and(|it| it.cell().to_lowercase() == name.to_lowercase())
-    };
-    let mut found = state.get(Resource::Channels)?.values().filter(same);
-    let first = found.next()?;
-    found.next().is_none().then(|| first.key.id())
 }
 
 /// A record of which nothing but the key is known.

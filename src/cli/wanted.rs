@@ -274,7 +274,9 @@ fn folder(
             }
         }
     }
-    for (kind, path) in added(folder, &manifest, which) {
+    // Beside every record there is nothing to add.
+    let all = if state.is_some() { &[] } else { which };
+    for (kind, path) in added(folder, &manifest, all) {
         sheets.push((path.display().to_string(), kind, bytes(&path)?, false));
     }
     let spoken: Vec<_> = match &state {

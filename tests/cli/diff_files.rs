@@ -140,11 +140,33 @@ fn what_is_no_export_is_told_so() {
     );
     let gone = environment.run(&["diff", "sandbox", "gone.csv", "--resource", "pixels"]);
     gone.exits_with(1).says("error: there is no file gone.csv\n");
+    let large = std::fs::File::create(environment.path("pixels.csv")).unwrap();
+    large.set_len(257 << 20).unwrap();
+    environment
+        .run(&["diff", "sandbox", "pixels.csv"])
+        .exits_with(1)
+        .says("error: pixels.csv is larger than 256 MiB\nhint: split it into several files\n");
     edit(&environment, "sheets/manifest.json", "\"campaigns.csv\"", "\"../config.toml\"");
     environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
         "error: sheets/manifest.json: it names `../config.toml`, which no export holds\n\
          hint: export anew, or name a single CSV file of the folder\n",
     );
+}
+
+#[test]
+fn items_and_links_may_be_put_into_an_export() {
+    let environment = exported()
+        .file("items.csv", "channel,type,id\nshop WINDOW,links,987\nNowhere,qr,1\n")
+        .file("sheets/campaign_links.csv", "campaign\tlink\nPress\t5\n");
+    let ran =
+        ["diff", "sandbox", "items.csv", "--resource", "channel_items", "--only", "channel_items"];
+    environment.run(&ran).succeeds().prints(
+        "+ channel_items 1/links/987\n    channel: 1\n    type: \"links\"\n    id: 987\n\
+         + channel_items of items.csv:3\n    type: \"qr\"\n\
+         sandbox@#1 to items.csv: 2 added, 0 changed, 0 removed\n",
+    );
+    let told = "not compared: links of campaigns; no list gives it back\n";
+    environment.run(&["diff", "sandbox", "sheets"]).succeeds().says(told);
 }
 
 #[test]

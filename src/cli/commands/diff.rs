@@ -99,17 +99,21 @@ struct Sides {
 
 /// A side as it is named, before its records are read.
 enum Named {
-    State(Target),
+    State(Box<Target>),
     Files(PathBuf),
 }
 
 fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, Failure> {
-    let from = match wanted::path(app, &args.from)? {
+    let path = |text: Option<&str>| text.map_or(Ok(None), |text| wanted::path(app, text));
+    let file = path(args.to.as_deref())?;
+    // A file is held against what is newest, a snapshot against the one before.
+    let missing = Reference::Latest(usize::from(file.is_none()));
+    let from = match path(Some(&args.from))? {
         Some(path) => Named::Files(path),
-        None => Named::State(Target::parse(app, &args.from, Reference::Latest(1), None)?),
+        None => Named::State(Box::new(Target::parse(app, &args.from, missing, None)?)),
     };
     let to = args.to.as_deref().unwrap_or("latest");
-    let to = match wanted::path(app, to)?.filter(|_| args.to.is_some()) {
+    let to = match file {
         Some(path) => Named::Files(path),
         None => {
             let account = match &from {
@@ -117,7 +121,8 @@ fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, Failure> {
                 Named::Files(_) if app_names(app, to)? => None,
                 Named::Files(path) => Some(wanted::account_of(app, path)?),
             };
-            Named::State(Target::parse(app, to, Reference::Latest(0), account.as_ref())?)
+            let target = Target::parse(app, to, Reference::Latest(0), account.as_ref())?;
+            Named::State(Box::new(target))
         }
     };
     if args.resource.is_some()
