@@ -6,7 +6,7 @@
 //! * [`api`]: how to speak to it. Only `api::ureq` touches the network.
 //! * [`vault`]: the SQLite file. The only place that knows SQL.
 //! * [`crawl`]: pages every list of the service into the vault.
-//! * [`change`]: pure comparison of states, and their CSV form.
+//! * [`change`]: pure comparison of states, and their form as files.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
@@ -20,6 +20,7 @@ pub mod config;
 pub mod crawl;
 pub mod files;
 pub mod model;
+pub mod nearest;
 pub mod progress;
 pub mod sandbox;
 pub mod shown;

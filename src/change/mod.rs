@@ -2,14 +2,18 @@
 //! a given writer, no clock.
 //!
 //! * [`diff`]: what changed from one state to another
-//! * [`csv`]: a state's records as CSV
+//! * [`sheet`]: CSV files, written and read
+//! * [`export`]: the other files of an export, read
+//! * [`overlay`]: a file laid over a state
 //! * [`desired`], [`plan`]: what an account should become, and the steps to there
 //! * [`policy`], [`cost`], [`render`]: what a plan may do, what it costs, how it reads
 
 pub mod cost;
-pub mod csv;
 pub mod desired;
 pub mod diff;
+pub mod export;
+pub mod overlay;
 pub mod plan;
 pub mod policy;
 pub mod render;
+pub mod sheet;

@@ -66,7 +66,7 @@ impl From<ReferenceError> for Failure {
     fn from(error: ReferenceError) -> Self {
         Self::new(Kind::NotFound, error).hint(
             "a state is named ACCOUNT, ACCOUNT@latest~1, ACCOUNT@#12, ACCOUNT@2026-11-01, \
-             ACCOUNT@TAG or ACCOUNT@live",
+             ACCOUNT@TAG or ACCOUNT@live; a file by its path",
         )
     }
 }

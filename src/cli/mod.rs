@@ -20,6 +20,7 @@ mod signals;
 pub mod states;
 pub mod table;
 pub mod values;
+pub mod wanted;
 
 use std::ffi::OsString;
 use std::io::Write;

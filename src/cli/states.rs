@@ -1,5 +1,6 @@
 //! States by their names: a snapshot out of a vault, or the live account.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, FixedOffset};
@@ -7,6 +8,7 @@ use chrono::{DateTime, FixedOffset};
 use super::app::App;
 use super::error::{Failure, Kind};
 use super::session::{Bounds, Session, command_words};
+use crate::change::sheet::write::Remembered;
 use crate::clock::Timestamp;
 use crate::config::Account;
 use crate::crawl::{self, Options, Stats};
@@ -236,8 +238,34 @@ pub fn open(account: &Account) -> Result<Vault, Failure> {
     })
 }
 
+/// What the account's vault remembers of values that no list gives back.
+///
+/// # Errors
+/// When the vault cannot be read. An account without one remembers nothing.
+pub fn remembered(
+    account: &Account,
+    which: &[Resource],
+) -> Result<BTreeMap<Resource, BTreeMap<Key, Remembered>>, Failure> {
+    let vault = match Vault::open_read_only(&account.vault) {
+        Ok(vault) => vault,
+        Err(VaultError::Missing(_)) => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut all = BTreeMap::new();
+    for resource in which {
+        let values = vault.remembered_all(*resource)?.into_iter().map(|(key, fields)| {
+            // What is no JSON was not written by us, and says nothing.
+            let value = |text: &str| serde_json::from_str(text).ok();
+            let fields = fields.into_iter();
+            (key, fields.filter_map(|(name, it)| Some((name, value(&it.value)?))).collect())
+        });
+        all.insert(*resource, values.collect());
+    }
+    Ok(all)
+}
+
 /// The one configured account, for a reference that names none.
-fn only_account(app: &App, text: &str) -> Result<Account, Failure> {
+pub(super) fn only_account(app: &App, text: &str) -> Result<Account, Failure> {
     let config = app.config()?;
     match config.accounts() {
         [only] => Ok(only.clone()),

@@ -3,6 +3,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use crate::change::sheet::SheetKind;
 use crate::config::Stats;
 use crate::model::Resource;
 
@@ -27,25 +28,7 @@ pub fn stats() -> impl TypedValueParser<Value = Stats> {
     one_of(Stats::NAMES.to_vec())
 }
 
-/// What CSV files there are: one for each resource, and the links of campaigns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sheet {
-    Resource(Resource),
-    CampaignLinks,
-}
-
-impl Sheet {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Resource(resource) => resource.name(),
-            Self::CampaignLinks => "campaign_links",
-        }
-    }
-}
-
 /// The name of a CSV file.
-pub fn sheet() -> impl TypedValueParser<Value = Sheet> {
-    let sheets = Resource::ALL.into_iter().map(Sheet::Resource).chain([Sheet::CampaignLinks]);
-    one_of(sheets.map(|sheet| (sheet.name(), sheet)).collect())
+pub fn sheet() -> impl TypedValueParser<Value = SheetKind> {
+    one_of(SheetKind::all().map(|sheet| (sheet.name(), sheet)).collect())
 }

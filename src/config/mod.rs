@@ -8,7 +8,7 @@
 mod document;
 mod home;
 mod key;
-mod nearest;
+
 mod permissions;
 mod reader;
 mod schema;
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 
 use crate::api::base_url::BaseUrl;
 
+pub use crate::nearest::nearest;
 pub use home::{Home, HomeError};
 pub use key::{KeyError, KeySource};
-pub use nearest::nearest;
 pub use permissions::open_to_others;
 pub use schema::{ACCOUNT_KEYS, DEFAULT_KEYS, Holds, KeyDoc};
 pub use settings::{Keep, Settings, Stats, Timeouts};

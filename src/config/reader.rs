@@ -9,9 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::Problem;
 use super::document::place;
-use super::nearest::suggestion;
 use super::schema::KeyDoc;
 use super::values::ValueError;
+use crate::nearest::suggestion;
 
 /// The text that is read, and the mistakes found so far.
 pub(super) struct Reader<'t> {

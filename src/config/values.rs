@@ -8,9 +8,9 @@ use std::time::Duration;
 use chrono::{Days, Months, TimeDelta};
 
 use super::SANDBOX;
-use super::nearest::suggestion;
 use crate::api::base_url::BaseUrl;
 use crate::clock::Timestamp;
+use crate::nearest::suggestion;
 
 /// What is wrong with a value, as the rest of a sentence about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,6 +3,7 @@
 mod accounts;
 mod backup;
 mod bounds;
+mod diff_files;
 mod disk;
 mod export;
 mod help;

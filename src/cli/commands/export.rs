@@ -1,20 +1,22 @@
 //! `linkvault export`: write a state as files.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::scope;
-use crate::change::csv::Sheet;
+use crate::change::export::{JSON, MANIFEST, raw};
+use crate::change::sheet::SheetKind;
+use crate::change::sheet::write::{Remembered, Writer, campaign_links};
 use crate::cli::session::Bounds;
 use crate::cli::session::cannot_write;
-use crate::cli::states::{Loaded, Target};
+use crate::cli::states::{Loaded, Target, remembered};
 use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, Shown, human};
-use crate::model::Resource;
-use crate::model::{Key, Record};
+use crate::model::{Key, Resource};
 use crate::vault::reference::Reference;
 
 /// Write a state as CSV or JSON files
@@ -53,12 +55,6 @@ pub enum Format {
     Json,
 }
 
-/// The file that says what an export is, and of which snapshot.
-const MANIFEST: &str = "manifest.json";
-
-/// The one file of a JSON export.
-const JSON: &str = "export.json";
-
 /// Writes the state, and a manifest that says which one it is.
 ///
 /// # Errors
@@ -66,7 +62,8 @@ const JSON: &str = "export.json";
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
     check_folder(&args.to)?;
-    let mut loaded = target.load(app, &args.bounds, &scope(&args.only, &args.skip)?)?;
+    let which = scope(&args.only, &args.skip)?;
+    let mut loaded = target.load(app, &args.bounds, &which)?;
     for what in &loaded.lacking {
         app.out.warn(format_args!("not exported: {what}"));
     }
@@ -76,7 +73,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let folder = |error: &std::io::Error| cannot_write(&args.to, error);
     std::fs::create_dir_all(&args.to).map_err(|error| folder(&error))?;
     let files = match args.format {
-        Format::Csv => csv_files(args, &mut loaded)?,
+        Format::Csv => csv_files(args, &mut loaded, &remembered(&target.account, &which)?)?,
         Format::Json => vec![json_file(args, &mut loaded)?],
     };
     let manifest = json!({
@@ -141,7 +138,7 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
 /// folder is read as one state. Its manifest is not believed, for it could name
 /// any file; only names that an export gives are removed.
 fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
-    let names = Resource::ALL.into_iter().map(csv_name).chain([JSON.to_owned()]);
+    let names = SheetKind::all().map(sheet_name).chain([JSON.to_owned()]);
     for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
         let path = folder.join(name);
         match std::fs::remove_file(&path) {
@@ -155,31 +152,54 @@ fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn csv_name(resource: Resource) -> String {
-    format!("{resource}.csv")
+fn sheet_name(sheet: SheetKind) -> String {
+    format!("{sheet}.csv")
 }
 
-fn csv_files(args: &Args, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> {
+fn csv_files(
+    args: &Args,
+    loaded: &mut Loaded,
+    sent: &BTreeMap<Resource, BTreeMap<Key, Remembered>>,
+) -> Result<Vec<Written>, Failure> {
     let mut files = Vec::new();
+    let mut links = Vec::new();
     for resource in loaded.resources.clone() {
-        let mut file = NewFile::new(&args.to, csv_name(resource), Some(resource))?;
-        let mut sheet = Sheet::begin(resource, &mut file.out);
+        let sent = sent.get(&resource);
+        let mut file =
+            NewFile::new(&args.to, sheet_name(SheetKind::Resource(resource)), Some(resource))?;
+        let mut sheet = Writer::begin(resource, &mut file.out);
         let mut count = 0;
         loaded.each(resource, |record| {
             count += 1;
+            let sent = sent.and_then(|sent| sent.get(&record.key));
+            if resource == Resource::Campaigns {
+                links.extend(sent.map(|it| links_of(&record.key, it)).unwrap_or_default());
+            }
             // The first error stays; what comes after it is of no use.
             if let Ok(begun) = &mut sheet
-                && let Err(error) = begun.record(&record)
+                && let Err(error) = begun.record(&record, sent)
             {
                 sheet = Err(error);
             }
         })?;
-        let written = sheet.and_then(Sheet::finish);
+        let written = sheet.and_then(Writer::finish);
         file.write(|_| written)?;
         file.records = count;
         files.push(file.keep()?);
     }
+    if !links.is_empty() {
+        let mut file = NewFile::new(&args.to, sheet_name(SheetKind::CampaignLinks), None)?;
+        file.records = links.len() as u64;
+        file.write(|out| campaign_links(out, links))?;
+        files.push(file.keep()?);
+    }
     Ok(files)
+}
+
+/// The short links that were assigned to a campaign, as far as is remembered.
+fn links_of(key: &Key, sent: &Remembered) -> Vec<(i64, i64)> {
+    let links = sent.get("links").and_then(Json::as_array).into_iter().flatten();
+    links.filter_map(Json::as_i64).map(|link| (key.id(), link)).collect()
 }
 
 /// Everything in one document, each record exactly as the service sent it.
@@ -204,16 +224,6 @@ fn json_file(args: &Args, loaded: &mut Loaded) -> Result<Written, Failure> {
     }
     file.write(|out| writeln!(out, "}}}}"))?;
     file.keep()
-}
-
-/// A record as it came. The service does not say of an item in which channel
-/// it is, so that stands in front.
-fn raw(record: &Record<'_>) -> String {
-    let rest = record.raw.trim_start().strip_prefix('{');
-    match (&record.key, rest) {
-        (Key::Item { channel, .. }, Some(rest)) => format!("{{\"channel\":{channel},{rest}"),
-        _ => record.raw.to_string(),
-    }
 }
 
 /// A file that appears whole or not at all, for its user alone.

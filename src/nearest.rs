@@ -1,7 +1,13 @@
-//! The valid name that somebody most likely meant.
+//! The valid name that somebody most likely meant: of a key, a column, a word.
+
+/// Longer than any name, in bytes: comparing costs time and room.
+const LONGEST: usize = 100;
 
 /// The candidate nearest to `name`, if one is near enough to be a slip.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > LONGEST {
+        return None;
+    }
     let name = name.to_lowercase();
     let (slips, candidate) = candidates
         .into_iter()
@@ -18,7 +24,7 @@ fn slips(name: &str, candidate: &str) -> usize {
 }
 
 /// ` (did you mean …?)`, or nothing.
-pub(super) fn suggestion<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn suggestion<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, candidates).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 

@@ -1,0 +1,226 @@
+//! Wanted records laid over a state, so that the two can be compared: what the
+//! files do not say stays as it is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::desired::{Desired, Meant, Wanted};
+use crate::model::{Decoded, Key, Record, Resource, Role, State, Value};
+
+/// A state with files laid over it.
+#[derive(Debug, Clone, Default)]
+pub struct Overlay<'a> {
+    /// The resources that the files speak of, and no other.
+    pub state: State,
+    /// Rows that mean no record there and have no id to be shown by.
+    pub new: Vec<(Resource, &'a Wanted)>,
+}
+
+/// Lays `desired` over `state`. What no list gives back is left out. A record of
+/// `base`, from which the files were exported, is taken away where they leave it out.
+#[must_use]
+pub fn lay<'a>(desired: &'a Desired, state: &State, base: Option<&State>) -> Overlay<'a> {
+    let mut overlay = Overlay::default();
+    let empty = Records::new();
+    let channels = state.get(Resource::Channels).unwrap_or(&empty);
+    let channels = Names::of(Resource::Channels, channels);
+    for (&resource, wanted) in &desired.resources {
+        let there = state.get(resource).unwrap_or(&empty);
+        let names = Names::of(resource, there);
+        let records = overlay.state.resource_mut(resource);
+        records.clone_from(there);
+        let exported = base.and_then(|base| base.get(resource)).filter(|_| wanted.whole);
+        let mut gone: BTreeSet<_> = exported.into_iter().flat_map(|it| it.keys()).collect();
+        for row in &wanted.records {
+            match names.key(resource, row, &channels) {
+                Some(key) => {
+                    gone.remove(&key);
+                    let record = records.remove(&key);
+                    let record = record.unwrap_or_else(|| bare(resource, &key));
+                    records.insert(key, changed(resource, record, row));
+                }
+                None => overlay.new.push((resource, row)),
+            }
+        }
+        records.retain(|key, _| !gone.contains(key));
+    }
+    overlay
+}
+
+type Records = BTreeMap<Key, Record<'static>>;
+
+/// Records by what their owner calls them; `None` where two share a name.
+struct Names(BTreeMap<Vec<String>, Option<Key>>);
+
+impl Names {
+    fn of(resource: Resource, records: &Records) -> Self {
+        let mut names = BTreeMap::new();
+        for record in records.values() {
+            let value = |name: &str| record.values.get(resource.spec().field(name)?.0);
+            if let Some(name) = natural(resource, value) {
+                let key = Some(record.key.clone());
+                names.entry(name).and_modify(|it| *it = None).or_insert(key);
+            }
+        }
+        Self(names)
+    }
+
+    /// The record that a row means.
+    fn key(&self, resource: Resource, row: &Wanted, channels: &Self) -> Option<Key> {
+        if resource == Resource::ChannelItems {
+            let channel = match row.channel.as_ref()? {
+                Meant::Id(id) => *id,
+                Meant::Name(name) => channels.0.get(&vec![name.to_lowercase()])?.as_ref()?.id(),
+            };
+            let kind = row.value(resource, "type")?.cell().into_owned();
+            return Some(Key::Item { channel, kind, id: row.id? });
+        }
+        if let Some(id) = row.id {
+            return Some(Key::Id(id));
+        }
+        self.0.get(&natural(resource, |name| row.value(resource, name))?)?.clone()
+    }
+}
+
+fn natural<'v>(
+    resource: Resource,
+    value: impl Fn(&str) -> Option<&'v Value<'static>>,
+) -> Option<Vec<String>> {
+    let parts = resource.spec().natural_key.iter();
+    parts.map(|name| Some(value(name)?.cell().to_lowercase())).collect()
+}
+
+/// A record of which nothing but the key is known.
+fn bare(resource: Resource, key: &Key) -> Record<'static> {
+    let (raw, channel) = match key {
+        Key::Id(id) => (format!("{{\"id\":{id}}}"), None),
+        Key::Item { channel, kind, id } => {
+            (serde_json::json!({"type": kind, "id": id}).to_string(), Some(*channel))
+        }
+    };
+    match Decoded::read(resource, channel, &raw) {
+        Ok(decoded) => decoded.record.into_owned(),
+        Err(_) => Record { key: key.clone(), values: Vec::new(), raw: raw.into() },
+    }
+}
+
+/// The record with the values that a row gives.
+fn changed(resource: Resource, mut record: Record<'static>, row: &Wanted) -> Record<'static> {
+    let fields = resource.spec().fields;
+    let mut changes = BTreeMap::new();
+    for (&place, value) in &row.fields {
+        let told = fields.get(place).is_some_and(|it| it.is_read() && it.role != Role::Counter);
+        if let Some(held) = record.values.get_mut(place).filter(|_| told)
+            && held.cell() != value.cell()
+        {
+            held.clone_from(value);
+            changes.insert(place, value);
+        }
+    }
+    if !changes.is_empty() {
+        record.raw = text(resource, &record, &changes).into();
+    }
+    record
+}
+
+/// The record's JSON with some values changed, and all else as it came.
+fn text(
+    resource: Resource,
+    record: &Record<'_>,
+    changes: &BTreeMap<usize, &Value<'static>>,
+) -> String {
+    let channel = match &record.key {
+        Key::Item { channel, .. } => Some(*channel),
+        Key::Id(_) => None,
+    };
+    let mut members = Vec::new();
+    let mut member = |name: &str, lexeme: &str| {
+        members.push(format!("{}:{lexeme}", serde_json::Value::from(name)));
+    };
+    if let Ok(decoded) = Decoded::read(resource, channel, &record.raw) {
+        for (it, place) in decoded.members.iter().zip(&decoded.places) {
+            if !place.is_some_and(|place| changes.contains_key(&place)) {
+                member(&it.name, it.lexeme);
+            }
+        }
+    }
+    for (place, value) in changes {
+        match value {
+            Value::Json(lexeme) => member(resource.spec().fields[*place].name, lexeme),
+            value => member(resource.spec().fields[*place].name, &value.json().to_string()),
+        }
+    }
+    format!("{{{}}}", members.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::diff::{Kind, diff};
+    use crate::change::sheet::{Known, Records as Rows, SheetKind, read};
+
+    fn desired(resource: Resource, text: &str) -> Desired {
+        let sheet = SheetKind::Resource(resource);
+        let read = read(sheet, "x.csv", text.as_bytes(), Known::default()).unwrap();
+        let Rows::Of(_, records) = read.records else { panic!("links") };
+        let mut desired = Desired::default();
+        desired.resources.entry(resource).or_default().records = records;
+        desired
+    }
+
+    fn state(resource: Resource, raws: &[&str]) -> State {
+        let mut state = State::default();
+        for raw in raws {
+            let record = Decoded::read(resource, None, raw).unwrap().record.into_owned();
+            state.resource_mut(resource).insert(record.key.clone(), record);
+        }
+        state
+    }
+
+    #[test]
+    fn what_a_file_does_not_say_stays_as_it_is() {
+        let there = state(
+            Resource::Campaigns,
+            &[
+                r#"{"id":1,"domain":"Old","public":true,"extra":[1]}"#,
+                r#"{"id":2,"name":"Two"}"#,
+                r#"{"id":3,"name":"Three","public":false}"#,
+            ],
+        );
+        let wanted = desired(
+            Resource::Campaigns,
+            "id,name,public\n1,New,1\n,THREE,yes\n,Four,no\n9,Nine,no\n",
+        );
+        assert_eq!(wanted.resources[&Resource::Campaigns].records.len(), 4);
+        let laid = lay(&wanted, &there, None);
+        let found = diff(&there, &laid.state);
+        let told: Vec<_> = found
+            .changes
+            .iter()
+            .map(|it| {
+                let fields: Vec<_> = it
+                    .fields
+                    .iter()
+                    .map(|it| format!("{} {}->{}", it.name, it.before, it.after))
+                    .collect();
+                format!("{} {}", it.key, fields.join(" "))
+            })
+            .collect();
+        assert_eq!(told[0], "1 name \"Old\"->\"New\"");
+        assert_eq!(told[1], "3 name \"Three\"->\"THREE\" public false->true");
+        assert_eq!(laid.new.len(), 1);
+        assert_eq!(found.changes.last().map(|it| it.kind), Some(Kind::Added));
+    }
+
+    #[test]
+    fn a_row_that_was_taken_out_of_an_export_is_gone_and_a_newer_record_is_not() {
+        let raws = [r#"{"id":1,"name":"a"}"#, r#"{"id":2,"name":"b"}"#, r#"{"id":3,"name":"c"}"#];
+        let (base, there) =
+            (state(Resource::Campaigns, &raws[..2]), state(Resource::Campaigns, &raws));
+        let mut wanted = desired(Resource::Campaigns, "id,name\n1,a\n");
+        assert_eq!(diff(&there, &lay(&wanted, &there, Some(&base)).state).changes, []);
+        wanted.resources.get_mut(&Resource::Campaigns).unwrap().whole = true;
+        let found = diff(&there, &lay(&wanted, &there, Some(&base)).state).changes;
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].kind, found[0].key.id()), (Kind::Removed, 2));
+    }
+}

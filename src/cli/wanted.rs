@@ -1,0 +1,390 @@
+//! What an account should become, by its name on the command line: a state as
+//! [`states`](super::states) knows them, or files: a CSV file, a folder that
+//! `export` wrote, a JSON export.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::app::App;
+use super::error::{Failure, Kind};
+use super::session::Bounds;
+use super::states::{self, Target};
+use crate::change::desired::Desired;
+use crate::change::export::{self, Content, JSON, MANIFEST, Manifest};
+use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
+use crate::config::{Account, Config};
+use crate::model::{Resource, State};
+use crate::nearest::suggestion;
+use crate::vault::VaultError;
+use crate::vault::reference::{Named, Reference};
+
+/// What somebody wants, and from where it comes.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// `main@#12`, or the path as it was given.
+    pub name: String,
+    pub desired: Desired,
+    /// The state that the files were exported from: only what differs from it
+    /// was edited.
+    pub base: Option<State>,
+    /// What a person should know of it.
+    pub warnings: Vec<String>,
+    /// All that is there, where it is a state and not rows of it.
+    pub state: Option<State>,
+    /// Files that nobody has edited since they were exported.
+    pub untouched: Vec<String>,
+}
+
+/// The largest file that is read.
+const LARGEST: u64 = 256 << 20;
+
+/// Reads what `text` names. `resource` says what a CSV file holds whose name
+/// does not; of a state, `which` resources are taken.
+///
+/// # Errors
+/// When there is nothing of that name, or something is wrong in a file: then
+/// every mistake is told.
+pub fn wanted(
+    app: &App,
+    bounds: &Bounds,
+    text: &str,
+    resource: Option<SheetKind>,
+    account: &Account,
+    which: &[Resource],
+) -> Result<Read, Failure> {
+    match path(app, text)? {
+        Some(path) => files(&path, resource, Some(account), which),
+        None => state(app, bounds, text, account, which),
+    }
+}
+
+fn state(
+    app: &App,
+    bounds: &Bounds,
+    text: &str,
+    account: &Account,
+    which: &[Resource],
+) -> Result<Read, Failure> {
+    let target = Target::parse(app, text, Reference::Latest(0), Some(account))?;
+    let mut loaded = target.load(app, bounds, which)?;
+    let state = loaded.state()?;
+    let mut desired = Desired::of_state(&state, &loaded.name);
+    let outcomes = loaded.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
+    for outcome in outcomes.filter(|outcome| !outcome.is_whole()) {
+        // Nobody knows what else was there, so what is missing is not unwanted.
+        if let Some(wanted) = desired.resources.get_mut(&outcome.resource) {
+            wanted.whole = false;
+        }
+    }
+    let lacking = loaded.lacking.iter().map(|what| format!("not read: {what}"));
+    let warnings = lacking.chain(loaded.stale()).collect();
+    Ok(Read { name: loaded.name, desired, warnings, state: Some(state), ..Read::default() })
+}
+
+/// The path that `text` is, if it is one. What names an account or a snapshot
+/// is none; with `./` in front it is.
+///
+/// # Errors
+/// When the configuration has mistakes.
+pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, Failure> {
+    let path = Path::new(text);
+    let name = text.split_once('@').map_or(text, |(account, _)| account);
+    let bare = !text.contains(['/', std::path::MAIN_SEPARATOR]) && text != "." && text != "..";
+    // Its warnings are told where the account is used.
+    if bare && Config::load(&app.home()?)?.account(name).is_ok() {
+        return Ok(None);
+    }
+    let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default().to_lowercase();
+    if !bare || matches!(ending.as_str(), "csv" | "json") {
+        return Ok(Some(path.to_owned()));
+    }
+    let reference = Named::parse(text).is_ok_and(|named| named.reference.is_some());
+    Ok((!reference && path.exists()).then(|| path.to_owned()))
+}
+
+/// The account that a folder was exported from, if it is configured.
+///
+/// # Errors
+/// When the folder's manifest cannot be read, or the configuration has mistakes.
+pub fn owner(app: &App, path: &Path) -> Result<Option<Account>, Failure> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let manifest = manifest(path)?;
+    Ok(Config::load(&app.home()?)?.account(&manifest.account).ok())
+}
+
+/// Reads files. The state that they were exported from is looked for in the
+/// vault of `account`.
+///
+/// # Errors
+/// When there are none, or something is wrong in one.
+pub fn files(
+    path: &Path,
+    resource: Option<SheetKind>,
+    account: Option<&Account>,
+    which: &[Resource],
+) -> Result<Read, Failure> {
+    let name = path.display().to_string();
+    let read = Read { name: name.clone(), ..Read::default() };
+    let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
+    if path.is_dir() {
+        if resource.is_some() {
+            return Err(Failure::new(Kind::Usage, "--resource is for a single CSV file"));
+        }
+        return folder(read, path, account, which);
+    }
+    let bytes = bytes(path)?;
+    if is_json {
+        let mut state = export::records(&bytes).map_err(|error| {
+            Failure::new(Kind::Failed, format_args!("{name}: {error}"))
+                .hint("a JSON file must be one that `linkvault export --format json` wrote")
+        })?;
+        state = only(state, which);
+        let desired = Desired::of_state(&state, &name);
+        return Ok(Read { desired, state: Some(state), ..read });
+    }
+    let kind = match resource {
+        Some(kind) => kind,
+        None => named_kind(path)?,
+    };
+    let sheets = [(name, kind, bytes, false)];
+    rows(read, sheets.into(), &[])
+}
+
+fn only(state: State, which: &[Resource]) -> State {
+    let mut left = State::default();
+    for (resource, records) in state.iter().filter(|(it, _)| which.contains(it)) {
+        left.resource_mut(resource).clone_from(records);
+    }
+    left
+}
+
+/// What a CSV file holds by its name: the word before its first dot.
+fn named_kind(path: &Path) -> Result<SheetKind, Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let stem = name.split('.').next().unwrap_or_default();
+    match SheetKind::from_name(stem) {
+        Some(SheetKind::Resource(Resource::Account)) => {
+            let message = format!("{} is of the account itself", path.display());
+            Err(Failure::new(Kind::Usage, message)
+                .hint("say --resource account if it is to be changed"))
+        }
+        Some(kind) => Ok(kind),
+        None => {
+            let message = format!("{} does not tell what it holds", path.display());
+            let near = suggestion(stem, SheetKind::all().map(SheetKind::name));
+            Err(Failure::new(Kind::Usage, message)
+                .hint(format_args!("say --resource campaigns, or another{near}")))
+        }
+    }
+}
+
+/// A CSV file: its name, what it holds, its bytes, and whether it is untouched.
+type Sheets = Vec<(String, SheetKind, Vec<u8>, bool)>;
+
+/// Reads CSV files. Of the resources in `whole`, what is not there is not wanted.
+fn rows(mut read: Read, sheets: Sheets, whole: &[Resource]) -> Result<Read, Failure> {
+    let (mut problems, mut warnings) = (Problems::default(), Problems::default());
+    for (name, kind, bytes, untouched) in sheets {
+        let known = Known { base: read.base.as_ref(), untouched };
+        match sheet::read(kind, &name, &bytes, known) {
+            Err(wrong) => problems.append(wrong),
+            Ok(sheet) => {
+                warnings.append(sheet.warnings);
+                match sheet.records {
+                    Records::Links(mut links) => read.desired.campaign_links.append(&mut links),
+                    Records::Of(resource, mut records) => {
+                        let wanted = read.desired.resources.entry(resource).or_default();
+                        wanted.records.append(&mut records);
+                        wanted.whole = whole.contains(&resource);
+                    }
+                }
+            }
+        }
+    }
+    if !problems.is_empty() {
+        let message = match problems.count() {
+            1 => format!("{} has a mistake", read.name),
+            many => format!("{} has {many} mistakes", read.name),
+        };
+        return Err(Failure::new(Kind::Failed, message)
+            .details(problems.lines())
+            .hint("mend the file and run the command again; nothing was written"));
+    }
+    read.warnings.extend(warnings.lines());
+    Ok(read)
+}
+
+fn manifest(folder: &Path) -> Result<Manifest, Failure> {
+    let path = folder.join(MANIFEST);
+    if !path.exists() {
+        let message = format!("{} is no folder that `linkvault export` wrote", folder.display());
+        return Err(Failure::new(Kind::NotFound, message).hint("name one of its CSV files"));
+    }
+    Manifest::read(&bytes(&path)?).map_err(|error| {
+        Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()))
+            .hint("export anew, or name a single CSV file of the folder")
+    })
+}
+
+fn folder(
+    mut read: Read,
+    folder: &Path,
+    account: Option<&Account>,
+    which: &[Resource],
+) -> Result<Read, Failure> {
+    let manifest = manifest(folder)?;
+    let mut sheets = Vec::new();
+    let mut whole = Vec::new();
+    let mut state = None;
+    for file in &manifest.files {
+        let path = folder.join(&file.file);
+        let resource = match file.content {
+            Content::Sheet(kind) => Some(kind.resource()),
+            Content::Records => None,
+        };
+        if resource.is_some_and(|it| !which.contains(&it)) {
+            continue;
+        }
+        if !path.exists() {
+            let gone = path.display();
+            read.warnings.push(format!("{gone} is gone; what it held is left alone"));
+            continue;
+        }
+        let bytes = bytes(&path)?;
+        let untouched = file.is_untouched(&bytes);
+        if untouched {
+            read.untouched.push(file.file.clone());
+        }
+        match file.content {
+            Content::Sheet(kind) => {
+                if kind != SheetKind::CampaignLinks {
+                    whole.push(kind.resource());
+                }
+                sheets.push((path.display().to_string(), kind, bytes, untouched));
+            }
+            Content::Records => {
+                let told = |error| {
+                    Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()))
+                        .hint("mend the file, or export anew; nothing was written")
+                };
+                state = Some(only(export::records(&bytes).map_err(told)?, which));
+            }
+        }
+    }
+    // Beside every record there is nothing to add.
+    let all = if state.is_some() { &[] } else { which };
+    for (kind, path) in added(folder, &manifest, all) {
+        sheets.push((path.display().to_string(), kind, bytes(&path)?, false));
+    }
+    let spoken: Vec<_> = match &state {
+        Some(state) => state.iter().map(|(resource, _)| resource).collect(),
+        None => sheets.iter().map(|(_, kind, ..)| kind.resource()).collect(),
+    };
+    match base(&manifest, account, &spoken)? {
+        Ok(base) => read.base = Some(base),
+        Err(why) => read.warnings.push(why),
+    }
+    if let Some(state) = state {
+        read.desired = Desired::of_state(&state, &folder.join(JSON).display().to_string());
+        read.desired.recreate = false;
+        read.state = Some(state);
+    }
+    rows(read, sheets, &whole)
+}
+
+/// CSV files that somebody has put beside the exported ones.
+fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(SheetKind, PathBuf)> {
+    let new = |kind: &SheetKind| {
+        let known = manifest.files.iter().any(|file| file.content == Content::Sheet(*kind));
+        !known && which.contains(&kind.resource())
+    };
+    let paths = SheetKind::all().filter(new).map(|it| (it, folder.join(format!("{it}.csv"))));
+    paths.filter(|(_, path)| path.is_file()).collect()
+}
+
+/// The state that an export was made from, or why it cannot be had.
+fn base(
+    manifest: &Manifest,
+    account: Option<&Account>,
+    which: &[Resource],
+) -> Result<Result<State, String>, Failure> {
+    let every = "every cell counts as edited";
+    let Some(account) = account.filter(|it| it.name == manifest.account) else {
+        let why = format!("the export is of `{}`, so {every}", manifest.account);
+        return Ok(Err(why));
+    };
+    let (Some(number), Some(digest)) = (manifest.snapshot, &manifest.digest) else {
+        return Ok(Err(format!("the export is of {}, no snapshot, so {every}", manifest.state)));
+    };
+    let gone = format!("snapshot #{number} of the export is not in the vault, so {every}");
+    let mut vault = match crate::vault::Vault::open_read_only(&account.vault) {
+        Err(VaultError::Missing(_)) => return Ok(Err(gone)),
+        opened => opened?,
+    };
+    let found = vault.snapshots()?.into_iter().find(|it| it.number == number);
+    if found.is_none_or(|it| it.digest.as_ref() != Some(digest)) {
+        return Ok(Err(gone));
+    }
+    Ok(Ok(vault.state(number, which)?))
+}
+
+/// A file's bytes, if it is a file of a bearable size.
+fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::new(Kind::NotFound, format_args!("there is no file {shown}"))
+        }
+        _ => Failure::new(Kind::Failed, format_args!("{shown} cannot be read: {error}")),
+    };
+    let found = std::fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(Failure::new(Kind::Failed, format_args!("{shown} is no file")));
+    }
+    let too_large = || {
+        let most = LARGEST >> 20;
+        Failure::new(Kind::Failed, format_args!("{shown} is larger than {most} MiB"))
+            .hint("split it into several files")
+    };
+    if found.len() > LARGEST {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// The account on whose behalf files are looked at: their own, or the only one.
+///
+/// # Errors
+/// When neither is there.
+pub fn account_of(app: &App, path: &Path) -> Result<Account, Failure> {
+    match owner(app, path)? {
+        Some(account) => Ok(account),
+        None => states::only_account(app, "latest"),
+    }
+}
+
+/// What a list can never show of `desired`, by resource; a diff leaves it out.
+#[must_use]
+pub fn unseen(desired: &Desired) -> BTreeMap<Resource, Vec<&'static str>> {
+    let mut unseen = BTreeMap::new();
+    for (&resource, wanted) in &desired.resources {
+        let fields = resource.spec().fields.iter().enumerate();
+        let hidden = fields.filter(|(place, field)| {
+            !field.is_read() && wanted.records.iter().any(|row| row.fields.contains_key(place))
+        });
+        let names: Vec<_> = hidden.map(|(_, field)| field.name).collect();
+        if !names.is_empty() {
+            unseen.insert(resource, names);
+        }
+    }
+    if !desired.campaign_links.is_empty() {
+        unseen.entry(Resource::Campaigns).or_default().push("links");
+    }
+    unseen
+}

@@ -1,0 +1,210 @@
+//! Files on either side of a comparison.
+
+use linkvault::clock::Timestamp;
+use linkvault::model::{Key, Resource};
+use linkvault::vault::Vault;
+
+use crate::support::TestEnvironment;
+
+/// The built-in account, backed up and exported to `sheets`.
+fn exported() -> TestEnvironment {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    environment.run(&["export", "sandbox", "--to", "sheets", "-q"]).succeeds();
+    environment
+}
+
+fn edit(environment: &TestEnvironment, file: &str, from: &str, to: &str) {
+    let path = environment.path(file);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{from:?} is not in\n{text}");
+    std::fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+#[test]
+fn an_export_that_nobody_edited_is_what_the_account_has() {
+    let environment = exported();
+    let same = "sheets to sandbox@#1: 0 added, 0 changed, 0 removed\n";
+    environment.run(&["diff", "sheets", "sandbox@latest"]).succeeds().prints(same).says("");
+    environment.run(&["diff", "sheets"]).succeeds().prints(same).says("");
+    environment.run(&["diff", "./sheets/", "sandbox@#1", "--detailed-exitcode"]).succeeds();
+    environment.run(&["export", "sandbox", "--to", "json", "--format", "json", "-q"]).succeeds();
+    let same = "json/export.json to sandbox@#1: 0 added, 0 changed, 0 removed\n";
+    environment.run(&["diff", "json/export.json", "sandbox@#1"]).succeeds().prints(same).says("");
+    let same = "json to sheets: 0 added, 0 changed, 0 removed\n";
+    environment.run(&["diff", "json", "sheets"]).succeeds().prints(same).says("");
+}
+
+#[test]
+fn an_edited_cell_is_what_differs() {
+    let environment = exported();
+    edit(&environment, "sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.run(&["diff", "sandbox@live", "sheets"]).succeeds().fits().prints(
+        "~ campaigns 4\n    name: \"Summer Sale\" -> \"Autumn Sale\"\n\
+         sandbox@live to sheets: 0 added, 1 changed, 0 removed\n",
+    );
+    let ran = environment.run(&["diff", "sheets", "sandbox@#1", "--detailed-exitcode"]);
+    ran.exits_with(2).prints_among("name: \"Autumn Sale\" -> \"Summer Sale\"\n");
+    let ran = environment.run(&["diff", "sandbox@#1", "sheets", "--json"]).succeeds().json();
+    assert_eq!(ran["changes"][0]["fields"]["name"]["after"], "Autumn Sale");
+    assert_eq!(ran["changes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn rows_that_come_and_go_are_added_and_removed() {
+    let environment = exported();
+    let path = environment.path("sheets/campaigns.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with("5,")).collect();
+    lines.push(",Winter,true,,,");
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    environment.run(&["diff", "sandbox@#1", "sheets"]).succeeds().fits().prints(
+        "- campaigns 5\n    id: 5\n    name: \"Book Club\"\n    public: false\n    \
+         list: \"https://links.example.com/u/lantern/list-5\"\n\
+         + campaigns of sheets/campaigns.csv:9\n    name: \"Winter\"\n    public: true\n\
+         sandbox@#1 to sheets: 1 added, 0 changed, 1 removed\n",
+    );
+}
+
+#[test]
+fn a_lone_file_says_nothing_of_what_it_leaves_out() {
+    let environment = exported().file("new.csv", "id;starred\r\n3;yes\r\n");
+    environment
+        .run(&["diff", "sandbox@#1", "new.csv", "--resource", "channels"])
+        .succeeds()
+        .prints(
+            "~ channels 3\n    starred: false -> true\n\
+         sandbox@#1 to new.csv: 0 added, 1 changed, 0 removed\n",
+        );
+    environment.run(&["diff", "sandbox", "new.csv"]).exits_with(64).says(
+        "error: new.csv does not tell what it holds\nhint: say --resource campaigns, or another\n",
+    );
+    environment
+        .run(&["diff", "sandbox", "sandbox@#1", "--resource", "channels"])
+        .exits_with(64)
+        .says_among("--resource is for a CSV file, and none is named");
+}
+
+#[test]
+fn the_account_itself_is_changed_only_by_name() {
+    let environment = exported().file("account.csv", "email\nnew@example.com\n");
+    environment
+        .run(&["diff", "sandbox", "account.csv"])
+        .exits_with(64)
+        .says_among("hint: say --resource account if it is to be changed");
+    let environment = environment.file("password.csv", "email,password\na@example.com,x\n");
+    environment
+        .run(&["diff", "sandbox", "password.csv", "--resource", "account"])
+        .exits_with(1)
+        .says_among(
+            "password.csv:1: password: a password never stands in a file; remove the column",
+        );
+}
+
+#[test]
+fn every_mistake_of_every_file_is_told_at_once() {
+    let environment = exported();
+    edit(&environment, "sheets/campaigns.csv", "id,name", "id,nmae");
+    edit(&environment, "sheets/channels.csv", "#1F6F54", "green");
+    let path = environment.path("sheets/pixels.csv");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 3;
+    bytes[at] = 0xFC;
+    std::fs::write(path, bytes).unwrap();
+    environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
+        "error: sheets has 3 mistakes\n  \
+         sheets/campaigns.csv:1: nmae: campaigns have no such column; did you mean `name`?\n  \
+         sheets/channels.csv:2: color: `green` is no colour; write it as #RRGGBB\n  \
+         sheets/pixels.csv:2: type: byte 0xFC, character 1 of the cell, is not UTF-8\n\
+         hint: mend the file and run the command again; nothing was written\n",
+    );
+}
+
+#[test]
+fn an_account_is_meant_before_a_folder_of_its_name() {
+    let environment = exported();
+    std::fs::rename(environment.path("sheets"), environment.path("sandbox")).unwrap();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let ran = environment.run(&["diff", "sandbox"]).succeeds();
+    ran.prints_among("sandbox@#1 to sandbox@#2: ");
+    environment.run(&["diff", "./sandbox"]).succeeds().prints_among("./sandbox to sandbox@#2: ");
+}
+
+#[test]
+fn what_is_no_export_is_told_so() {
+    let environment = exported();
+    std::fs::create_dir(environment.path("empty")).unwrap();
+    environment.run(&["diff", "sandbox", "empty"]).exits_with(1).says(
+        "error: empty is no folder that `linkvault export` wrote\n\
+         hint: name one of its CSV files\n",
+    );
+    let gone = environment.run(&["diff", "sandbox", "gone.csv", "--resource", "pixels"]);
+    gone.exits_with(1).says("error: there is no file gone.csv\n");
+    let large = std::fs::File::create(environment.path("pixels.csv")).unwrap();
+    large.set_len(257 << 20).unwrap();
+    environment
+        .run(&["diff", "sandbox", "pixels.csv"])
+        .exits_with(1)
+        .says("error: pixels.csv is larger than 256 MiB\nhint: split it into several files\n");
+    edit(&environment, "sheets/manifest.json", "\"campaigns.csv\"", "\"../config.toml\"");
+    environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
+        "error: sheets/manifest.json: it names `../config.toml`, which no export holds\n\
+         hint: export anew, or name a single CSV file of the folder\n",
+    );
+}
+
+#[test]
+fn items_and_links_may_be_put_into_an_export() {
+    let environment = exported()
+        .file("items.csv", "channel,type,id\nshop WINDOW,links,987\nNowhere,qr,1\n")
+        .file("sheets/campaign_links.csv", "campaign\tlink\nPress\t5\n");
+    let ran =
+        ["diff", "sandbox", "items.csv", "--resource", "channel_items", "--only", "channel_items"];
+    environment.run(&ran).succeeds().prints(
+        "+ channel_items 1/links/987\n    channel: 1\n    type: \"links\"\n    id: 987\n\
+         + channel_items of items.csv:3\n    type: \"qr\"\n\
+         sandbox@#1 to items.csv: 2 added, 0 changed, 0 removed\n",
+    );
+    let told = "not compared: links of campaigns; no list gives it back\n";
+    environment.run(&["diff", "sandbox", "sheets"]).succeeds().says(told);
+}
+
+#[test]
+fn a_snapshot_that_is_not_in_the_vault_is_no_base() {
+    let environment = exported();
+    edit(&environment, "sheets/manifest.json", "\"snapshot\": 1", "\"snapshot\": 7");
+    let told = "warning: snapshot #7 of the export is not in the vault, so every cell counts as \
+                edited\n";
+    environment.run(&["diff", "sheets", "sandbox@#1"]).succeeds().says(told);
+}
+
+#[test]
+fn an_export_holds_what_the_vault_remembers() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let mut vault = Vault::open_or_create(&environment.path("vaults/sandbox.db")).unwrap();
+    for (resource, id, field, value) in [
+        (Resource::QrCodes, 1, "type", r#""vcard""#),
+        (Resource::QrCodes, 1, "data", r#"{"name":"Ann, \"A\""}"#),
+        (Resource::QrCodes, 99, "type", r#""text""#),
+        (Resource::Campaigns, 4, "slug", r#""summer""#),
+        (Resource::Campaigns, 4, "links", "[7,12]"),
+        (Resource::Campaigns, 99, "links", "[1]"),
+    ] {
+        vault.remember(resource, &Key::Id(id), field, value, Timestamp(1)).unwrap();
+    }
+    vault.close().unwrap();
+    environment.run(&["export", "sandbox", "--to", "sheets", "-q"]).succeeds();
+    let read = |name: &str| std::fs::read_to_string(environment.path("sheets").join(name)).unwrap();
+    let codes = read("qr_codes.csv");
+    assert!(codes.starts_with("id,link,scans,name,date,type,data,background,foreground,logo\n1,"));
+    assert!(codes.contains(r#",vcard,"{""name"":""Ann, \""A\""""}",,,"#), "{codes}");
+    assert!(read("campaigns.csv").contains("/u/lantern/summer-4,summer\n"));
+    assert_eq!(read("campaign_links.csv"), "campaign,link\n4,7\n4,12\n");
+    environment.run(&["diff", "sheets", "sandbox@#1"]).succeeds().says(
+        "not compared: slug, links of campaigns; no list gives it back\n\
+         not compared: type, data of qr_codes; no list gives it back\n",
+    );
+    environment.run(&["export", "sandbox", "--to", "sheets", "-q", "--only", "pixels"]).succeeds();
+    assert!(!environment.path("sheets/campaign_links.csv").exists());
+}
