@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::desired::Source;
 use crate::model::spec::Method;
-use crate::model::{Key, Resource, State, Verb};
+use crate::model::{Key, Record, Resource, Role, State, Value, Verb};
 
 /// Fields by name, in the order of the table.
 pub type Fields = Map<String, Json>;
@@ -119,6 +119,31 @@ impl Plan {
         let touches = |resource: &Resource| self.steps.iter().any(|it| it.resource == *resource);
         Resource::ALL.into_iter().filter(touches).collect()
     }
+}
+
+/// What a record says, as a hash: its key and every field but the counter,
+/// however they are spelt.
+#[must_use]
+pub fn fingerprint(resource: Resource, record: &Record<'_>) -> String {
+    let mut sum = blake3::Hasher::new();
+    let mut add = |tag: u8, text: &str| {
+        sum.update(&[tag]);
+        sum.update(&(text.len() as u64).to_le_bytes());
+        sum.update(text.as_bytes());
+    };
+    add(b'k', &record.key.to_string());
+    let fields = resource.spec().read_fields().zip(&record.values);
+    for (_, value) in fields.filter(|(field, _)| field.role != Role::Counter) {
+        let tag = match value {
+            Value::Null => b'0',
+            Value::Bool(_) => b'b',
+            Value::Int(_) => b'i',
+            Value::Text(_) => b't',
+            Value::Json(_) => b'j',
+        };
+        add(tag, &value.cell());
+    }
+    sum.finalize().to_hex().to_string()
 }
 
 /// Names in place of the table's own types, for files.
