@@ -114,7 +114,7 @@ fn fields(step: &Step, record: &Record<'_>) -> Look {
     }
     if !wrong.is_empty() {
         Look::Differs(wrong.join("; "))
-    } else if seen {
+    } else if seen || step.verb == Verb::Create {
         Look::AsAsked((!remarks.is_empty()).then(|| remarks.join("; ")))
     } else {
         Look::Hidden("no list shows what was changed".to_owned())
