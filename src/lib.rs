@@ -7,12 +7,14 @@
 //! * [`vault`]: the SQLite file. The only place that knows SQL.
 //! * [`crawl`]: pages every list of the service into the vault.
 //! * [`change`]: pure comparison of states, and their form as files.
+//! * [`apply`]: runs a plan step by step, journal first.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
 //! * [`cli`]: one file per command; the only place that prints.
 
 pub mod api;
+pub mod apply;
 pub mod change;
 pub mod cli;
 pub mod clock;

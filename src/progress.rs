@@ -14,6 +14,9 @@ pub enum Event<'a> {
     Finished { resource: &'a str, state: &'a str, records: u64 },
     /// Waiting for the service's limit, or before a retry.
     Waiting { time: Duration, why: &'a str },
+    /// `done` of `total` steps have an outcome; so many requests are left to
+    /// make, which take about so long.
+    Steps { done: u64, total: u64, requests: u64, time: Duration },
     /// Something a person should know; the work goes on.
     Warning { text: &'a str },
 }

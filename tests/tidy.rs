@@ -9,6 +9,7 @@ use source::{Source, files, names, paths_after, read, sources};
 /// Which rooms each room may know. What is not named here may know nothing.
 const ARROWS: &[(&str, &[&str])] = &[
     ("api", &["api", "clock", "model", "progress", "shown"]),
+    ("apply", &["api", "apply", "change", "clock", "crawl", "model", "progress", "vault"]),
     ("change", &["change", "model", "nearest", "shown"]),
     ("clock", &[]),
     ("config", &["api::base_url", "api::http", "clock", "config", "files", "nearest"]),
@@ -54,6 +55,11 @@ const PURE: &[&str] = &[
     "src/api/http.rs",
     "src/api/pacer/",
     "src/api/signals.rs",
+    "src/apply/answer.rs",
+    "src/apply/before.rs",
+    "src/apply/request.rs",
+    "src/apply/settle.rs",
+    "src/apply/verify.rs",
     "src/change/",
     "src/crawl/proof.rs",
     "src/model/",

@@ -37,6 +37,19 @@ pub(super) struct Throttle {
     pub retry_after: Option<String>,
 }
 
+/// Decides what the answer to a write is. Some services answer a delete with
+/// nothing but a status of success.
+///
+/// # Errors
+/// As [`classify`].
+pub fn classify_write(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
+    let blank = response.body.iter().all(u8::is_ascii_whitespace);
+    if (200..300).contains(&response.status) && blank {
+        return Ok(Body { bytes: &response.body, message: None });
+    }
+    classify(response)
+}
+
 /// Decides what an answer is: success, or which error.
 ///
 /// # Errors

@@ -59,6 +59,7 @@ impl Progress for Warnings {
 /// {"event":"listing","account":"main","resource":"channel_items","parent":7}
 /// {"event":"records","account":"main","resource":"campaigns","done":50,"total":120}
 /// {"event":"finished","account":"main","resource":"campaigns","state":"complete","records":120}
+/// {"event":"steps","account":"main","done":50,"total":120,"requests_left":72,"seconds_left":144.0}
 /// {"event":"waiting","account":"main","seconds":41.0,"why":"the limit"}
 /// {"event":"warning","account":"main","text":"…"}
 /// ```
@@ -81,6 +82,10 @@ impl Progress for Json {
             }
             Event::Finished { resource, state, records } => {
                 json!({"event": "finished", "account": account, "resource": resource, "state": state, "records": records})
+            }
+            Event::Steps { done, total, requests, time } => {
+                json!({"event": "steps", "account": account, "done": done, "total": total,
+                    "requests_left": requests, "seconds_left": time.as_secs_f64()})
             }
             Event::Waiting { time, why } => {
                 json!({"event": "waiting", "account": account, "seconds": time.as_secs_f64(), "why": why})
@@ -130,6 +135,9 @@ impl Progress for Lines {
                 self.due(Duration::ZERO);
                 finished(resource, state, records)
             }
+            Event::Steps { done, total, requests, time } if self.due(EVERY) || done == total => {
+                steps(done, total, requests, time)
+            }
             Event::Waiting { time, why } if time >= SHORT => {
                 self.due(Duration::ZERO);
                 format!("waiting {} for {why}", human::duration(time))
@@ -148,6 +156,12 @@ fn amount(done: u64, total: Option<u64>) -> String {
         }
         None => human::counted(done, "record", "records"),
     }
+}
+
+fn steps(done: u64, total: u64, requests: u64, time: Duration) -> String {
+    let done = format!("{} of {}", human::count(done), human::counted(total, "step", "steps"));
+    let left = human::counted(requests, "request", "requests");
+    format!("{done}; {left} left, about {}", human::duration(time))
 }
 
 fn finished(resource: &str, state: &str, records: u64) -> String {
@@ -232,6 +246,14 @@ impl Progress for Bars {
                 bar.set_style(style("{prefix:14} {human_pos} {msg}"));
                 bar.set_position(records);
                 bar.finish_with_message(Shown(state).to_string());
+            }
+            Event::Steps { done, total, requests, time } => {
+                let bar = self.bar(&mut shelf, "steps");
+                bar.set_style(style("{prefix:14} [{bar:30}] {human_pos}/{human_len} {msg}"));
+                bar.set_length(total);
+                bar.set_position(done);
+                let left = human::counted(requests, "request", "requests");
+                bar.set_message(format!("{left} left, about {}", human::duration(time)));
             }
             Event::Waiting { time, why } => shelf.wait = Some(self.wait(time, why)),
             Event::Warning { text } => tell(&self.stream, &format!("warning: {}", Shown(text))),

@@ -27,6 +27,8 @@ pub enum VaultError {
     Sql { path: PathBuf, source: rusqlite::Error },
     #[error("there is no snapshot #{0}")]
     NoSnapshot(i64),
+    #[error("there is no run {0}")]
+    NoRun(i64),
     /// A commit hook asked for this; only simulations install one.
     #[error("stopped by the commit hook")]
     Stopped,
@@ -51,6 +53,7 @@ impl VaultError {
                 "`linkvault check` says what is hit; restore the file from a copy, or move it \
                  away and back up anew",
             ),
+            Self::NoRun(_) => Some("`linkvault runs` lists them"),
             Self::Full(_) => Some("free some space and run the command again; it goes on"),
             Self::ReadOnly(_) => Some("make the file and its folder writable"),
             Self::Sql { source, .. }

@@ -16,10 +16,17 @@ pub(super) enum Ledger {
     Identity,
     /// The values that were sent.
     Sent,
+    /// Every run.
+    Runs,
+    /// The steps of every run.
+    Steps,
+    /// Which record stands for which.
+    Ids,
 }
 
 impl Ledger {
-    pub const ALL: [Self; 3] = [Self::Snapshots, Self::Identity, Self::Sent];
+    pub const ALL: [Self; 6] =
+        [Self::Snapshots, Self::Identity, Self::Sent, Self::Runs, Self::Steps, Self::Ids];
 
     /// What it covers, for people.
     pub const fn covers(self) -> &'static str {
@@ -27,6 +34,9 @@ impl Ledger {
             Self::Snapshots => "the list of snapshots is not as it was",
             Self::Identity => "the service or the account's id is not as it was",
             Self::Sent => "the values that were sent are not as they were",
+            Self::Runs => "the list of runs is not as it was",
+            Self::Steps => "the steps of the runs are not as they were",
+            Self::Ids => "the map of old and new ids is not as it was",
         }
     }
 
@@ -35,6 +45,9 @@ impl Ledger {
             Self::Snapshots => "sum of snapshots",
             Self::Identity => "sum of identity",
             Self::Sent => "sum of sent",
+            Self::Runs => "sum of runs",
+            Self::Steps => "sum of steps",
+            Self::Ids => "sum of ids",
         }
     }
 
@@ -44,6 +57,9 @@ impl Ledger {
             Self::Snapshots => rows(db, SNAPSHOT, []),
             Self::Identity => identity(db),
             Self::Sent => rows(db, SENT, []),
+            Self::Runs => rows(db, RUN, []),
+            Self::Steps => rows(db, STEP, []),
+            Self::Ids => rows(db, IDS, []),
         }
     }
 }
@@ -51,6 +67,11 @@ impl Ledger {
 const SNAPSHOT: &str = "SELECT snapshot, started, finished, forgotten, tag, scope, digest, chain
     FROM snapshot";
 const SENT: &str = "SELECT resource, key, field, value, sent FROM sent";
+const RUN: &str = "SELECT run, command, status, started, finished, before, after, plan_id, plan,
+    asked, touched, requests FROM run";
+const STEP: &str = "SELECT run, step, spec, state, attempts, sent, answered, id, message, verified,
+    remark FROM step";
+const IDS: &str = "SELECT resource, old, new, run FROM id_map";
 
 /// The sum as it is kept; nothing was added to one that is absent.
 pub(super) fn read(db: &Connection, ledger: Ledger) -> Result<Sum, Failure> {
@@ -93,6 +114,53 @@ pub(super) fn sent<T>(
 ) -> Result<T, Failure> {
     let sql = format!("{SENT} WHERE resource = ?1 AND key = ?2 AND field = ?3");
     in_step(tx, Ledger::Sent, || rows(tx, &sql, row), work)
+}
+
+/// Runs `work` on one run's row, and keeps the ledger in step.
+pub(super) fn run<T>(
+    tx: &Tx<'_>,
+    number: i64,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let sql = format!("{RUN} WHERE run = ?1");
+    in_step(tx, Ledger::Runs, || rows(tx, &sql, [number]), work)
+}
+
+/// Runs `work` on some steps of a run, and keeps the ledger in step.
+pub(super) fn steps<T>(
+    tx: &Tx<'_>,
+    run: i64,
+    steps: &[u32],
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let sql = format!("{STEP} WHERE run = ?1 AND step = ?2");
+    let now = || {
+        steps.iter().try_fold(Sum::default(), |mut sum, step| {
+            sum.plus(rows(tx, &sql, (run, step))?);
+            Ok(sum)
+        })
+    };
+    in_step(tx, Ledger::Steps, now, work)
+}
+
+/// Runs `work` on all steps of a run, and keeps the ledger in step.
+pub(super) fn all_steps<T>(
+    tx: &Tx<'_>,
+    run: i64,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let sql = format!("{STEP} WHERE run = ?1");
+    in_step(tx, Ledger::Steps, || rows(tx, &sql, [run]), work)
+}
+
+/// Runs `work` on one row of the map of ids, and keeps the ledger in step.
+pub(super) fn id_map<T>(
+    tx: &Tx<'_>,
+    row: (&str, i64),
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let sql = format!("{IDS} WHERE resource = ?1 AND old = ?2");
+    in_step(tx, Ledger::Ids, || rows(tx, &sql, row), work)
 }
 
 fn in_step<T>(

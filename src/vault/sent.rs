@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Failure, Vault, VaultError, ledger};
+use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::{Key, Resource};
 
@@ -36,17 +36,7 @@ impl Vault {
         value: &str,
         now: Timestamp,
     ) -> Result<(), VaultError> {
-        if field == PASSWORD {
-            return Ok(());
-        }
-        let key = key.to_string();
-        self.transact(|tx, _| {
-            ledger::sent(tx, (resource.name(), &key, field), || {
-                tx.prepare_cached("INSERT OR REPLACE INTO sent VALUES(?1, ?2, ?3, ?4, ?5)")?
-                    .execute((resource.name(), &key, field, value, now.0))?;
-                Ok(())
-            })
-        })
+        self.transact(|tx, _| remember_in(tx, resource, key, field, value, now))
     }
 
     /// What was sent for one record.
@@ -92,4 +82,29 @@ impl Vault {
         };
         read().map_err(|failure| failure.at(&self.path))
     }
+}
+
+/// [`Vault::remember`] within a transaction.
+pub(super) fn remember_in(
+    tx: &Tx<'_>,
+    resource: Resource,
+    key: &Key,
+    field: &str,
+    value: &str,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    if field == PASSWORD {
+        return Ok(());
+    }
+    let key = key.to_string();
+    ledger::sent(tx, (resource.name(), &key, field), || {
+        tx.prepare_cached("INSERT OR REPLACE INTO sent VALUES(?1, ?2, ?3, ?4, ?5)")?.execute((
+            resource.name(),
+            &key,
+            field,
+            value,
+            now.0,
+        ))?;
+        Ok(())
+    })
 }

@@ -6,6 +6,8 @@
 //! and both together so many from there on.
 
 mod answers;
+mod applied;
+mod applies;
 mod checks;
 mod clock;
 mod crashes;

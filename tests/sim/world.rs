@@ -9,6 +9,8 @@ use std::time::Duration;
 use linkvault::api::client::{Client, Limits};
 use linkvault::api::http::Key as ApiKey;
 use linkvault::api::pacer::{Pacer, PacerState};
+use linkvault::apply::{self, ApplyError, Outcome};
+use linkvault::change::plan::Plan;
 use linkvault::clock::{Clock, Timestamp};
 use linkvault::crawl::{self, CrawlError, Options, Summary};
 use linkvault::sandbox::generate::{Counts, generate};
@@ -148,6 +150,28 @@ impl World {
 
     /// One process from start to end: opens the vault, crawls, and is gone.
     pub fn start(&mut self) -> Result<Summary, CrawlError> {
+        let mut vault = self.open_mortal();
+        self.crawl(&mut vault, &self.options)
+    }
+
+    /// One process that applies a plan.
+    pub fn apply(&mut self, plan: &Plan, options: &apply::Options) -> Result<Outcome, ApplyError> {
+        let mut vault = self.open_mortal();
+        let clock = self.clock.clone();
+        let watcher = self.watcher.clone();
+        apply::apply(&mut self.client(), &mut vault, &*clock, &*watcher, options, plan)
+    }
+
+    /// One process that goes on with a run.
+    pub fn resume(&mut self, run: i64, options: &apply::Options) -> Result<Outcome, ApplyError> {
+        let mut vault = self.open_mortal();
+        let clock = self.clock.clone();
+        let watcher = self.watcher.clone();
+        apply::resume(&mut self.client(), &mut vault, &*clock, &*watcher, options, run)
+    }
+
+    /// The vault for a process that may die.
+    fn open_mortal(&mut self) -> Vault {
         let mut vault = self.open();
         let mut left = self.dies_after.take();
         let moments = Arc::clone(&self.moments);
@@ -156,7 +180,7 @@ impl World {
             left = left.map(|left| left.saturating_sub(1));
             if left == Some(0) { Err(VaultError::Stopped) } else { Ok(()) }
         }));
-        self.crawl(&mut vault, &self.options)
+        vault
     }
 
     /// A crawl into a vault that somebody else looks after.

@@ -6,6 +6,7 @@ mod files;
 mod flips;
 mod forgetting;
 mod held;
+mod journal;
 mod lock;
 mod odd;
 mod refusals;

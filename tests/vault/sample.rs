@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use linkvault::model::{Key, Resource};
+use linkvault::vault::journal::{NewRun, Remembered, RunStatus, Settled, StepState, Verified};
 use linkvault::vault::snapshot::ReadState;
 use linkvault::vault::{Identity, Vault};
 
@@ -25,6 +26,7 @@ pub fn write(path: &Path) -> Vault {
     fifth(&mut vault);
     vault.forget(&[4], day(6)).unwrap();
     send(&mut vault);
+    run(&mut vault);
     vault
 }
 
@@ -143,4 +145,46 @@ fn send(vault: &mut Vault) {
     ] {
         vault.remember(resource, &Key::Id(id), field, value, day(5)).unwrap();
     }
+}
+
+/// A run that is finished, and one that was stopped.
+fn run(vault: &mut Vault) {
+    let new = NewRun {
+        command: "restore".to_owned(),
+        asked: r#"{"from":"main@#1"}"#.to_owned(),
+        plan_id: "c0ffee".to_owned(),
+        plan: r#"{"steps":[]}"#.to_owned(),
+        touched: vec![Resource::Campaigns, Resource::QrCodes],
+        before: 3,
+        steps: vec![r#"{"step":1}"#.to_owned(), r#"{"step":2}"#.to_owned()],
+    };
+    let run = vault.begin_run(&new, day(6)).unwrap();
+    vault.intend(run, &[1], day(6)).unwrap();
+    let done = Settled {
+        id: Some(44),
+        remember: vec![Remembered {
+            resource: Resource::Campaigns,
+            key: Key::Id(44),
+            field: "slug".to_owned(),
+            value: r#""winter""#.to_owned(),
+        }],
+        maps: Some((Resource::Campaigns, 2, 44)),
+        ..Settled::of(StepState::Done)
+    };
+    vault.settle_step(run, 1, &done, day(6), true).unwrap();
+    vault.intend(run, &[2], day(6)).unwrap();
+    let refused = Settled::of(StepState::Refused).saying("You have reach the maximum limit.");
+    vault.settle_step(run, 2, &refused, day(6), false).unwrap();
+    let seen = Verified {
+        step: 1,
+        word: "verified".to_owned(),
+        remark: Some("the service made `Winter` into `winter`".to_owned()),
+        id: None,
+        remember: Vec::new(),
+        maps: None,
+    };
+    vault.verify_steps(run, &[seen], day(6)).unwrap();
+    vault.leave_run(run, RunStatus::Partial, Some(5), 9, day(6)).unwrap();
+    let open = vault.begin_run(&NewRun { plan_id: "d0".to_owned(), ..new }, day(7)).unwrap();
+    vault.intend(open, &[1, 2], day(7)).unwrap();
 }

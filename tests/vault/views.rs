@@ -26,7 +26,11 @@ const OTHERS: [(&str, &str); 4] = [
     ),
     ("qr_scans", "code time scans"),
     ("qr_statistics", "code time scans statistics"),
-    ("runs", "run command status started finished snapshot_before snapshot_after"),
+    (
+        "runs",
+        "run command status started finished snapshot_before snapshot_after steps done refused \
+         skipped unknown verified requests",
+    ),
 ];
 
 struct File {

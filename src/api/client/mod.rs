@@ -6,7 +6,7 @@ mod policy;
 
 pub use policy::{GetOptions, Limits, RetryPolicy};
 
-use super::envelope::{self, classify};
+use super::envelope::{self, classify, classify_write};
 use super::error::{ApiError, ApiErrorKind};
 use super::http::{Key, Method, Request, Response, Transport, TransportError};
 use super::pacer::{Pacer, PacerState};
@@ -284,7 +284,7 @@ impl Client {
         let outcome = match outcome {
             Ok(response) => {
                 let mut signals = Signals::read(&response);
-                let outcome = self.judge(response);
+                let outcome = self.judge(request.method, response);
                 signals.throttled |= matches!(outcome, Err(ApiErrorKind::Throttled(_)));
                 self.counters.throttled += u64::from(signals.throttled);
                 self.pacer.answered(now, self.clock.now(), &signals);
@@ -308,7 +308,8 @@ impl Client {
         outcome
     }
 
-    fn judge(&self, response: Response) -> Result<Response, ApiErrorKind> {
+    fn judge(&self, method: Method, response: Response) -> Result<Response, ApiErrorKind> {
+        let classify = if method == Method::Get { classify } else { classify_write };
         let Err(kind) = classify(&response) else { return Ok(response) };
         // A service may repeat the key in its complaint; an error must not.
         match self.masked(&response).as_ref().map(classify) {

@@ -1,0 +1,129 @@
+//! What the answer to a write means for its step.
+
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Response;
+use crate::model::Verb;
+
+/// What became of one request.
+#[derive(Debug)]
+pub enum Fate {
+    /// The service says that it did it; of a create, the id where it told one.
+    Done(Option<i64>),
+    /// The service says that it did not, in these words.
+    Refused(String),
+    /// Nobody knows. `failed`: the service itself answered, with a failure of its own.
+    Unknown { why: String, failed: bool, error: Option<ApiError> },
+    /// It never left.
+    Unsent(ApiError),
+    /// It was not executed, and no other would be now.
+    Stop(ApiError),
+}
+
+/// Sorts an outcome.
+#[must_use]
+pub fn fate(verb: Verb, outcome: Result<Response, ApiError>) -> Fate {
+    match outcome {
+        Ok(response) if response.body.iter().all(u8::is_ascii_whitespace) => match verb {
+            Verb::Create => {
+                Fate::Unknown { why: "the answer was empty".to_owned(), failed: false, error: None }
+            }
+            _ => Fate::Done(None),
+        },
+        Ok(response) => Fate::Done(if verb == Verb::Create { id(&response.body) } else { None }),
+        Err(error) => failed(error),
+    }
+}
+
+fn failed(error: ApiError) -> Fate {
+    if error.may_have_happened() {
+        let failed = match &error.kind {
+            ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
+                *status >= 500
+            }
+            _ => false,
+        };
+        let why = match &error.kind {
+            ApiErrorKind::Refused { message, .. } => message.clone(),
+            kind => kind.to_string(),
+        };
+        return Fate::Unknown { why, failed, error: Some(error) };
+    }
+    match &error.kind {
+        ApiErrorKind::NotSent(_) => Fate::Unsent(error),
+        ApiErrorKind::Refused { message, .. } => Fate::Refused(message.clone()),
+        ApiErrorKind::NotOffered { .. } | ApiErrorKind::Malformed { .. } => {
+            Fate::Refused(error.kind.to_string())
+        }
+        _ => Fate::Stop(error),
+    }
+}
+
+/// The id that an answer tells, as a number or as text.
+fn id(body: &[u8]) -> Option<i64> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let told = |id: &serde_json::Value| id.as_i64().or_else(|| id.as_str()?.trim().parse().ok());
+    body.get("id").and_then(told).or_else(|| body.get("data")?.get("id").and_then(told))
+}
+
+/// Whether a refusal says that the thing is not there (any more).
+#[must_use]
+pub fn says_absent(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["not found", "does not exist", "doesn't exist", "no such", "not offered"]
+        .iter()
+        .any(|words| message.contains(words))
+}
+
+/// Whether a refusal says that the thing is there already.
+#[must_use]
+pub fn says_present(message: &str) -> bool {
+    message.to_lowercase().contains("already")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::http::Method;
+
+    fn answer(body: &str) -> Result<Response, ApiError> {
+        Ok(Response { status: 200, headers: Vec::new(), body: body.as_bytes().to_vec() })
+    }
+
+    fn error(kind: ApiErrorKind) -> Result<Response, ApiError> {
+        Err(ApiError::new(kind, Method::Post, "/api/qr/add"))
+    }
+
+    #[test]
+    fn an_id_may_come_as_number_or_text_and_may_be_missing() {
+        for (body, expected) in [
+            (r#"{"error":0,"id":7}"#, Some(7)),
+            (r#"{"error":"0","id":"8"}"#, Some(8)),
+            (r#"{"error":0,"data":{"id":9}}"#, Some(9)),
+            (r#"{"error":0,"id":1e300}"#, None),
+            (r#"{"error":0,"message":"ok"}"#, None),
+        ] {
+            let fate = fate(Verb::Create, answer(body));
+            assert!(matches!(fate, Fate::Done(id) if id == expected), "{body}: {fate:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_answer_proves_a_delete_and_no_create() {
+        assert!(matches!(fate(Verb::Delete, answer("")), Fate::Done(None)));
+        assert!(matches!(fate(Verb::Create, answer(" ")), Fate::Unknown { .. }));
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_words_and_a_server_failure_is_no_refusal() {
+        let refused = |status| ApiErrorKind::Refused { status, message: "No.".to_owned() };
+        assert!(
+            matches!(fate(Verb::Create, error(refused(400))), Fate::Refused(why) if why == "No.")
+        );
+        let failed = fate(Verb::Create, error(refused(503)));
+        assert!(matches!(failed, Fate::Unknown { failed: true, .. }));
+        let stop = fate(Verb::Create, error(ApiErrorKind::Interrupted));
+        assert!(matches!(stop, Fate::Stop(_)));
+        let unsent = fate(Verb::Create, error(ApiErrorKind::NotSent(String::new())));
+        assert!(matches!(unsent, Fate::Unsent(_)));
+    }
+}

@@ -1,0 +1,59 @@
+//! What is remembered of what was sent, since no list gives it back.
+
+use serde_json::Value as Json;
+
+use super::verify::rememberable;
+use crate::change::plan::{Memory, Step};
+use crate::model::{Key, Resource, Verb};
+use crate::vault::journal::Remembered;
+use crate::vault::{Vault, VaultError};
+
+/// What the vault remembers, for planning.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn memory(vault: &Vault) -> Result<Memory, VaultError> {
+    let mut memory = Memory { ids: vault.id_map()?, ..Memory::default() };
+    for resource in Resource::ALL {
+        for (key, fields) in vault.remembered_all(resource)? {
+            let fields = fields.into_iter().filter_map(|(name, sent)| {
+                serde_json::from_str::<Json>(&sent.value).ok().map(|value| (name, value))
+            });
+            memory.sent.insert((resource, key), fields.collect());
+        }
+    }
+    Ok(memory)
+}
+
+/// What to remember of `step`, whose record has `id`.
+pub(super) fn of_step(step: &Step, id: i64) -> Vec<Remembered> {
+    let remembered = |(field, value): (&str, &Json)| Remembered {
+        resource: step.resource,
+        key: Key::Id(id),
+        field: field.to_owned(),
+        value: value.to_string(),
+    };
+    rememberable(step).map(remembered).collect()
+}
+
+/// What to remember of a link that a campaign was given.
+pub(super) fn of_link(vault: &Vault, params: &[String]) -> Result<Vec<Remembered>, VaultError> {
+    let numbers: Option<Vec<i64>> = params.iter().map(|it| it.parse().ok()).collect();
+    let Some([campaign, link]) = numbers.as_deref() else { return Ok(Vec::new()) };
+    let key = Key::Id(*campaign);
+    let known = vault.remembered(Resource::Campaigns, &key)?;
+    let known = known.get("links").and_then(|sent| serde_json::from_str(&sent.value).ok());
+    let mut links: Vec<i64> = known.unwrap_or_default();
+    if !links.contains(link) {
+        links.push(*link);
+    }
+    let field = "links".to_owned();
+    let value = Json::from(links).to_string();
+    Ok(vec![Remembered { resource: Resource::Campaigns, key, field, value }])
+}
+
+/// Which record stands for which, where a create brought one back.
+pub(super) fn maps(step: &Step, id: Option<i64>) -> Option<(Resource, i64, i64)> {
+    let anew = step.verb == Verb::Create;
+    step.replaces.zip(id).filter(|_| anew).map(|(old, new)| (step.resource, old, new))
+}

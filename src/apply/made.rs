@@ -1,0 +1,38 @@
+//! Steps and records made by hand, for tests.
+
+use serde_json::Value as Json;
+
+use super::settle::Records;
+use crate::change::plan::{PlannedRequest, Step};
+use crate::model::{Decoded, Resource, Verb};
+
+/// A step with that request.
+pub fn step(number: u32, resource: Resource, verb: Verb, path: &str, body: Option<Json>) -> Step {
+    use crate::model::spec::Method;
+    let method = resource.spec().endpoint(verb).map_or(Method::Post, |it| it.method);
+    let body = body.map(|body| body.as_object().unwrap().clone());
+    Step {
+        step: number,
+        resource,
+        verb,
+        key: format!("k{number}"),
+        name: String::new(),
+        id: None,
+        before: None,
+        after: body.clone(),
+        request: PlannedRequest { method, path: path.to_owned(), body },
+        waits_for: Vec::new(),
+        reversible: true,
+        verifiable: true,
+        remark: None,
+        replaces: None,
+        fingerprint: None,
+        source: None,
+    }
+}
+
+/// Records as a list shows them.
+pub fn records(resource: Resource, raw: &[String]) -> Records {
+    let decoded = raw.iter().map(|raw| Decoded::read(resource, None, raw).unwrap().record);
+    decoded.map(|record| (record.key.clone(), record.into_owned())).collect()
+}

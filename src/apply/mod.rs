@@ -1,0 +1,67 @@
+//! Carries a plan out, journal first: a step's intent is on the disk before its
+//! request leaves, so that no create is ever repeated whose first try may have
+//! worked, and a run that was killed can go on.
+//!
+//! * `run`: the order of work, from the first look to the last
+//! * `steps`: each step with its journal
+//! * [`request`]: a step's request, checked against the table
+//! * [`answer`]: what an answer means for a step
+//! * [`before`]: what has changed since the plan was made
+//! * [`settle`]: what became of creates without an answer
+//! * [`verify`]: whether what was asked is there
+//! * `keep`: what is remembered of what was sent
+
+pub mod answer;
+pub mod before;
+mod error;
+mod keep;
+#[cfg(test)]
+mod made;
+pub mod request;
+mod run;
+pub mod settle;
+mod steps;
+pub mod verify;
+
+pub use before::Stale;
+pub use error::ApplyError;
+pub use keep::memory;
+pub use request::{NOT_SHOWN, Secrets};
+pub use run::{apply, resume};
+
+/// What a run is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Who runs: `apply`, `import`, `restore`, `undo`.
+    pub command: String,
+    /// What it was asked for, as text; only kept.
+    pub asked: String,
+    /// The plan's own id; empty where it has none.
+    pub plan_id: String,
+    /// The plan without its steps, as text; only kept.
+    pub plan: String,
+    /// The service's base URL, as the vault remembers it.
+    pub service: String,
+    /// Stops at the first refusal.
+    pub fail_fast: bool,
+    pub secrets: Secrets,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub run: i64,
+    pub done: u64,
+    pub refused: u64,
+    pub skipped: u64,
+    pub unknown: u64,
+    /// Steps that were not sent, since they wait for one whose outcome is unknown.
+    pub waiting: u64,
+    pub verified: u64,
+    /// What the whole run cost, reading included.
+    pub requests: u64,
+    pub before: Option<i64>,
+    pub after: Option<i64>,
+    /// What a person should know: refusals and differences, in the order of steps.
+    pub problems: Vec<String>,
+}

@@ -1,0 +1,451 @@
+//! Each step of a run with its journal: when its intent is written, what is
+//! repeated, and what has to be looked up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::answer::{Fate, fate, says_absent, says_present};
+use super::error::ApplyError;
+use super::settle::{self, Found};
+use super::{Options, keep, request};
+use crate::api::client::Client;
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::change::plan::Step;
+use crate::clock::{Clock, Slept};
+use crate::model::{Resource, State, Verb};
+use crate::progress::{Event, Progress};
+use crate::vault::Vault;
+use crate::vault::journal::{Settled, StepState};
+
+/// So often a request is tried when nobody knows what became of it.
+const TRIES: u32 = 5;
+/// So often a create is sent that then is nowhere to be found.
+const ROUNDS: u32 = 3;
+/// So many intents share a commit where the service has no limit.
+const GROUP: usize = 32;
+/// So many creates without an answer in a row, and it is time to look.
+const MANY_UNANSWERED: u32 = 5;
+/// A request whose answer was lost may still be under way.
+const UNDER_WAY: Duration = Duration::from_secs(3);
+/// The first pause before a repeat; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A step, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub step: Step,
+    pub state: StepState,
+    pub id: Option<i64>,
+    pub attempts: u32,
+    /// An earlier try may have worked.
+    pub doubted: bool,
+    /// The service declined to do it again.
+    pub declined: bool,
+    /// The last thing that was said of it.
+    pub message: Option<String>,
+    /// Whether other steps need its record.
+    pub needed: bool,
+}
+
+/// A run under way.
+pub(super) struct Runner<'a> {
+    pub client: &'a mut Client,
+    pub vault: &'a mut Vault,
+    pub clock: &'a dyn Clock,
+    pub progress: &'a dyn Progress,
+    pub options: &'a Options,
+    pub run: i64,
+    pub all: Vec<Work>,
+    /// Ids that were there before the next create is sent.
+    pub known: BTreeMap<Resource, BTreeSet<i64>>,
+    /// Steps whose intent is written and whose request has not left.
+    pub intended: BTreeSet<usize>,
+    /// Creates without an answer in a row.
+    pub unanswered: u32,
+    /// Requests that reading everything once more will take.
+    pub reading: u64,
+    /// Whether this process sent anything.
+    pub wrote: bool,
+}
+
+/// Whether a step can be sent.
+enum Ready {
+    Now,
+    /// It makes no sense any more, for this reason.
+    Skip(String),
+    /// What it waits for needs a person.
+    Wait,
+}
+
+impl Runner<'_> {
+    /// Sends every step that can be sent, and settles what has no answer.
+    pub fn work(&mut self) -> Result<(), ApplyError> {
+        self.settle(|resource| !settle::shows_key(resource))?;
+        loop {
+            for nth in 0..self.all.len() {
+                self.one(nth)?;
+                if self.options.fail_fast && self.all[nth].state == StepState::Refused {
+                    self.settle(|_| true)?;
+                    return self.skip_the_rest();
+                }
+            }
+            self.settle(|_| true)?;
+            if !self.all.iter().enumerate().any(|(nth, _)| self.is_due(nth)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Planned, and not waiting for what needs a person.
+    fn is_due(&self, nth: usize) -> bool {
+        self.all[nth].state == StepState::Planned
+            && !self.waits_for(nth).any(|on| self.all[on].state == StepState::Unknown)
+    }
+
+    /// The places of the steps that the `nth` waits for; only earlier ones count.
+    fn waits_for(&self, nth: usize) -> impl Iterator<Item = usize> + use<> {
+        let on = self.all[nth].step.waits_for.clone();
+        on.into_iter().filter_map(|on| (on as usize).checked_sub(1)).filter(move |on| *on < nth)
+    }
+
+    fn one(&mut self, nth: usize) -> Result<(), ApplyError> {
+        loop {
+            let open = match self.all[nth].state {
+                StepState::Planned => true,
+                // A create waits to be settled, unless its request never left.
+                StepState::Sent => {
+                    self.all[nth].step.verb != Verb::Create || self.intended.contains(&nth)
+                }
+                _ => false,
+            };
+            if !open {
+                return Ok(());
+            }
+            match self.readiness(nth)? {
+                Ready::Now => {}
+                Ready::Skip(why) => {
+                    let skipped = Settled::of(StepState::Skipped).saying(why);
+                    self.intended.remove(&nth);
+                    return self.close(nth, &skipped);
+                }
+                Ready::Wait => {
+                    if self.intended.remove(&nth) {
+                        self.take_back(&[nth])?;
+                    }
+                    return Ok(());
+                }
+            }
+            self.intend(nth)?;
+            self.send(nth)?;
+            let work = &self.all[nth];
+            if work.state == StepState::Sent && !settle::shows_key(work.step.resource) {
+                let resource = work.step.resource;
+                self.settle(|it| it == resource)?;
+            } else if self.unanswered >= MANY_UNANSWERED {
+                self.unanswered = 0;
+                self.settle(|_| true)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn readiness(&mut self, nth: usize) -> Result<Ready, ApplyError> {
+        for on in self.waits_for(nth) {
+            loop {
+                let (state, number) = (self.all[on].state, self.all[on].step.step);
+                match state {
+                    StepState::Done => break,
+                    StepState::Refused => {
+                        return Ok(Ready::Skip(format!("step {number} was refused")));
+                    }
+                    StepState::Skipped => {
+                        return Ok(Ready::Skip(format!("step {number} was skipped")));
+                    }
+                    StepState::Unknown => return Ok(Ready::Wait),
+                    StepState::Sent => {
+                        let resource = self.all[on].step.resource;
+                        self.settle(|it| it == resource)?;
+                    }
+                    StepState::Planned => {
+                        self.one(on)?;
+                        // It waits for something itself.
+                        if self.all[on].state == StepState::Planned {
+                            return Ok(Ready::Wait);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Ready::Now)
+    }
+
+    /// Writes the intent of a step; where the service has no limit, those of the
+    /// steps that follow with it.
+    fn intend(&mut self, nth: usize) -> Result<(), ApplyError> {
+        if self.all[nth].state != StepState::Planned {
+            return Ok(());
+        }
+        let mut group = vec![nth];
+        let alone =
+            |work: &Work| work.step.verb == Verb::Create && !settle::shows_key(work.step.resource);
+        if self.client.limit() == Some(0) && !alone(&self.all[nth]) {
+            let more = (nth + 1..self.all.len()).take(GROUP - 1);
+            let more = more.take_while(|at| !alone(&self.all[*at]));
+            group.extend(more.filter(|at| self.all[*at].state == StepState::Planned));
+        }
+        let numbers: Vec<_> = group.iter().map(|at| self.all[*at].step.step).collect();
+        self.vault.intend(self.run, &numbers, self.clock.now())?;
+        for at in group {
+            self.all[at].state = StepState::Sent;
+            self.all[at].attempts += 1;
+            self.intended.insert(at);
+        }
+        Ok(())
+    }
+
+    /// Sends a step's request until its outcome is known, as far as that is safe.
+    fn send(&mut self, nth: usize) -> Result<(), ApplyError> {
+        let ids = |number: u32| {
+            let at = (number as usize).checked_sub(1)?;
+            self.all.get(at)?.id
+        };
+        let ready = request::ready(&self.all[nth].step, ids, &self.options.secrets);
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(why) => {
+                self.intended.remove(&nth);
+                return self.close(nth, &Settled::of(StepState::Refused).saying(why));
+            }
+        };
+        let verb = self.all[nth].step.verb;
+        for tries in 1.. {
+            let outcome = self.client.send_once(ready.method, &ready.path, ready.body.clone());
+            let fate = fate(verb, outcome);
+            if !matches!(fate, Fate::Stop(_) | Fate::Unsent(_)) {
+                self.intended.remove(&nth);
+                self.wrote = true;
+            }
+            let (error, refusal) = match fate {
+                Fate::Done(id) => return self.done(nth, id, &ready.params),
+                Fate::Refused(why) => return self.refused(nth, why, &ready.params),
+                Fate::Stop(error) => return self.stop(error),
+                Fate::Unsent(error) => (Some(error), None),
+                Fate::Unknown { why, failed, error } => {
+                    self.all[nth].doubted = true;
+                    self.all[nth].message = Some(why.clone());
+                    if verb == Verb::Create {
+                        self.unanswered += 1;
+                        return Ok(());
+                    }
+                    (error, failed.then_some(why))
+                }
+            };
+            let error = error.unwrap_or_else(|| {
+                let kind = ApiErrorKind::Unknown("the answer was empty".to_owned());
+                ApiError::new(kind, ready.method, &ready.path)
+            });
+            if tries >= TRIES {
+                return match refusal {
+                    Some(why) => self.close(nth, &Settled::of(StepState::Refused).saying(why)),
+                    None => self.stop(error),
+                };
+            }
+            let text = format!("{error}; trying again");
+            self.progress.event(&Event::Warning { text: &text });
+            let pause = FIRST_PAUSE * 2_u32.saturating_pow(tries - 1);
+            if self.pause(pause) == Slept::Interrupted {
+                let error = ApiError::new(ApiErrorKind::Interrupted, ready.method, &ready.path);
+                return self.stop(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn pause(&self, time: Duration) -> Slept {
+        self.progress.event(&Event::Waiting { time, why: "a retry" });
+        self.clock.sleep(time)
+    }
+
+    fn done(&mut self, nth: usize, id: Option<i64>, params: &[String]) -> Result<(), ApplyError> {
+        self.unanswered = 0;
+        let work = &self.all[nth];
+        let step = &work.step;
+        if step.verb == Verb::Create
+            && id.is_none()
+            && (work.needed || !settle::shows_key(step.resource))
+        {
+            // Made, but nobody said which it is: its list will tell.
+            self.all[nth].doubted = true;
+            return Ok(());
+        }
+        let remember = match (step.verb, id.or(step.id)) {
+            (Verb::Assign, _) if step.resource == Resource::Campaigns => {
+                keep::of_link(self.vault, params)?
+            }
+            (Verb::Create | Verb::Update, Some(id)) => keep::of_step(step, id),
+            _ => Vec::new(),
+        };
+        let maps = keep::maps(step, id);
+        if let Some(id) = id {
+            self.known.entry(step.resource).or_default().insert(id);
+        }
+        self.close(nth, &Settled { id, remember, maps, ..Settled::of(StepState::Done) })
+    }
+
+    fn refused(&mut self, nth: usize, why: String, params: &[String]) -> Result<(), ApplyError> {
+        let work = &mut self.all[nth];
+        // What the try before may have done needs no doing again.
+        let twice = work.doubted
+            && match work.step.verb {
+                Verb::Delete => says_absent(&why),
+                Verb::Assign => says_present(&why),
+                _ => false,
+            };
+        if twice {
+            return self.done(nth, None, params);
+        }
+        if work.doubted && work.step.verb == Verb::Create {
+            // It may be refused because it is there: the list tells.
+            work.declined = true;
+            work.message = Some(why);
+            return Ok(());
+        }
+        self.unanswered = 0;
+        self.close(nth, &Settled::of(StepState::Refused).saying(why))
+    }
+
+    /// Nothing more can be sent now: what never left is planned again.
+    fn stop(&mut self, error: ApiError) -> Result<(), ApplyError> {
+        // A step that is in doubt stays so, whatever became of this try.
+        let mut unsent: Vec<_> = std::mem::take(&mut self.intended).into_iter().collect();
+        unsent.retain(|at| !self.all[*at].doubted);
+        self.take_back(&unsent)?;
+        Err(ApplyError::Stopped { run: self.run, source: error })
+    }
+
+    fn take_back(&mut self, places: &[usize]) -> Result<(), ApplyError> {
+        let numbers: Vec<_> = places.iter().map(|at| self.all[*at].step.step).collect();
+        self.vault.take_back(self.run, &numbers, self.clock.now())?;
+        for at in places {
+            self.all[*at].state = StepState::Planned;
+            self.all[*at].attempts = self.all[*at].attempts.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Notes the end of a step, and tells how far the run is.
+    pub fn close(&mut self, nth: usize, what: &Settled) -> Result<(), ApplyError> {
+        let hold = self.client.limit() == Some(0);
+        let work = &mut self.all[nth];
+        let step = work.step.step;
+        self.vault.settle_step(self.run, step, what, self.clock.now(), hold)?;
+        work.state = what.state;
+        work.id = what.id;
+        work.message.clone_from(&what.message);
+        if let Some(why) = &what.message {
+            let what = format!("step {step} {}: {why}", what.state.name());
+            self.progress.event(&Event::Warning { text: &what });
+        }
+        let open = |work: &&Work| matches!(work.state, StepState::Planned | StepState::Sent);
+        let (total, left) = (self.all.len() as u64, self.all.iter().filter(open).count() as u64);
+        let requests = left + self.reading;
+        let time = self.client.estimate(requests);
+        self.progress.event(&Event::Steps { done: total - left, total, requests, time });
+        Ok(())
+    }
+
+    fn skip_the_rest(&mut self) -> Result<(), ApplyError> {
+        for nth in 0..self.all.len() {
+            if matches!(self.all[nth].state, StepState::Planned | StepState::Sent) {
+                let why = "a step before it was refused, and --fail-fast stops there";
+                self.intended.remove(&nth);
+                self.close(nth, &Settled::of(StepState::Skipped).saying(why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The creates without an answer, of the resources for which `which` holds.
+    fn unsettled(&self, which: impl Fn(Resource) -> bool) -> Vec<usize> {
+        let open = |(nth, work): &(usize, &Work)| {
+            work.state == StepState::Sent
+                && work.step.verb == Verb::Create
+                && !self.intended.contains(nth)
+                && which(work.step.resource)
+        };
+        self.all.iter().enumerate().filter(open).map(|(nth, _)| nth).collect()
+    }
+
+    /// Finds out what became of creates without an answer: adopts what they
+    /// made, and plans anew those that made nothing.
+    fn settle(&mut self, which: impl Fn(Resource) -> bool) -> Result<(), ApplyError> {
+        let resources: BTreeSet<_> =
+            self.unsettled(which).into_iter().map(|nth| self.all[nth].step.resource).collect();
+        for resource in resources {
+            self.settle_resource(resource)?;
+        }
+        Ok(())
+    }
+
+    fn settle_resource(&mut self, resource: Resource) -> Result<(), ApplyError> {
+        let mut seen = BTreeSet::new();
+        for look in 0..2 {
+            if look > 0 && self.pause(UNDER_WAY) == Slept::Interrupted {
+                let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
+                let method = crate::api::http::Method::Get;
+                let source = ApiError::new(ApiErrorKind::Interrupted, method, path);
+                return Err(ApplyError::Stopped { run: self.run, source });
+            }
+            let state = self.listing(resource)?;
+            let Some(records) = state.get(resource) else { continue };
+            for nth in self.unsettled(|it| it == resource) {
+                let known = self.known.entry(resource).or_default();
+                match settle::find(&self.all[nth].step, known, records) {
+                    Found::One(id) => self.done(nth, Some(id), &[])?,
+                    Found::None => {}
+                    Found::Several(ids) => {
+                        let ids = settle::ids_in_words(&ids);
+                        let why = format!("no answer came, and any of {ids} may be its record");
+                        self.close(nth, &Settled::of(StepState::Unknown).saying(why))?;
+                    }
+                }
+            }
+            seen = records.keys().map(crate::model::Key::id).collect();
+            if self.unsettled(|it| it == resource).is_empty() {
+                break;
+            }
+        }
+        self.known.entry(resource).or_default().extend(seen);
+        for nth in self.unsettled(|it| it == resource) {
+            let work = &self.all[nth];
+            let why = work.message.clone().unwrap_or_else(|| "no answer came".to_owned());
+            if work.declined || work.attempts >= ROUNDS {
+                self.close(nth, &Settled::of(StepState::Refused).saying(why))?;
+            } else {
+                let again = Settled::of(StepState::Planned);
+                self.vault.settle_step(
+                    self.run,
+                    work.step.step,
+                    &again,
+                    self.clock.now(),
+                    false,
+                )?;
+                self.all[nth].state = StepState::Planned;
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of a resource, in a listing that is proven whole.
+    fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
+        let mut why = String::new();
+        for _ in 0..3 {
+            match self.look_aside(resource)? {
+                Ok(state) => return Ok(state),
+                Err(reason) => why = reason,
+            }
+        }
+        Err(ApplyError::Unsettled { run: self.run, resource, why })
+    }
+}

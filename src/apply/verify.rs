@@ -1,0 +1,210 @@
+//! Whether what was asked is there afterwards, and whether the service made
+//! something else of it.
+
+use serde_json::Value as Json;
+
+use super::settle::{record_key, wanted_key};
+use crate::change::plan::{Fields, Step};
+use crate::model::{Key, Kind, Record, State, Value, Verb, value};
+
+/// What looking at a step showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// As asked; with a remark where the service gave it another form.
+    AsAsked(Option<String>),
+    /// Not as asked.
+    Differs(String),
+    /// Lists do not show it.
+    Hidden(String),
+}
+
+impl Look {
+    /// The word in the journal.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::AsAsked(_) => crate::vault::journal::AS_ASKED,
+            Self::Differs(_) => "differs",
+            Self::Hidden(_) => "unverifiable",
+        }
+    }
+
+    /// What there is to say.
+    #[must_use]
+    pub fn remark(&self) -> Option<&str> {
+        match self {
+            Self::AsAsked(remark) => remark.as_deref(),
+            Self::Differs(why) | Self::Hidden(why) => Some(why),
+        }
+    }
+}
+
+/// Looks for what `step` did. `id` is that of its record, `params` what stood in
+/// its path. Gives the id that the record has, too.
+#[must_use]
+pub fn look(step: &Step, id: Option<i64>, params: &[String], state: &State) -> (Look, Option<i64>) {
+    let Some(records) = state.get(step.resource) else {
+        return (Look::Hidden("its list could not be read again".to_owned()), id);
+    };
+    let by_id = || records.get(&Key::Id(id?));
+    match step.verb {
+        Verb::Delete => (gone(by_id().is_none()), id),
+        Verb::Assign => (assigned(params, records), id),
+        Verb::Create if id.is_none() => {
+            let key = wanted_key(step);
+            let same = |it: &&Record<'_>| key.is_some() && record_key(step.resource, it) == key;
+            let mut found = records.values().filter(same);
+            match (found.next(), found.next()) {
+                (Some(record), None) => (fields(step, record), Some(record.key.id())),
+                (Some(_), Some(_)) => (Look::Hidden("several records have its key".to_owned()), id),
+                (None, _) => (Look::Differs("it is not in the list".to_owned()), id),
+            }
+        }
+        _ => match by_id() {
+            Some(record) => (fields(step, record), id),
+            None => (Look::Differs("it is not in the list".to_owned()), id),
+        },
+    }
+}
+
+fn gone(gone: bool) -> Look {
+    if gone { Look::AsAsked(None) } else { Look::Differs("it is still in the list".to_owned()) }
+}
+
+/// A channel's item; a campaign's links are in no list.
+fn assigned(params: &[String], records: &super::settle::Records) -> Look {
+    let [channel, kind, id] = params else {
+        return Look::Hidden("no list shows the links of a campaign".to_owned());
+    };
+    let (Ok(channel), Ok(id)) = (channel.parse(), id.parse()) else {
+        return Look::Hidden("its path names no item".to_owned());
+    };
+    if records.contains_key(&Key::Item { channel, kind: kind.clone(), id }) {
+        Look::AsAsked(None)
+    } else {
+        Look::Differs("it is not in the list".to_owned())
+    }
+}
+
+/// Compares what was asked for with the record, field by field.
+fn fields(step: &Step, record: &Record<'_>) -> Look {
+    let spec = step.resource.spec();
+    let none = Fields::new();
+    let asked = step.after.as_ref().or(step.request.body.as_ref()).unwrap_or(&none);
+    let mut seen = false;
+    let (mut remarks, mut wrong) = (Vec::new(), Vec::new());
+    for (name, wanted) in asked {
+        let Some((place, field)) = spec.field(name).filter(|(_, field)| field.is_read()) else {
+            continue;
+        };
+        let Some(found) = record.values.get(place) else { continue };
+        seen = true;
+        let lexeme = wanted.to_string();
+        let asked = value::read(field.kind, &lexeme);
+        let (asked_text, found_text) = (asked.cell(), found.cell());
+        match compare(field.kind, &asked, found) {
+            Sameness::Same => {}
+            Sameness::Form => {
+                remarks.push(format!("the service made `{asked_text}` into `{found_text}`"));
+            }
+            Sameness::Different => {
+                wrong.push(format!("`{name}` should be `{asked_text}` and is `{found_text}`"));
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        Look::Differs(wrong.join("; "))
+    } else if seen || step.verb == Verb::Create {
+        Look::AsAsked((!remarks.is_empty()).then(|| remarks.join("; ")))
+    } else {
+        Look::Hidden("no list shows what was changed".to_owned())
+    }
+}
+
+enum Sameness {
+    Same,
+    /// The same but for case, blanks or a slash at the end.
+    Form,
+    Different,
+}
+
+fn compare(kind: Kind, asked: &Value<'_>, found: &Value<'_>) -> Sameness {
+    let bare = |value: &Value<'_>| match value {
+        Value::Bool(false) => String::new(),
+        value => value.cell().into_owned(),
+    };
+    let (asked, found) = (bare(asked), bare(found));
+    let loose = |text: &str| -> String {
+        let text = text.trim_end_matches('/').to_lowercase();
+        text.chars().filter(|c| !c.is_whitespace()).collect()
+    };
+    if asked == found {
+        Sameness::Same
+    } else if loose(&asked) != loose(&found) {
+        Sameness::Different
+    } else if matches!(kind, Kind::HexColor | Kind::RgbColor) {
+        Sameness::Same
+    } else {
+        Sameness::Form
+    }
+}
+
+/// Fields of a body that a record is remembered by, with their JSON text.
+pub(super) fn rememberable(step: &Step) -> impl Iterator<Item = (&str, &Json)> {
+    let spec = step.resource.spec();
+    let fields = step.request.body.iter().flatten();
+    fields.map(|(name, value)| (name.as_str(), value)).filter(move |(name, _)| {
+        let hidden = spec.field(name).is_some_and(|(_, field)| !field.is_read());
+        let names_it = *name == "name" || spec.natural_key.contains(name);
+        (hidden || names_it) && *name != "password"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::made::{records, step};
+    use crate::model::Resource;
+    use serde_json::json;
+
+    fn channels(raw: Json) -> State {
+        let mut state = State::default();
+        *state.resource_mut(Resource::Channels) = records(Resource::Channels, &[raw.to_string()]);
+        state
+    }
+
+    fn looked(asked: Json, raw: Json) -> Look {
+        let step = step(1, Resource::Channels, Verb::Create, "/api/channel/add", Some(asked));
+        look(&step, Some(3), &[], &channels(raw)).0
+    }
+
+    #[test]
+    fn a_name_that_the_service_lowered_is_as_asked_with_a_remark() {
+        let look = looked(json!({"name": "Spring"}), json!({"id": 3, "name": "spring"}));
+        let remark = "the service made `Spring` into `spring`";
+        assert_eq!(look, Look::AsAsked(Some(remark.to_owned())));
+    }
+
+    #[test]
+    fn colours_empty_text_and_flags_are_compared_by_meaning() {
+        let asked = json!({"name": "a", "color": "#ABCDEF", "description": "", "starred": false});
+        let found = json!({"id": 3, "name": "a", "color": "#abcdef", "description": null});
+        assert_eq!(looked(asked, found), Look::AsAsked(None));
+    }
+
+    #[test]
+    fn another_value_is_told_with_field_asked_and_found() {
+        let found = json!({"id": 3, "name": "b", "starred": "1"});
+        let why = "`name` should be `a` and is `b`";
+        assert_eq!(looked(json!({"name": "a", "starred": true}), found), Look::Differs(why.into()));
+        let other = looked(json!({"name": "a"}), json!({"id": 4, "name": "a"}));
+        assert_eq!(other, Look::Differs("it is not in the list".to_owned()));
+    }
+
+    #[test]
+    fn a_create_without_an_id_is_found_by_its_key() {
+        let step = step(1, Resource::Channels, Verb::Create, "/x", Some(json!({"name": "A"})));
+        let state = channels(json!({"id": 3, "name": "a"}));
+        assert_eq!(look(&step, None, &[], &state).1, Some(3));
+    }
+}

@@ -1,0 +1,326 @@
+//! Plans applied on simulated time: whatever is lost on the way, and wherever
+//! the process dies, each record comes to be exactly once.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use linkvault::apply::{ApplyError, Options, Outcome};
+use linkvault::change::plan::Plan;
+use linkvault::model::{Resource, Verb};
+use linkvault::sandbox::Faults;
+use linkvault::sandbox::faults::{Fault, Garbage, When};
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::second_user::meddle;
+use linkvault::vault::VaultError;
+use linkvault::vault::journal::{RunStatus, StepState};
+use serde_json::json;
+
+use super::applied::{add, draw, is_as_done, nothing_twice, rows};
+use super::checks;
+use super::world::{KEY, World};
+
+fn options() -> Options {
+    Options {
+        command: "apply".to_owned(),
+        plan_id: "the plan".to_owned(),
+        service: "http://sandbox".to_owned(),
+        ..Options::default()
+    }
+}
+
+fn world(behaviour: &str) -> World {
+    World::of(generate(5, Counts::each(4)), behaviour)
+}
+
+fn campaigns(names: &[&str]) -> Plan {
+    let mut plan = Plan::default();
+    for name in names {
+        let body = Some(json!({"name": name}));
+        add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    }
+    plan
+}
+
+fn states(world: &World) -> Vec<StepState> {
+    rows(&world.open()).iter().map(|row| row.state).collect()
+}
+
+fn names(world: &World) -> Vec<String> {
+    world.service().store().campaigns.iter().skip(4).map(|(_, it)| it.name.clone()).collect()
+}
+
+/// Applies, and goes on until the run has an end.
+fn through(world: &mut World, plan: &Plan) -> Result<Outcome, ApplyError> {
+    let mut last = None;
+    for start in 0..40 {
+        if start == 20 {
+            world.set_faults("", 0);
+            world.limits.max_requests = None;
+        }
+        let open = world.open().unfinished_run().unwrap();
+        let outcome = match open.map(|run| run.number) {
+            Some(run) => world.resume(run, &options()),
+            None => world.apply(plan, &options()),
+        };
+        match outcome {
+            Ok(outcome) => return Ok(outcome),
+            // The process died after the run's last word.
+            Err(ApplyError::Used(run)) => return world.resume(run, &options()),
+            Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => return Err(error),
+            Err(error) => last = Some(error),
+        }
+        checks::is_sound(&mut world.open());
+        world.pass(Duration::from_secs(90));
+    }
+    panic!("the run never ends: {last:?}")
+}
+
+#[test]
+fn a_lost_reply_makes_no_duplicate_and_a_lost_request_is_sent_again() {
+    for fault in [
+        Fault::LostReply,
+        Fault::LostRequest,
+        Fault::CutBody(10),
+        Fault::ServerErrorHtml,
+        Fault::Garbage(Garbage::Empty),
+    ] {
+        let mut world = world("");
+        *world.faults.lock().unwrap() = Faults::none().with(fault.clone(), When::Nth(4));
+        let outcome = through(&mut world, &campaigns(&["One", "Two", "Three"])).unwrap();
+        assert_eq!((outcome.done, outcome.verified), (3, 3), "{fault:?}: {outcome:?}");
+        let mut made = names(&world);
+        made.sort();
+        assert_eq!(made, ["One", "Three", "Two"], "{fault:?}");
+        assert_eq!(world.service().totals().throttled, 0);
+    }
+}
+
+#[test]
+fn a_refusal_keeps_the_services_words_and_skips_what_waits_for_it() {
+    let mut world = world("cap-channels=4");
+    let mut plan = campaigns(&["One"]);
+    let name = Some(json!({"name": "New"}));
+    let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", name);
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!((outcome.done, outcome.refused, outcome.skipped), (1, 1, 1));
+    let rows = rows(&world.open());
+    let said = "You have reach the maximum limit for this feature.";
+    assert_eq!(rows[1].message.as_deref(), Some(said));
+    assert_eq!(rows[2].message.as_deref(), Some("step 2 was refused"));
+    assert_eq!(world.open().runs().unwrap()[0].status, RunStatus::Partial);
+}
+
+#[test]
+fn a_name_that_is_taken_by_now_makes_the_plan_stale_and_nothing_is_written() {
+    let mut world = world("");
+    world.change(|store| {
+        store.add_campaign("one", None, false);
+    });
+    let before = world.content();
+    let error = through(&mut world, &campaigns(&["Two", "One"])).unwrap_err();
+    assert!(error.to_string().contains("step 2: campaign 2 exists already"), "{error}");
+    assert_eq!(world.content(), before);
+    assert!(world.open().runs().unwrap().is_empty());
+}
+
+#[test]
+fn a_plan_is_applied_once() {
+    let mut world = world("");
+    through(&mut world, &campaigns(&["One"])).unwrap();
+    let again = world.apply(&campaigns(&["Two"]), &options()).unwrap_err();
+    assert!(matches!(again, ApplyError::Used(1)), "{again}");
+    assert_eq!(names(&world), ["One"]);
+}
+
+#[test]
+fn what_the_service_lowered_is_verified_with_a_remark() {
+    let mut world = world("names=lowered,pixel-answer=bare");
+    let mut plan = campaigns(&["Spring"]);
+    let body = Some(json!({"type": "bing", "name": "P", "tag": "T"}));
+    add(&mut plan, Resource::Pixels, Verb::Create, "/api/pixel/add", body);
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!(outcome.verified, 2, "{outcome:?}");
+    assert!(outcome.problems[0].contains("the service made `Spring` into `spring`"));
+    let rows = rows(&world.open());
+    assert!(rows[1].id.is_some(), "the pixel's id was found in its list");
+    let sent = linkvault::apply::memory(&world.open()).unwrap().sent;
+    let key = linkvault::model::Key::Id(rows[0].id.unwrap());
+    assert_eq!(sent[&(Resource::Campaigns, key)]["name"], json!("Spring"));
+}
+
+#[test]
+fn a_code_that_may_be_any_of_several_waits_for_a_person() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    let body = Some(json!({"type": "text", "data": "ours"}));
+    add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
+    world.set_faults("lost-reply@3", 1);
+    world.meddle(|store, nth| {
+        if nth == 4 {
+            store.qr_codes.add(linkvault::sandbox::store::QrCode::default());
+        }
+    });
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!((outcome.unknown, outcome.done), (1, 0), "{outcome:?}");
+    let run = world.open().run(1).unwrap();
+    assert_eq!((run.status, run.finished), (RunStatus::Unknown, None));
+}
+
+#[test]
+fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
+    for behaviour in ["", "rate-limit=zero"] {
+        let plan = || {
+            let mut plan = campaigns(&["One", "Two"]);
+            let body = Some(json!({"type": "text", "data": "made"}));
+            let code = add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
+            let path = format!("/api/channel/2/assign/qr/{{{code}}}");
+            add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+            plan
+        };
+        let mut whole = world(behaviour);
+        through(&mut whole, &plan()).unwrap();
+        let moments = *whole.moments.lock().unwrap();
+        assert!(moments > 40, "{moments}");
+        for moment in 1..=moments {
+            let mut world = world(behaviour);
+            let before = world.service().store().clone();
+            world.dies_after = Some(moment);
+            let outcome = world.apply(&plan(), &options());
+            let stopped = matches!(
+                outcome,
+                Err(ApplyError::Vault(VaultError::Stopped)
+                    | ApplyError::Crawl(linkvault::crawl::CrawlError::Vault(VaultError::Stopped)))
+            );
+            assert!(stopped, "at {moment}: {outcome:?}");
+            checks::is_sound(&mut world.open());
+            let outcome = through(&mut world, &plan()).unwrap();
+            assert_eq!((outcome.done, outcome.verified), (4, 4), "at {moment}: {outcome:?}");
+            let rows = rows(&world.open());
+            is_as_done(&before, world.service().store(), &plan(), &rows);
+            assert_eq!(world.service().totals().throttled, 0, "at {moment}");
+        }
+    }
+}
+
+#[test]
+fn whatever_is_lost_each_record_comes_to_be_exactly_once() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let count = number("LINKVAULT_SIM_SEEDS");
+    let (first, count) = match number("LINKVAULT_SIM_SEED") {
+        Some(seed) => (seed, count.unwrap_or(1)),
+        None => (1, count.unwrap_or(200)),
+    };
+    let mut failed = Vec::new();
+    for seed in first..first + count {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+            let text: String = text.unwrap_or_default().chars().take(1500).collect();
+            failed.push(format!("LINKVAULT_SIM_SEED={seed}: {text}"));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+const FAULTS: &[&str] = &[
+    "throttled={}",
+    "server-error={}",
+    "server-error-html={}",
+    "html={}",
+    "no-connection={}",
+    "lost-request={}",
+    "lost-reply={}",
+    "cut-body={}:12",
+    "reset={}",
+    "garbage={}:not-utf8",
+    "garbage={}:truncated",
+    "garbage={}:empty",
+    "garbage={}:null",
+    "slow-body={}:40s",
+];
+
+const BEHAVIOURS: &[(&str, &[&str])] = &[
+    ("error-type", &["documented", "integer", "string"]),
+    ("ids", &["integers", "strings", "mixed"]),
+    ("booleans", &["json", "integers", "strings"]),
+    ("result", &["page", "total", "absent"]),
+    ("max-limit", &["none", "10", "3"]),
+    ("order", &["ascending", "descending", "by-name"]),
+    ("campaign-list", &["documented", "name", "domain", "campaign"]),
+    ("campaign-create", &["domain", "campaign"]),
+    ("create-status", &["200", "201"]),
+    ("channel-update", &["message", "whole"]),
+    ("pixel-answer", &["id", "message", "bare"]),
+    ("assign-again", &["accept", "refuse"]),
+    ("names", &["kept", "lowered"]),
+    ("error-status", &["4xx", "200"]),
+    ("rate-limit", &["zero", "none", "12", "60"]),
+];
+
+/// One account, one plan, and what happens to it.
+#[allow(clippy::print_stdout)]
+fn live(seed: u64) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut behaviour = Vec::new();
+    for (name, values) in BEHAVIOURS {
+        if rng.bool() {
+            behaviour.push(format!("{name}={}", rng.choice(*values).unwrap()));
+        }
+    }
+    let faults: Vec<_> = (0..rng.usize(..4))
+        .map(|_| {
+            let chance = format!("{:.3}", rng.f64().powi(2) * 0.4);
+            rng.choice(FAULTS).unwrap().replace("{}", &chance)
+        })
+        .collect();
+    let drift = if rng.u8(..4) == 0 { rng.f64() * 0.3 } else { 0.0 };
+    let dies =
+        if rng.bool() { (0..rng.u8(1..4)).map(|_| rng.u64(1..80)).collect() } else { vec![] };
+    let store = generate(seed, Counts::each(rng.u64(..8)));
+    // Nobody can tell whose a code is when two people make codes at once.
+    let plan = draw(&store, &mut rng, drift == 0.0);
+    println!("LINKVAULT_SIM_SEED={seed} {behaviour:?} {faults:?} drift {drift} deaths {dies:?}");
+    let mut world = World::of(store.clone(), &behaviour.join(",")).seeded(seed);
+    world.set_faults(&faults.join(","), seed);
+    let mut others = rng.fork();
+    if drift > 0.0 {
+        world.meddle(move |store, _| {
+            if others.f64() < drift {
+                meddle(store, &mut others);
+            }
+        });
+    }
+    for moment in dies {
+        world.dies_after = Some(moment);
+        let open = world.open().unfinished_run().unwrap();
+        let _ = match open {
+            Some(run) => world.resume(run.number, &options()),
+            None => world.apply(&plan, &options()),
+        };
+        checks::is_sound(&mut world.open());
+        nothing_twice(world.service().store(), &plan);
+        world.pass(Duration::from_secs(20));
+    }
+    world.dies_after = None;
+    let outcome = through(&mut world, &plan).unwrap();
+    checks::is_sound(&mut world.open());
+    nothing_twice(world.service().store(), &plan);
+    assert_eq!(outcome.waiting, 0, "{outcome:?}");
+    if drift == 0.0 {
+        let rows = rows(&world.open());
+        is_as_done(&store, world.service().store(), &plan, &rows);
+        assert_eq!(outcome.unknown, 0, "{:#?}", states(&world));
+        if !faults.iter().any(|it| it.contains("throttled")) {
+            assert_eq!(world.service().totals().throttled, 0, "refused for the limit");
+        }
+        if faults.is_empty() {
+            assert_eq!(outcome.done, plan.steps.len() as u64, "{outcome:?}");
+        }
+    }
+    for file in [world.vault_path(), world.vault_path().with_extension("db-wal")] {
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in the vault");
+    }
+}

@@ -1,0 +1,99 @@
+//! The journal of runs: what it keeps, and when it is on the disk.
+
+use linkvault::model::{Key, Resource};
+use linkvault::vault::journal::{NewRun, Remembered, RunStatus, Settled, StepState};
+use linkvault::vault::{Vault, VaultError};
+
+use super::desk::{assert_sound, campaigns, day};
+use super::sample;
+
+fn new(steps: usize) -> NewRun {
+    NewRun {
+        command: "apply".to_owned(),
+        plan_id: "abc".to_owned(),
+        touched: vec![Resource::Campaigns],
+        before: 1,
+        steps: (1..=steps).map(|nth| format!("step {nth}")).collect(),
+        ..NewRun::default()
+    }
+}
+
+fn states(vault: &Vault, run: i64) -> Vec<(StepState, u32)> {
+    vault.steps(run).unwrap().iter().map(|it| (it.state, it.attempts)).collect()
+}
+
+#[test]
+fn a_step_goes_from_planned_over_sent_to_its_end_and_back_if_it_never_left() {
+    use StepState::{Done, Planned, Sent};
+    let mut vault = Vault::in_memory().unwrap();
+    let run = vault.begin_run(&new(3), day(0)).unwrap();
+    assert_eq!(states(&vault, run), [(Planned, 0), (Planned, 0), (Planned, 0)]);
+    vault.intend(run, &[1, 2], day(0)).unwrap();
+    assert_eq!(states(&vault, run), [(Sent, 1), (Sent, 1), (Planned, 0)]);
+    let done = Settled { id: Some(9), ..Settled::of(Done) };
+    vault.settle_step(run, 1, &done, day(1), false).unwrap();
+    vault.take_back(run, &[2], day(1)).unwrap();
+    assert_eq!(states(&vault, run), [(Done, 1), (Planned, 0), (Planned, 0)]);
+    let steps = vault.steps(run).unwrap();
+    assert_eq!(
+        (steps[0].id, steps[0].answered, &*steps[2].spec),
+        (Some(9), Some(day(1)), "step 3")
+    );
+    assert_sound(&mut vault);
+}
+
+#[test]
+fn what_is_held_is_on_the_disk_with_the_next_intent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.db");
+    let mut vault = Vault::open_or_create(&path).unwrap();
+    let run = vault.begin_run(&new(2), day(0)).unwrap();
+    vault.intend(run, &[1], day(0)).unwrap();
+    vault.settle_step(run, 1, &Settled::of(StepState::Done), day(0), true).unwrap();
+    let other = || Vault::open_read_only(&path).unwrap();
+    assert_eq!(states(&other(), run)[0].0, StepState::Sent);
+    vault.intend(run, &[2], day(0)).unwrap();
+    assert_eq!(states(&other(), run), [(StepState::Done, 1), (StepState::Sent, 1)]);
+}
+
+#[test]
+fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
+    let mut vault = Vault::in_memory().unwrap();
+    let run = vault.begin_run(&new(1), day(0)).unwrap();
+    let sent = |field: &str| Remembered {
+        resource: Resource::Campaigns,
+        key: Key::Id(7),
+        field: field.to_owned(),
+        value: "\"x\"".to_owned(),
+    };
+    let done = Settled {
+        remember: vec![sent("slug"), sent("password")],
+        maps: Some((Resource::Campaigns, 3, 7)),
+        ..Settled::of(StepState::Done)
+    };
+    vault.settle_step(run, 1, &done, day(0), false).unwrap();
+    let kept = vault.remembered(Resource::Campaigns, &Key::Id(7)).unwrap();
+    assert_eq!(kept.keys().collect::<Vec<_>>(), ["slug"]);
+    assert_eq!(vault.id_map().unwrap()[&(Resource::Campaigns, 3)], 7);
+    assert_sound(&mut vault);
+}
+
+#[test]
+fn a_plan_is_known_to_have_been_used_and_an_unfinished_run_keeps_its_snapshots() {
+    let mut vault = Vault::in_memory().unwrap();
+    vault.claim(&sample::identity(), false).unwrap();
+    campaigns(&mut vault, day(0), &[(1, "one")]);
+    let run = vault.begin_run(&new(1), day(0)).unwrap();
+    assert_eq!(vault.plan_was_used("abc").unwrap(), Some(run));
+    assert_eq!(vault.plan_was_used("other").unwrap(), None);
+    assert_eq!(vault.plan_was_used("").unwrap(), None);
+    assert_eq!(vault.needed_by_runs().unwrap(), [1]);
+    vault.leave_run(run, RunStatus::Unknown, Some(1), 4, day(0)).unwrap();
+    assert_eq!(vault.unfinished_run().unwrap().unwrap().number, run);
+    vault.leave_run(run, RunStatus::Complete, None, 5, day(0)).unwrap();
+    assert!(vault.needed_by_runs().unwrap().is_empty());
+    let told = vault.run(run).unwrap();
+    assert_eq!((told.requests, told.after, told.finished), (9, Some(1), Some(day(0))));
+    assert_eq!(told.count(StepState::Planned), 1);
+    assert!(matches!(vault.run(99), Err(VaultError::NoRun(99))));
+}
