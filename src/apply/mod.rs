@@ -44,6 +44,9 @@ pub struct Options {
     pub service: String,
     /// Stops at the first refusal.
     pub fail_fast: bool,
+    /// A snapshot that was just made of all that the plan touches; without it,
+    /// the run begins with one of its own.
+    pub looked: Option<i64>,
     pub secrets: Secrets,
 }
 

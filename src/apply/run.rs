@@ -11,7 +11,7 @@ use crate::change::plan::{Plan, Step};
 use crate::clock::Clock;
 use crate::crawl::{self, CrawlError, Stats};
 use crate::model::{Resource, State, Verb};
-use crate::progress::{Event, Progress, Silent};
+use crate::progress::{Progress, Silent};
 use crate::vault::journal::{NewRun, Run, RunStatus, StepState, Verified};
 use crate::vault::snapshot::Snapshot;
 use crate::vault::{Vault, VaultError};
@@ -36,7 +36,10 @@ pub fn apply(
     let spent = client.counters().requests;
     let touched = plan.touched();
     let look = crawl_options(options, &touched, true);
-    let snapshot = crawl::crawl(client, vault, clock, progress, &look)?.snapshot;
+    let snapshot = match options.looked {
+        Some(number) => vault.snapshot(number)?,
+        None => crawl::crawl(client, vault, clock, progress, &look)?.snapshot,
+    };
     if let Some((resource, why)) = lacking(&snapshot, &look.scope) {
         return Err(ApplyError::Unread { resource, why });
     }
@@ -265,9 +268,6 @@ impl Runner<'_> {
         let state = self.vault.state(snapshot.number, &whole)?;
         let (found, problems) = self.verify(&state);
         self.vault.verify_steps(self.run, &found, self.clock.now())?;
-        for text in &problems {
-            self.progress.event(&Event::Warning { text });
-        }
         Ok((problems, snapshot.number))
     }
 

@@ -4,8 +4,8 @@
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::commands::{
-    backup, capabilities, check, completions, diff, doctor, export, forget, init, log, man,
-    sandbox, show, snapshots, template,
+    apply, backup, capabilities, check, completions, diff, doctor, export, forget, import, init,
+    log, man, plan, restore, resume, runs, sandbox, show, snapshots, template,
 };
 
 /// Back up a link-management account: every record, every change, in one SQLite file
@@ -109,6 +109,12 @@ pub enum Command {
     Diff(diff::Args),
     Export(export::Args),
     Template(template::Args),
+    Plan(plan::Args),
+    Apply(apply::Args),
+    Import(import::Args),
+    Restore(restore::Args),
+    Runs(runs::Args),
+    Resume(resume::Args),
     Forget(forget::Args),
     Check(check::Args),
     Sandbox(sandbox::Args),

@@ -2,6 +2,7 @@
 
 use crate::api::base_url::BaseUrlError;
 use crate::api::error::{ApiError, ApiErrorKind};
+use crate::apply::ApplyError;
 use crate::cli::error::{Failure, Kind};
 use crate::crawl::CrawlError;
 use crate::vault::VaultError;
@@ -74,5 +75,52 @@ impl From<ReferenceError> for Failure {
 impl From<BaseUrlError> for Failure {
     fn from(error: BaseUrlError) -> Self {
         Self::new(Kind::Config, error)
+    }
+}
+
+/// Why a plan was not applied to `account`, or not to its end.
+#[must_use]
+pub fn of_apply(error: ApplyError, account: &str) -> Failure {
+    let go_on = |run| format!("`linkvault resume {account} {run}` goes on; nothing is done twice");
+    let (kind, hint) = match &error {
+        ApplyError::Stale(_) | ApplyError::Used(_) => {
+            (Kind::Stale, error.hint().map(str::to_owned))
+        }
+        ApplyError::Unread { .. } => (Kind::Service, error.hint().map(str::to_owned)),
+        ApplyError::Step { .. } => (Kind::Failed, error.hint().map(str::to_owned)),
+        ApplyError::Unsettled { run, .. } => (Kind::UnknownOutcome, Some(go_on(run))),
+        ApplyError::Stopped { run, source } => {
+            let kind = match source.kind {
+                ApiErrorKind::Unauthorised { .. } => Kind::Unauthorised,
+                ApiErrorKind::Interrupted => Kind::Interrupted,
+                ApiErrorKind::LimitReached(_) | ApiErrorKind::Throttled(_) => Kind::Stopped,
+                _ => Kind::Service,
+            };
+            let mut hint = go_on(run);
+            if kind == Kind::Unauthorised {
+                hint = format!("{}\n{hint}", source.hint());
+            }
+            (kind, Some(hint))
+        }
+        ApplyError::Crawl(_) | ApplyError::Vault(_) => {
+            return match error {
+                ApplyError::Crawl(error) => error.into(),
+                ApplyError::Vault(error) => error.into(),
+                _ => Failure::new(Kind::Failed, ""),
+            };
+        }
+    };
+    let details: Vec<_> = match &error {
+        ApplyError::Stale(all) => all.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    };
+    let failure = match &error {
+        ApplyError::Stale(_) => Failure::new(kind, "the plan is stale; nothing was written"),
+        error => Failure::new(kind, error),
+    };
+    let failure = failure.details(details);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }

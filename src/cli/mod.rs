@@ -14,7 +14,9 @@ pub mod home_sandbox;
 pub mod human;
 mod logging;
 pub mod output;
+pub mod planning;
 pub mod progress;
+pub mod running;
 pub mod session;
 mod signals;
 pub mod states;
@@ -74,6 +76,12 @@ fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
         Command::Log(args) => c::log::run(&args, app),
         Command::Diff(args) => c::diff::run(&args, app),
         Command::Export(args) => c::export::run(&args, app),
+        Command::Plan(args) => c::plan::run(&args, app),
+        Command::Apply(args) => c::apply::run(&args, app),
+        Command::Import(args) => c::import::run(&args, app),
+        Command::Restore(args) => c::restore::run(&args, app),
+        Command::Runs(args) => c::runs::run(&args, app),
+        Command::Resume(args) => c::resume::run(&args, app),
         Command::Forget(args) => c::forget::run(&args, app),
         Command::Check(args) => c::check::run(&args, app),
         Command::Sandbox(args) => c::sandbox::run(&args, app),

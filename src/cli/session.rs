@@ -52,6 +52,8 @@ pub struct Session {
     pub client: Client,
     /// What the vault is to remember as the service's URL.
     pub service: String,
+    /// Requests of each window that are left to other tools.
+    pub reserve: u64,
     _lock: Option<Lock>,
 }
 
@@ -101,7 +103,7 @@ impl Session {
             .with_limits(limits)
             .with_progress(progress)
             .with_keep(Box::new(move |state| keep(state)));
-        Ok(Self { client, service, _lock: None })
+        Ok(Self { client, service, reserve, _lock: None })
     }
 }
 

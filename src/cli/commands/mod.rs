@@ -1,6 +1,7 @@
 //! One file per command: its arguments, and `run`, which calls one operation
 //! and shows what came of it.
 
+pub mod apply;
 pub mod backup;
 pub mod capabilities;
 pub mod check;
@@ -9,9 +10,14 @@ pub mod diff;
 pub mod doctor;
 pub mod export;
 pub mod forget;
+pub mod import;
 pub mod init;
 pub mod log;
 pub mod man;
+pub mod plan;
+pub mod restore;
+pub mod resume;
+pub mod runs;
 pub mod sandbox;
 pub mod show;
 pub mod snapshots;
@@ -24,7 +30,7 @@ use crate::model::Resource;
 ///
 /// # Errors
 /// When they leave nothing.
-fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Failure> {
+pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Failure> {
     let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
     let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
     if left.is_empty() {

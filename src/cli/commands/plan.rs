@@ -1,0 +1,71 @@
+//! `linkvault plan`: what it would take to lead an account to a state.
+
+use std::path::PathBuf;
+
+use crate::cli::planning::{self, Form, PolicyArgs};
+use crate::cli::session::Bounds;
+use crate::cli::{App, Exit, Failure};
+
+/// Show the steps that would lead an account to a state, and what they cost
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault plan sheets --to main            an edited export
+  linkvault plan campaigns.csv --to main -o plan.json
+  linkvault plan main@2026-11-01 --to main   back to that day
+  linkvault plan sheets --to main --form markdown > plan.md")]
+pub struct Args {
+    /// The state: a CSV file, a folder or file of an export, or ACCOUNT@REF
+    #[arg(value_name = "REF")]
+    pub reference: String,
+    /// The account that would be changed
+    #[arg(long, value_name = "ACCOUNT")]
+    pub to: String,
+    /// Save the plan, to be applied as it is, once
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How the plan is printed
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub form: Form,
+    /// End with exit code 2 if there are steps
+    #[arg(long)]
+    pub detailed_exitcode: bool,
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    #[command(flatten)]
+    pub bounds: Bounds,
+}
+
+/// Reads the account and the wanted state, and shows the way.
+///
+/// # Errors
+/// When one of them cannot be had, or they leave open what is meant.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.to)?;
+    app.catch_interrupts();
+    let wanted = args.policy.wanted(app, &args.bounds, &args.reference, &account)?;
+    let which = planning::needed(&wanted.desired);
+    let looked = planning::look(app, &account, &args.bounds, &which)?;
+    let policy = args.policy.policy();
+    let plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, &policy)?;
+    if let Some(file) = &args.out {
+        planning::save(app, &account, &plan, &looked, file)?;
+    }
+    if app.out.is_json() {
+        app.out.json(&planning::document(&plan, &account, &wanted.name, &looked))?;
+    } else {
+        planning::show(app, &plan, args.form)?;
+    }
+    if let Err(refused) = planning::guard(&plan, &looked, &policy) {
+        app.out.warn("`apply` will refuse this plan:");
+        refused.details.iter().for_each(|line| app.out.note(format_args!("  {line}")));
+    }
+    if let Some(file) = &args.out {
+        let (path, name) = (file.display(), &account.name);
+        app.out.note(format_args!("saved; `linkvault apply {path} --to {name}` applies it"));
+    }
+    Ok(match plan.steps.is_empty() {
+        false if args.detailed_exitcode => Exit::Changes,
+        _ => Exit::Done,
+    })
+}

@@ -1,0 +1,56 @@
+//! `linkvault resume`: go on with a run that was stopped.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::apply::{self, Options};
+use crate::cli::running::{self, Desk};
+use crate::cli::session::Bounds;
+use crate::cli::{App, Exit, Failure, Kind};
+
+/// Go on with a run that was stopped
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault resume main
+  linkvault resume main 3 --max-duration 2h
+
+What is done is not done again; what may have been done is looked up first.")]
+pub struct Args {
+    /// The account
+    pub account: String,
+    /// The run; the one that is not finished if left out
+    pub run: Option<i64>,
+    /// Stop at the first step that the service refuses
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Write the rows that were refused here, to be mended and applied again
+    #[arg(long, value_name = "FILE")]
+    pub rejected: Option<PathBuf>,
+    #[command(flatten)]
+    pub bounds: Bounds,
+}
+
+/// Goes on.
+///
+/// # Errors
+/// When there is no such run, or it had to stop again.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.account)?;
+    app.catch_interrupts();
+    crate::cli::states::open(&account)?;
+    let mut desk = Desk::open(app, &account, "resume", &args.bounds)?;
+    let unfinished = desk.vault.unfinished_run()?.map(|run| run.number);
+    let Some(run) = args.run.or(unfinished) else {
+        let message = format!("every run of {} is finished", account.name);
+        return Err(Failure::new(Kind::NotFound, message)
+            .hint(format_args!("`linkvault runs {}` lists them", account.name)));
+    };
+    let service = desk.session.service.clone();
+    let options = Options { service, fail_fast: args.fail_fast, ..Options::default() };
+    let progress = Arc::clone(&desk.progress);
+    let (client, vault) = (&mut desk.session.client, &mut desk.vault);
+    let outcome = apply::resume(client, vault, &*app.clock, &*progress, &options, run);
+    drop(progress);
+    running::finish(desk, outcome, args.rejected.as_deref(), &[])
+}

@@ -1,0 +1,142 @@
+//! `linkvault runs`: what was applied to an account, and what became of it.
+
+use serde_json::{Value, json};
+
+use crate::change::plan::Step;
+use crate::cli::{App, Exit, Failure, Shown, Table, human, states};
+use crate::clock::Timestamp;
+use crate::config::Account;
+use crate::vault::journal::{JournalStep, Run, StepState};
+
+/// List the runs of an account, or the steps of one
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault runs main
+  linkvault runs main 3          every step of run 3
+  linkvault runs main 3 --json")]
+pub struct Args {
+    /// The account
+    pub account: String,
+    /// A run's number
+    pub run: Option<i64>,
+}
+
+/// Lists them.
+///
+/// # Errors
+/// When there is no vault or no such run.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.account)?;
+    let vault = states::open(&account)?;
+    if let Some(number) = args.run {
+        let run = vault.run(number)?;
+        return steps(app, &account, &run, &vault.steps(number)?);
+    }
+    let runs = vault.runs()?;
+    if app.out.is_json() {
+        let all: Vec<_> = runs.iter().map(document).collect();
+        app.out.json(&json!({"format": 1, "account": account.name, "runs": all}))?;
+        return Ok(Exit::Done);
+    }
+    if runs.is_empty() {
+        app.out.note(format_args!("nothing was applied to {} yet", account.name));
+        return Ok(Exit::Done);
+    }
+    let headers = ["run", "begun", "command", "from", "status", "done", "refused", "unknown"];
+    let mut table = Table::new(&headers).right(&[0, 5, 6, 7]);
+    for run in &runs {
+        table.row([
+            run.number.to_string(),
+            when(&account, run.started),
+            run.command.clone(),
+            run.asked.clone(),
+            run.status.name().to_owned(),
+            human::count(run.count(StepState::Done)),
+            human::count(run.count(StepState::Refused) + run.count(StepState::Skipped)),
+            human::count(run.count(StepState::Unknown)),
+        ]);
+    }
+    app.out.table(table)?;
+    if let Some(run) = runs.iter().find(|run| run.finished.is_none()) {
+        let (name, number) = (&account.name, run.number);
+        app.out
+            .note(format_args!("run {number} is not finished; `linkvault resume {name}` goes on"));
+    }
+    Ok(Exit::Done)
+}
+
+fn when(account: &Account, time: Timestamp) -> String {
+    let local = states::local(account, time);
+    local.map_or_else(|| time.iso(), |time| time.format("%Y-%m-%d %H:%M").to_string())
+}
+
+fn steps(app: &App, account: &Account, run: &Run, steps: &[JournalStep]) -> Result<Exit, Failure> {
+    if app.out.is_json() {
+        let mut whole = document(run);
+        whole["format"] = json!(1);
+        whole["account"] = json!(account.name);
+        whole["steps"] = steps.iter().map(step_document).collect();
+        app.out.json(&whole)?;
+        return Ok(Exit::Done);
+    }
+    let mut table =
+        Table::new(&["step", "verb", "resource", "record", "state", "seen"]).right(&[0]);
+    for row in steps {
+        let Ok(step) = serde_json::from_str::<Step>(&row.spec) else {
+            table.row([row.step.to_string(), "(damaged)".to_owned()]);
+            continue;
+        };
+        let record = match row.id {
+            Some(id) if step.id != Some(id) => format!("{id} {}", step.name),
+            _ if step.name.is_empty() || step.name == step.key => step.key.clone(),
+            _ => format!("{} {}", step.key, step.name),
+        };
+        table.row([
+            row.step.to_string(),
+            step.verb.name().to_owned(),
+            step.resource.to_string(),
+            record,
+            row.state.name().to_owned(),
+            row.verified.clone().unwrap_or_default(),
+        ]);
+    }
+    app.out.table(table)?;
+    for row in steps {
+        for text in row.message.iter().chain(&row.remark) {
+            app.out.line(format_args!("step {}: {}", row.step, Shown(text)))?;
+        }
+    }
+    let begun = when(account, run.started);
+    let (number, name) = (run.number, &account.name);
+    app.out.summary(format_args!(
+        "run {number} of {name}: {} of {}, begun {begun}, {}",
+        run.command,
+        Shown(&run.asked),
+        run.status.name()
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn document(run: &Run) -> Value {
+    json!({
+        "run": run.number, "command": run.command, "from": run.asked, "status": run.status.name(),
+        "started": run.started.iso(), "finished": run.finished.map(Timestamp::iso),
+        "snapshot_before": run.before, "snapshot_after": run.after, "requests": run.requests,
+        "done": run.count(StepState::Done), "refused": run.count(StepState::Refused),
+        "skipped": run.count(StepState::Skipped), "unknown": run.count(StepState::Unknown),
+        "not_sent": run.count(StepState::Planned), "verified": run.verified,
+    })
+}
+
+fn step_document(row: &JournalStep) -> Value {
+    let mut document: Value = serde_json::from_str(&row.spec).unwrap_or_else(|_| json!({}));
+    document["step"] = json!(row.step);
+    document["state"] = json!(row.state.name());
+    document["attempts"] = json!(row.attempts);
+    document["created_id"] = json!(row.id);
+    document["message"] = json!(row.message);
+    document["seen"] = json!(row.verified);
+    document["remark"] = json!(row.remark);
+    document
+}

@@ -1,0 +1,336 @@
+//! From a state that somebody wants to a plan: what `plan`, `apply`, `import`,
+//! `restore` and `undo` have in common before the first write.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::commands::scope;
+use super::error::{Failure, Kind};
+use super::session::{Bounds, Session, cannot_write, command_words};
+use super::wanted::{self, Read};
+use super::{Paint, values};
+use crate::apply;
+use crate::change::cost::cost;
+use crate::change::desired::Desired;
+use crate::change::plan::saved::SavedPlan;
+use crate::change::plan::{Current, Memory, Plan, PlanProblems, plan};
+use crate::change::policy::{self, Bound, OnConflict, Policy};
+use crate::change::render;
+use crate::change::sheet::SheetKind;
+use crate::config::Account;
+use crate::crawl::{self, Stats};
+use crate::model::{Resource, State};
+use crate::progress::Progress;
+use crate::vault::{Vault, VaultError};
+
+/// What a plan may do: the flags of every command that makes one.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PolicyArgs {
+    /// What a CSV file holds whose name does not tell
+    #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
+    pub resource: Option<SheetKind>,
+    /// Take only these resources
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
+    pub only: Vec<Resource>,
+    /// Leave these resources out
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
+    pub skip: Vec<Resource>,
+    /// Delete what the account has and the wanted state has not
+    #[arg(long)]
+    pub delete: bool,
+    /// Delete at most so many records of a resource, such as 50 or 30%
+    #[arg(long, value_name = "BOUND", default_value = "30%")]
+    pub max_delete: Bound,
+    /// Update at most so many records of a resource
+    #[arg(long, value_name = "BOUND", default_value = "30%")]
+    pub max_update: Bound,
+    /// Whose value counts where a cell was edited here and changed there
+    #[arg(long, value_name = "WHOSE", default_value = "fail")]
+    pub on_conflict: Whose,
+}
+
+/// Whose value counts in a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Whose {
+    // Nobody's: nothing is written.
+    Fail,
+    Mine,
+    Theirs,
+}
+
+impl PolicyArgs {
+    /// What these flags allow.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy {
+            delete: self.delete,
+            max_delete: self.max_delete,
+            max_update: self.max_update,
+            on_conflict: match self.on_conflict {
+                Whose::Fail => OnConflict::Fail,
+                Whose::Mine => OnConflict::Mine,
+                Whose::Theirs => OnConflict::Theirs,
+            },
+            account: self.names_the_account(),
+        }
+    }
+
+    fn names_the_account(&self) -> bool {
+        self.resource == Some(SheetKind::Resource(Resource::Account))
+    }
+
+    /// Reads what `text` names, as wanted for `account`.
+    ///
+    /// # Errors
+    /// When there is nothing of that name, or a file has mistakes.
+    pub fn wanted(
+        &self,
+        app: &App,
+        bounds: &Bounds,
+        text: &str,
+        account: &Account,
+    ) -> Result<Read, Failure> {
+        let mut which = scope(&self.only, &self.skip)?;
+        // An account's own record is never changed by the way.
+        which.retain(|it| *it != Resource::Account || self.names_the_account());
+        let read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
+        for warning in &read.warnings {
+            app.out.warn(warning);
+        }
+        Ok(read)
+    }
+}
+
+/// An account as it is now, and what is remembered of it.
+#[derive(Debug)]
+pub struct Looked {
+    pub state: State,
+    pub memory: Memory,
+    /// What looking cost, in requests.
+    pub reading: u64,
+    /// Requests a minute; 0 is no limit.
+    pub limit: u64,
+    pub reserve: u64,
+    /// As the vault remembers it.
+    pub service: String,
+    /// The account's own id there.
+    pub account_id: Option<i64>,
+    /// The snapshot that shows it.
+    pub snapshot: i64,
+}
+
+/// The resources that must be known to plan for `desired`.
+#[must_use]
+pub fn needed(desired: &Desired) -> Vec<Resource> {
+    let mut needed: Vec<_> = desired.resources.keys().copied().collect();
+    if !desired.campaign_links.is_empty() {
+        needed.push(Resource::Campaigns);
+    }
+    if needed.contains(&Resource::ChannelItems) {
+        needed.extend(Resource::ChannelItems.spec().depends_on);
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    needed
+}
+
+/// Looks at an account without leaving anything in its vault.
+///
+/// # Errors
+/// When what is needed cannot be read whole.
+pub fn look(
+    app: &App,
+    account: &Account,
+    bounds: &Bounds,
+    which: &[Resource],
+) -> Result<Looked, Failure> {
+    let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
+    let words = command_words("plan", &account.name);
+    let mut session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
+    let mut own = match Vault::open_read_only(&account.vault) {
+        Ok(vault) => Some(vault),
+        Err(VaultError::Missing(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let mut vault = Vault::in_memory()?;
+    if let Some(ours) = own.as_mut().map(|own| own.identity()).transpose()?.flatten() {
+        vault.claim(&ours, false)?;
+    }
+    let mut looked = look_into(app, account, &mut session, &mut vault, &*progress, which)?;
+    if let Some(own) = &own {
+        looked.memory = apply::memory(own)?;
+    }
+    Ok(looked)
+}
+
+/// Looks at an account by a snapshot in `vault`.
+///
+/// # Errors
+/// As [`look`].
+pub fn look_into(
+    app: &App,
+    account: &Account,
+    session: &mut Session,
+    vault: &mut Vault,
+    progress: &dyn Progress,
+    which: &[Resource],
+) -> Result<Looked, Failure> {
+    let options = crawl::Options::new(&session.service).only(which);
+    let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
+    let before = session.client.counters().requests;
+    let summary = crawl::crawl(&mut session.client, vault, &*app.clock, progress, &options)?;
+    let snapshot = summary.snapshot;
+    let lacking = snapshot
+        .outcomes
+        .iter()
+        .find(|outcome| options.scope.contains(&outcome.resource) && !outcome.is_whole());
+    if let Some(outcome) = lacking {
+        let why = outcome.message.as_deref().unwrap_or("it is not offered");
+        let message = format!("{} could not be read whole: {why}", outcome.resource);
+        return Err(Failure::new(Kind::Service, message)
+            .hint("nothing was planned or written; --skip leaves a resource out"));
+    }
+    let reading = session.client.counters().requests - before;
+    let known = session.client.limit().or(account.settings.limit.map(u64::from));
+    Ok(Looked {
+        state: vault.state(snapshot.number, &options.scope)?,
+        memory: apply::memory(vault)?,
+        reading,
+        limit: known.unwrap_or(30),
+        reserve: session.reserve,
+        service: session.service.clone(),
+        account_id: vault.identity()?.map(|identity| identity.account),
+        snapshot: snapshot.number,
+    })
+}
+
+/// Plans, with the price.
+///
+/// # Errors
+/// When rows leave open what is meant, or there are conflicts.
+pub fn planned(
+    desired: &Desired,
+    base: Option<&State>,
+    looked: &Looked,
+    policy: &Policy,
+) -> Result<Plan, Failure> {
+    let current = Current { state: &looked.state, memory: &looked.memory };
+    let mut plan = plan(desired, current, base, policy).map_err(|it| Failure::from(&it))?;
+    plan.cost = cost(&plan, looked.reading, looked.limit, looked.reserve);
+    Ok(plan)
+}
+
+impl From<&PlanProblems> for Failure {
+    fn from(problems: &PlanProblems) -> Self {
+        const MOST: usize = 50;
+        let text = problems.to_string();
+        let mut lines: Vec<_> = text.lines().map(ToOwned::to_owned).collect();
+        let more = lines.len().saturating_sub(MOST);
+        lines.truncate(MOST);
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        if problems.is_conflict() {
+            let count = problems.conflicts.len();
+            let message = match count {
+                1 => "a cell was edited here and has changed in the account".to_owned(),
+                _ => format!("{count} cells were edited here and have changed in the account"),
+            };
+            return Self::new(Kind::Stale, message).details(lines).hint(
+                "nothing was written; --on-conflict mine pushes your values, theirs keeps the \
+                 account's",
+            );
+        }
+        Self::new(Kind::Failed, "it is not clear what is wanted")
+            .details(lines)
+            .hint("mend these rows and run the command again; nothing was written")
+    }
+}
+
+/// Refuses a plan that does more than the flags allow.
+///
+/// # Errors
+/// With numbers, limits, and the flags that lift them.
+pub fn guard(plan: &Plan, looked: &Looked, policy: &Policy) -> Result<(), Failure> {
+    policy::check(plan, &looked.state, policy).map_err(|refusals| {
+        let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+        Failure::new(Kind::Guard, "the plan does more than is allowed; nothing was written")
+            .details(lines)
+            .hint("look at the plan, and repeat the command with the flag if it is meant so")
+    })
+}
+
+/// How a plan is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Form {
+    #[default]
+    Text,
+    // For a ticket or a page.
+    Markdown,
+}
+
+/// A plan for programs.
+#[must_use]
+pub fn document(plan: &Plan, account: &Account, name: &str, looked: &Looked) -> Value {
+    let mut document = render::document(plan, &account.name);
+    document["from"] = json!(name);
+    document["limit"] = json!(looked.limit);
+    document["reserve"] = json!(looked.reserve);
+    document
+}
+
+/// A plan for people.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn show(app: &App, plan: &Plan, form: Form) -> Result<(), Failure> {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = match form {
+        Form::Text => render::text(plan, &mut text),
+        Form::Markdown => render::markdown(plan, &mut text),
+    };
+    if form == Form::Markdown {
+        return app.out.raw(text.as_bytes());
+    }
+    for line in text.trim_end().lines() {
+        let paint = match line.trim_start().split(' ').next() {
+            Some("+") => Some(Paint::Added),
+            Some("~") => Some(Paint::Changed),
+            Some("-") => Some(Paint::Removed),
+            Some(">") => Some(Paint::Hint),
+            _ => None,
+        };
+        app.out.summary(paint.map_or_else(|| line.to_owned(), |it| app.out.paint(it, line)))?;
+    }
+    Ok(())
+}
+
+/// Saves a plan, whole or not at all, for its user alone.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn save(
+    app: &App,
+    account: &Account,
+    plan: &Plan,
+    looked: &Looked,
+    file: &Path,
+) -> Result<(), Failure> {
+    let whose = (account.name.as_str(), looked.service.as_str(), looked.account_id);
+    let price = (looked.limit, looked.reserve);
+    let saved = SavedPlan::new(whose, app.clock.now().0, price, plan.clone());
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        let mut new = tempfile::NamedTempFile::new_in(folder)?;
+        new.write_all(saved.to_json().as_bytes())?;
+        new.persist(file)?;
+        Ok(())
+    };
+    write().map_err(|error| cannot_write(file, &error))
+}

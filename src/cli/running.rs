@@ -1,0 +1,393 @@
+//! From a plan to a run: asks, carries it out, and tells what came of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::error::{Exit, Failure, Kind};
+use super::human;
+use super::planning::{self, Form, Looked};
+use super::session::{Bounds, Session, cannot_write, command_words};
+use super::wanted::Read;
+use crate::apply::{self, Options, Outcome, Secrets};
+use crate::change::desired::Source;
+use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
+use crate::change::plan::{Plan, Step, Unsupported};
+use crate::change::policy::Policy;
+use crate::change::sheet::rejected::rejected;
+use crate::config::Account;
+use crate::progress::Progress;
+use crate::vault::Vault;
+use crate::vault::journal::StepState;
+
+/// How a plan is carried out: the flags of every command that does.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct RunArgs {
+    /// Stop at the first step that the service refuses
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Write the rows that were refused here, to be mended and applied again
+    #[arg(long, value_name = "FILE")]
+    pub rejected: Option<PathBuf>,
+    /// Print the plan and write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Apply without asking
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// One account, locked and ready to be written to.
+pub struct Desk<'a> {
+    pub app: &'a App,
+    pub account: &'a Account,
+    pub session: Session,
+    pub vault: Vault,
+    pub progress: Arc<dyn Progress + Send + Sync>,
+}
+
+impl<'a> Desk<'a> {
+    /// Locks `account` for `command` and opens its vault.
+    ///
+    /// # Errors
+    /// When it is locked, or its key or vault cannot be had.
+    pub fn open(
+        app: &'a App,
+        account: &'a Account,
+        command: &str,
+        bounds: &Bounds,
+    ) -> Result<Self, Failure> {
+        let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
+        let words = command_words(command, &account.name);
+        let session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
+        let vault = Vault::open_or_create(&account.vault)?;
+        Ok(Self { app, account, session, vault, progress })
+    }
+
+    /// Refuses to begin a run while another one is not finished.
+    fn refuse_a_second_run(&self) -> Result<(), Failure> {
+        let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
+        let name = &self.account.name;
+        let message = format!("run {} of {name} is not finished", run.number);
+        Err(Failure::new(Kind::Failed, message).hint(format_args!(
+            "`linkvault resume {name}` goes on with it, `linkvault runs {name} {}` shows it",
+            run.number
+        )))
+    }
+}
+
+/// What to carry out.
+pub struct Job<'a> {
+    /// `apply`, `import`, `restore`, `undo`.
+    pub command: &'a str,
+    /// The state's name, or the file's.
+    pub asked: String,
+    /// Of a saved plan, its own id.
+    pub plan_id: String,
+    pub secrets: Secrets,
+}
+
+impl<'a> Job<'a> {
+    /// A job without secrets, of a plan that was not saved.
+    #[must_use]
+    pub fn new(command: &'a str, asked: &str) -> Self {
+        let (plan_id, secrets) = (String::new(), Secrets::default());
+        Self { command, asked: asked.to_owned(), plan_id, secrets }
+    }
+}
+
+/// Plans for what is wanted, shows the plan, asks, and applies it.
+///
+/// # Errors
+/// When a guard refuses, there are conflicts, or the run had to stop.
+pub fn push(
+    app: &App,
+    account: &Account,
+    job: Job<'_>,
+    wanted: &Read,
+    policy: &Policy,
+    run: &RunArgs,
+    bounds: &Bounds,
+) -> Result<Exit, Failure> {
+    let mut desk = Desk::open(app, account, job.command, bounds)?;
+    desk.refuse_a_second_run()?;
+    let progress = Arc::clone(&desk.progress);
+    let looked = planning::look_into(
+        app,
+        account,
+        &mut desk.session,
+        &mut desk.vault,
+        &*progress,
+        &planning::needed(&wanted.desired),
+    )?;
+    let plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy)?;
+    carry_out(desk, job, &plan, &looked, policy, run)
+}
+
+/// Applies a saved plan, if it is for this account and still true.
+///
+/// # Errors
+/// As [`push`]; when it is stale or was applied before, nothing is written.
+pub fn saved(
+    app: &App,
+    account: &Account,
+    asked: &str,
+    saved: SavedPlan,
+    policy: &Policy,
+    run: &RunArgs,
+    bounds: &Bounds,
+) -> Result<Exit, Failure> {
+    let mut desk = Desk::open(app, account, "apply", bounds)?;
+    if let Some(run) = desk.vault.plan_was_used(&saved.id)? {
+        return Err(super::failures::of_apply(apply::ApplyError::Used(run), &account.name));
+    }
+    desk.refuse_a_second_run()?;
+    let ours = (desk.session.service.as_str(), desk.vault.identity()?.map(|it| it.account));
+    let progress = Arc::clone(&desk.progress);
+    let other = |service: &str, id: Option<i64>| {
+        saved.service != service || (id.is_some() && saved.account_id != id)
+    };
+    if other(ours.0, ours.1) {
+        let message = format!("the plan was made for `{}` at {}", saved.account, saved.service);
+        return Err(Failure::new(Kind::Stale, message)
+            .hint(format_args!("nothing was written; make a plan for {}", account.name)));
+    }
+    let which = saved.plan.touched();
+    let (session, vault) = (&mut desk.session, &mut desk.vault);
+    let looked = planning::look_into(app, account, session, vault, &*progress, &which)?;
+    if other(&looked.service, looked.account_id) {
+        let message = format!("the plan was made for another account at {}", saved.service);
+        return Err(Failure::new(Kind::Stale, message).hint("nothing was written"));
+    }
+    let job = Job { plan_id: saved.id.clone(), ..Job::new("apply", asked) };
+    carry_out(desk, job, &saved.plan, &looked, policy, run)
+}
+
+/// Shows a plan, asks, and applies it.
+///
+/// # Errors
+/// As [`push`].
+pub fn carry_out(
+    mut desk: Desk<'_>,
+    job: Job<'_>,
+    plan: &Plan,
+    looked: &Looked,
+    policy: &Policy,
+    run: &RunArgs,
+) -> Result<Exit, Failure> {
+    let (app, account) = (desk.app, desk.account);
+    planning::show(app, plan, Form::Text)?;
+    planning::guard(plan, looked, policy)?;
+    if plan.steps.is_empty() {
+        return nothing(&desk, plan, run, &job);
+    }
+    if run.dry_run {
+        if app.out.is_json() {
+            let mut document = planning::document(plan, account, &job.asked, looked);
+            document["dry_run"] = json!(true);
+            app.out.json(&document)?;
+        }
+        return Ok(Exit::Done);
+    }
+    let asked = app.clock.monotonic();
+    let steps = human::counted(plan.steps.len() as u64, "step", "steps");
+    if !app.out.confirm(format_args!("Apply {steps} to {}?", account.name), run.yes)? {
+        app.out.note("nothing was written");
+        return Ok(Exit::Done);
+    }
+    let thought = app.clock.monotonic().saturating_sub(asked);
+    let options = Options {
+        command: job.command.to_owned(),
+        asked: job.asked,
+        plan_id: job.plan_id,
+        service: desk.session.service.clone(),
+        fail_fast: run.fail_fast,
+        secrets: job.secrets,
+        // Whoever thought it over for long has an old look at the account.
+        looked: (thought < LONG_THOUGHT).then_some(looked.snapshot),
+        ..Options::default()
+    };
+    let progress = Arc::clone(&desk.progress);
+    let outcome = apply::apply(
+        &mut desk.session.client,
+        &mut desk.vault,
+        &*app.clock,
+        &*progress,
+        &options,
+        plan,
+    );
+    drop(progress);
+    finish(desk, outcome, run.rejected.as_deref(), &plan.unsupported)
+}
+
+const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// An empty plan is good news, and still one document.
+fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result<Exit, Failure> {
+    let app = desk.app;
+    if !run.dry_run {
+        write_rejected(app, &refused_rows(&[], &plan.unsupported), run.rejected.as_deref())?;
+    }
+    if app.out.is_json() {
+        let requests = desk.session.client.counters().requests;
+        let outcome = Outcome { requests, ..Outcome::default() };
+        let mut document = document(desk.account, &outcome);
+        document["run"] = Value::Null;
+        document["unsupported"] = json!(plan.unsupported);
+        document["from"] = json!(job.asked);
+        app.out.json(&document)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Tells what a run came to.
+///
+/// # Errors
+/// The run's own, or when the news cannot be written.
+pub fn finish(
+    desk: Desk<'_>,
+    outcome: Result<Outcome, apply::ApplyError>,
+    rejected: Option<&Path>,
+    unsupported: &[Unsupported],
+) -> Result<Exit, Failure> {
+    let Desk { app, account, session, vault, progress } = desk;
+    let checkpoint = vault.checkpoint();
+    let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
+    checkpoint?;
+    drop((session, progress));
+    for problem in &outcome.problems {
+        app.out.warn(problem);
+    }
+    let steps = vault.steps(outcome.run)?;
+    let refused: Vec<(Step, String)> = steps
+        .iter()
+        .filter(|it| matches!(it.state, StepState::Refused | StepState::Skipped))
+        .filter_map(|it| {
+            let step = serde_json::from_str(&it.spec).ok()?;
+            Some((step, it.message.clone().unwrap_or_default()))
+        })
+        .collect();
+    write_rejected(app, &refused_rows(&refused, unsupported), rejected)?;
+    let exit = match &outcome {
+        it if it.unknown > 0 => Exit::Unknown,
+        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
+        _ => Exit::Done,
+    };
+    if app.out.is_json() {
+        app.out.json(&document(account, &outcome))?;
+    }
+    exit.after(tell(app, account, &outcome))
+}
+
+fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
+    let mut parts = vec![format!("{} done", human::count(outcome.done))];
+    for (count, word) in [
+        (outcome.refused, "refused"),
+        (outcome.skipped, "skipped"),
+        (outcome.unknown, "unknown"),
+        (outcome.waiting, "not sent"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {word}", human::count(count)));
+        }
+    }
+    parts.push(format!("{} verified", human::count(outcome.verified)));
+    let requests = human::counted(outcome.requests, "request", "requests");
+    let (run, name) = (outcome.run, &account.name);
+    app.out.summary(format_args!("run {run} of {name}: {}; {requests}", parts.join(", ")))?;
+    if outcome.unknown > 0 {
+        app.out.note(format_args!(
+            "`linkvault resolve {name} {run}` shows what may have become of it"
+        ));
+    } else if outcome.done > 0 {
+        app.out.note(format_args!(
+            "`linkvault undo {name} {run}` takes it back as far as the API can"
+        ));
+    }
+    Ok(())
+}
+
+/// A run's outcome for programs.
+#[must_use]
+pub fn document(account: &Account, outcome: &Outcome) -> Value {
+    json!({
+        "format": 1, "account": account.name, "run": outcome.run, "done": outcome.done,
+        "refused": outcome.refused, "skipped": outcome.skipped, "unknown": outcome.unknown,
+        "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
+        "snapshot_before": outcome.before, "snapshot_after": outcome.after,
+        "problems": outcome.problems,
+    })
+}
+
+/// Rows of files that did not make it, by file and line.
+type Rejected = BTreeMap<String, BTreeMap<u64, String>>;
+
+fn refused_rows(refused: &[(Step, String)], unsupported: &[Unsupported]) -> Rejected {
+    let mut all = Rejected::new();
+    let steps = refused.iter().map(|(step, why)| (&step.source, why));
+    let others = unsupported.iter().map(|it| (&it.source, &it.reason));
+    for (source, why) in steps.chain(others) {
+        if let Some(Source { file, line: Some(line) }) = source {
+            let problems = all.entry(file.clone()).or_default();
+            let text = problems.entry(*line).or_default();
+            if !text.is_empty() {
+                text.push_str("; ");
+            }
+            text.push_str(why);
+        }
+    }
+    all
+}
+
+/// Writes the rows of each file that were refused beside it, or where asked.
+fn write_rejected(app: &App, all: &Rejected, to: Option<&Path>) -> Result<(), Failure> {
+    let several = all.len() > 1;
+    for (file, problems) in all {
+        let file = Path::new(file);
+        let path = match to {
+            Some(path) if !several => path.to_owned(),
+            _ => beside(file),
+        };
+        let Ok(bytes) = std::fs::read(file) else { continue };
+        let Some(rows) = rejected(&bytes, problems) else { continue };
+        std::fs::write(&path, rows).map_err(|error| cannot_write(&path, &error))?;
+        let count = human::counted(problems.len() as u64, "row", "rows");
+        app.out.note(format_args!(
+            "{count} that did not make it: {}; mend and apply it",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// `campaigns.rejected.csv` beside `campaigns.csv`.
+fn beside(file: &Path) -> PathBuf {
+    file.with_extension("rejected.csv")
+}
+
+/// Reads `path` as a saved plan, if it is one: a JSON file with steps.
+///
+/// # Errors
+/// When it is one that cannot be applied.
+pub fn saved_plan(path: &Path) -> Result<Option<SavedPlan>, Failure> {
+    let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
+    if !is_json || !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::new(Kind::Failed, format_args!("{} cannot be read: {error}", path.display()))
+    })?;
+    match read(&bytes) {
+        Ok(saved) => Ok(Some(saved)),
+        // An export has no steps, and is read as a state.
+        Err(SavedPlanError::NotAPlan(_)) if has_resources(&bytes) => Ok(None),
+        Err(error) => Err(Failure::new(Kind::Failed, format_args!("{} {error}", path.display()))),
+    }
+}
+
+fn has_resources(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(bytes).is_ok_and(|it| it.get("resources").is_some())
+}
