@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::order::Draft;
 use super::problems::Conflict;
-use super::records::{Planner, everything, label, label_of};
+use super::records::{Planner, a, everything, label, label_of};
 use super::request::{Ref, Subject};
 use super::{Fields, fields, matching};
 use crate::change::desired::Wanted;
@@ -54,7 +54,7 @@ impl Planner<'_> {
         let spec = resource.spec();
         let (key, source) = (label(resource, row), row.source.as_ref());
         let Some(endpoint) = spec.endpoint(Verb::Create) else {
-            let reason = format!("the API cannot create a {}", spec.title);
+            let reason = format!("the API cannot create {}", a(resource));
             self.refuse(resource, &key, &reason, source);
             return None;
         };
@@ -88,7 +88,7 @@ impl Planner<'_> {
         });
         let removable = spec.endpoint(Verb::Delete).is_some();
         let number = u32::try_from(self.drafts.len()).unwrap_or(u32::MAX);
-        let remark = (!removable).then(|| format!("the API cannot delete a {}", spec.title));
+        let remark = (!removable).then(|| format!("the API cannot delete {}", a(resource)));
         self.drafts.push(Draft {
             resource,
             verb: Verb::Create,

@@ -6,7 +6,7 @@ use super::fields::fingerprint;
 use super::matching::Matches;
 use super::order::Draft;
 use super::problems::Conflict;
-use super::records::{Planner, Records, everything, name_of};
+use super::records::{Planner, Records, a, everything, name_of};
 use super::request::{Ref, Subject};
 use crate::change::policy::OnConflict;
 use crate::model::{Key, Record, Resource, Verb};
@@ -15,7 +15,7 @@ impl Planner<'_> {
     pub fn deletions(&mut self, resource: Resource, live: &Records, matches: &Matches) {
         let base = self.base.and_then(|base| base.get(resource));
         for (key, record) in live {
-            if matches.claimed.contains_key(&key.id()) || !self.policy.delete {
+            if matches.claimed.contains_key(&key.id()) {
                 continue;
             }
             let before = base.map(|base| base.get(key));
@@ -56,9 +56,8 @@ impl Planner<'_> {
     }
 
     fn delete(&mut self, resource: Resource, key: &Key, record: &Record<'static>) {
-        let title = resource.spec().title;
         if resource.spec().endpoint(Verb::Delete).is_none() {
-            let reason = format!("the API cannot delete a {title}");
+            let reason = format!("the API cannot delete {}", a(resource));
             return self.refuse(resource, &key.to_string(), &reason, None);
         }
         let id = key.id();

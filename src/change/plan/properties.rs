@@ -1,7 +1,7 @@
 //! What holds of every plan, tried on accounts drawn at random and on a model of
 //! a service that does what steps say. Nothing here is part of the program.
-#![cfg(test)]
 
+#[cfg(test)]
 use std::collections::HashMap;
 
 use fastrand::Rng;

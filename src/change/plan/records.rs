@@ -109,7 +109,7 @@ impl<'a> Planner<'a> {
                     self.note(resource, row, became, by_name);
                 }
             }
-            if wanted.whole && (self.policy.delete || self.base.is_some()) {
+            if wanted.whole && self.policy.delete {
                 self.deletions(resource, live, &matches);
             }
         }
@@ -174,17 +174,21 @@ impl<'a> Planner<'a> {
     fn update(&mut self, pair: &Pair<'_>) {
         let changes = self.compare(pair);
         let (resource, key) = (pair.resource, pair.live.key.to_string());
-        let title = resource.spec().title;
         let source = pair.row.source.as_ref();
         let Some(endpoint) = resource.spec().endpoint(Verb::Update) else {
             if !(changes.after.is_empty() && changes.fixed.is_empty() && changes.odd.is_empty()) {
-                self.refuse(resource, &key, &format!("the API cannot change a {title}"), source);
+                self.refuse(
+                    resource,
+                    &key,
+                    &format!("the API cannot change {}", a(resource)),
+                    source,
+                );
             }
             return;
         };
         if !changes.fixed.is_empty() {
             let names = changes.fixed.join("` and `");
-            let reason = format!("the API cannot change the `{names}` of a {title}");
+            let reason = format!("the API cannot change the `{names}` of {}", a(resource));
             self.refuse(resource, &key, &reason, source);
         }
         if !changes.odd.is_empty() {
@@ -444,4 +448,10 @@ pub(super) fn everything(resource: Resource, record: &Record<'static>) -> Fields
     let fields = resource.spec().read_fields().zip(&record.values);
     let fields = fields.filter(|(field, _)| field.role != Role::Counter);
     fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
+}
+
+/// A record of `resource` in a sentence: `a campaign`, `the account`.
+pub(super) fn a(resource: Resource) -> String {
+    let article = if resource == Resource::Account { "the" } else { "a" };
+    format!("{article} {}", resource.spec().title)
 }

@@ -327,3 +327,85 @@ fn a_code_is_changed_with_what_is_remembered_or_not_at_all() {
     let retyped = plan(&retyped, current, None, &FREE).unwrap();
     assert_eq!(reasons(&retyped), ["qr_codes 5: the API cannot change the `type` of a QR code"]);
 }
+
+#[test]
+fn a_slug_that_was_changed_comes_back_with_the_rotator_it_made() {
+    let campaign = |slug: &str| {
+        let urls = (format!("https://x/r/{slug}"), format!("https://x/u/me/{slug}-1"));
+        json!({"id": 1, "name": "a", "rotator": urls.0, "list": urls.1})
+    };
+    let before = state(&[(Resource::Campaigns, campaign("old"))]);
+    let live = state(&[(Resource::Campaigns, campaign("new"))]);
+    let plan = planned(&Desired::of_state(&before, "main@#1"), &live);
+    assert_eq!(told(&plan), [r#"PUT /api/campaign/1/update {"name":"a","slug":"old"}"#]);
+    assert!(plan.unsupported.is_empty() && plan.steps[0].reversible);
+}
+
+#[test]
+fn what_the_api_cannot_do_is_told_with_its_reason() {
+    let live = state(&[
+        (Resource::Account, json!({"id": 7, "email": "a@x.example"})),
+        (Resource::Domains, json!({"id": 1, "domain": "https://a.example"})),
+        (Resource::Channels, json!({"id": 3, "name": "n"})),
+        (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 8})),
+        (Resource::QrCodes, json!({"id": 5, "name": "Door", "scans": 3})),
+        (Resource::Overlays, json!({"id": 2, "type": "message", "name": "o"})),
+    ]);
+    let wanted = state(&[
+        (Resource::Account, json!({"id": 7, "email": "b@x.example"})),
+        (Resource::Domains, json!({"id": 1, "domain": "https://b.example"})),
+        (Resource::Channels, json!({"id": 3, "name": "n"})),
+        (Resource::ChannelItems, json!({"channel": 3, "type": "qr", "id": 99})),
+        (Resource::QrCodes, json!({"id": 5, "name": "Gate", "scans": 9})),
+        (Resource::QrCodes, json!({"id": 6, "name": "Lost"})),
+        (Resource::Overlays, json!({"id": 4, "type": "message", "name": "p"})),
+    ]);
+    let desired = Desired::of_state(&wanted, "main@#1");
+    let policy = Policy { account: false, ..FREE };
+    let current = Current { state: &live, memory: &Memory::default() };
+    let plan = plan(&desired, current, None, &policy).unwrap();
+    assert_eq!(told(&plan), [""; 0]);
+    assert_eq!(
+        reasons(&plan),
+        [
+            "account 7: the account itself is changed with `--resource account` only",
+            "domains 1: the API cannot change the `domain` of a branded domain",
+            "channel_items 3/qr/99: the account has no QR code 99",
+            "channel_items 3/links/8: the API cannot unassign an item",
+            "qr_codes 5: the API cannot change the `name` of a QR code",
+            "qr_codes 6: a QR code is created with its `type`, which is not known",
+            "overlays 4: the API cannot create a CTA overlay",
+            "overlays 2: the API cannot delete a CTA overlay",
+        ]
+    );
+}
+
+#[test]
+fn items_follow_a_channel_and_a_code_that_come_back_with_new_ids() {
+    let old = state(&[
+        (Resource::Channels, json!({"id": 3, "name": "n"})),
+        (Resource::QrCodes, json!({"id": 5, "name": "Door"})),
+        (Resource::ChannelItems, json!({"channel": 3, "type": "qr", "id": 5})),
+        (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 8})),
+    ]);
+    let mut live = State::default();
+    for resource in Resource::ALL {
+        live.resource_mut(resource);
+    }
+    let mut memory = Memory::default();
+    let sent = [("type", json!("text")), ("data", json!("hi"))];
+    let sent = sent.map(|(name, value)| (name.to_owned(), value));
+    memory.sent.insert((Resource::QrCodes, Key::Id(5)), BTreeMap::from(sent));
+    let desired = Desired::of_state(&old, "main@#1");
+    let plan = plan(&desired, Current { state: &live, memory: &memory }, None, &FREE).unwrap();
+    assert_eq!(
+        told(&plan),
+        [
+            r#"POST /api/channel/add {"name":"n"}"#,
+            r#"POST /api/qr/add {"type":"text","data":"hi"}"#,
+            "POST /api/channel/{1}/assign/links/8 null",
+            "POST /api/channel/{1}/assign/qr/{2} null",
+        ]
+    );
+    assert_eq!(plan.steps[3].waits_for, [1, 2]);
+}
