@@ -87,7 +87,7 @@ impl Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::made::{records, step};
+    use crate::apply::tests::{records, step};
     use serde_json::json;
 
     fn state(names: &[(i64, &str)]) -> State {

@@ -10,17 +10,19 @@
 //! * [`settle`]: what became of creates without an answer
 //! * [`verify`]: whether what was asked is there
 //! * `keep`: what is remembered of what was sent
+//! * [`resolve`]: steps whose outcome needs a person
+//! * [`mod@undo`]: the way back
 
 pub mod answer;
 pub mod before;
 mod error;
 mod keep;
-#[cfg(test)]
-mod made;
 pub mod request;
+pub mod resolve;
 mod run;
 pub mod settle;
 mod steps;
+pub mod undo;
 pub mod verify;
 
 pub use before::Stale;
@@ -68,3 +70,6 @@ pub struct Outcome {
     /// What a person should know: refusals and differences, in the order of steps.
     pub problems: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests;

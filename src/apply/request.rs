@@ -114,7 +114,7 @@ fn params(template: &str, path: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::made::step;
+    use crate::apply::tests::step;
     use crate::model::Verb::{Assign, Create, Update};
     use serde_json::json;
 

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::crawl::{self, CrawlError, Stats};
 use crate::model::{Resource, State, Verb};
 use crate::progress::{Progress, Silent};
-use crate::vault::journal::{NewRun, Run, RunStatus, StepState, Verified};
+use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, Verified};
 use crate::vault::snapshot::Snapshot;
 use crate::vault::{Vault, VaultError};
 
@@ -167,13 +167,19 @@ fn known_before(
     Ok((known, vault.snapshot(before)?.usage.requests))
 }
 
+/// What a row of the journal says its step is.
+pub(super) fn step_of(row: &JournalStep) -> Result<Step, ApplyError> {
+    serde_json::from_str(&row.spec).map_err(|error| ApplyError::Step {
+        step: row.step,
+        why: format!("its text in the journal is damaged: {error}"),
+    })
+}
+
 /// The steps of a run, with what the journal knows of each.
 fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
     let mut all = Vec::new();
     for row in vault.steps(run.number)? {
-        let fault = |why: String| ApplyError::Step { step: row.step, why };
-        let step: Step = serde_json::from_str(&row.spec)
-            .map_err(|error| fault(format!("its text in the journal is damaged: {error}")))?;
+        let step = step_of(&row)?;
         all.push(Work {
             step,
             state: row.state,

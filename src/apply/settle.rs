@@ -26,7 +26,7 @@ pub enum Found {
 pub fn shows_key(resource: Resource) -> bool {
     let spec = resource.spec();
     let read = |name: &&str| spec.field(name).is_some_and(|(_, field)| field.is_read());
-    spec.natural_key.iter().all(|name| read(name))
+    spec.natural_key.iter().all(read)
 }
 
 /// What `listing` says of the create `step`, when `known` were there before.
@@ -104,7 +104,7 @@ pub fn ids_in_words(ids: &[i64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::made::{records, step};
+    use crate::apply::tests::{records, step};
     use crate::model::Verb::Create;
     use serde_json::json;
 

@@ -163,7 +163,7 @@ pub(super) fn rememberable(step: &Step) -> impl Iterator<Item = (&str, &Json)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::made::{records, step};
+    use crate::apply::tests::{records, step};
     use crate::model::Resource;
     use serde_json::json;
 

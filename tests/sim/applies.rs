@@ -4,15 +4,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use linkvault::apply::resolve::{self, Decision};
 use linkvault::apply::{ApplyError, Options, Outcome};
 use linkvault::change::plan::Plan;
-use linkvault::model::{Resource, Verb};
+use linkvault::model::{Key, Resource, Verb};
 use linkvault::sandbox::Faults;
 use linkvault::sandbox::faults::{Fault, Garbage, When};
 use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::sandbox::second_user::meddle;
-use linkvault::vault::VaultError;
 use linkvault::vault::journal::{RunStatus, StepState};
+use linkvault::vault::{Vault, VaultError};
 use serde_json::json;
 
 use super::applied::{add, draw, is_as_done, nothing_twice, rows};
@@ -146,7 +147,7 @@ fn what_the_service_lowered_is_verified_with_a_remark() {
     let rows = rows(&world.open());
     assert!(rows[1].id.is_some(), "the pixel's id was found in its list");
     let sent = linkvault::apply::memory(&world.open()).unwrap().sent;
-    let key = linkvault::model::Key::Id(rows[0].id.unwrap());
+    let key = Key::Id(rows[0].id.unwrap());
     assert_eq!(sent[&(Resource::Campaigns, key)]["name"], json!("Spring"));
 }
 
@@ -166,6 +167,22 @@ fn a_code_that_may_be_any_of_several_waits_for_a_person() {
     assert_eq!((outcome.unknown, outcome.done), (1, 0), "{outcome:?}");
     let run = world.open().run(1).unwrap();
     assert_eq!((run.status, run.finished), (RunStatus::Unknown, None));
+    world.meddler = None;
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
+    assert_eq!(ids, [5, 6]);
+    let decide = |vault: &mut Vault, decision| resolve::decide(vault, 1, 1, decision, world.now());
+    let other = decide(&mut vault, Decision::Adopt(1)).unwrap_err();
+    assert_eq!(other.to_string(), "step 1: 1 cannot be its record; these can: 5 and 6");
+    decide(&mut vault, Decision::Adopt(5)).unwrap();
+    assert!(decide(&mut vault, Decision::Skip).is_err());
+    drop(vault);
+    let outcome = world.resume(1, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.unknown), (1, 0), "{outcome:?}");
+    let sent = linkvault::apply::memory(&world.open()).unwrap().sent;
+    assert_eq!(sent[&(Resource::QrCodes, Key::Id(5))]["data"], json!("ours"));
+    assert_eq!(world.open().run(1).unwrap().status, RunStatus::Complete);
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! Steps whose outcome needs a person: what may be their record, and what was
+//! decided.
+
+use std::collections::BTreeSet;
+
+use super::error::ApplyError;
+use super::settle::{self, Found};
+use super::{keep, run};
+use crate::change::plan::Step;
+use crate::clock::Timestamp;
+use crate::model::{Key, Record};
+use crate::vault::Vault;
+use crate::vault::journal::{Run, Settled, StepState};
+
+/// What a person decides on a step of unknown outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The record of that id is what it made.
+    Adopt(i64),
+    /// It made nothing; it is to be sent again.
+    Retry,
+    /// It is to be left as it is.
+    Skip,
+}
+
+/// A step of unknown outcome, and the records that it may have made.
+#[derive(Debug, Clone)]
+pub struct Open {
+    pub step: Step,
+    pub candidates: Vec<Record<'static>>,
+}
+
+/// The steps of `run` that wait for a decision.
+///
+/// # Errors
+/// When there is no such run, or the vault cannot be read.
+pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<Open>, ApplyError> {
+    let run = vault.run(run)?;
+    let rows = vault.steps(run.number)?;
+    let mut open = Vec::new();
+    for row in rows.iter().filter(|row| row.state == StepState::Unknown) {
+        let step = run::step_of(row)?;
+        let candidates = may_be(vault, &run, &step)?;
+        open.push(Open { step, candidates });
+    }
+    Ok(open)
+}
+
+/// The records that may be what `step` made, as the newest snapshot shows them.
+fn may_be(vault: &mut Vault, run: &Run, step: &Step) -> Result<Vec<Record<'static>>, ApplyError> {
+    let newest = vault.snapshots()?.last().map(|snapshot| snapshot.number);
+    let (Some(before), Some(newest)) = (run.before, newest) else { return Ok(Vec::new()) };
+    let mut shown = |number| vault.state(number, &[step.resource]);
+    let (before, now) = (shown(before)?, shown(newest)?);
+    let records = |state: &crate::model::State| state.get(step.resource).cloned();
+    let (before, now) = (records(&before).unwrap_or_default(), records(&now).unwrap_or_default());
+    let mut known: BTreeSet<_> = before.keys().map(Key::id).collect();
+    for row in vault.steps(run.number)? {
+        let other = run::step_of(&row)?;
+        known.extend(row.id.filter(|_| other.resource == step.resource));
+    }
+    let ids = match settle::find(step, &known, &now) {
+        Found::One(id) => vec![id],
+        Found::Several(ids) => ids,
+        Found::None => Vec::new(),
+    };
+    Ok(ids.iter().filter_map(|id| now.get(&Key::Id(*id)).cloned()).collect())
+}
+
+/// Notes what a person decided. `resume` then goes on with the run.
+///
+/// # Errors
+/// When the step waits for no decision, or the record cannot be its own.
+pub fn decide(
+    vault: &mut Vault,
+    run: i64,
+    step: u32,
+    decision: Decision,
+    now: Timestamp,
+) -> Result<(), ApplyError> {
+    let fault = |why: String| ApplyError::Step { step, why };
+    let all = candidates(vault, run)?;
+    let open = all.into_iter().find(|open| open.step.step == step);
+    let open = open.ok_or_else(|| fault("it waits for no decision".to_owned()))?;
+    let settled = match decision {
+        Decision::Adopt(id) => {
+            let ids: Vec<_> = open.candidates.iter().map(|record| record.key.id()).collect();
+            if !ids.contains(&id) {
+                let may = settle::ids_in_words(&ids);
+                return Err(fault(format!("{id} cannot be its record; these can: {may}")));
+            }
+            Settled {
+                id: Some(id),
+                remember: keep::of_step(&open.step, id),
+                maps: keep::maps(&open.step, Some(id)),
+                ..Settled::of(StepState::Done)
+            }
+        }
+        Decision::Retry => Settled::of(StepState::Planned),
+        Decision::Skip => Settled::of(StepState::Skipped).saying("left as it is, by decision"),
+    };
+    Ok(vault.settle_step(run, step, &settled, now, false)?)
+}

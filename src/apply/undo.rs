@@ -1,0 +1,292 @@
+//! The way back from a run: pure, from its steps and the state before it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::run;
+use super::{ApplyError, request};
+use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords};
+use crate::change::plan::Step;
+use crate::model::{Key, Record, Resource, Role, State, Value, Verb, value};
+use crate::vault::Vault;
+use crate::vault::journal::StepState;
+
+/// A step that was done, with the id of its record.
+#[derive(Debug, Clone)]
+pub struct DoneStep {
+    pub step: Step,
+    pub id: Option<i64>,
+}
+
+/// What leads back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Undo {
+    /// Fields as they were, and records that the run deleted.
+    pub desired: Desired,
+    /// Records that the run created.
+    pub delete: BTreeSet<(Resource, i64)>,
+    /// What cannot be undone, each with its reason.
+    pub irreversible: Vec<String>,
+}
+
+impl Undo {
+    /// What is wanted of an account that is `current` now: the same, with every
+    /// other record left alone, so that nothing but [`Undo::delete`] is missing.
+    /// To be planned with deletes allowed.
+    #[must_use]
+    pub fn against(&self, current: &State) -> Desired {
+        let mut desired = self.desired.clone();
+        let resources: BTreeSet<_> = self.delete.iter().map(|(resource, _)| *resource).collect();
+        for resource in resources {
+            let wanted = desired.resources.entry(resource).or_default();
+            wanted.whole = true;
+            let given: BTreeSet<_> = wanted.records.iter().filter_map(|it| it.id).collect();
+            for key in current.get(resource).into_iter().flat_map(BTreeMap::keys) {
+                let id = key.id();
+                if !given.contains(&id) && !self.delete.contains(&(resource, id)) {
+                    let fields = BTreeMap::new();
+                    wanted.records.push(Wanted {
+                        id: Some(id),
+                        channel: None,
+                        fields,
+                        source: None,
+                    });
+                }
+            }
+        }
+        desired
+    }
+}
+
+/// The way back from `run` of the vault.
+///
+/// # Errors
+/// When there is no such run, or its first snapshot cannot be read any more.
+pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
+    let journal = vault.run(run)?;
+    let mut done = Vec::new();
+    for row in vault.steps(run)? {
+        if row.state == StepState::Done {
+            let step = run::step_of(&row)?;
+            let id = row.id.or(step.id);
+            done.push(DoneStep { step, id });
+        }
+    }
+    let before = match journal.before {
+        Some(before) => vault.state(before, &journal.touched)?,
+        None => State::default(),
+    };
+    Ok(undo(&done, &before, &format!("run {run}")))
+}
+
+/// What leads back from `done` to what `before` holds of it.
+#[must_use]
+pub fn undo(done: &[DoneStep], before: &State, name: &str) -> Undo {
+    let mut back = Way {
+        before,
+        source: Source { file: name.to_owned(), line: None },
+        created: done
+            .iter()
+            .filter(|it| it.step.verb == Verb::Create)
+            .filter_map(|it| Some((it.step.step, (it.step.resource, it.id?))))
+            .collect(),
+        undo: Undo::default(),
+    };
+    back.undo.desired.recreate = true;
+    for it in done {
+        back.step(it);
+    }
+    back.undo
+}
+
+struct Way<'a> {
+    before: &'a State,
+    source: Source,
+    /// What the run created, by step.
+    created: BTreeMap<u32, (Resource, i64)>,
+    undo: Undo,
+}
+
+impl Way<'_> {
+    fn step(&mut self, done: &DoneStep) {
+        let step = &done.step;
+        match (step.verb, done.id) {
+            (Verb::Create, Some(id)) => self.created(step, id),
+            (Verb::Update, Some(id)) => self.updated(step, id),
+            (Verb::Delete, Some(id)) => self.deleted(step, id),
+            (Verb::Assign, _) => self.assigned(step),
+            _ => self.lost(step, "which record it was is not known"),
+        }
+    }
+
+    fn lost(&mut self, step: &Step, why: &str) {
+        let (verb, title) = (step.verb.name(), step.resource.spec().title);
+        self.undo.irreversible.push(format!("{verb} of {title} {}: {why}", step.key));
+    }
+
+    fn record(&self, resource: Resource, id: i64) -> Option<&Record<'static>> {
+        self.before.get(resource)?.get(&Key::Id(id))
+    }
+
+    fn want(&mut self, resource: Resource, wanted: Wanted) {
+        let all: &mut WantedRecords = self.undo.desired.resources.entry(resource).or_default();
+        all.records.push(wanted);
+    }
+
+    fn created(&mut self, step: &Step, id: i64) {
+        if step.resource.spec().endpoint(Verb::Delete).is_some() {
+            self.undo.delete.insert((step.resource, id));
+        } else {
+            self.lost(step, "the API cannot delete it");
+        }
+    }
+
+    fn updated(&mut self, step: &Step, id: i64) {
+        let mut fields = BTreeMap::new();
+        let mut unknown = Vec::new();
+        for name in step.after.iter().flat_map(crate::change::plan::Fields::keys) {
+            let Some((place, field)) = step.resource.spec().field(name) else { continue };
+            let shown = self.record(step.resource, id).and_then(|it| it.values.get(place));
+            let told = || step.before.as_ref()?.get(name).filter(|value| !value.is_null());
+            match (field.role, shown) {
+                (Role::Writable, Some(value)) => {
+                    fields.insert(place, value.clone());
+                }
+                (Role::WriteOnly, _) if told().is_some() => {
+                    let lexeme = told().map(ToString::to_string).unwrap_or_default();
+                    fields.insert(place, value::read(field.kind, &lexeme).into_owned());
+                }
+                (Role::Writable | Role::WriteOnly, _) => unknown.push(name.clone()),
+                _ => {}
+            }
+        }
+        if !unknown.is_empty() {
+            self.lost(step, &format!("nobody knows what {} was before", unknown.join(", ")));
+        }
+        if !fields.is_empty() {
+            let source = Some(self.source.clone());
+            self.want(step.resource, Wanted { id: Some(id), channel: None, fields, source });
+        }
+    }
+
+    fn deleted(&mut self, step: &Step, id: i64) {
+        let Some(record) = self.record(step.resource, id) else {
+            return self.lost(step, "what it was is not known");
+        };
+        let fields = record.values.iter().cloned().enumerate().skip(1).collect();
+        let source = Some(self.source.clone());
+        self.lost(step, "it comes back with a new id");
+        self.want(step.resource, Wanted { id: Some(id), channel: None, fields, source });
+        if step.resource == Resource::Channels {
+            self.items_of(step, id);
+        }
+    }
+
+    /// The items that went with a channel.
+    fn items_of(&mut self, step: &Step, channel: i64) {
+        let Some(items) = self.before.get(Resource::ChannelItems) else {
+            return self.lost(step, "its items were not read, and do not come back");
+        };
+        let kind_place = 1;
+        for key in items.keys() {
+            let Key::Item { channel: of, kind, id } = key else { continue };
+            if *of == channel {
+                let kind = Value::Text(kind.clone().into());
+                let wanted = Wanted {
+                    id: Some(*id),
+                    channel: Some(Meant::Id(channel)),
+                    fields: BTreeMap::from([(kind_place, kind)]),
+                    source: Some(self.source.clone()),
+                };
+                self.want(Resource::ChannelItems, wanted);
+            }
+        }
+    }
+
+    fn assigned(&mut self, step: &Step) {
+        // What was given to a record that goes away goes with it.
+        let owner = step.request.path.split('/').nth(3).unwrap_or_default();
+        let made = owner.trim_matches(['{', '}']).parse().ok();
+        let made =
+            made.filter(|_| owner.starts_with('{')).and_then(|it: u32| self.created.get(&it));
+        if made.is_some_and(|it| self.undo.delete.contains(it)) || self.was_there(step) {
+            return;
+        }
+        self.lost(step, "the API cannot unassign");
+    }
+
+    fn was_there(&self, step: &Step) -> bool {
+        let ids = |on: u32| self.created.get(&on).map(|(_, id)| *id);
+        let Ok(ready) = request::ready(step, ids, &request::Secrets::default()) else {
+            return false;
+        };
+        let key = Key::parse(step.resource, &ready.params.join("/"));
+        let items =
+            self.before.get(step.resource).filter(|_| step.resource == Resource::ChannelItems);
+        key.zip(items).is_some_and(|(key, items)| items.contains_key(&key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::tests::{records, step};
+    use serde_json::json;
+
+    fn before() -> State {
+        let mut state = State::default();
+        let raw = [
+            json!({"id": 1, "name": "one", "public": true}).to_string(),
+            json!({"id": 2, "name": "two", "public": false}).to_string(),
+        ];
+        *state.resource_mut(Resource::Campaigns) = records(Resource::Campaigns, &raw);
+        state
+    }
+
+    fn done(verb: Verb, path: &str, id: i64, body: Option<serde_json::Value>) -> DoneStep {
+        DoneStep { step: step(1, Resource::Campaigns, verb, path, body), id: Some(id) }
+    }
+
+    #[test]
+    fn what_was_changed_is_wanted_as_it_was_and_nothing_else() {
+        let body = Some(json!({"name": "new", "slug": "s"}));
+        let undo =
+            undo(&[done(Verb::Update, "/api/campaign/1/update", 1, body)], &before(), "run 1");
+        let wanted = &undo.desired.resources[&Resource::Campaigns];
+        assert!(!wanted.whole && wanted.records.len() == 1);
+        assert_eq!(wanted.records[0].fields, BTreeMap::from([(1, Value::Text("one".into()))]));
+        assert_eq!(undo.irreversible, ["update of campaign k1: nobody knows what slug was before"]);
+    }
+
+    #[test]
+    fn what_was_deleted_is_created_anew_and_what_was_created_is_deleted() {
+        let all = [
+            done(Verb::Delete, "/api/campaign/2/delete", 2, None),
+            done(Verb::Create, "/api/campaign/add", 9, Some(json!({"name": "new"}))),
+        ];
+        let undo = undo(&all, &before(), "run 1");
+        assert!(undo.desired.recreate);
+        assert_eq!(undo.delete, BTreeSet::from([(Resource::Campaigns, 9)]));
+        let mut now = before();
+        let raw = [1, 9, 33].map(|id| json!({"id": id, "name": format!("n{id}")}).to_string());
+        *now.resource_mut(Resource::Campaigns) = records(Resource::Campaigns, &raw);
+        let desired = undo.against(&now);
+        let wanted = &desired.resources[&Resource::Campaigns];
+        let mut ids: Vec<_> = wanted.records.iter().filter_map(|it| it.id).collect();
+        ids.sort_unstable();
+        assert_eq!((wanted.whole, ids), (true, vec![1, 2, 33]));
+    }
+
+    #[test]
+    fn what_the_api_cannot_take_back_is_listed() {
+        let pixel = DoneStep {
+            step: step(1, Resource::Pixels, Verb::Create, "/api/pixel/add", None),
+            id: Some(4),
+        };
+        let path = "/api/channel/7/assign/links/5";
+        let item =
+            DoneStep { step: step(2, Resource::ChannelItems, Verb::Assign, path, None), id: None };
+        let undo = undo(&[pixel, item], &State::default(), "run 1");
+        assert_eq!(undo.delete, BTreeSet::new());
+        assert_eq!(undo.irreversible.len(), 2, "{:?}", undo.irreversible);
+    }
+}
