@@ -37,6 +37,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hyper", &["src/sandbox/serve.rs"]),
     ("hyper_util", &["src/sandbox/serve.rs"]),
     ("indicatif", &["src/cli/progress.rs", "src/cli/output.rs"]),
+    ("rpassword", &["src/cli/output.rs"]),
     ("roaring", &["src/crawl/", "src/vault/"]),
     ("rusqlite", &["src/vault/"]),
     ("signal_hook", &["src/cli/signals.rs"]),

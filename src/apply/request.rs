@@ -2,9 +2,9 @@
 //! checked against the table, for a plan may come from a file.
 
 use crate::api::http::Method;
-use crate::change::plan::{Fields, Step};
-use crate::model::Resource;
+use crate::change::plan::{Fields, Plan, PlannedRequest, Step};
 use crate::model::resource::ITEM_TYPES;
+use crate::model::{Resource, Verb};
 
 /// What stands in a plan in place of a password.
 pub const NOT_SHOWN: &str = "(not shown)";
@@ -37,6 +37,42 @@ pub struct Ready {
 pub fn sets_password(step: &Step) -> bool {
     let after = step.after.as_ref().and_then(|after| after.get("password"));
     step.resource == Resource::Account && after.and_then(|it| it.as_str()) == Some(NOT_SHOWN)
+}
+
+/// Lets `plan` set the account's password, in a step that changes the account
+/// already or in one of its own.
+pub fn set_password(plan: &mut Plan, account: Option<i64>) {
+    let changes = |step: &&mut Step| step.resource == Resource::Account;
+    let remark = Some("a password cannot be read back".to_owned());
+    if let Some(step) = plan.steps.iter_mut().find(changes) {
+        step.after.get_or_insert_default().insert("password".to_owned(), NOT_SHOWN.into());
+        (step.reversible, step.remark) = (false, remark);
+        return;
+    }
+    let Some(endpoint) = Resource::Account.spec().endpoint(Verb::Update) else { return };
+    let after = Fields::from_iter([("password".to_owned(), NOT_SHOWN.into())]);
+    plan.steps.push(Step {
+        step: u32::try_from(plan.steps.len()).unwrap_or(u32::MAX).saturating_add(1),
+        resource: Resource::Account,
+        verb: Verb::Update,
+        key: account.map_or_else(|| "account".to_owned(), |id| id.to_string()),
+        name: String::new(),
+        id: account,
+        before: Some(Fields::new()),
+        after: Some(after),
+        request: PlannedRequest {
+            method: endpoint.method,
+            path: endpoint.path.to_owned(),
+            body: Some(Fields::new()),
+        },
+        waits_for: Vec::new(),
+        reversible: false,
+        verifiable: false,
+        remark,
+        replaces: None,
+        fingerprint: None,
+        source: None,
+    });
 }
 
 /// The request of `step`; `id_of` tells the ids that earlier steps got.

@@ -1,6 +1,6 @@
 //! The way back from a run: pure, from its steps and the state before it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::run;
 use super::{ApplyError, request};
@@ -20,41 +20,11 @@ pub struct DoneStep {
 /// What leads back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Undo {
-    /// Fields as they were, and records that the run deleted.
+    /// Fields as they were, records that the run deleted, and those it created as
+    /// unwanted. To be planned with deletes allowed.
     pub desired: Desired,
-    /// Records that the run created.
-    pub delete: BTreeSet<(Resource, i64)>,
     /// What cannot be undone, each with its reason.
     pub irreversible: Vec<String>,
-}
-
-impl Undo {
-    /// What is wanted of an account that is `current` now: the same, with every
-    /// other record left alone, so that nothing but [`Undo::delete`] is missing.
-    /// To be planned with deletes allowed.
-    #[must_use]
-    pub fn against(&self, current: &State) -> Desired {
-        let mut desired = self.desired.clone();
-        let resources: BTreeSet<_> = self.delete.iter().map(|(resource, _)| *resource).collect();
-        for resource in resources {
-            let wanted = desired.resources.entry(resource).or_default();
-            wanted.whole = true;
-            let given: BTreeSet<_> = wanted.records.iter().filter_map(|it| it.id).collect();
-            for key in current.get(resource).into_iter().flat_map(BTreeMap::keys) {
-                let id = key.id();
-                if !given.contains(&id) && !self.delete.contains(&(resource, id)) {
-                    let fields = BTreeMap::new();
-                    wanted.records.push(Wanted {
-                        id: Some(id),
-                        channel: None,
-                        fields,
-                        source: None,
-                    });
-                }
-            }
-        }
-        desired
-    }
 }
 
 /// The way back from `run` of the vault.
@@ -134,7 +104,7 @@ impl Way<'_> {
 
     fn created(&mut self, step: &Step, id: i64) {
         if step.resource.spec().endpoint(Verb::Delete).is_some() {
-            self.undo.delete.insert((step.resource, id));
+            self.undo.desired.unwanted.entry(step.resource).or_default().insert(id);
         } else {
             self.lost(step, "the API cannot delete it");
         }
@@ -208,7 +178,10 @@ impl Way<'_> {
         let made = owner.trim_matches(['{', '}']).parse().ok();
         let made =
             made.filter(|_| owner.starts_with('{')).and_then(|it: u32| self.created.get(&it));
-        if made.is_some_and(|it| self.undo.delete.contains(it)) || self.was_there(step) {
+        let goes = |(resource, id): &(Resource, i64)| {
+            self.undo.desired.unwanted.get(resource).is_some_and(|ids| ids.contains(id))
+        };
+        if made.is_some_and(goes) || self.was_there(step) {
             return;
         }
         self.lost(step, "the API cannot unassign");
@@ -265,15 +238,10 @@ mod tests {
         ];
         let undo = undo(&all, &before(), "run 1");
         assert!(undo.desired.recreate);
-        assert_eq!(undo.delete, BTreeSet::from([(Resource::Campaigns, 9)]));
-        let mut now = before();
-        let raw = [1, 9, 33].map(|id| json!({"id": id, "name": format!("n{id}")}).to_string());
-        *now.resource_mut(Resource::Campaigns) = records(Resource::Campaigns, &raw);
-        let desired = undo.against(&now);
-        let wanted = &desired.resources[&Resource::Campaigns];
-        let mut ids: Vec<_> = wanted.records.iter().filter_map(|it| it.id).collect();
-        ids.sort_unstable();
-        assert_eq!((wanted.whole, ids), (true, vec![1, 2, 33]));
+        let unwanted = BTreeMap::from([(Resource::Campaigns, [9].into())]);
+        assert_eq!(undo.desired.unwanted, unwanted);
+        let wanted = &undo.desired.resources[&Resource::Campaigns];
+        assert_eq!((wanted.whole, wanted.records[0].id), (false, Some(2)));
     }
 
     #[test]
@@ -286,7 +254,7 @@ mod tests {
         let item =
             DoneStep { step: step(2, Resource::ChannelItems, Verb::Assign, path, None), id: None };
         let undo = undo(&[pixel, item], &State::default(), "run 1");
-        assert_eq!(undo.delete, BTreeSet::new());
+        assert!(undo.desired.unwanted.is_empty());
         assert_eq!(undo.irreversible.len(), 2, "{:?}", undo.irreversible);
     }
 }

@@ -2,7 +2,7 @@
 //! that he gave. A spreadsheet gives some rows and some columns; a snapshot
 //! gives everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::model::{Key, Record, Resource, State, Value};
@@ -76,6 +76,8 @@ pub struct WantedRecords {
 pub struct Desired {
     pub resources: BTreeMap<Resource, WantedRecords>,
     pub campaign_links: Vec<CampaignLink>,
+    /// Records that are to go, whatever else is said of their resource.
+    pub unwanted: BTreeMap<Resource, BTreeSet<i64>>,
     /// Whether a record whose id the account does not have (any more) is to be
     /// created anew. A snapshot means that; a spreadsheet has a mistake there.
     pub recreate: bool,
@@ -90,7 +92,7 @@ impl Desired {
             let wanted = records.values().map(|record| wanted(resource, record, &source));
             (resource, WantedRecords { records: wanted.collect(), whole: true })
         });
-        Self { resources: resources.collect(), campaign_links: Vec::new(), recreate: true }
+        Self { resources: resources.collect(), recreate: true, ..Self::default() }
     }
 }
 

@@ -5,7 +5,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::commands::{
     apply, backup, capabilities, check, completions, diff, doctor, export, forget, import, init,
-    log, man, plan, restore, resume, runs, sandbox, show, snapshots, template,
+    log, man, plan, resolve, restore, resume, runs, sandbox, show, snapshots, template, undo,
 };
 
 /// Back up a link-management account: every record, every change, in one SQLite file
@@ -114,7 +114,9 @@ pub enum Command {
     Import(import::Args),
     Restore(restore::Args),
     Runs(runs::Args),
+    Undo(undo::Args),
     Resume(resume::Args),
+    Resolve(resolve::Args),
     Forget(forget::Args),
     Check(check::Args),
     Sandbox(sandbox::Args),

@@ -81,6 +81,8 @@ fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
         Command::Import(args) => c::import::run(&args, app),
         Command::Restore(args) => c::restore::run(&args, app),
         Command::Runs(args) => c::runs::run(&args, app),
+        Command::Undo(args) => c::undo::run(&args, app),
+        Command::Resolve(args) => c::resolve::run(&args, app),
         Command::Resume(args) => c::resume::run(&args, app),
         Command::Forget(args) => c::forget::run(&args, app),
         Command::Check(args) => c::check::run(&args, app),

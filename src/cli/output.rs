@@ -271,6 +271,28 @@ impl Output {
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
+    /// Asks for something that must not be seen.
+    ///
+    /// # Errors
+    /// When nobody can be asked, or the answer is empty.
+    pub fn secret(&self, what: &str) -> Result<String, Failure> {
+        if !self.around.stdin_terminal || !self.around.stderr_terminal {
+            let message = format!("nobody can be asked for \"{what}\", so nothing was written");
+            return Err(Failure::new(Kind::Usage, message).hint("--password-file reads it"));
+        }
+        let _ = self.stdout().flush();
+        let unread = |error: io::Error| {
+            Failure::new(Kind::Failed, format_args!("the answer cannot be read: {error}"))
+        };
+        let first = rpassword::prompt_password(format!("{what}: ")).map_err(unread)?;
+        let again = rpassword::prompt_password("The same again: ").map_err(unread)?;
+        if first.is_empty() || first != again {
+            let message = "the two are not the same, or empty; nothing was written";
+            return Err(Failure::new(Kind::Usage, message));
+        }
+        Ok(first)
+    }
+
     /// How progress is to be shown.
     #[must_use]
     pub const fn progress_mode(&self) -> ProgressMode {

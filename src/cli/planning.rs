@@ -17,6 +17,7 @@ use super::{Paint, values};
 use crate::apply;
 use crate::change::cost::cost;
 use crate::change::desired::Desired;
+use crate::change::export::Content;
 use crate::change::plan::saved::SavedPlan;
 use crate::change::plan::{Current, Memory, Plan, PlanProblems, plan};
 use crate::change::policy::{self, Bound, OnConflict, Policy};
@@ -63,6 +64,16 @@ pub enum Whose {
     Theirs,
 }
 
+impl From<Whose> for OnConflict {
+    fn from(whose: Whose) -> Self {
+        match whose {
+            Whose::Fail => Self::Fail,
+            Whose::Mine => Self::Mine,
+            Whose::Theirs => Self::Theirs,
+        }
+    }
+}
+
 impl PolicyArgs {
     /// What these flags allow.
     #[must_use]
@@ -71,11 +82,7 @@ impl PolicyArgs {
             delete: self.delete,
             max_delete: self.max_delete,
             max_update: self.max_update,
-            on_conflict: match self.on_conflict {
-                Whose::Fail => OnConflict::Fail,
-                Whose::Mine => OnConflict::Mine,
-                Whose::Theirs => OnConflict::Theirs,
-            },
+            on_conflict: self.on_conflict.into(),
             account: self.names_the_account(),
         }
     }
@@ -98,11 +105,29 @@ impl PolicyArgs {
         let mut which = scope(&self.only, &self.skip)?;
         // An account's own record is never changed by the way.
         which.retain(|it| *it != Resource::Account || self.names_the_account());
-        let read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
+        let mut read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
         for warning in &read.warnings {
             app.out.warn(warning);
         }
+        leave_untouched(&mut read);
         Ok(read)
+    }
+}
+
+/// A file that nobody edited wants nothing, so what it holds need not be read.
+fn leave_untouched(read: &mut Read) {
+    if read.base.is_none() {
+        return;
+    }
+    for file in &read.untouched {
+        match Content::of(file) {
+            Some(Content::Sheet(SheetKind::Resource(resource))) => {
+                read.desired.resources.remove(&resource);
+            }
+            Some(Content::Sheet(SheetKind::CampaignLinks)) => read.desired.campaign_links.clear(),
+            Some(Content::Records) => read.desired = Desired::default(),
+            None => {}
+        }
     }
 }
 
@@ -128,6 +153,7 @@ pub struct Looked {
 #[must_use]
 pub fn needed(desired: &Desired) -> Vec<Resource> {
     let mut needed: Vec<_> = desired.resources.keys().copied().collect();
+    needed.extend(desired.unwanted.keys());
     if !desired.campaign_links.is_empty() {
         needed.push(Resource::Campaigns);
     }

@@ -13,12 +13,14 @@ use super::planning::{self, Form, Looked};
 use super::session::{Bounds, Session, cannot_write, command_words};
 use super::wanted::Read;
 use crate::apply::{self, Options, Outcome, Secrets};
+use crate::change::cost::cost;
 use crate::change::desired::Source;
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{Plan, Step, Unsupported};
 use crate::change::policy::Policy;
 use crate::change::sheet::rejected::rejected;
 use crate::config::Account;
+use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::journal::StepState;
@@ -112,18 +114,35 @@ pub fn push(
     run: &RunArgs,
     bounds: &Bounds,
 ) -> Result<Exit, Failure> {
-    let mut desk = Desk::open(app, account, job.command, bounds)?;
+    let desk = Desk::open(app, account, job.command, bounds)?;
+    push_from(desk, job, wanted, policy, run)
+}
+
+/// The same for an account that is open already.
+///
+/// # Errors
+/// As [`push`].
+pub fn push_from(
+    mut desk: Desk<'_>,
+    job: Job<'_>,
+    wanted: &Read,
+    policy: &Policy,
+    run: &RunArgs,
+) -> Result<Exit, Failure> {
+    let (app, account) = (desk.app, desk.account);
     desk.refuse_a_second_run()?;
     let progress = Arc::clone(&desk.progress);
-    let looked = planning::look_into(
-        app,
-        account,
-        &mut desk.session,
-        &mut desk.vault,
-        &*progress,
-        &planning::needed(&wanted.desired),
-    )?;
-    let plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy)?;
+    let mut which = planning::needed(&wanted.desired);
+    if job.secrets.password.is_some() && !which.contains(&Resource::Account) {
+        which.push(Resource::Account);
+    }
+    let looked =
+        planning::look_into(app, account, &mut desk.session, &mut desk.vault, &*progress, &which)?;
+    let mut plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy)?;
+    if job.secrets.password.is_some() {
+        apply::request::set_password(&mut plan, looked.account_id);
+        plan.cost = cost(&plan, looked.reading.max(1), looked.limit, looked.reserve);
+    }
     carry_out(desk, job, &plan, &looked, policy, run)
 }
 

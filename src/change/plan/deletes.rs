@@ -35,6 +35,19 @@ impl Planner<'_> {
         }
     }
 
+    /// The records that are to go by name.
+    pub fn unwanted(&mut self) {
+        if !self.policy.delete {
+            return;
+        }
+        for (resource, ids) in &self.desired.unwanted {
+            let live = self.current.state.get(*resource).into_iter().flatten();
+            for (key, record) in live.filter(|(key, _)| ids.contains(&key.id())) {
+                self.delete(*resource, key, record);
+            }
+        }
+    }
+
     fn may_delete_changed(
         &mut self,
         resource: Resource,

@@ -160,6 +160,7 @@ pub fn plan(
 ) -> Result<Plan, PlanProblems> {
     let mut planner = records::Planner::new(desired, current, base, policy);
     planner.records();
+    planner.unwanted();
     planner.items();
     planner.links();
     planner.finish()

@@ -1,11 +1,13 @@
 //! `linkvault apply`: lead an account to a state.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::apply::Secrets;
 use crate::cli::planning::PolicyArgs;
 use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::Bounds;
-use crate::cli::{App, Exit, Failure};
+use crate::cli::wanted::Read;
+use crate::cli::{App, Exit, Failure, Kind};
 
 /// Lead an account to a state, or apply a saved plan
 #[derive(Debug, clap::Args)]
@@ -17,11 +19,17 @@ Examples:
   linkvault apply account.csv --resource account --to main")]
 pub struct Args {
     /// The state: a CSV file, a folder or file of an export, ACCOUNT@REF, or a saved plan
-    #[arg(value_name = "REF|PLAN.json")]
-    pub reference: String,
+    #[arg(value_name = "REF|PLAN.json", required_unless_present_any = ["set_password", "password_file"])]
+    pub reference: Option<String>,
     /// The account that is changed
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
+    /// Ask for the account's new password; it is kept nowhere
+    #[arg(long)]
+    pub set_password: bool,
+    /// Read the account's new password from the first line of this file
+    #[arg(long, value_name = "FILE", conflicts_with = "set_password")]
+    pub password_file: Option<PathBuf>,
     #[command(flatten)]
     pub policy: PolicyArgs,
     #[command(flatten)]
@@ -39,10 +47,37 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.to)?;
     app.catch_interrupts();
     let (policy, run, bounds) = (args.policy.policy(), &args.run, &args.bounds);
-    if let Some(saved) = running::saved_plan(Path::new(&args.reference))? {
-        return running::saved(app, &account, &args.reference, saved, &policy, run, bounds);
+    let password = password(args, app)?;
+    let Some(reference) = &args.reference else {
+        let job = Job { secrets: Secrets { password }, ..Job::new("apply", "a new password") };
+        return running::push(app, &account, job, &Read::default(), &policy, run, bounds);
+    };
+    if let Some(saved) = running::saved_plan(Path::new(reference))? {
+        if password.is_some() {
+            let message = "a saved plan is applied as it is, without a password";
+            return Err(Failure::new(Kind::Usage, message).hint("set the password by itself"));
+        }
+        return running::saved(app, &account, reference, saved, &policy, run, bounds);
     }
-    push(app, "apply", &args.reference, &args.to, &args.policy, run, bounds)
+    let wanted = args.policy.wanted(app, bounds, reference, &account)?;
+    let job = Job { secrets: Secrets { password }, ..Job::new("apply", reference) };
+    running::push(app, &account, job, &wanted, &policy, run, bounds)
+}
+
+/// The new password, if one is to be set.
+fn password(args: &Args, app: &App) -> Result<Option<String>, Failure> {
+    if args.set_password {
+        return app.out.secret("New password of the account").map(Some);
+    }
+    let Some(file) = &args.password_file else { return Ok(None) };
+    let cannot = |why: String| {
+        Failure::new(Kind::Failed, format_args!("{} cannot be read: {why}", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| cannot(error.to_string()))?;
+    match text.lines().next().filter(|line| !line.is_empty()) {
+        Some(line) => Ok(Some(line.to_owned())),
+        None => Err(cannot("its first line is empty".to_owned())),
+    }
 }
 
 /// What `apply`, `import` and `restore` have in common: all of it.

@@ -15,6 +15,7 @@ pub mod init;
 pub mod log;
 pub mod man;
 pub mod plan;
+pub mod resolve;
 pub mod restore;
 pub mod resume;
 pub mod runs;
@@ -22,6 +23,7 @@ pub mod sandbox;
 pub mod show;
 pub mod snapshots;
 pub mod template;
+pub mod undo;
 
 use crate::cli::{Failure, Kind};
 use crate::model::Resource;

@@ -1,0 +1,114 @@
+//! `linkvault resolve`: decide on steps whose outcome nobody knows.
+
+use serde_json::{Value, json};
+
+use crate::apply::resolve::{Decision, Open, candidates, decide};
+use crate::cli::session::command_words;
+use crate::cli::{App, Exit, Failure, Kind, Shown, failures, states};
+use crate::config::Account;
+use crate::model::Record;
+use crate::vault::Vault;
+use crate::vault::lock::Lock;
+
+/// Decide on steps of a run whose outcome nobody knows
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault resolve main 3               show the steps, and what they may have made
+  linkvault resolve main 3 --adopt 7=412    record 412 is what step 7 made
+  linkvault resolve main 3 --retry 7     it made nothing; send it again
+  linkvault resolve main 3 --leave 7     leave it as it is
+
+Afterwards `linkvault resume` goes on with the run.")]
+pub struct Args {
+    /// The account
+    pub account: String,
+    /// The run
+    pub run: i64,
+    /// This record is what the step made; can be given again
+    #[arg(long, value_name = "STEP=ID", value_parser = pair)]
+    pub adopt: Vec<(u32, i64)>,
+    /// The step made nothing and is to be sent again; can be given again
+    #[arg(long, value_name = "STEP")]
+    pub retry: Vec<u32>,
+    /// The step is to be left as it is; can be given again
+    #[arg(long, value_name = "STEP")]
+    pub leave: Vec<u32>,
+}
+
+fn pair(text: &str) -> Result<(u32, i64), String> {
+    let (step, id) = text.split_once('=').ok_or("write STEP=ID")?;
+    let step = step.parse().map_err(|_| format!("`{step}` is no step's number"))?;
+    Ok((step, id.parse().map_err(|_| format!("`{id}` is no id"))?))
+}
+
+/// Notes what was decided, and shows what is still open.
+///
+/// # Errors
+/// When there is no such run, or a decision cannot be.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.account)?;
+    let name = &account.name;
+    states::open(&account)?;
+    let words = command_words("resolve", name);
+    let _lock = Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?;
+    let mut vault = Vault::open(&account.vault)?;
+    let adopted = args.adopt.iter().map(|(step, id)| (*step, Decision::Adopt(*id)));
+    let again = args.retry.iter().map(|step| (*step, Decision::Retry));
+    let left = args.leave.iter().map(|step| (*step, Decision::Skip));
+    let told = |error| failures::of_apply(error, name);
+    let mut decided = 0;
+    for (step, decision) in adopted.chain(again).chain(left) {
+        decide(&mut vault, args.run, step, decision, app.clock.now()).map_err(|error| {
+            let failure = told(error);
+            Failure { kind: Kind::Usage, hint: None, ..failure }
+        })?;
+        decided += 1;
+    }
+    let open = candidates(&mut vault, args.run).map_err(told)?;
+    vault.close()?;
+    show(app, &account, args.run, &open, decided)?;
+    Ok(if open.is_empty() { Exit::Done } else { Exit::Unknown })
+}
+
+fn show(
+    app: &App,
+    account: &Account,
+    run: i64,
+    open: &[Open],
+    decided: u64,
+) -> Result<(), Failure> {
+    let name = &account.name;
+    if app.out.is_json() {
+        let steps: Vec<_> = open.iter().map(document).collect();
+        let document = json!({"format": 1, "account": name, "run": run, "open": steps});
+        return app.out.json(&document);
+    }
+    for Open { step, candidates } in open {
+        let title = step.resource.spec().title;
+        let (verb, key) = (step.verb.name(), Shown(&step.key));
+        app.out.line(format_args!("step {}: {verb} {title} {key}", step.step))?;
+        for record in candidates {
+            app.out.line(format_args!("    may be {}: {}", record.key, Shown(&record.raw)))?;
+        }
+        if candidates.is_empty() {
+            app.out.line("    no record in the newest snapshot may be its own")?;
+        }
+    }
+    if open.is_empty() {
+        app.out.summary(format_args!("no step of run {run} waits for a decision"))?;
+        if decided > 0 {
+            app.out.note(format_args!("`linkvault resume {name} {run}` goes on with it"));
+        }
+    } else {
+        app.out.note("--adopt STEP=ID, --retry STEP or --leave STEP decides");
+    }
+    Ok(())
+}
+
+fn document(open: &Open) -> Value {
+    let record = |it: &Record<'_>| json!({"id": it.key.id(), "record": serde_json::from_str::<Value>(&it.raw).ok()});
+    let candidates: Vec<_> = open.candidates.iter().map(record).collect();
+    json!({"step": open.step.step, "resource": open.step.resource, "key": open.step.key,
+        "candidates": candidates})
+}
