@@ -252,7 +252,7 @@ mod tests {
         let ends = "\
 Cannot be undone:
   2 assigns of campaigns: the API cannot unassign, and no list shows it
-  1 delete of campaigns: it comes back with a new id
+  1 delete of campaigns: what was deleted comes back with a new id
   2 assigns of channel_items: the API cannot unassign
   1 update of qr_codes: what it replaces is not known
   1 create of pixels: the API cannot delete a pixel

@@ -44,12 +44,15 @@ impl Loaded {
     pub fn stale(&self) -> Vec<String> {
         let outcomes = self.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
         let stale = outcomes.filter(|it| !it.is_whole() && self.resources.contains(&it.resource));
-        stale
-            .map(|outcome| {
-                let state = outcome.state.name();
-                format!("{}: {} are as last known ({state})", self.name, outcome.resource)
-            })
-            .collect()
+        let mut by_state: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for outcome in stale {
+            by_state.entry(outcome.state.name()).or_default().push(outcome.resource.name());
+        }
+        let line = |(state, resources): (&str, Vec<&str>)| {
+            let resources = resources.join(", ");
+            format!("{}: as last known before it ({state}): {resources}", self.name)
+        };
+        by_state.into_iter().map(line).collect()
     }
 
     /// Everything at once, for comparing.

@@ -76,9 +76,11 @@ impl Planner<'_> {
         let id = key.id();
         let lost = resource == Resource::QrCodes && self.sent(resource, key, "data").is_none();
         let remark = match resource {
-            Resource::QrCodes if lost => "its content is not known, so it cannot be made again",
-            Resource::Channels => "it comes back with a new id, and its items one by one",
-            _ => "it comes back with a new id",
+            Resource::QrCodes if lost => "nobody knows its content, so it cannot be made again",
+            Resource::Channels => {
+                "a deleted channel comes back with a new id, and its items one by one"
+            }
+            _ => "what was deleted comes back with a new id",
         };
         self.deleted.insert((resource, id));
         self.drafts.push(Draft {

@@ -43,8 +43,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         app.out.note(format_args!("nothing was applied to {} yet", account.name));
         return Ok(Exit::Done);
     }
-    let headers = ["run", "begun", "command", "from", "status", "done", "refused", "unknown"];
-    let mut table = Table::new(&headers).right(&[0, 5, 6, 7]);
+    let headers = ["run", "begun", "command", "from", "status", "steps"];
+    let mut table = Table::new(&headers).right(&[0]);
     for run in &runs {
         table.row([
             run.number.to_string(),
@@ -52,9 +52,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
             run.command.clone(),
             run.asked.clone(),
             run.status.name().to_owned(),
-            human::count(run.count(StepState::Done)),
-            human::count(run.count(StepState::Refused) + run.count(StepState::Skipped)),
-            human::count(run.count(StepState::Unknown)),
+            counts(run),
         ]);
     }
     app.out.table(table)?;
@@ -64,6 +62,15 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
             .note(format_args!("run {number} is not finished; `linkvault resume {name}` goes on"));
     }
     Ok(Exit::Done)
+}
+
+/// `3 done, 1 refused`.
+fn counts(run: &Run) -> String {
+    let some = run.steps.iter().filter(|(_, count)| **count > 0);
+    let mut parts: Vec<_> =
+        some.map(|(state, count)| format!("{} {}", human::count(*count), state.name())).collect();
+    parts.sort_by_key(|part| !part.ends_with("done"));
+    parts.join(", ")
 }
 
 fn when(account: &Account, time: Timestamp) -> String {
