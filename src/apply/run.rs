@@ -74,11 +74,11 @@ pub fn resume(
     options: &Options,
     run: i64,
 ) -> Result<Outcome, ApplyError> {
+    if vault.run(run)?.finished.is_some() {
+        return outcome(vault, run, Vec::new());
+    }
     let run = vault.take_up_run(run)?;
     let spent = client.counters().requests;
-    if run.finished.is_some() {
-        return outcome(vault, run.number, Vec::new());
-    }
     go_on(client, vault, clock, progress, options, &run, spent)
 }
 

@@ -96,9 +96,9 @@ impl Runner<'_> {
         }
     }
 
-    /// Planned, and not waiting for what needs a person.
+    /// Not sent, and not waiting for what needs a person.
     fn is_due(&self, nth: usize) -> bool {
-        self.all[nth].state == StepState::Planned
+        (self.all[nth].state == StepState::Planned || self.intended.contains(&nth))
             && !self.waits_for(nth).any(|on| self.all[on].state == StepState::Unknown)
     }
 
@@ -163,6 +163,8 @@ impl Runner<'_> {
                         return Ok(Ready::Skip(format!("step {number} was skipped")));
                     }
                     StepState::Unknown => return Ok(Ready::Wait),
+                    // Its intent was written with another's.
+                    StepState::Sent if self.intended.contains(&on) => self.one(on)?,
                     StepState::Sent => {
                         let resource = self.all[on].step.resource;
                         self.settle(|it| it == resource)?;

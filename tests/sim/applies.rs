@@ -241,6 +241,14 @@ fn whatever_is_lost_each_record_comes_to_be_exactly_once() {
     assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
 }
 
+/// A step whose intent was written with another's hung the run that waited for it.
+#[test]
+fn seeds_that_found_something_stay_good() {
+    for seed in [1067, 5056] {
+        live(seed);
+    }
+}
+
 const FAULTS: &[&str] = &[
     "throttled={}",
     "server-error={}",
