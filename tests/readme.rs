@@ -51,6 +51,7 @@ impl Home {
         let words = words(command);
         match words[0].as_str() {
             "linkvault" => self.linkvault(&words[1..]),
+            "sed" => self.sed(&words[1..]),
             "sqlite3" => query(&self.path(&words[1]), &words[2]),
             other => panic!("nobody knows how to run {other}"),
         }
@@ -58,6 +59,20 @@ impl Home {
 
     fn path(&self, path: &str) -> PathBuf {
         path.strip_prefix("~/").map_or_else(|| path.into(), |rest| self.0.path().join(rest))
+    }
+
+    /// Edits a file, as somebody would in a spreadsheet.
+    fn sed(&self, arguments: &[String]) -> String {
+        let [flag, script, file] = arguments else { panic!("{arguments:?}") };
+        assert_eq!(flag, "-i");
+        let ["s", old, new, ""] = script.split('/').collect::<Vec<_>>()[..] else {
+            panic!("{script}")
+        };
+        let path = self.0.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(old));
+        std::fs::write(path, text.replacen(old, new, 1)).unwrap();
+        String::new()
     }
 
     fn linkvault(&self, arguments: &[String]) -> String {

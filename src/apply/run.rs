@@ -33,11 +33,16 @@ pub fn apply(
         return Err(ApplyError::Used(run));
     }
     check(&plan.steps)?;
-    let spent = client.counters().requests;
+    let mut spent = client.counters().requests;
     let touched = plan.touched();
     let look = crawl_options(options, &touched, true);
     let snapshot = match options.looked {
-        Some(number) => vault.snapshot(number)?,
+        Some(number) => {
+            let looked = vault.snapshot(number)?;
+            // Looking is part of what a run costs, whoever did it.
+            spent = spent.saturating_sub(looked.usage.requests);
+            looked
+        }
         None => crawl::crawl(client, vault, clock, progress, &look)?.snapshot,
     };
     if let Some((resource, why)) = lacking(&snapshot, &look.scope) {

@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 23] = [
     "init",
     "doctor",
     "backup",
@@ -15,6 +15,14 @@ const COMMANDS: [&str; 15] = [
     "diff",
     "export",
     "template",
+    "plan",
+    "apply",
+    "import",
+    "restore",
+    "runs",
+    "undo",
+    "resume",
+    "resolve",
     "forget",
     "check",
     "sandbox",
