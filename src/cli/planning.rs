@@ -105,12 +105,26 @@ impl PolicyArgs {
         let mut which = scope(&self.only, &self.skip)?;
         // An account's own record is never changed by the way.
         which.retain(|it| *it != Resource::Account || self.names_the_account());
-        let mut read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
+        let read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
+        Ok(Self::told(app, read))
+    }
+
+    /// The same of a file, whatever else its name may mean.
+    ///
+    /// # Errors
+    /// As [`PolicyArgs::wanted`].
+    pub fn wanted_file(&self, app: &App, file: &Path, account: &Account) -> Result<Read, Failure> {
+        let mut which = scope(&self.only, &self.skip)?;
+        which.retain(|it| *it != Resource::Account || self.names_the_account());
+        Ok(Self::told(app, wanted::files(file, self.resource, Some(account), &which)?))
+    }
+
+    fn told(app: &App, mut read: Read) -> Read {
         for warning in &read.warnings {
             app.out.warn(warning);
         }
         leave_untouched(&mut read);
-        Ok(read)
+        read
     }
 }
 

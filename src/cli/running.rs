@@ -247,8 +247,9 @@ const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
 /// An empty plan is good news, and still one document.
 fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result<Exit, Failure> {
     let app = desk.app;
+    let rows = refused_rows(&[], &plan.unsupported);
     if !run.dry_run {
-        write_rejected(app, &refused_rows(&[], &plan.unsupported), run.rejected.as_deref())?;
+        write_rejected(app, &rows, run.rejected.as_deref())?;
     }
     if app.out.is_json() {
         let requests = desk.session.client.counters().requests;
@@ -259,7 +260,7 @@ fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result
         document["from"] = json!(job.asked);
         app.out.json(&document)?;
     }
-    Ok(Exit::Done)
+    Ok(if rows.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
 /// Tells what a run came to.
@@ -289,10 +290,13 @@ pub fn finish(
             Some((step, it.message.clone().unwrap_or_default()))
         })
         .collect();
-    write_rejected(app, &refused_rows(&refused, unsupported), rejected)?;
+    let rows = refused_rows(&refused, unsupported);
+    write_rejected(app, &rows, rejected)?;
     let exit = match &outcome {
         it if it.unknown > 0 => Exit::Unknown,
         it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
+        // Somebody wrote these rows down, and they were not applied.
+        _ if !rows.is_empty() => Exit::Partial,
         _ => Exit::Done,
     };
     if app.out.is_json() {

@@ -25,11 +25,15 @@ pub(super) struct Headed {
 /// What is wrong with a header's cell: its line, its name, and what.
 pub(super) type Wrong = (u64, String, String);
 
-/// Reads the header of a file.
+/// Reads the header of a file: its columns, and everything that is wrong with
+/// it. A column that is not known is ignored, so that the rows can be looked at.
 ///
 /// # Errors
-/// Everything that is wrong with it.
-pub(super) fn header(sheet: SheetKind, row: &Row<'_>) -> Result<Vec<Headed>, Vec<Wrong>> {
+/// What is wrong, where no row could be read by such a header.
+pub(super) fn header(
+    sheet: SheetKind,
+    row: &Row<'_>,
+) -> Result<(Vec<Headed>, Vec<Wrong>), Vec<Wrong>> {
     let mut wrong = Vec::new();
     let mut columns: Vec<Headed> = Vec::new();
     for (nth, cell) in row.cells.iter().enumerate() {
@@ -47,16 +51,21 @@ pub(super) fn header(sheet: SheetKind, row: &Row<'_>) -> Result<Vec<Headed>, Vec
                 }
                 columns.push(headed);
             }
-            Err(what) => wrong.push(what),
+            Err(what) => {
+                columns.push(Headed { column: Column::Ignored, name: what.1.clone() });
+                wrong.push(what);
+            }
         }
     }
     if row.count > row.cells.len() {
         wrong.push((row.line, "header".to_owned(), format!("{} columns are too many", row.count)));
+        return Err(wrong);
     }
     if wrong.is_empty() && !columns.iter().any(|it| matches!(it.column, Column::Field(_))) {
         wrong.push((row.line, "header".to_owned(), format!("{} has no column", sheet.name())));
     }
-    if wrong.is_empty() { Ok(columns) } else { Err(wrong) }
+    let any = columns.iter().any(|it| matches!(it.column, Column::Field(_)));
+    if any { Ok((columns, wrong)) } else { Err(wrong) }
 }
 
 fn headed(sheet: SheetKind, nth: usize, cell: &Cell<'_>) -> Result<Headed, Wrong> {

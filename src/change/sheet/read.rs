@@ -48,8 +48,12 @@ pub fn read(
     bytes: &[u8],
     known: Known<'_>,
 ) -> Result<Sheet, Problems> {
-    let mut notes =
-        Notes { file: name, problems: Problems::default(), warnings: Problems::default() };
+    let mut notes = Notes {
+        file: name,
+        misnamed: false,
+        problems: Problems::default(),
+        warnings: Problems::default(),
+    };
     if let Some(what) = not_text(bytes) {
         notes.problem(None, None, what);
         return Err(notes.problems);
@@ -60,15 +64,16 @@ pub fn read(
         notes.problem(None, None, format!("the file is empty; its first line is to be {header}"));
         return Err(notes.problems);
     };
-    let columns = match columns::header(sheet, &header) {
-        Ok(columns) => columns,
-        Err(wrong) => {
-            for (line, column, what) in wrong {
-                notes.problem(Some(line), Some(&column), what);
-            }
-            return Err(notes.problems);
-        }
+    let read = columns::header(sheet, &header);
+    let (columns, wrong) = match read {
+        Ok((columns, wrong)) => (Some(columns), wrong),
+        Err(wrong) => (None, wrong),
     };
+    notes.misnamed = !wrong.is_empty();
+    for (line, column, what) in wrong {
+        notes.problem(Some(line), Some(&column), what);
+    }
+    let Some(columns) = columns else { return Err(notes.problems) };
     lines.most = columns.len();
     let place = Place { sheet, columns: &columns, known };
     let records = match sheet {
@@ -143,6 +148,8 @@ fn not_text(bytes: &[u8]) -> Option<String> {
 /// What is found wrong on the way.
 pub(super) struct Notes<'a> {
     pub file: &'a str,
+    /// A column's name is wrong, so what seems to be missing may stand there.
+    pub misnamed: bool,
     pub problems: Problems,
     pub warnings: Problems,
 }
@@ -150,6 +157,13 @@ pub(super) struct Notes<'a> {
 impl Notes<'_> {
     pub fn problem(&mut self, line: Option<u64>, column: Option<&str>, what: impl Into<String>) {
         self.problems.push(self.note(line, column, what.into()));
+    }
+
+    /// A value that is not there, unless its column may just be misnamed.
+    pub fn missing(&mut self, line: u64, column: &str, what: String) {
+        if !self.misnamed {
+            self.problem(Some(line), Some(column), what);
+        }
     }
 
     pub fn warning(&mut self, line: u64, column: &str, what: String) {

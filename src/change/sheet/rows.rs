@@ -196,7 +196,7 @@ fn missing(resource: Resource, wanted: &Wanted, line: u64, notes: &mut Notes<'_>
                 true => "this is missing".to_owned(),
                 false => format!("this is missing; a {title} without id needs it"),
             };
-            notes.problem(Some(line), Some(field.name), what);
+            notes.missing(line, field.name, what);
         }
     }
 }
@@ -242,7 +242,7 @@ pub(super) fn link(
     }
     for (name, there) in [("campaign", campaign.is_some()), ("link", link.is_some())] {
         if !there {
-            notes.problem(Some(row.line), Some(name), "this is missing");
+            notes.missing(row.line, name, "this is missing".to_owned());
         }
     }
     let source = Source { file: notes.file.to_owned(), line: Some(row.line) };

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::apply;
 use crate::cli::planning::PolicyArgs;
-use crate::cli::running::RunArgs;
+use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::Bounds;
 use crate::cli::{App, Exit, Failure};
 
@@ -34,10 +33,11 @@ pub struct Args {
 /// Applies the file.
 ///
 /// # Errors
-/// As [`apply::run`].
+/// As [`apply::run`](super::apply::run).
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
-    let path = args.file.display().to_string();
-    // A file, whatever accounts are called.
-    let reference = if path.contains('/') { path } else { format!("./{path}") };
-    apply::push(app, "import", &reference, &args.to, &args.policy, &args.run, &args.bounds)
+    let account = app.account(&args.to)?;
+    app.catch_interrupts();
+    let wanted = args.policy.wanted_file(app, &args.file, &account)?;
+    let job = Job::new("import", &wanted.name);
+    running::push(app, &account, job, &wanted, &args.policy.policy(), &args.run, &args.bounds)
 }
