@@ -33,11 +33,16 @@ pub fn apply(
         return Err(ApplyError::Used(run));
     }
     check(&plan.steps)?;
-    let spent = client.counters().requests;
+    let mut spent = client.counters().requests;
     let touched = plan.touched();
     let look = crawl_options(options, &touched, true);
     let snapshot = match options.looked {
-        Some(number) => vault.snapshot(number)?,
+        Some(number) => {
+            let snapshot = vault.snapshot(number)?;
+            // The look that was just made is part of what the run costs.
+            spent = spent.saturating_sub(snapshot.usage.requests);
+            snapshot
+        }
         None => crawl::crawl(client, vault, clock, progress, &look)?.snapshot,
     };
     if let Some((resource, why)) = lacking(&snapshot, &look.scope) {

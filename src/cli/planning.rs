@@ -254,10 +254,11 @@ pub fn planned(
 impl From<&PlanProblems> for Failure {
     fn from(problems: &PlanProblems) -> Self {
         const MOST: usize = 50;
-        let text = problems.to_string();
-        let mut lines: Vec<_> = text.lines().map(ToOwned::to_owned).collect();
-        let more = lines.len().saturating_sub(MOST);
-        lines.truncate(MOST);
+        let rows = problems.rows.iter().map(ToString::to_string);
+        let all = rows.chain(problems.conflicts.iter().map(ToString::to_string));
+        let more = (problems.rows.len() + problems.conflicts.len()).saturating_sub(MOST);
+        let lines = |text: String| text.lines().map(ToOwned::to_owned).collect::<Vec<_>>();
+        let mut lines: Vec<_> = all.take(MOST).flat_map(lines).collect();
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
@@ -268,8 +269,8 @@ impl From<&PlanProblems> for Failure {
                 _ => format!("{count} cells were edited here and have changed in the account"),
             };
             return Self::new(Kind::Stale, message).details(lines).hint(
-                "nothing was written; --on-conflict mine pushes your values, theirs keeps the \
-                 account's",
+                "nothing was written; --on-conflict mine pushes your values,\n\
+                 --on-conflict theirs keeps the account's",
             );
         }
         Self::new(Kind::Failed, "it is not clear what is wanted")
@@ -287,7 +288,7 @@ pub fn guard(plan: &Plan, looked: &Looked, policy: &Policy) -> Result<(), Failur
         let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
         Failure::new(Kind::Guard, "the plan does more than is allowed; nothing was written")
             .details(lines)
-            .hint("look at the plan, and repeat the command with the flag if it is meant so")
+            .hint("look at the plan, and add the flag if it is meant so")
     })
 }
 

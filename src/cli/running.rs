@@ -403,7 +403,8 @@ pub fn saved_plan(path: &Path) -> Result<Option<SavedPlan>, Failure> {
         Ok(saved) => Ok(Some(saved)),
         // An export has no steps, and is read as a state.
         Err(SavedPlanError::NotAPlan(_)) if has_resources(&bytes) => Ok(None),
-        Err(error) => Err(Failure::new(Kind::Failed, format_args!("{} {error}", path.display()))),
+        Err(error) => Err(Failure::new(Kind::Failed, format_args!("{} {error}", path.display()))
+            .hint("nothing was written")),
     }
 }
 
