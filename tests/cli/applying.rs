@@ -82,6 +82,22 @@ fn a_plan_costs_what_it_says() {
 }
 
 #[test]
+fn the_price_of_a_restore_is_what_it_costs() {
+    let (environment, service) = exported();
+    service.inside().mutate(|store| {
+        store.channels.remove(1);
+        store.campaigns.remove(4);
+    });
+    let more = ["--to", "main", "--json"];
+    let plan = environment.run(&[&["plan", "main@#1"], &more[..]].concat()).succeeds().json();
+    service.new_requests();
+    let restore = [&["restore", "#1", "--yes"], &more[..]].concat();
+    let applied = environment.run(&restore).succeeds().json();
+    let made = service.new_requests().len();
+    assert_eq!((&plan["requests"], &applied["requests"]), (&made.into(), &made.into()));
+}
+
+#[test]
 fn the_document_of_a_plan_has_the_promised_keys() {
     let (environment, _service) = edited();
     let document = environment.run(&["plan", "sheets", "--to", "main", "--json"]).succeeds().json();

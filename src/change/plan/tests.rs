@@ -125,7 +125,7 @@ pub(crate) fn everything() -> Plan {
         desired.campaign_links.push(CampaignLink { campaign, link: 33, source: None });
     }
     let mut plan = planned(&desired, &live);
-    plan.cost = crate::change::cost::cost(&plan, 9, 30, 5);
+    plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5);
     plan
 }
 
