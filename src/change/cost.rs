@@ -11,16 +11,16 @@ const WINDOW: u64 = 60;
 /// What lists give on a page, where nothing else was learned.
 const PAGE: u64 = 1000;
 
-/// What a run without mishap needs: `reading` requests before and after, and one
-/// for each step. `limit` requests fit into a minute, of which `reserve` are left
+/// What a run without mishap needs: `before` requests to look, one for each step,
+/// and `after` requests to look again. `limit` requests fit into a minute, of which `reserve` are left
 /// to others; a limit of 0 is none.
 #[must_use]
-pub fn cost(plan: &Plan, reading: u64, limit: u64, reserve: u64) -> Cost {
+pub fn cost(plan: &Plan, (before, after): (u64, u64), limit: u64, reserve: u64) -> Cost {
     let steps = plan.steps.len() as u64;
     if steps == 0 {
         return Cost::default();
     }
-    let requests = reading.saturating_mul(2).saturating_add(steps);
+    let requests = before.saturating_add(after).saturating_add(steps);
     let share = limit.saturating_sub(reserve).max(1);
     let windows = if limit == 0 { 1 } else { requests.div_ceil(share) };
     let waited = windows.saturating_sub(1).saturating_mul(WINDOW);
@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn the_first_windows_share_goes_at_once_and_each_other_takes_a_minute() {
-        let cost = |count, reading, limit, reserve| cost(&steps(count), reading, limit, reserve);
+        let cost =
+            |count, looks, limit, reserve| cost(&steps(count), (looks, looks), limit, reserve);
         assert_eq!(cost(0, 5, 30, 5), Cost::default());
         assert_eq!(cost(23, 1, 30, 5), Cost { requests: 25, seconds: 0.0 });
         assert_eq!(cost(24, 1, 30, 5), Cost { requests: 26, seconds: 60.0 });

@@ -131,7 +131,8 @@ fn section(out: &mut impl Write, title: &str, lines: &[String]) -> fmt::Result {
 #[must_use]
 pub fn price(plan: &Plan) -> String {
     if plan.steps.is_empty() {
-        return "Nothing to do.".to_owned();
+        let left = if plan.unsupported.is_empty() { "to do" } else { "that can be done" };
+        return format!("Nothing {left}.");
     }
     let verbs = [Verb::Delete, Verb::Update, Verb::Create, Verb::Assign].map(|verb| {
         let count = plan.steps.iter().filter(|step| step.verb == verb).count() as u64;

@@ -83,9 +83,8 @@ impl From<BaseUrlError> for Failure {
 pub fn of_apply(error: ApplyError, account: &str) -> Failure {
     let go_on = |run| format!("`linkvault resume {account} {run}` goes on; nothing is done twice");
     let (kind, hint) = match &error {
-        ApplyError::Stale(_) | ApplyError::Used(_) => {
-            (Kind::Stale, error.hint().map(str::to_owned))
-        }
+        ApplyError::Stale(_) => (Kind::Stale, Some("make the plan anew and look at it".to_owned())),
+        ApplyError::Used(_) => (Kind::Stale, error.hint().map(str::to_owned)),
         ApplyError::Unread { .. } => (Kind::Service, error.hint().map(str::to_owned)),
         ApplyError::Step { .. } => (Kind::Failed, error.hint().map(str::to_owned)),
         ApplyError::Unsettled { run, .. } => (Kind::UnknownOutcome, Some(go_on(run))),

@@ -1,6 +1,7 @@
 //! From a state that somebody wants to a plan: what `plan`, `apply`, `import`,
 //! `restore` and `undo` have in common before the first write.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,17 +16,17 @@ use super::session::{Bounds, Session, cannot_write, command_words};
 use super::wanted::{self, Read};
 use super::{Paint, values};
 use crate::apply;
-use crate::change::cost::cost;
+use crate::change::cost::{cost, reading};
 use crate::change::desired::Desired;
 use crate::change::export::Content;
 use crate::change::plan::saved::SavedPlan;
-use crate::change::plan::{Current, Memory, Plan, PlanProblems, plan};
+use crate::change::plan::{Cost, Current, Memory, Plan, PlanProblems, plan};
 use crate::change::policy::{self, Bound, OnConflict, Policy};
 use crate::change::render;
 use crate::change::sheet::SheetKind;
 use crate::config::Account;
 use crate::crawl::{self, Stats};
-use crate::model::{Resource, State};
+use crate::model::{Resource, State, Verb};
 use crate::progress::Progress;
 use crate::vault::{Vault, VaultError};
 
@@ -152,6 +153,8 @@ pub struct Looked {
     pub memory: Memory,
     /// What looking cost, in requests.
     pub reading: u64,
+    /// The largest pages that the service was seen to give.
+    pub sizes: BTreeMap<Resource, u64>,
     /// Requests a minute; 0 is no limit.
     pub limit: u64,
     pub reserve: u64,
@@ -163,9 +166,39 @@ pub struct Looked {
     pub snapshot: i64,
 }
 
+impl Looked {
+    /// What carrying `plan` out costs, this look and one at the end included.
+    #[must_use]
+    pub fn cost(&self, plan: &Plan) -> Cost {
+        let verb = |resource, verb| {
+            let steps = plan.steps.iter().filter(|it| (it.resource, it.verb) == (resource, verb));
+            steps.count() as u64
+        };
+        let count = |resource| {
+            let there = self.state.get(resource).map_or(0, |records| records.len() as u64);
+            let made = there.saturating_add(verb(resource, Verb::Create));
+            (resource, made.saturating_sub(verb(resource, Verb::Delete)))
+        };
+        let counts: BTreeMap<_, _> = Resource::ALL.map(count).into();
+        let channels = counts.get(&Resource::Channels).copied().unwrap_or(0);
+        let mut again = plan.touched();
+        if again.contains(&Resource::ChannelItems) && !again.contains(&Resource::Channels) {
+            again.push(Resource::Channels);
+        }
+        // Whose account it is, is asked each time.
+        again.retain(|resource| *resource != Resource::Account);
+        let mut after = reading(&again, &counts, &self.sizes, channels).saturating_add(1);
+        // Where all is read again, it takes what it took.
+        if self.state.iter().all(|(resource, _)| again.contains(&resource)) {
+            after = after.max(self.reading);
+        }
+        cost(plan, (self.reading, after), self.limit, self.reserve)
+    }
+}
+
 /// The resources that must be known to plan for `desired`.
 #[must_use]
-pub fn needed(desired: &Desired) -> Vec<Resource> {
+pub fn needed(desired: &Desired, policy: &Policy) -> Vec<Resource> {
     let mut needed: Vec<_> = desired.resources.keys().copied().collect();
     needed.extend(desired.unwanted.keys());
     if !desired.campaign_links.is_empty() {
@@ -173,6 +206,10 @@ pub fn needed(desired: &Desired) -> Vec<Resource> {
     }
     if needed.contains(&Resource::ChannelItems) {
         needed.extend(Resource::ChannelItems.spec().depends_on);
+    }
+    // The items of a channel go with it, and are to come back with it.
+    if policy.delete && needed.contains(&Resource::Channels) {
+        needed.push(Resource::ChannelItems);
     }
     needed.sort_unstable();
     needed.dedup();
@@ -236,11 +273,16 @@ pub fn look_into(
             .hint("nothing was planned or written; --skip leaves a resource out"));
     }
     let reading = session.client.counters().requests - before;
+    let mut sizes = BTreeMap::new();
+    for resource in &options.scope {
+        sizes.extend(vault.learned_page_size(*resource)?.map(|size| (*resource, size)));
+    }
     let known = session.client.limit().or(account.settings.limit.map(u64::from));
     Ok(Looked {
         state: vault.state(snapshot.number, &options.scope)?,
         memory: apply::memory(vault)?,
         reading,
+        sizes,
         limit: known.unwrap_or(30),
         reserve: session.reserve,
         service: session.service.clone(),
@@ -261,17 +303,18 @@ pub fn planned(
 ) -> Result<Plan, Failure> {
     let current = Current { state: &looked.state, memory: &looked.memory };
     let mut plan = plan(desired, current, base, policy).map_err(|it| Failure::from(&it))?;
-    plan.cost = cost(&plan, looked.reading, looked.limit, looked.reserve);
+    plan.cost = looked.cost(&plan);
     Ok(plan)
 }
 
 impl From<&PlanProblems> for Failure {
     fn from(problems: &PlanProblems) -> Self {
         const MOST: usize = 50;
-        let text = problems.to_string();
-        let mut lines: Vec<_> = text.lines().map(ToOwned::to_owned).collect();
-        let more = lines.len().saturating_sub(MOST);
-        lines.truncate(MOST);
+        let rows = problems.rows.iter().map(ToString::to_string);
+        let all = rows.chain(problems.conflicts.iter().map(ToString::to_string));
+        let more = (problems.rows.len() + problems.conflicts.len()).saturating_sub(MOST);
+        let lines = |text: String| text.lines().map(ToOwned::to_owned).collect::<Vec<_>>();
+        let mut lines: Vec<_> = all.take(MOST).flat_map(lines).collect();
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
@@ -282,8 +325,8 @@ impl From<&PlanProblems> for Failure {
                 _ => format!("{count} cells were edited here and have changed in the account"),
             };
             return Self::new(Kind::Stale, message).details(lines).hint(
-                "nothing was written; --on-conflict mine pushes your values, theirs keeps the \
-                 account's",
+                "nothing was written; --on-conflict mine pushes your values,\n\
+                 --on-conflict theirs keeps the account's",
             );
         }
         Self::new(Kind::Failed, "it is not clear what is wanted")
@@ -301,7 +344,7 @@ pub fn guard(plan: &Plan, looked: &Looked, policy: &Policy) -> Result<(), Failur
         let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
         Failure::new(Kind::Guard, "the plan does more than is allowed; nothing was written")
             .details(lines)
-            .hint("look at the plan, and repeat the command with the flag if it is meant so")
+            .hint("look at the plan, and add the flag if it is meant so")
     })
 }
 

@@ -161,7 +161,10 @@ fn amount(done: u64, total: Option<u64>) -> String {
 fn steps(done: u64, total: u64, requests: u64, time: Duration) -> String {
     let done = format!("{} of {}", human::count(done), human::counted(total, "step", "steps"));
     let left = human::counted(requests, "request", "requests");
-    format!("{done}; {left} left, about {}", human::duration(time))
+    match time.as_secs() {
+        0 => format!("{done}; {left} left"),
+        _ => format!("{done}; {left} left, about {}", human::duration(time)),
+    }
 }
 
 fn finished(resource: &str, state: &str, records: u64) -> String {

@@ -13,7 +13,6 @@ use super::planning::{self, Form, Looked};
 use super::session::{Bounds, Session, cannot_write, command_words};
 use super::wanted::Read;
 use crate::apply::{self, Options, Outcome, Secrets};
-use crate::change::cost::cost;
 use crate::change::desired::Source;
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{Plan, Step, Unsupported};
@@ -132,7 +131,7 @@ pub fn push_from(
     let (app, account) = (desk.app, desk.account);
     desk.refuse_a_second_run()?;
     let progress = Arc::clone(&desk.progress);
-    let mut which = planning::needed(&wanted.desired);
+    let mut which = planning::needed(&wanted.desired, policy);
     if job.secrets.password.is_some() && !which.contains(&Resource::Account) {
         which.push(Resource::Account);
     }
@@ -141,7 +140,7 @@ pub fn push_from(
     let mut plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy)?;
     if job.secrets.password.is_some() {
         apply::request::set_password(&mut plan, looked.account_id);
-        plan.cost = cost(&plan, looked.reading.max(1), looked.limit, looked.reserve);
+        plan.cost = looked.cost(&plan);
     }
     carry_out(desk, job, &plan, &looked, policy, run)
 }
@@ -263,6 +262,9 @@ fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result
     Ok(if rows.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
+/// So many problems are told one by one.
+const MOST_TOLD: usize = 20;
+
 /// Tells what a run came to.
 ///
 /// # Errors
@@ -278,8 +280,10 @@ pub fn finish(
     let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
     checkpoint?;
     drop((session, progress));
-    for problem in &outcome.problems {
-        app.out.warn(problem);
+    outcome.problems.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
+    if let more @ 1.. = outcome.problems.len().saturating_sub(MOST_TOLD) {
+        let (name, run) = (&account.name, outcome.run);
+        app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
     }
     let steps = vault.steps(outcome.run)?;
     let refused: Vec<(Step, String)> = steps
@@ -407,7 +411,8 @@ pub fn saved_plan(path: &Path) -> Result<Option<SavedPlan>, Failure> {
         Ok(saved) => Ok(Some(saved)),
         // An export has no steps, and is read as a state.
         Err(SavedPlanError::NotAPlan(_)) if has_resources(&bytes) => Ok(None),
-        Err(error) => Err(Failure::new(Kind::Failed, format_args!("{} {error}", path.display()))),
+        Err(error) => Err(Failure::new(Kind::Failed, format_args!("{} {error}", path.display()))
+            .hint("nothing was written")),
     }
 }
 

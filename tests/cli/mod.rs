@@ -1,12 +1,15 @@
 //! The program from end to end, a file for each command or concern.
 
 mod accounts;
+mod applying;
 mod backup;
 mod bounds;
 mod diff_files;
 mod disk;
 mod export;
+mod guards;
 mod help;
+mod importing;
 mod keys;
 mod killed;
 mod malformed;
@@ -14,6 +17,9 @@ mod output;
 mod partial;
 mod reading;
 mod reference;
+mod resuming;
 mod sandbox;
+mod saved_plans;
 mod strangers;
+mod undoing;
 mod vaults;

@@ -42,6 +42,30 @@ impl TestEnvironment {
         self
     }
 
+    /// Writes a file in the home, as a person does between two commands.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// A file of the home, as text.
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Replaces the one place where `from` stands in a file.
+    #[track_caller]
+    pub fn edit(&self, name: &str, from: &str, to: &str) {
+        let text = self.text(name);
+        assert_eq!(text.matches(from).count(), 1, "{from:?} in\n{text}");
+        self.write(name, &text.replacen(from, to, 1));
+    }
+
+    /// Sends a signal to a program that was started.
+    pub fn signal(&self, signal: &str, child: &Child) {
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
     /// Whether a file's mode keeps this user from writing it; it does not keep root.
     pub fn drops_rights(&self) -> bool {
         use std::os::unix::fs::PermissionsExt as _;

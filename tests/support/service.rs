@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use linkvault::api::http::{Key, Request};
+use linkvault::api::http::{Key, Method, Request};
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 use linkvault::sandbox::behaviour::RateLimit;
 use linkvault::sandbox::lifelike::lifelike;
@@ -59,6 +59,13 @@ impl LiveService {
     /// The paths asked for so far, in order.
     pub fn requests(&self) -> Vec<String> {
         self.inside().log().iter().map(|entry| entry.path.clone()).collect()
+    }
+
+    /// The writes that it got so far, as `POST /api/campaign/add`.
+    pub fn writes(&self) -> Vec<String> {
+        let service = self.inside();
+        let writes = service.log().iter().filter(|entry| entry.method != Method::Get);
+        writes.map(|entry| format!("{} {}", entry.method, entry.path)).collect()
     }
 
     /// The requests since the last call.

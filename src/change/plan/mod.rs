@@ -139,10 +139,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The resources that its steps touch.
+    /// The resources that its steps touch. A channel's items go with it.
     #[must_use]
     pub fn touched(&self) -> Vec<Resource> {
-        let touches = |resource: &Resource| self.steps.iter().any(|it| it.resource == *resource);
+        let goes_with = |it: &Step, resource: Resource| {
+            resource == Resource::ChannelItems
+                && it.resource == Resource::Channels
+                && it.verb == Verb::Delete
+        };
+        let touches = |resource: &Resource| {
+            self.steps.iter().any(|it| it.resource == *resource || goes_with(it, *resource))
+        };
         Resource::ALL.into_iter().filter(touches).collect()
     }
 }

@@ -78,7 +78,7 @@ impl fmt::Display for Conflict {
         match &self.field {
             Some(field) => write!(
                 f,
-                "`{field}` was {}, is {} here and {} in the account",
+                "{field}\n  was {}\n  here {}\n  in the account {}",
                 Shown(&self.base),
                 Shown(&self.mine),
                 Shown(&self.theirs)

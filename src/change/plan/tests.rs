@@ -125,7 +125,7 @@ pub(crate) fn everything() -> Plan {
         desired.campaign_links.push(CampaignLink { campaign, link: 33, source: None });
     }
     let mut plan = planned(&desired, &live);
-    plan.cost = crate::change::cost::cost(&plan, 9, 30, 5);
+    plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5);
     plan
 }
 
@@ -208,7 +208,7 @@ fn a_cell_that_two_people_changed_is_a_conflict_by_policy() {
     let desired = Desired::of_state(&one("mine", false), "sheet");
     let of = |on| three_way(&desired, &live, &base, on);
     let told_off =
-        r#"sheet: campaigns 1: `name` was "a", is "mine" here and "theirs" in the account"#;
+        "sheet: campaigns 1: name\n  was \"a\"\n  here \"mine\"\n  in the account \"theirs\"";
     assert_eq!(of(OnConflict::Fail), Err(told_off.to_owned()));
     let mine = of(OnConflict::Mine).unwrap();
     assert_eq!(told(&mine), [r#"PUT /api/campaign/1/update {"name":"mine"}"#]);

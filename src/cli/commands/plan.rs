@@ -44,9 +44,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.to)?;
     app.catch_interrupts();
     let wanted = args.policy.wanted(app, &args.bounds, &args.reference, &account)?;
-    let which = planning::needed(&wanted.desired);
-    let looked = planning::look(app, &account, &args.bounds, &which)?;
     let policy = args.policy.policy();
+    let which = planning::needed(&wanted.desired, &policy);
+    let looked = planning::look(app, &account, &args.bounds, &which)?;
     let plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, &policy)?;
     if let Some(file) = &args.out {
         planning::save(app, &account, &plan, &looked, file)?;

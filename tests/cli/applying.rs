@@ -1,0 +1,325 @@
+//! An edited export on its way into the account: plan, apply, conflicts.
+
+use serde_json::{Value, json};
+
+use crate::support::{KEY, LiveService, TestEnvironment};
+
+/// The lifelike account, backed up and exported to `sheets`.
+fn exported() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    service.new_requests();
+    (environment, service)
+}
+
+/// The same, with one campaign renamed in the sheet.
+fn edited() -> (TestEnvironment, LiveService) {
+    let (environment, service) = exported();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    (environment, service)
+}
+
+fn keys(document: &Value) -> Vec<&str> {
+    document.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[track_caller]
+fn has(document: &Value, wanted: &[&str]) {
+    let keys = keys(document);
+    for key in wanted {
+        assert!(keys.contains(key), "{key} is not among {keys:?}");
+    }
+}
+
+fn name(service: &LiveService, id: u64) -> String {
+    service.inside().store().campaigns.get(id).unwrap().name.clone()
+}
+
+const ONE_STEP: &str = "\
+campaigns
+  ~ 4  Summer Sale
+      name: \"Summer Sale\" -> \"Autumn Sale\"
+
+1 step: 1 update. 5 requests, less than a minute.
+";
+
+#[test]
+fn an_edited_cell_is_planned_applied_seen_and_taken_back() {
+    let (environment, service) = edited();
+    environment.run(&["plan", "sheets", "--to", "main", "-q"]).succeeds().says("");
+    environment.run(&["plan", "sheets", "--to", "main"]).succeeds().fits().prints(ONE_STEP);
+    assert_eq!(service.writes(), Vec::<String>::new());
+    let ran = environment.run(&["apply", "sheets", "--to", "main", "--yes"]).succeeds().fits();
+    let told = "run 1 of main: 1 done, 1 verified; 5 requests\n";
+    let ran = ran.prints(&format!("{ONE_STEP}{told}"));
+    ran.says_among("`linkvault undo main 1` takes it back as far as the API can\n");
+    assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
+    assert_eq!(name(&service, 4), "Autumn Sale");
+    let log = environment.run(&["log", "main", "campaigns", "4"]).succeeds().fits();
+    log.prints_among("~ campaigns 4\n    name: \"Summer Sale\" -> \"Autumn Sale\"\n");
+    environment.run(&["plan", "sheets", "--to", "main"]).succeeds().prints("Nothing to do.\n");
+    let runs = environment.run(&["runs", "main"]).succeeds().fits().stdout();
+    let row: Vec<_> = runs.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((row[0], &row[3..]), ("1", &["apply", "sheets", "complete", "1", "done"][..]));
+
+    let undone = environment.run(&["undo", "main", "1", "--yes"]).succeeds().fits();
+    undone.prints_among("name: \"Autumn Sale\" -> \"Summer Sale\"");
+    assert_eq!(name(&service, 4), "Summer Sale");
+    environment.run(&["diff", "main@#1", "main", "--detailed-exitcode"]).succeeds();
+}
+
+#[test]
+fn a_plan_costs_what_it_says() {
+    let (environment, service) = edited();
+    let plan = environment.run(&["plan", "sheets", "--to", "main", "--json"]).succeeds().json();
+    service.new_requests();
+    let apply = ["apply", "sheets", "--to", "main", "--yes", "--json"];
+    let applied = environment.run(&apply).succeeds().json();
+    let made = service.new_requests().len();
+    assert_eq!((&plan["requests"], &applied["requests"]), (&made.into(), &made.into()));
+}
+
+#[test]
+fn the_price_of_a_restore_is_what_it_costs() {
+    let (environment, service) = exported();
+    service.inside().mutate(|store| {
+        store.channels.remove(1);
+        store.campaigns.remove(4);
+    });
+    let more = ["--to", "main", "--json"];
+    let plan = environment.run(&[&["plan", "main@#1"], &more[..]].concat()).succeeds().json();
+    service.new_requests();
+    let restore = [&["restore", "#1", "--yes"], &more[..]].concat();
+    let applied = environment.run(&restore).succeeds().json();
+    let made = service.new_requests().len();
+    assert_eq!((&plan["requests"], &applied["requests"]), (&made.into(), &made.into()));
+}
+
+#[test]
+fn the_document_of_a_plan_has_the_promised_keys() {
+    let (environment, _service) = edited();
+    let document = environment.run(&["plan", "sheets", "--to", "main", "--json"]).succeeds().json();
+    has(&document, &["account", "steps", "unsupported", "requests", "seconds"]);
+    assert_eq!(document["account"], "main");
+    assert_eq!(document["steps"].as_array().unwrap().len(), 1);
+    let step = &document["steps"][0];
+    has(step, &["resource", "verb", "key", "before", "after", "reversible"]);
+    assert_eq!((&step["resource"], &step["verb"]), (&"campaigns".into(), &"update".into()));
+    assert_eq!((&step["key"], &step["reversible"]), (&"4".into(), &true.into()));
+    assert_eq!(step["before"], json!({"name": "Summer Sale"}));
+    assert_eq!(step["after"], json!({"name": "Autumn Sale"}));
+    assert_eq!((&document["unsupported"], &document["requests"]), (&json!([]), &json!(5)));
+    assert!(document["seconds"].is_number());
+}
+
+#[test]
+fn what_cannot_be_done_is_in_the_plan_with_its_reason() {
+    let (environment, _service) = exported();
+    environment.edit("sheets/pixels.csv", "Search ads", "Other ads");
+    let plan = ["plan", "sheets", "--to", "main"];
+    let document = environment.run(&[&plan[..], &["--json"]].concat()).succeeds().json();
+    let unsupported = &document["unsupported"][0];
+    has(unsupported, &["resource", "key", "reason"]);
+    assert_eq!((&unsupported["resource"], &unsupported["key"]), (&"pixels".into(), &"4".into()));
+    assert!(unsupported["reason"].as_str().unwrap().contains("pixel"), "{unsupported}");
+    let shown = environment.run(&plan).succeeds();
+    shown.prints_among("Not supported:\n  sheets/pixels.csv:5: pixels 4: ");
+}
+
+#[test]
+fn the_document_of_an_apply_has_the_promised_keys() {
+    let (environment, _service) = edited();
+    let apply = ["apply", "sheets", "--to", "main", "--yes", "--json"];
+    let document = environment.run(&apply).succeeds().json();
+    let numbers = ["done", "refused", "skipped", "unknown", "verified"];
+    has(&document, &["account", "run", "requests"]);
+    let counts: Vec<_> = numbers.iter().map(|key| document[key].as_u64().unwrap()).collect();
+    assert_eq!((&document["account"], &document["run"]), (&"main".into(), &1.into()));
+    assert_eq!(counts, [1, 0, 0, 0, 1]);
+    let empty = environment.run(&apply).succeeds().json();
+    has(&empty, &["account", "run", "requests"]);
+    has(&empty, &numbers);
+    assert_eq!((&empty["run"], &empty["done"]), (&Value::Null, &0.into()));
+}
+
+#[test]
+fn a_plan_with_steps_ends_with_2_if_asked() {
+    let (environment, _service) = edited();
+    let plan = ["plan", "sheets", "--to", "main", "--detailed-exitcode"];
+    environment.run(&plan).exits_with(2);
+    environment.run(&["apply", "sheets", "--to", "main", "-y"]).succeeds();
+    environment.run(&plan).exits_with(0);
+}
+
+#[test]
+fn a_plan_can_be_had_as_markdown() {
+    let (environment, _service) = edited();
+    let plan = ["plan", "sheets", "--to", "main", "--form", "markdown"];
+    environment.run(&plan).succeeds().prints(
+        "### campaigns\n\n| | record | name | field | before | after |\n|---|---|---|---|---|---|\n\
+         | update | 4 | Summer Sale | name | \"Summer Sale\" | \"Autumn Sale\" |\n\n\
+         1 step: 1 update. 5 requests, less than a minute.\n",
+    );
+}
+
+#[test]
+fn an_unedited_export_asks_for_nothing() {
+    let (environment, service) = exported();
+    environment.run(&["apply", "sheets", "--to", "main"]).succeeds().prints("Nothing to do.\n");
+    assert_eq!(service.writes(), Vec::<String>::new());
+    let json = ["export", "main", "--to", "json", "--format", "json", "-q"];
+    environment.run(&json).succeeds();
+    let apply = ["apply", "json/export.json", "--to", "main"];
+    environment.run(&apply).succeeds().prints("Nothing to do.\n");
+}
+
+#[test]
+fn only_the_edited_cells_are_pushed() {
+    let (environment, service) = edited();
+    service.inside().mutate(|store| {
+        store.campaigns.get_mut(4).unwrap().public = false;
+        store.campaigns.get_mut(5).unwrap().name = "Reading Club".to_owned();
+        store.campaigns.remove(6);
+        store.add_campaign("Somebody else's", None, true);
+    });
+    environment.run(&["apply", "sheets", "--to", "main", "--yes", "--delete"]).succeeds();
+    assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
+    let service = service.inside();
+    let four = service.store().campaigns.get(4).unwrap();
+    assert_eq!((four.name.as_str(), four.public), ("Autumn Sale", false));
+    assert_eq!(service.store().campaigns.get(5).unwrap().name, "Reading Club");
+    assert_eq!(service.store().campaigns.len(), 8);
+}
+
+/// Campaign 4 was renamed here and there.
+fn conflict() -> (TestEnvironment, LiveService) {
+    let (environment, service) = edited();
+    let theirs = "Winter Sale".to_owned();
+    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().name = theirs);
+    (environment, service)
+}
+
+#[test]
+fn a_cell_that_changed_on_both_sides_is_a_conflict_and_nothing_is_written() {
+    let (environment, service) = conflict();
+    for command in ["plan", "apply"] {
+        let ran = environment.run(&[command, "sheets", "--to", "main"]).exits_with(4).prints("");
+        ran.fits()
+            .says_among("error: a cell was edited here and has changed in the account\n")
+            .says_among("Winter Sale")
+            .says_among("Autumn Sale")
+            .says_among("Summer Sale")
+            .says_among("--on-conflict mine");
+    }
+    assert_eq!(service.writes(), Vec::<String>::new());
+    let apply = ["apply", "sheets", "--to", "main", "--yes", "--json"];
+    assert_eq!(environment.run(&apply).exits_with(4).json()["error"]["kind"], "stale");
+}
+
+#[test]
+fn in_a_conflict_mine_or_theirs_can_count() {
+    let (environment, service) = conflict();
+    let apply = ["apply", "sheets", "--to", "main", "--yes", "--on-conflict"];
+    let theirs = environment.run(&[&apply[..], &["theirs"]].concat());
+    theirs.succeeds().prints("Nothing to do.\n");
+    assert_eq!(name(&service, 4), "Winter Sale");
+    environment.run(&[&apply[..], &["mine"]].concat()).succeeds();
+    assert_eq!(name(&service, 4), "Autumn Sale");
+}
+
+#[test]
+fn nothing_is_written_where_nobody_can_be_asked() {
+    let (environment, service) = edited();
+    for command in [&["apply", "sheets"][..], &["import", "sheets/campaigns.csv"]] {
+        let ran = environment.run(&[command, &["--to", "main"]].concat()).exits_with(64);
+        ran.says_among("so nothing was written\nhint: --yes says yes\n");
+    }
+    assert_eq!(service.writes(), Vec::<String>::new());
+    assert_eq!(name(&service, 4), "Summer Sale");
+    environment.run(&["runs", "main"]).succeeds().says_among("nothing was applied to main yet");
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_writes_nothing() {
+    let (environment, service) = edited();
+    for command in [&["apply", "sheets"][..], &["import", "sheets/campaigns.csv"]] {
+        let dry = [command, &["--to", "main", "-n"]].concat();
+        environment.run(&dry).succeeds().prints_among(ONE_STEP);
+        environment.run(&[&dry[..], &["--yes"]].concat()).succeeds().prints_among(ONE_STEP);
+        let document = environment.run(&[&dry[..], &["--json"]].concat()).succeeds().json();
+        has(&document, &["steps", "unsupported", "requests", "seconds"]);
+    }
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_wrong_key_ends_with_7_before_anything_is_written() {
+    let (environment, service) = edited();
+    let environment = environment.variable("LINKS_KEY", "some-other-key");
+    for command in ["plan", "apply"] {
+        let ran = environment.run(&[command, "sheets", "--to", "main"]).exits_with(7).prints("");
+        assert!(!ran.stderr().contains("some-other-key"), "{}", ran.stderr());
+    }
+    assert_eq!(service.writes().len(), 0);
+}
+
+#[test]
+fn an_account_that_is_locked_ends_with_11() {
+    let (environment, service) = edited();
+    service.faults("latency=100ms");
+    let holder = environment.start(&["apply", "sheets", "--to", "main", "--yes"]);
+    crate::support::until("a first request", || !service.requests().is_empty());
+    for command in [&["apply", "sheets", "--to", "main", "-y"][..], &["resume", "main"]] {
+        let ran = environment.run(command).exits_with(11).prints("");
+        ran.says_among("`linkvault apply main`");
+    }
+    service.faults("");
+    environment.ended(holder).succeeds();
+}
+
+#[test]
+fn the_account_is_changed_by_name_alone() {
+    let (environment, service) = exported();
+    environment.edit("sheets/account.csv", "links@lantern", "mail@lantern");
+    environment.run(&["apply", "sheets", "--to", "main", "-y"]).succeeds();
+    assert_eq!(service.writes(), Vec::<String>::new());
+    environment.run(&["apply", "sheets/account.csv", "--to", "main", "-y"]).exits_with(64);
+    environment.write("account.csv", "email\nmail@lantern-books.example.com\n");
+    let apply = ["apply", "account.csv", "--resource", "account", "--to", "main", "--yes"];
+    environment.run(&apply).succeeds().prints_among("1 done, 1 verified");
+    assert_eq!(service.writes(), ["PUT /api/account/update"]);
+    assert_eq!(service.inside().store().account.email, "mail@lantern-books.example.com");
+    environment.run(&apply).succeeds().prints_among("Nothing to do.");
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    assert_eq!(service.inside().store().account.email, "links@lantern-books.example.com");
+}
+
+#[test]
+fn a_password_goes_to_the_service_and_is_left_nowhere() {
+    const PASSWORD: &str = "corréct-horse-9";
+    let (environment, service) = edited();
+    let secret = tempfile::tempdir().unwrap();
+    let file = secret.path().join("password");
+    std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
+    let file = file.display().to_string();
+    let set = ["apply", "--to", "main", "--password-file", &file];
+    let dry = environment.run(&[&set[..], &["-n", "--json"]].concat()).succeeds();
+    let shown = environment.run(&[&set[..], &["--yes", "-v"]].concat()).succeeds().fits();
+    assert_eq!(service.writes(), ["PUT /api/account/update"]);
+    let body = service.inside().log().iter().find_map(|entry| entry.body.clone()).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body, json!({"password": PASSWORD}));
+    let runs = environment.run(&["runs", "main", "1", "--json"]).succeeds();
+    for (what, bytes) in [("dry", dry.bytes()), ("out", shown.bytes()), ("runs", runs.bytes())] {
+        assert!(!holds(&bytes, PASSWORD) && !holds(&bytes, KEY), "{what}");
+    }
+    for (path, bytes) in environment.files() {
+        assert!(!holds(&bytes, PASSWORD) && !holds(&bytes, KEY), "{}", path.display());
+    }
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}

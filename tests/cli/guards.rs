@@ -1,0 +1,147 @@
+//! What keeps a plan from doing more than was meant.
+
+use linkvault::sandbox::Store;
+
+use crate::support::{LiveService, TestEnvironment};
+
+/// Twenty campaigns, backed up and exported to `sheets`.
+fn twenty() -> (TestEnvironment, LiveService) {
+    let mut store = Store::default();
+    for nth in 1..=20 {
+        store.add_campaign(&format!("Campaign {nth}"), None, true);
+    }
+    let service = LiveService::serving(store, "", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    service.new_requests();
+    (environment, service)
+}
+
+/// The sheet without its first `count` rows.
+fn drop_rows(environment: &TestEnvironment, count: usize) {
+    let text = environment.text("sheets/campaigns.csv");
+    let lines = text.lines().take(1).chain(text.lines().skip(1 + count));
+    environment.write("sheets/campaigns.csv", &lines.collect::<Vec<_>>().join("\n"));
+}
+
+fn left(service: &LiveService) -> usize {
+    service.inside().store().campaigns.len()
+}
+
+const APPLY: [&str; 5] = ["apply", "sheets", "--to", "main", "--yes"];
+
+fn apply(environment: &TestEnvironment, more: &[&str]) -> crate::support::Ran {
+    environment.run(&[&APPLY[..], more].concat())
+}
+
+#[test]
+fn nothing_is_deleted_without_a_word() {
+    let (environment, service) = twenty();
+    drop_rows(&environment, 3);
+    let ran = apply(&environment, &[]).succeeds().prints("Nothing to do.\n");
+    assert_eq!(service.writes(), Vec::<String>::new());
+    drop(ran);
+    apply(&environment, &["--delete"]).succeeds().prints_among("3 done, 3 verified");
+    assert_eq!(left(&service), 17);
+}
+
+#[test]
+fn too_many_deletes_are_refused_with_numbers_limit_and_flag() {
+    let (environment, service) = twenty();
+    drop_rows(&environment, 7);
+    let refused = "error: the plan does more than is allowed; nothing was written\n  \
+                   the plan deletes 7 of 20 campaigns; the limit is 6 (30%). \
+                   To allow it, add `--max-delete 7`\n\
+                   hint: look at the plan, and add the flag if it is meant so\n";
+    apply(&environment, &["--delete", "-q"]).exits_with(5).says(refused);
+    apply(&environment, &["--delete", "-n"]).exits_with(5);
+    let document = apply(&environment, &["--delete", "--json"]).exits_with(5).json();
+    assert_eq!(document["error"]["kind"], "guard");
+    apply(&environment, &["--delete", "--max-delete", "6"]).exits_with(5);
+    assert_eq!((service.writes().len(), left(&service)), (0, 20));
+    let plan = ["plan", "sheets", "--to", "main", "--delete", "-o", "plan.json"];
+    environment.run(&plan).succeeds().says_among("warning: `apply` will refuse this plan:\n");
+    let saved = ["apply", "plan.json", "--to", "main", "--yes"];
+    environment.run(&saved).exits_with(5).says_among("--max-delete 7");
+    apply(&environment, &["--delete", "--max-delete", "7"]).succeeds();
+    assert_eq!(left(&service), 13);
+}
+
+#[test]
+fn too_many_updates_are_refused_with_numbers_limit_and_flag() {
+    let (environment, service) = twenty();
+    let text = environment.text("sheets/campaigns.csv").replace("Campaign 1", "Kampagne 1");
+    environment.write("sheets/campaigns.csv", &text);
+    let ran = apply(&environment, &[]).exits_with(5);
+    ran.says_among(
+        "the plan updates 11 of 20 campaigns; the limit is 6 (30%). \
+         To allow it, add `--max-update 11`\n",
+    );
+    assert_eq!(service.writes(), Vec::<String>::new());
+    apply(&environment, &["--max-update", "60%"]).succeeds().prints_among("11 done");
+    assert_eq!(service.writes().len(), 11);
+}
+
+#[test]
+fn an_empty_file_deletes_nothing() {
+    let (environment, service) = twenty();
+    let header = environment.text("sheets/campaigns.csv").lines().next().unwrap().to_owned();
+    for text in [header.as_str(), "id,name\n", ""] {
+        environment.write("sheets/campaigns.csv", text);
+        let ran = apply(&environment, &["--delete", "--max-delete", "100%"]);
+        assert!(matches!(ran.code(), Some(0 | 1)), "{text:?}: {}", ran.stderr());
+        assert_eq!((service.writes().len(), left(&service)), (0, 20), "{text:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_gone_deletes_nothing() {
+    let (environment, service) = twenty();
+    std::fs::remove_file(environment.path("sheets/campaigns.csv")).unwrap();
+    let ran = apply(&environment, &["--delete", "--max-delete", "100%"]).succeeds();
+    ran.says_among("sheets/campaigns.csv is gone; what it held is left alone");
+    assert_eq!((service.writes().len(), left(&service)), (0, 20));
+}
+
+#[test]
+fn a_lone_file_deletes_nothing_of_what_it_leaves_out() {
+    let (environment, service) = twenty();
+    environment.write("campaigns.csv", "id,name\n3,Renamed\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--delete"];
+    environment.run(&import).succeeds();
+    assert_eq!(service.writes(), ["PUT /api/campaign/3/update"]);
+}
+
+#[test]
+fn what_could_not_be_read_is_neither_planned_nor_deleted() {
+    let (environment, service) = twenty();
+    drop_rows(&environment, 3);
+    service.faults("html@/api/campaigns");
+    for command in ["plan", "apply"] {
+        let ran = environment.run(&[command, "sheets", "--to", "main", "--delete"]).exits_with(1);
+        ran.says_among("error: campaigns could not be read whole: ")
+            .says_among("nothing was planned or written");
+    }
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_partial_snapshot_is_restored_without_deleting_what_it_did_not_see() {
+    let (environment, service) = twenty();
+    service.inside().mutate(|store| store.add_campaign("New", None, true));
+    service.faults("html@/api/campaigns");
+    environment.run(&["backup", "-q"]).exits_with(3);
+    service.faults("");
+    let restore = ["restore", "latest", "--to", "main", "--delete", "--yes"];
+    environment.run(&restore).succeeds().prints("Nothing to do.\n");
+    assert_eq!((service.writes().len(), left(&service)), (0, 21));
+}
+
+#[test]
+fn a_bound_is_a_number_or_a_percentage() {
+    let (environment, _service) = twenty();
+    for wrong in ["-1", "x", "101%", ""] {
+        apply(&environment, &["--max-delete", wrong]).exits_with(64);
+    }
+}

@@ -1,0 +1,216 @@
+//! Rows of CSV files on their way into the account, and what comes of refused ones.
+
+use serde_json::{Value, json};
+
+use crate::support::{LiveService, Ran, TestEnvironment};
+
+fn live(behaviour: &str) -> (TestEnvironment, LiveService) {
+    let service = LiveService::start(behaviour, "");
+    let environment = TestEnvironment::new().account(&service.url());
+    (environment, service)
+}
+
+fn import(environment: &TestEnvironment, file: &str, more: &[&str]) -> Ran {
+    environment.run(&[&["import", file, "--to", "main", "--yes"], more].concat())
+}
+
+fn bodies(service: &LiveService) -> Vec<Value> {
+    let service = service.inside();
+    let bodies = service.log().iter().filter_map(|entry| entry.body.as_deref());
+    bodies.map(|body| serde_json::from_slice(body).unwrap()).collect()
+}
+
+/// One row renames a campaign to what another is called; the service minds.
+const REFUSED: &str = "id,name,public\n2,Newsletter,yes\n,Winter,no\n5,Readers' Club,no\n";
+
+const MESSAGE: &str = "You already have a campaign with that name.";
+
+#[test]
+fn rows_without_an_id_create_or_match_by_name() {
+    let (environment, service) = live("");
+    environment.write("campaigns.csv", "name,slug,public\nWinter,winter,yes\nPRESS,,yes\n");
+    import(&environment, "campaigns.csv", &[]).succeeds().fits().prints_among("2 done, 2 verified");
+    assert_eq!(service.writes(), ["PUT /api/campaign/8/update", "POST /api/campaign/add"]);
+    assert_eq!(service.inside().store().campaigns.len(), 9);
+    let again = import(&environment, "campaigns.csv", &[]).succeeds();
+    again.prints("Nothing to do.\n");
+}
+
+#[test]
+fn other_separators_marks_and_line_ends_are_understood() {
+    let (environment, service) = live("");
+    environment
+        .write("list.csv", "\u{feff}name;color;starred\r\n\"Größe; \"\"M\"\"\";#aabbcc;1\r\n");
+    let more = ["--resource", "channels"];
+    import(&environment, "list.csv", &more).succeeds();
+    let expected = json!({"name": "Größe; \"M\"", "color": "#aabbcc", "starred": true});
+    assert_eq!(bodies(&service), [expected]);
+    import(&environment, "list.csv", &more).succeeds().prints("Nothing to do.\n");
+}
+
+#[test]
+fn every_mistake_is_told_before_any_request() {
+    let (environment, service) = live("");
+    environment.write("channels.csv", "name,colour\nA,red\n");
+    let ran = import(&environment, "channels.csv", &[]).exits_with(1).prints("");
+    ran.says_among("channels.csv:1: colour: ").says_among("did you mean `color`?");
+    environment.write("channels.csv", "name,color,starred\n,red,maybe\nA,,\nA,,\n");
+    let ran = import(&environment, "channels.csv", &[]).exits_with(1);
+    ran.says_among("channels.csv:2: color: `red`").says_among("channels.csv:2: starred: `maybe`");
+    assert_eq!(service.handled(), 0);
+}
+
+#[test]
+fn a_refused_row_keeps_the_services_words_and_the_rest_goes_on() {
+    let (environment, service) = live("");
+    environment.write("campaigns.csv", REFUSED);
+    let ran = import(&environment, "campaigns.csv", &[]).exits_with(3);
+    ran.prints_among("run 1 of main: 2 done, 1 refused, 2 verified; ")
+        .says_among(&format!("step 1 (update campaign 2) refused: {MESSAGE}\n"))
+        .says_among("1 row that did not make it: ./campaigns.rejected.csv; mend and apply it\n");
+    assert_eq!(service.writes().len(), 3);
+    assert_eq!(
+        environment.text("campaigns.rejected.csv"),
+        format!("id,name,public,problem\n2,Newsletter,yes,{MESSAGE}\n")
+    );
+    let steps = environment.run(&["runs", "main", "1", "--json"]).succeeds().json();
+    assert_eq!(steps["steps"][0]["message"], MESSAGE);
+    environment.run(&["runs", "main", "1"]).succeeds().prints_among(&format!("step 1: {MESSAGE}"));
+}
+
+#[test]
+fn rejected_rows_can_be_mended_and_applied_again() {
+    let (environment, service) = live("");
+    environment.write("campaigns.csv", REFUSED);
+    let document = import(&environment, "campaigns.csv", &["--json"]).exits_with(3).json();
+    assert_eq!((&document["done"], &document["refused"]), (&2.into(), &1.into()));
+    environment.edit("campaigns.rejected.csv", "Newsletter", "Evenings");
+    import(&environment, "campaigns.rejected.csv", &[]).succeeds().prints_among("1 done");
+    assert_eq!(service.inside().store().campaigns.get(2).unwrap().name, "Evenings");
+    assert!(!environment.path("campaigns.rejected.rejected.csv").exists());
+}
+
+#[test]
+fn rejected_rows_go_where_they_are_asked_to() {
+    let (environment, _service) = live("");
+    environment.write("campaigns.csv", REFUSED);
+    import(&environment, "campaigns.csv", &["--rejected", "again.csv"]).exits_with(3);
+    assert!(environment.text("again.csv").contains(MESSAGE));
+    assert!(!environment.path("campaigns.rejected.csv").exists());
+}
+
+#[test]
+fn fail_fast_stops_at_the_first_refusal() {
+    let (environment, service) = live("");
+    environment.write("campaigns.csv", REFUSED);
+    let ran = import(&environment, "campaigns.csv", &["--fail-fast", "--json"]).exits_with(3);
+    let document = ran.json();
+    let counts = ["done", "refused", "skipped"].map(|it| document[it].as_u64().unwrap());
+    assert_eq!((counts, service.writes().len()), ([0, 1, 2], 1));
+    assert_eq!(environment.text("campaigns.rejected.csv").lines().count(), 4);
+}
+
+#[test]
+fn what_depends_on_a_refused_step_is_skipped() {
+    let (environment, service) = live("cap-campaigns=8");
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let campaigns = environment.text("sheets/campaigns.csv");
+    environment.write("sheets/campaigns.csv", &format!("{campaigns},Winter,true,,,\n"));
+    environment.write("sheets/campaign_links.csv", "campaign,link\nWinter,7\nPress,8\n");
+    let apply = ["apply", "sheets", "--to", "main", "--yes", "--json"];
+    let ran = environment.run(&apply).exits_with(3);
+    let document = ran.json();
+    let counts = ["done", "refused", "skipped"].map(|it| document[it].as_u64().unwrap());
+    assert_eq!(counts, [1, 1, 1], "{document}");
+    ran.says_among("You have reach the maximum limit for this feature.");
+    let writes: Vec<_> = service.writes();
+    assert_eq!(writes, ["POST /api/campaign/add", "POST /api/campaign/8/assign/8"]);
+    let rejected = environment.text("sheets/campaign_links.rejected.csv");
+    assert_eq!(rejected, "campaign,link,problem\nWinter,7,step 1 was refused\n");
+    assert!(environment.path("sheets/campaigns.rejected.csv").exists());
+    // What was done is not asked for again.
+    service.inside().behaviour_mut().apply("cap-campaigns=none").unwrap();
+    environment.run(&apply).succeeds();
+    let last = service.writes().split_off(2);
+    assert_eq!(last, ["POST /api/campaign/add", "POST /api/campaign/9/assign/7"]);
+}
+
+#[test]
+fn what_the_service_made_of_a_name_is_told_and_planning_again_is_empty() {
+    let (environment, service) = live("names=lowered");
+    environment.write("channels.csv", "name\nReading Weeks\n");
+    let ran = import(&environment, "channels.csv", &[]).succeeds();
+    ran.says_among("the service made `Reading Weeks` into `reading weeks`");
+    import(&environment, "channels.csv", &[]).succeeds().prints("Nothing to do.\n");
+    assert_eq!(service.writes().len(), 1);
+}
+
+#[test]
+fn many_remarks_are_told_in_few_lines() {
+    let (environment, _service) = live("names=lowered");
+    let rows: String = (0..60).map(|nth| format!("Channel {nth}\n")).collect();
+    environment.write("channels.csv", &format!("name\n{rows}"));
+    let ran = import(&environment, "channels.csv", &[]).succeeds();
+    assert_eq!(ran.stderr().matches("into `channel").count(), 20);
+    ran.says_among("and 40 more; `linkvault runs main 1` shows them all\n");
+    environment.run(&["runs", "main", "1"]).succeeds().prints_among("into `channel 59`");
+}
+
+#[test]
+fn items_and_links_are_assigned_once() {
+    let (environment, service) = live("");
+    environment.write("channel_items.csv", "channel,type,id\nletters,links,7\n3,qr,4\n");
+    environment.write("campaign_links.csv", "campaign,link\nPress,5\n");
+    import(&environment, "channel_items.csv", &[]).succeeds().prints_among("2 done, 2 verified");
+    import(&environment, "campaign_links.csv", &[]).succeeds().prints_among("1 done");
+    assert_eq!(service.writes().len(), 3);
+    assert!(service.inside().store().campaigns.get(8).unwrap().members.contains(&5));
+    for file in ["channel_items.csv", "campaign_links.csv"] {
+        import(&environment, file, &[]).succeeds().prints("Nothing to do.\n");
+    }
+}
+
+#[test]
+fn codes_are_known_by_what_was_sent_for_them() {
+    let (environment, service) = live("");
+    environment.write(
+        "qr_codes.csv",
+        "type,data,background\nlink,https://a.example.com,\"rgb(1,2,3)\"\n\
+         wifi,\"[\"\"guest\"\",\"\"WPA\"\"]\",\n",
+    );
+    import(&environment, "qr_codes.csv", &[]).succeeds().prints_among("2 done, 2 verified");
+    assert_eq!(service.writes(), ["POST /api/qr/add", "POST /api/qr/add"]);
+    let wifi = json!({"type": "wifi", "data": ["guest", "WPA"]});
+    assert_eq!(bodies(&service)[1], wifi);
+    import(&environment, "qr_codes.csv", &[]).succeeds().prints("Nothing to do.\n");
+
+    // An update has to send the data, and it is remembered.
+    environment.write("qr_codes.csv", "id,background\n13,\"rgb(9,9,9)\"\n");
+    import(&environment, "qr_codes.csv", &[]).succeeds().prints_among("1 done");
+    let update = json!({"background": "rgb(9,9,9)", "data": "https://a.example.com"});
+    assert_eq!(bodies(&service)[2], update);
+}
+
+#[test]
+fn a_code_whose_data_nobody_knows_is_updated_by_a_row_that_tells_it() {
+    let (environment, service) = live("");
+    environment.write("qr_codes.csv", "id,background\n3,\"rgb(9,9,9)\"\n");
+    let ran = import(&environment, "qr_codes.csv", &[]).succeeds();
+    ran.prints_among("qr_codes 3: an update has to send its `data`, which is not known\n")
+        .prints_among("\nNothing that can be done.\n");
+    assert_eq!(service.writes(), Vec::<String>::new());
+    environment.write("qr_codes.csv", "id,data,background\n3,hello,\"rgb(9,9,9)\"\n");
+    import(&environment, "qr_codes.csv", &[]).succeeds();
+    assert_eq!(bodies(&service), [json!({"data": "hello", "background": "rgb(9,9,9)"})]);
+    import(&environment, "qr_codes.csv", &[]).succeeds().prints("Nothing to do.\n");
+}
+
+#[test]
+fn an_id_that_the_account_does_not_have_is_not_created() {
+    let (environment, service) = live("");
+    environment.write("campaigns.csv", "id,name\n77,Winter\n");
+    let ran = import(&environment, "campaigns.csv", &[]).succeeds();
+    ran.prints_among("the account has no campaign 77; empty its id to create it");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}

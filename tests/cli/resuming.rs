@@ -1,0 +1,236 @@
+//! Runs that stop: at a bound, at an interrupt, at `kill -9`, at an answer that
+//! never came. Each goes on, and does nothing twice.
+
+use std::collections::BTreeMap;
+use std::process::Child;
+
+use linkvault::sandbox::Store;
+use linkvault::sandbox::store::QrCode;
+use serde_json::json;
+
+use crate::support::{LiveService, TestEnvironment, until};
+
+/// A service without records, and a file of `count` campaigns to be created there.
+fn rows(count: usize, behaviour: &str, faults: &str) -> (TestEnvironment, LiveService) {
+    let service = LiveService::serving(Store::default(), behaviour, faults);
+    let environment = TestEnvironment::new().account(&service.url());
+    let rows: String = (1..=count).map(|nth| format!("Campaign {nth},slug-{nth}\n")).collect();
+    environment.write("campaigns.csv", &format!("name,slug\n{rows}"));
+    (environment, service)
+}
+
+const IMPORT: [&str; 5] = ["import", "campaigns.csv", "--to", "main", "--yes"];
+
+fn posts(service: &LiveService) -> usize {
+    service.writes().len()
+}
+
+/// Each of `count` campaigns is there, none twice, and nothing is left to do.
+#[track_caller]
+fn all_there_once(environment: &TestEnvironment, service: &LiveService, count: usize) {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, row) in service.inside().store().campaigns.iter() {
+        *found.entry(row.name.clone()).or_default() += 1;
+    }
+    let wanted = (1..=count).map(|nth| (format!("Campaign {nth}"), 1)).collect();
+    assert_eq!(found, wanted);
+    environment.run(&IMPORT).succeeds().prints("Nothing to do.\n");
+    environment.run(&["check", "main"]).succeeds();
+}
+
+#[test]
+fn a_thousand_rows_survive_lost_replies_and_twenty_kills() {
+    let (environment, service) = rows(1000, "", "lost-reply=0.2,seed=20,latency=1ms");
+    let mut child = environment.start(&[&IMPORT[..], &["-q"]].concat());
+    for round in 0..20 {
+        let before = posts(&service);
+        until("some more writes", || posts(&service) > before + round % 7 * 3);
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().code(), None, "round {round}: it was done already");
+        child = environment.start(&["resume", "main", "--json"]);
+    }
+    let document = environment.ended(child).succeeds().json();
+    assert_eq!((&document["done"], &document["verified"]), (&1000.into(), &1000.into()));
+    assert_eq!((&document["refused"], &document["unknown"]), (&0.into(), &0.into()));
+    assert!(posts(&service) > 1000 - 20 * 40, "the kills came while it wrote");
+    service.faults("");
+    all_there_once(&environment, &service, 1000);
+}
+
+#[test]
+fn a_bound_on_requests_ends_with_8_and_resume_does_the_rest() {
+    let (environment, service) = rows(30, "", "");
+    let bound = [&IMPORT[..], &["--max-requests", "12"]].concat();
+    let ran = environment.run(&bound).exits_with(8);
+    ran.says_among("error: run 1 stopped: ")
+        .says_among("the bound of 12 requests")
+        .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
+    assert_eq!((service.requests().len(), posts(&service)), (12, 10));
+    let told = environment.run(&["runs", "main"]).succeeds().fits();
+    told.prints_among("10 done, 20 planned").says_among("`linkvault resume main` goes on");
+    let second = environment.run(&IMPORT).exits_with(1);
+    second
+        .says_among("error: run 1 of main is not finished\n")
+        .says_among("`linkvault resume main`");
+    let document = environment.run(&["resume", "main", "--json"]).succeeds().json();
+    assert_eq!((&document["run"], &document["done"]), (&1.into(), &30.into()));
+    assert_eq!(posts(&service), 30);
+    all_there_once(&environment, &service, 30);
+    environment
+        .run(&["resume", "main"])
+        .exits_with(1)
+        .says("error: every run of main is finished\nhint: `linkvault runs main` lists them\n");
+}
+
+#[test]
+fn a_bound_on_requests_while_it_verifies_is_resumed_as_well() {
+    let (environment, service) = rows(5, "", "");
+    environment.run(&[&IMPORT[..], &["--max-requests", "7"]].concat()).exits_with(8);
+    assert_eq!(posts(&service), 5);
+    environment.run(&["resume", "main"]).succeeds().prints_among("5 done, 5 verified");
+    all_there_once(&environment, &service, 5);
+}
+
+#[test]
+fn a_bound_before_the_first_write_leaves_no_run() {
+    let (environment, service) = rows(5, "", "");
+    environment.run(&[&IMPORT[..], &["--max-requests", "1"]].concat()).exits_with(8);
+    assert_eq!(posts(&service), 0);
+    environment.run(&IMPORT).succeeds();
+    all_there_once(&environment, &service, 5);
+}
+
+#[test]
+fn a_bound_on_time_ends_with_8_and_resume_does_the_rest() {
+    let (environment, service) = rows(20, "rate-limit=14,rate-window=3", "");
+    let ran = environment.run(&[&IMPORT[..], &["--max-duration", "1s"]].concat()).exits_with(8);
+    ran.says_among("`linkvault resume main 1` goes on");
+    let sent = posts(&service);
+    assert!((1..20).contains(&sent), "{sent}");
+    environment.run(&["resume", "main"]).succeeds();
+    assert_eq!((posts(&service), service.throttled()), (20, 0));
+    service.inside().behaviour_mut().apply("rate-limit=none").unwrap();
+    all_there_once(&environment, &service, 20);
+}
+
+#[test]
+fn an_interrupt_ends_with_130_and_resume_does_the_rest() {
+    for signal in ["-INT", "-TERM"] {
+        let (environment, service) = rows(30, "rate-limit=1000", "latency=20ms");
+        let child = environment.start(&IMPORT);
+        until("a few writes", || posts(&service) >= 5);
+        environment.signal(signal, &child);
+        let ran = environment.ended(child).exits_with(130);
+        ran.says_among("error: run 1 stopped: ")
+            .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
+        assert!(posts(&service) < 30);
+        service.faults("");
+        environment.run(&["resume", "main"]).succeeds().prints_among("30 done, 30 verified");
+        assert_eq!(posts(&service), 30);
+        all_there_once(&environment, &service, 30);
+    }
+}
+
+#[test]
+fn a_key_that_expires_on_the_way_ends_with_7_and_a_new_one_goes_on() {
+    let (environment, service) = rows(30, "rate-limit=1000", "latency=10ms");
+    let child = environment.start(&IMPORT);
+    until("a few writes", || posts(&service) >= 5);
+    service.inside().behaviour_mut().apply("authorization=dropped").unwrap();
+    let ran = environment.ended(child).exits_with(7);
+    ran.says_among("error: run 1 stopped: ").says_among("`linkvault resume main 1` goes on");
+    service.inside().behaviour_mut().apply("authorization=read").unwrap();
+    environment.run(&["resume", "main"]).succeeds().prints_among("30 done, 30 verified");
+    all_there_once(&environment, &service, 30);
+}
+
+#[test]
+fn lost_requests_and_failing_servers_make_no_duplicates() {
+    let faults = "lost-request=0.1,cut-body=0.1,server-error-html=0.05,html=0.05,seed=3";
+    let (environment, service) = rows(60, "", "");
+    service.faults(faults);
+    // Only writes are hindered once the account was looked at.
+    let ran = environment.run(&IMPORT);
+    let mut code = ran.code();
+    for _ in 0..10 {
+        if code == Some(0) {
+            break;
+        }
+        let resumed = environment.run(&["resume", "main"]);
+        code = resumed.code();
+        if code == Some(3) || resumed.stderr().contains("every run") {
+            break;
+        }
+    }
+    service.faults("");
+    let again = environment.run(&IMPORT);
+    assert!(matches!(again.code(), Some(0)), "{}", again.stderr());
+    all_there_once(&environment, &service, 60);
+}
+
+/// A code whose answer is lost while somebody else creates one: two may be it.
+fn two_candidates() -> (TestEnvironment, LiveService) {
+    let faults = "lost-reply@POST /api/qr/add,latency=150ms";
+    let service = LiveService::serving(Store::default(), "", faults);
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.write("qr_codes.csv", "type,data\ntext,hello\n");
+    let child: Child = environment.start(&["import", "qr_codes.csv", "--to", "main", "--yes"]);
+    until("the write", || posts(&service) == 1);
+    service.inside().mutate(|store| {
+        let link = store.qr_url(2);
+        store.qr_codes.add(QrCode { link, name: "Theirs".to_owned(), ..QrCode::default() });
+    });
+    service.faults("");
+    let ran = environment.ended(child).exits_with(6);
+    ran.prints_among("1 unknown")
+        .says_among("any of 1 and 2 may be its record")
+        .says_among("`linkvault resolve main 1` shows what may have become of it\n");
+    assert_eq!(posts(&service), 1, "it is not sent again blindly");
+    (environment, service)
+}
+
+#[test]
+fn an_unknown_create_is_adopted_by_a_person() {
+    let (environment, service) = two_candidates();
+    let shown = environment.run(&["resolve", "main", "1"]).exits_with(6);
+    shown
+        .prints_among("step 1: create QR code text/hello\n")
+        .prints_among("may be 1: ")
+        .prints_among("may be 2: ")
+        .says_among("--adopt STEP=ID, --retry STEP or --leave STEP");
+    let open = environment.run(&["resolve", "main", "1", "--json"]).exits_with(6).json();
+    let ids: Vec<_> =
+        open["open"][0]["candidates"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    assert_eq!(ids, [&json!(1), &json!(2)]);
+    let wrong = environment.run(&["resolve", "main", "1", "--adopt", "1=9"]).exits_with(64);
+    wrong.says_among("9 cannot be its record; these can: 1 and 2");
+    environment.run(&["resolve", "main", "1", "--adopt", "2=1"]).exits_with(64);
+    let decided = environment.run(&["resolve", "main", "1", "--adopt", "1=1"]).succeeds();
+    decided.says_among("`linkvault resume main 1` goes on with it\n");
+    environment.run(&["resume", "main"]).succeeds().prints_among("1 done, 1 verified");
+    // The code is known by what was sent for it.
+    let again = ["import", "qr_codes.csv", "--to", "main", "--yes"];
+    environment.run(&again).succeeds().prints("Nothing to do.\n");
+    assert_eq!(posts(&service), 1);
+}
+
+#[test]
+fn an_unknown_create_is_sent_again_or_left_as_a_person_decides() {
+    let (environment, service) = two_candidates();
+    environment.run(&["resolve", "main", "1", "--retry", "1"]).succeeds();
+    environment.run(&["resume", "main"]).succeeds().prints_among("1 done");
+    assert_eq!(posts(&service), 2);
+
+    let (environment, service) = two_candidates();
+    environment.run(&["resolve", "main", "1", "--leave", "1"]).succeeds();
+    environment.run(&["resume", "main"]).exits_with(3).prints_among("1 skipped");
+    assert_eq!(posts(&service), 1);
+}
+
+#[test]
+fn there_is_nothing_to_resolve_where_all_is_known() {
+    let (environment, _service) = rows(1, "", "");
+    environment.run(&IMPORT).succeeds();
+    environment.run(&["resolve", "main", "1"]).succeeds();
+    environment.run(&["resolve", "main", "9"]).exits_with(1);
+}

@@ -1,0 +1,178 @@
+//! Plans that were saved: applied as they are, once, to the account they are for.
+
+use serde_json::{Value, json};
+
+use crate::support::{KEY, LiveService, TestEnvironment};
+
+/// An edited export of the lifelike account, planned into `plan.json`.
+fn saved() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.edit("sheets/channels.csv", "#1F6F54", "#000000");
+    let plan = environment.run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]).succeeds();
+    plan.fits().says_among("saved; `linkvault apply plan.json --to main` applies it\n");
+    service.new_requests();
+    (environment, service)
+}
+
+const APPLY: [&str; 5] = ["apply", "plan.json", "--to", "main", "--yes"];
+
+#[test]
+fn a_saved_plan_is_sent_as_it_was_shown() {
+    let (environment, service) = saved();
+    let plan: Value = serde_json::from_str(&environment.text("plan.json")).unwrap();
+    environment.run(&APPLY).succeeds().fits().prints_among("run 1 of main: 2 done, 2 verified; ");
+    let shown: Vec<_> = plan["steps"].as_array().unwrap().iter().map(|it| &it["request"]).collect();
+    let service = service.inside();
+    let sent: Vec<_> = service.log().iter().filter(|entry| entry.body.is_some()).collect();
+    assert_eq!(shown.len(), sent.len());
+    for (shown, sent) in shown.iter().zip(&sent) {
+        let body: Value = serde_json::from_slice(sent.body.as_ref().unwrap()).unwrap();
+        let sent = json!({"method": sent.method.as_str(), "path": sent.path, "body": body});
+        assert_eq!(**shown, sent);
+    }
+}
+
+#[test]
+fn a_saved_plan_holds_no_secret_and_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (environment, _service) = saved();
+    assert!(!environment.text("plan.json").contains(KEY));
+    let mode = std::fs::metadata(environment.path("plan.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0);
+}
+
+#[test]
+fn a_plan_is_applied_once() {
+    let (environment, service) = saved();
+    environment.run(&APPLY).succeeds();
+    // Even if the account is as it was then.
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    service.new_requests();
+    let ran = environment.run(&APPLY).exits_with(4).fits().prints("");
+    ran.says(
+        "error: this plan was applied already, in run 1\n\
+         hint: nothing was written; make a new plan, which may be empty\n",
+    );
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plan_is_stale_once_a_record_of_it_has_changed() {
+    let (environment, service) = saved();
+    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
+    let ran = environment.run(&[&APPLY[..], &["-q"]].concat()).exits_with(4).fits().prints("");
+    ran.says(
+        "error: the plan is stale; nothing was written\n  \
+         step 1: campaign 4 has changed since the plan was made\n\
+         hint: make the plan anew and look at it\n",
+    );
+    service.inside().mutate(|store| store.campaigns.remove(4));
+    environment.run(&APPLY).exits_with(4).says_among("campaign 4 is gone since");
+    let document = environment.run(&[&APPLY[..], &["--json"]].concat()).exits_with(4).json();
+    assert_eq!(document["error"]["kind"], "stale");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plan_stays_good_while_other_records_change() {
+    let (environment, service) = saved();
+    service.inside().mutate(|store| store.campaigns.get_mut(5).unwrap().public = true);
+    environment.run(&APPLY).succeeds();
+    assert_eq!(service.writes().len(), 2);
+}
+
+#[test]
+fn a_plan_to_create_what_came_to_be_is_stale() {
+    let (environment, service) = saved();
+    environment.write("campaigns.csv", "name\nWinter\n");
+    let plan = ["plan", "campaigns.csv", "--to", "main", "-o", "plan.json"];
+    environment.run(&plan).succeeds();
+    service.inside().mutate(|store| store.add_campaign("winter", None, true));
+    environment.run(&APPLY).exits_with(4).says_among("campaign Winter exists already");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plan_for_another_account_is_refused() {
+    let (environment, _service) = saved();
+    let other = LiveService::start("", "");
+    let environment = environment.account(&other.url());
+    let ran = environment.run(&APPLY);
+    assert!(ran.code() == Some(4) || ran.code() == Some(1), "{}", ran.stderr());
+    let (url, key) = (other.url(), "key_env = \"LINKS_KEY\"");
+    let environment = environment.config(&format!("[accounts.second]\nurl = \"{url}\"\n{key}\n"));
+    let ran = environment.run(&["apply", "plan.json", "--to", "second", "--yes"]).exits_with(4);
+    ran.says_among("error: the plan was made for `main` at ").says_among("nothing was written");
+    assert_eq!(other.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn an_account_that_is_another_one_by_its_id_is_told_from_the_plans_own() {
+    let (environment, service) = saved();
+    std::fs::remove_file(environment.path("vaults/main.db")).unwrap();
+    service.inside().mutate(|store| store.account.id = 2);
+    let ran = environment.run(&APPLY).exits_with(4);
+    ran.says_among("the plan was made for another account at");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+/// The plan with something in it changed by hand.
+fn tampered(change: impl FnOnce(&mut Value)) -> (TestEnvironment, LiveService) {
+    let (environment, service) = saved();
+    let mut plan: Value = serde_json::from_str(&environment.text("plan.json")).unwrap();
+    change(&mut plan);
+    environment.write("plan.json", &plan.to_string());
+    (environment, service)
+}
+
+#[test]
+fn a_plan_that_was_edited_is_refused() {
+    let edits: [fn(&mut Value); 6] = [
+        |plan| plan["steps"][0]["request"]["path"] = json!("/api/campaign/5/update"),
+        |plan| plan["steps"][0]["request"]["body"]["name"] = json!("Something else"),
+        |plan| plan["steps"][0]["after"]["name"] = json!("Something else"),
+        |plan| plan["steps"][0]["verb"] = json!("delete"),
+        |plan| plan["steps"][0]["request"]["path"] = json!("/api/url/add"),
+        |plan| plan["steps"][1]["waits_for"] = json!([9]),
+    ];
+    for (nth, edit) in edits.into_iter().enumerate() {
+        let (environment, service) = tampered(edit);
+        let ran = environment.run(&APPLY);
+        assert!(matches!(ran.code(), Some(1 | 4)), "{nth}: {:?} {}", ran.code(), ran.stdout());
+        assert!(ran.stderr().starts_with("error: plan.json "), "{nth}: {}", ran.stderr());
+        assert!(ran.stderr().contains("\nhint: "), "{nth}: {}", ran.stderr());
+        assert_eq!(service.writes(), Vec::<String>::new(), "{nth}");
+    }
+}
+
+#[test]
+fn what_is_no_plan_is_told_so() {
+    let (environment, service) = saved();
+    for text in ["", "{}", "[]", "{\"steps\":1}", "\u{feff}x", "{\"format\":9,\"steps\":[]}"] {
+        environment.write("plan.json", text);
+        let ran = environment.run(&APPLY).exits_with(1).prints("");
+        assert!(ran.stderr().starts_with("error: plan.json "), "{text}: {}", ran.stderr());
+    }
+    let ran = environment.run(&["apply", "gone.json", "--to", "main", "--yes"]).exits_with(1);
+    ran.says_among("error: there is no file gone.json\n");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_saved_plan_is_guarded_like_any_other() {
+    let (environment, service) = saved();
+    let ran = environment.run(&[&APPLY[..], &["--max-update", "0"]].concat()).exits_with(5);
+    ran.says_among("the plan updates 1 of 8 campaigns; the limit is 0");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plan_that_cannot_be_saved_says_so() {
+    let (environment, _service) = saved();
+    let ran = environment.run(&["plan", "sheets", "--to", "main", "-o", "no/where/plan.json"]);
+    ran.exits_with(1).says_among("error: no/where/plan.json cannot be written: ");
+}

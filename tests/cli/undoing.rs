@@ -1,0 +1,192 @@
+//! The way back: `undo` of a run, `restore` of a snapshot.
+
+use crate::support::{LiveService, TestEnvironment};
+
+fn backed_up() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    service.new_requests();
+    (environment, service)
+}
+
+const RESTORE: [&str; 5] = ["restore", "#1", "--to", "main", "--yes"];
+
+#[test]
+fn undo_takes_back_creates_updates_and_nothing_else() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "id,name,slug\n4,Autumn Sale,\n,Winter,winter\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    // Somebody goes on working meanwhile.
+    service.inside().mutate(|store| {
+        store.add_campaign("Later", None, true);
+        store.campaigns.get_mut(5).unwrap().name = "Readers".to_owned();
+        store.campaigns.get_mut(4).unwrap().public = false;
+    });
+    let dry = environment.run(&["undo", "main", "1", "-n"]).succeeds().fits();
+    dry.prints_among("\"Autumn Sale\" -> \"Summer Sale\"").prints_among("- 9  Winter");
+    environment.run(&["undo", "main", "1"]).exits_with(64);
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    let service = service.inside();
+    let campaigns = &service.store().campaigns;
+    assert_eq!(campaigns.get(4).unwrap().name, "Summer Sale");
+    assert_eq!(campaigns.get(4).unwrap().slug.as_deref(), Some("summer"));
+    assert!(!campaigns.get(4).unwrap().public);
+    assert!(campaigns.get(9).is_none());
+    assert_eq!(campaigns.get(10).unwrap().name, "Later");
+    assert_eq!(campaigns.get(5).unwrap().name, "Readers");
+}
+
+#[test]
+fn undoing_an_undo_leads_forward_again() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "id,name\n4,Autumn Sale\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    for (run, name) in [("1", "Summer Sale"), ("2", "Autumn Sale")] {
+        environment.run(&["undo", "main", run, "--yes"]).succeeds();
+        assert_eq!(service.inside().store().campaigns.get(4).unwrap().name, name);
+    }
+    // The run was taken back and is there again.
+    let again = environment.run(&["undo", "main", "2", "--yes"]).succeeds();
+    again.prints("Nothing to do.\n");
+}
+
+#[test]
+fn what_was_changed_since_is_a_conflict() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "id,name\n4,Autumn Sale\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    let rename = |name: &str| {
+        let name = name.to_owned();
+        service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().name = name);
+    };
+    rename("Winter Sale");
+    environment.run(&["undo", "main", "1", "--yes"]).exits_with(4).says_among("Winter Sale");
+    assert_eq!(service.writes().len(), 1);
+    environment.run(&["undo", "main", "1", "--yes", "--on-conflict", "mine"]).succeeds();
+    assert_eq!(service.inside().store().campaigns.get(4).unwrap().name, "Summer Sale");
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_said() {
+    let (environment, service) = backed_up();
+    environment.write("pixels.csv", "type,name,tag\nbing,New,123\n");
+    environment.run(&["import", "pixels.csv", "--to", "main", "--yes"]).succeeds();
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    ran.says_among("cannot be taken back: create of pixel").says_among("the API cannot delete it");
+    assert_eq!(service.writes().len(), 1);
+}
+
+#[test]
+fn there_is_no_undo_of_a_run_that_is_none_or_not_finished() {
+    let (environment, _service) = backed_up();
+    environment.run(&["undo", "main", "7", "--yes"]).exits_with(1);
+    environment.write("campaigns.csv", "name\nA\nB\nC\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "4"];
+    environment.run(&import).exits_with(8);
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(1);
+    ran.says(
+        "error: run 1 of main is not finished\nhint: `linkvault resume main 1` finishes it first\n",
+    );
+}
+
+#[test]
+fn an_undone_delete_comes_back_with_a_new_id() {
+    let (environment, service) = backed_up();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let text = environment.text("sheets/channels.csv");
+    let kept: Vec<_> = text.lines().filter(|line| !line.starts_with("1,")).collect();
+    environment.write("sheets/channels.csv", &kept.join("\n"));
+    let apply = ["apply", "sheets", "--to", "main", "--yes", "--delete"];
+    environment.run(&apply).succeeds().prints_among(
+        "1 delete of channels: a deleted channel comes back with a new id, and its items one by one",
+    );
+    assert!(service.inside().store().channels.get(1).is_none());
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    let inside = service.inside();
+    let channel = inside.store().channels.get(6).unwrap();
+    assert_eq!((channel.name.as_str(), channel.items.len()), ("Shop window", 3));
+}
+
+#[test]
+fn a_deleted_campaign_is_restored_once() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(|store| store.campaigns.remove(4));
+    let dry = environment.run(&["restore", "#1", "--to", "main", "-n"]).succeeds().fits();
+    dry.prints_among("(was 4)");
+    environment.run(&RESTORE).succeeds();
+    assert_eq!(service.writes(), ["POST /api/campaign/add"]);
+    {
+        let service = service.inside();
+        let anew = service.store().campaigns.get(9).unwrap();
+        assert_eq!((anew.name.as_str(), anew.public), ("Summer Sale", true));
+        assert_eq!(anew.rotator.as_deref(), Some("https://links.example.com/r/summer"));
+    }
+    environment.run(&RESTORE).succeeds().prints_among("Nothing to do.\n");
+    // Even when it is called something else by now, it is the same one.
+    let name = "Another name".to_owned();
+    service.inside().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
+    environment.run(&RESTORE).succeeds();
+    assert_eq!(service.writes()[1..], ["PUT /api/campaign/9/update"]);
+}
+
+#[test]
+fn a_deleted_channel_comes_back_with_its_items() {
+    let (environment, service) = backed_up();
+    let before = service.inside().store().channels.get(1).unwrap().clone();
+    service.inside().mutate(|store| store.channels.remove(1));
+    environment.run(&RESTORE).succeeds().prints_among("4 done, 4 verified");
+    let after = service.inside().store().channels.get(6).unwrap().clone();
+    let items = |channel: &linkvault::sandbox::store::Channel| {
+        let items = channel.items.iter().map(|item| (item.kind.clone(), item.id));
+        items.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!((after.name.as_str(), after.color.as_str()), ("Shop window", "#1F6F54"));
+    assert_eq!((after.starred, items(&after)), (true, items(&before)));
+    environment.run(&RESTORE).succeeds().prints_among("Nothing to do.\n");
+}
+
+#[test]
+fn a_code_of_unknown_content_cannot_be_restored_and_is_listed() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(|store| store.remove_qr(3));
+    let ran = environment.run(&RESTORE).succeeds();
+    ran.prints_among("Not supported:\n").prints_among("qr_codes 3");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_code_that_linkvault_made_is_restored_from_memory() {
+    let (environment, service) = backed_up();
+    environment.write("qr_codes.csv", "type,data\ntext,hello\n");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
+    environment.run(&["backup", "-q", "--tag", "with-code"]).succeeds();
+    service.inside().mutate(|store| store.remove_qr(13));
+    let restore = ["restore", "with-code", "--to", "main", "--yes", "--only", "qr_codes"];
+    environment.run(&restore).succeeds();
+    let content = service.inside().store().qr_codes.get(14).unwrap().content.clone();
+    assert_eq!((content.kind.as_deref(), content.data), (Some("text"), Some("hello".into())));
+    environment.run(&restore).succeeds().prints("Nothing to do.\n");
+}
+
+#[test]
+fn what_came_later_stays_unless_it_is_to_be_deleted() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(|store| store.add_campaign("Later", None, true));
+    environment.run(&RESTORE).succeeds().prints("Nothing to do.\n");
+    environment.run(&[&RESTORE[..], &["--delete"]].concat()).succeeds();
+    assert_eq!(service.writes(), ["DELETE /api/campaign/9/delete"]);
+    environment.run(&["diff", "main@#1", "main", "--detailed-exitcode"]).succeeds();
+}
+
+#[test]
+fn the_accounts_own_record_is_not_restored_by_the_way() {
+    let (environment, service) = backed_up();
+    let email = "other@example.com".to_owned();
+    service.inside().mutate(|store| store.account.email = email);
+    environment.run(&RESTORE).succeeds();
+    assert_eq!(service.writes(), Vec::<String>::new());
+    let named = [&RESTORE[..], &["--resource", "account"]].concat();
+    environment.run(&named).succeeds();
+    assert_eq!(service.inside().store().account.email, "links@lantern-books.example.com");
+}
