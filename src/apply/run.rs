@@ -93,6 +93,7 @@ fn go_on(
 ) -> Result<Outcome, ApplyError> {
     let (known, reading) = known_before(vault, run)?;
     let all = work(vault, run)?;
+    let open = all.iter().filter(|work| work.is_open()).count() as u64;
     let mut runner = Runner {
         client,
         vault,
@@ -101,6 +102,7 @@ fn go_on(
         options,
         run: run.number,
         all,
+        open,
         known,
         intended: BTreeSet::new(),
         unanswered: 0,
