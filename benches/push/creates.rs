@@ -1,11 +1,12 @@
 //! Creates: by a loop that only posts, and by a plan that is carried out.
 
 use std::fmt::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linkvault::api::client::Client;
+use linkvault::api::client::{Client, Keep};
 use linkvault::api::http;
 use linkvault::api::pacer::Pacer;
 use linkvault::api::ureq::{Options as Wire, UreqTransport};
@@ -71,7 +72,8 @@ fn carried_out(url: &str, csv: &[u8], file: &Path) -> Outcome {
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
     let transport = UreqTransport::new(url, &Wire::default()).unwrap();
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
-        .with_key(http::Key::new(KEY));
+        .with_key(http::Key::new(KEY))
+        .with_keep(kept(&file.with_extension("pace")));
     let mut vault = Vault::open_or_create(file).unwrap();
     let (resource, service) = (Resource::Channels, "http://bench");
     let look = crawl::Options::new(service).only(&[resource]);
@@ -93,6 +95,15 @@ fn carried_out(url: &str, csv: &[u8], file: &Path) -> Outcome {
     let outcome = apply::apply(&mut client, &mut vault, &*clock, &Silent, &options, &plan).unwrap();
     vault.close().unwrap();
     outcome
+}
+
+/// Keeps the pacer's state in a file, as the program does at every request.
+fn kept(path: &Path) -> Keep {
+    let mut file = std::fs::File::create(path).unwrap();
+    Box::new(move |state| {
+        file.rewind().unwrap();
+        file.write_all(&serde_json::to_vec(state).unwrap()).unwrap();
+    })
 }
 
 /// A CSV file as what is wanted.
