@@ -1,8 +1,6 @@
-//! What is measured, each in a process of its own, so that its peak memory is
-//! its own: the bare loop, and a backup.
+//! What is measured: the bare loop, and a backup.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +15,8 @@ use linkvault::vault::Vault;
 use linkvault::vault::snapshot::Status;
 use serde::Deserialize;
 
+use crate::child::{self, Run};
+
 /// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
@@ -24,57 +24,27 @@ pub enum Job {
     Backup,
 }
 
-/// What one run took.
-#[derive(Debug, Clone, Copy)]
-pub struct Run {
-    pub time: Duration,
-    /// The process's peak memory, where the system tells it.
-    pub peak: Option<u64>,
-    pub records: u64,
-}
-
-const MARK: &str = "as-child";
-
 /// Runs `job` in a child process: from the server at `url` into `file`.
 pub fn spawn(job: Job, url: &str, file: &Path) -> Run {
     let name = match job {
         Job::Bare => "bare",
         Job::Backup => "backup",
     };
-    let program = std::env::current_exe().unwrap();
-    let output = Command::new(program).args([MARK, name, url]).arg(file).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "the measured process failed: {errors}");
-    let numbers: Vec<u64> = text.split_whitespace().map(|it| it.parse().unwrap()).collect();
-    let [micros, peak, records] = numbers[..] else { panic!("unexpected: {text}") };
-    let peak = (peak > 0).then_some(peak);
-    Run { time: Duration::from_micros(micros), peak, records }
+    child::spawn(name, &[url.as_ref(), file.as_os_str()])
 }
 
 /// If this process was spawned to run a job: runs it, prints what it took, and
 /// says so.
 pub fn run_if_child() -> bool {
-    let args: Vec<String> = std::env::args().collect();
-    let [_, mark, name, url, file] = &args[..] else { return false };
-    if mark != MARK {
-        return false;
-    }
+    let Some((name, args)) = child::job() else { return false };
+    let [url, file] = &args[..] else { panic!("a job takes a URL and a file") };
     let began = Instant::now();
     let records = match name.as_str() {
         "bare" => bare(url, Path::new(file)),
         _ => backup(url, Path::new(file)).snapshot.records(),
     };
-    let time = began.elapsed();
-    println!("{} {} {records}", time.as_micros(), peak().unwrap_or(0));
+    child::report(began.elapsed(), records, Duration::ZERO);
     true
-}
-
-/// The most memory this process ever had, in bytes.
-fn peak() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// A backup as the program makes it, without statistics.

@@ -9,17 +9,23 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod account;
+#[path = "../common/child.rs"]
+mod child;
 mod children;
+#[path = "../common/figures.rs"]
+mod figures;
 mod limited;
 mod server;
+#[path = "../common/table.rs"]
 mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use account::{Account, Daily, Style};
-use children::{Job, Run};
+use child::Run;
+use children::Job;
+use figures::{best, memory, seconds, times};
 use server::Server;
 use table::{Kind, Table};
 
@@ -27,7 +33,7 @@ use table::{Kind, Table};
 const RECORDS: usize = 100_000;
 const LARGEST_FIRST_VAULT: u64 = 14 << 20;
 const LARGEST_UNCHANGED: u64 = 64 << 10;
-const MOST_MEMORY: u64 = 32 << 20;
+const MOST_MEMORY: u64 = 32;
 
 fn main() -> ExitCode {
     if children::run_if_child() {
@@ -106,7 +112,7 @@ impl Bench {
 
     fn run(&self, job: Job, server: &Server, file: &Path) -> Run {
         let run = children::spawn(job, &server.url, file);
-        assert!(run.records >= self.records as u64, "{run:?}");
+        assert!(run.count >= self.records as u64, "{run:?}");
         run
     }
 
@@ -155,7 +161,7 @@ impl Bench {
             "< 64 KiB",
             growth < LARGEST_UNCHANGED,
         );
-        memory(table, &format!("peak memory, {at}"), first.iter().chain(&second));
+        memory(table, &format!("peak memory, {at}"), first.iter().chain(&second), MOST_MEMORY);
     }
 
     /// The size of a first vault, however the service writes its lists.
@@ -232,7 +238,7 @@ impl Bench {
             "≤ 12.00 ×",
             large <= few * 12,
         );
-        memory(table, "peak memory with them", many.iter());
+        memory(table, "peak memory with them", &many, MOST_MEMORY);
     }
 
     /// Under the service's limit, on simulated time.
@@ -260,27 +266,8 @@ impl Bench {
     }
 }
 
-fn memory<'a>(table: &mut Table, name: &str, runs: impl Iterator<Item = &'a Run>) {
-    if let Some(peak) = runs.filter_map(|run| run.peak).max() {
-        let measured = format!("{:.1} MiB", peak as f64 / f64::from(1 << 20));
-        table.row(Kind::Exact, name, measured, "≤ 32 MiB", peak <= MOST_MEMORY);
-    }
-}
-
 fn size(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |metadata| metadata.len())
-}
-
-fn best(runs: &[Run]) -> Duration {
-    runs.iter().map(|run| run.time).min().unwrap_or_default()
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.3} s", time.as_secs_f64())
-}
-
-fn times(ours: Duration, other: Duration) -> String {
-    format!("{} = {:.2} ×", seconds(ours), ours.as_secs_f64() / other.as_secs_f64())
 }
 
 fn bytes(number: u64) -> String {

@@ -98,6 +98,7 @@ fn go_on(
 ) -> Result<Outcome, ApplyError> {
     let (known, reading) = known_before(vault, run)?;
     let all = work(vault, run)?;
+    let open = all.iter().filter(|work| work.is_open()).count() as u64;
     let mut runner = Runner {
         client,
         vault,
@@ -106,6 +107,7 @@ fn go_on(
         options,
         run: run.number,
         all,
+        open,
         known,
         intended: BTreeSet::new(),
         unanswered: 0,

@@ -47,6 +47,13 @@ pub(super) struct Work {
     pub needed: bool,
 }
 
+impl Work {
+    /// No outcome is known yet.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, StepState::Planned | StepState::Sent)
+    }
+}
+
 /// A run under way.
 pub(super) struct Runner<'a> {
     pub client: &'a mut Client,
@@ -56,6 +63,8 @@ pub(super) struct Runner<'a> {
     pub options: &'a Options,
     pub run: i64,
     pub all: Vec<Work>,
+    /// How many of them have no outcome yet.
+    pub open: u64,
     /// Ids that were there before the next create is sent.
     pub known: BTreeMap<Resource, BTreeSet<i64>>,
     /// Steps whose intent is written and whose request has not left.
@@ -342,15 +351,20 @@ impl Runner<'_> {
         let work = &mut self.all[nth];
         let step = work.step.step;
         self.vault.settle_step(self.run, step, what, self.clock.now(), hold)?;
+        let was_open = work.is_open();
         work.state = what.state;
+        match (was_open, work.is_open()) {
+            (true, false) => self.open -= 1,
+            (false, true) => self.open += 1,
+            _ => {}
+        }
         work.id = what.id;
         work.message.clone_from(&what.message);
         if let Some(why) = &what.message {
             let what = format!("step {step} {}: {why}", what.state.name());
             self.progress.event(&Event::Warning { text: &what });
         }
-        let open = |work: &&Work| matches!(work.state, StepState::Planned | StepState::Sent);
-        let (total, left) = (self.all.len() as u64, self.all.iter().filter(open).count() as u64);
+        let (total, left) = (self.all.len() as u64, self.open);
         let requests = left + self.reading;
         let time = self.client.estimate(requests);
         self.progress.event(&Event::Steps { done: total - left, total, requests, time });
@@ -359,7 +373,7 @@ impl Runner<'_> {
 
     fn skip_the_rest(&mut self) -> Result<(), ApplyError> {
         for nth in 0..self.all.len() {
-            if matches!(self.all[nth].state, StepState::Planned | StepState::Sent) {
+            if self.all[nth].is_open() {
                 let why = "a step before it was refused, and --fail-fast stops there";
                 self.intended.remove(&nth);
                 self.close(nth, &Settled::of(StepState::Skipped).saying(why))?;

@@ -19,6 +19,7 @@ mod fields;
 pub mod generate;
 pub mod lifelike;
 mod limiter;
+mod names;
 mod paging;
 mod reads;
 mod records;

@@ -6,18 +6,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::names::{Named, Names};
 use crate::clock::Timestamp;
 
 /// Rows by id. An id is never given twice, not even after its row is gone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Table<T> {
     next: u64,
     rows: BTreeMap<u64, T>,
+    /// Made from the rows when it is needed.
+    #[serde(skip)]
+    names: Names,
+}
+
+impl<T: PartialEq> PartialEq for Table<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.next == other.next && self.rows == other.rows
+    }
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { next: 1, rows: BTreeMap::new() }
+        Self { next: 1, rows: BTreeMap::new(), names: Names::default() }
     }
 }
 
@@ -32,6 +42,7 @@ impl<T> Table<T> {
     /// Sets the row of `id`, replacing what was there.
     pub fn put(&mut self, id: u64, row: T) {
         self.next = self.next.max(id.saturating_add(1));
+        self.names.touch(id);
         self.rows.insert(id, row);
     }
 
@@ -47,10 +58,12 @@ impl<T> Table<T> {
     }
 
     pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        self.names.touch(id);
         self.rows.get_mut(&id)
     }
 
     pub fn remove(&mut self, id: u64) -> Option<T> {
+        self.names.touch(id);
         self.rows.remove(&id)
     }
 
@@ -71,7 +84,28 @@ impl<T> Table<T> {
 
     /// All rows by ascending id, to change them.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (u64, &mut T)> {
+        self.names.touch_all();
         self.rows.iter_mut().map(|(id, row)| (*id, row))
+    }
+}
+
+impl<T: Named> Table<T> {
+    /// Whether a row other than that of `own` bears `name`, in whatever case.
+    pub fn has_name(&mut self, name: &str, own: Option<u64>) -> bool {
+        let Self { rows, names, .. } = self;
+        names.is_taken(name, own, rows.keys().copied(), |id| rows.get(&id))
+    }
+}
+
+impl Named for Campaign {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for Channel {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 

@@ -1,10 +1,9 @@
 //! Campaigns and the short links assigned to them.
 
-use super::{Answer, Writer, room, same_name, set};
+use super::{Answer, Writer, room, set};
 use crate::sandbox::behaviour::AssignAgain;
 use crate::sandbox::fields::{Fields, Refusal};
 use crate::sandbox::render::{Look, Object, written_campaign};
-use crate::sandbox::store::Campaign;
 
 const LISTED: [&str; 3] = ["name", "slug", "public"];
 
@@ -64,9 +63,8 @@ impl Writer<'_> {
     }
 
     /// An empty name is no name, so any number of campaigns can go without.
-    fn free_campaign_name(&self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
-        let taken = |(id, row): (u64, &Campaign)| Some(id) != own && same_name(&row.name, name);
-        if !name.is_empty() && self.store.campaigns.iter().any(taken) {
+    fn free_campaign_name(&mut self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
+        if !name.is_empty() && self.store.campaigns.has_name(name, own) {
             return Err(Refusal::bad("You already have a campaign with that name."));
         }
         Ok(())

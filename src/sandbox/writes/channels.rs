@@ -1,6 +1,6 @@
 //! Channels and what is assigned to them.
 
-use super::{Answer, Writer, room, same_name, set};
+use super::{Answer, Writer, room, set};
 use crate::sandbox::behaviour::{AssignAgain, ChannelUpdate};
 use crate::sandbox::fields::{Refusal, is_hex};
 use crate::sandbox::render::{self, Look};
@@ -101,9 +101,8 @@ impl Writer<'_> {
         })
     }
 
-    fn free_channel_name(&self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
-        let taken = |(id, row): (u64, &Channel)| Some(id) != own && same_name(&row.name, name);
-        if self.store.channels.iter().any(taken) {
+    fn free_channel_name(&mut self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
+        if self.store.channels.has_name(name, own) {
             return Err(Refusal::bad("You already have a channel with this name."));
         }
         Ok(())

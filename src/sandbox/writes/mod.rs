@@ -98,11 +98,6 @@ fn room(held: usize, cap: Option<u64>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Equality without case.
-fn same_name(one: &str, other: &str) -> bool {
-    one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
-}
-
 /// Sets a field that was sent; what a record carried in its place goes away.
 fn set<T>(field: &mut T, extra: &mut Extra, name: &str, value: Option<T>) {
     if let Some(value) = value {
@@ -114,12 +109,6 @@ fn set<T>(field: &mut T, extra: &mut Extra, name: &str, value: Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_compared_without_case() {
-        assert!(same_name("Größe", "GRÖßE") && same_name("", ""));
-        assert!(!same_name("a", "ab") && !same_name("", "a") && !same_name("b", "a"));
-    }
 
     #[test]
     fn a_cap_leaves_room_below_it() {

@@ -1,0 +1,171 @@
+//! What carrying out a plan costs, and what making one costs, against the
+//! targets: `cargo bench --bench push`.
+//!
+//! Time is measured in the same run against a loop that only posts, and against
+//! reading what is planned from; it is told as the ratio of the best of several
+//! runs each. Every measured run is a process of its own; this one serves the
+//! sandbox. `LINKVAULT_BENCH_QUICK=1` takes a tenth of the records and fewer
+//! runs. Missed memory fails the run; time only says so.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
+
+#[path = "../common/child.rs"]
+mod child;
+mod creates;
+#[path = "../common/figures.rs"]
+mod figures;
+mod planning;
+#[path = "../common/table.rs"]
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use child::Run;
+use figures::{best, memory, seconds, times};
+use linkvault::api::http::Key;
+use linkvault::clock::{Interrupt, SystemClock};
+use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Server, Service, Store, serve};
+use table::{Kind, Table};
+
+/// The bounds that hold for so many.
+const CREATES: usize = 10_000;
+const RECORDS: usize = 100_000;
+/// In MiB.
+const MOST_MEMORY: u64 = 200;
+
+fn main() -> ExitCode {
+    if let Some((name, args)) = child::job() {
+        run(&name, &args);
+        return ExitCode::SUCCESS;
+    }
+    if serve_if_asked() {
+        return ExitCode::SUCCESS;
+    }
+    let quick = std::env::var_os("LINKVAULT_BENCH_QUICK").is_some_and(|it| it != "0");
+    let folder = tempfile::tempdir().unwrap();
+    let bench = Bench {
+        folder: folder.path().to_owned(),
+        share: if quick { 10 } else { 1 },
+        rounds: if quick { 3 } else { 5 },
+    };
+    let only = std::env::var("LINKVAULT_BENCH_ONLY").unwrap_or_default();
+    let mut table = Table::default();
+    for (name, part) in PARTS {
+        if only.is_empty() || only.split(',').any(|it| it == *name) {
+            eprintln!("{name}");
+            part(&bench, &mut table);
+        }
+    }
+    println!("{} creates, {} records", CREATES / bench.share, RECORDS / bench.share);
+    if table.print() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// One measured job.
+fn run(name: &str, args: &[String]) {
+    match (name, args) {
+        ("bare", [url, count]) => creates::bare(url, count.parse().unwrap()),
+        ("push", [url, count, file]) => {
+            creates::push(url, count.parse().unwrap(), Path::new(file));
+        }
+        ("plan", [sheet, vault]) => planning::plan(Path::new(sheet), Path::new(vault)),
+        _ => panic!("no job is called {name}"),
+    }
+}
+
+/// `serve` only serves, for looking at one run with a profiler: `as-child push
+/// URL COUNT VAULT` or `as-child bare URL COUNT`.
+fn serve_if_asked() -> bool {
+    if std::env::args().nth(1).as_deref() != Some("serve") {
+        return false;
+    }
+    let (_server, url) = start();
+    println!("{url}");
+    loop {
+        std::thread::park();
+    }
+}
+
+type Part = fn(&Bench, &mut Table);
+
+/// The parts, by the names that `LINKVAULT_BENCH_ONLY` takes.
+const PARTS: &[(&str, Part)] = &[("creates", Bench::creates), ("planning", Bench::planning)];
+
+struct Bench {
+    folder: PathBuf,
+    /// Of everything, one part in so many is done.
+    share: usize,
+    rounds: usize,
+}
+
+/// An empty account without a limit, behind a socket of its own.
+fn start() -> (Server, String) {
+    let behaviour = Behaviour::parse("rate-limit=zero").unwrap();
+    let service = Service::new(Store::default(), Key::new(creates::KEY), behaviour);
+    let service = Arc::new(Mutex::new(service.with_log_limit(0)));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let clock = Arc::new(SystemClock::new(Interrupt::default()));
+    let faults = Arc::new(Mutex::new(Faults::default()));
+    let server = serve(listener, service, clock, faults, ServeOptions::default()).unwrap();
+    let url = format!("http://{}", server.address());
+    (server, url)
+}
+
+impl Bench {
+    /// A run of `name` against a service of its own.
+    fn against_a_service(&self, name: &str, count: usize, file: Option<&Path>) -> Run {
+        let (server, url) = start();
+        let count_text = count.to_string();
+        let mut args = vec![url.as_ref(), count_text.as_ref()];
+        args.extend(file.map(Path::as_os_str));
+        let run = child::spawn(name, &args);
+        assert_eq!(run.count, count as u64, "{run:?}");
+        server.shutdown();
+        run
+    }
+
+    /// Creates, each with its journal, against a loop that only posts.
+    fn creates(&self, table: &mut Table) {
+        let count = CREATES / self.share;
+        let (mut bare, mut pushed) = (Vec::new(), Vec::new());
+        for round in 0..self.rounds {
+            bare.push(self.against_a_service("bare", count, None));
+            let vault = self.folder.join(format!("push-{round}.db"));
+            pushed.push(self.against_a_service("push", count, Some(&vault)));
+        }
+        let (plain, ours) = (best(&bare), best(&pushed));
+        table.note(format!("bare loop, {count} creates"), seconds(plain));
+        table.row(
+            Kind::Noisy,
+            format!("plan and run of {count} creates"),
+            times(ours, plain),
+            "≤ 5.00 ×",
+            ours <= plain * 5,
+        );
+        memory(table, "peak memory of it", &pushed, MOST_MEMORY);
+    }
+
+    /// Reading rows and records and planning, against reading alone.
+    fn planning(&self, table: &mut Table) {
+        let count = RECORDS / self.share;
+        let (sheet, vault) = (self.folder.join("campaigns.csv"), self.folder.join("plan.db"));
+        planning::prepare(count, &sheet, &vault);
+        let plan = || child::spawn("plan", &[sheet.as_os_str(), vault.as_os_str()]);
+        let runs: Vec<Run> = (0..self.rounds).map(|_| plan()).collect();
+        for run in &runs {
+            assert_eq!(run.count, (count / planning::EVERY) as u64, "{run:?}");
+        }
+        let reading = runs.iter().map(|run| run.part).min().unwrap();
+        let whole = best(&runs);
+        table.note(format!("reading {count} rows and {count} records"), seconds(reading));
+        table.row(
+            Kind::Noisy,
+            "reading them and planning",
+            times(whole, reading),
+            "≤ 1.50 ×",
+            whole * 2 <= reading * 3,
+        );
+        memory(table, "peak memory of both", &runs, MOST_MEMORY);
+    }
+}

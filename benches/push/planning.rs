@@ -1,0 +1,79 @@
+//! Planning: an export of many campaigns, some of them edited, against the
+//! account that it was made from.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use linkvault::api::client::Client;
+use linkvault::api::http::Key;
+use linkvault::api::pacer::Pacer;
+use linkvault::apply;
+use linkvault::change::cost::cost;
+use linkvault::change::plan::{Current, plan as make};
+use linkvault::change::policy::{self, Policy};
+use linkvault::change::sheet::write::Writer;
+use linkvault::clock::{Interrupt, SystemClock};
+use linkvault::crawl::{self, Stats};
+use linkvault::model::{Resource, Value};
+use linkvault::progress::Silent;
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::vault::Vault;
+
+use crate::{child, creates};
+
+/// One row in so many is edited.
+pub const EVERY: usize = 100;
+
+/// Makes a vault with so many campaigns, and a file with all of them.
+pub fn prepare(count: usize, sheet: &Path, vault: &Path) {
+    let store = generate(7, Counts { campaigns: count as u64, ..Counts::default() });
+    let behaviour = Behaviour::parse("rate-limit=zero").unwrap();
+    let service = Service::new(store, Key::new(creates::KEY), behaviour);
+    let clock = Arc::new(SystemClock::new(Interrupt::default()));
+    let transport = SandboxTransport::new(Arc::new(Mutex::new(service)), clock.clone());
+    let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
+        .with_key(Key::new(creates::KEY));
+    let mut vault = Vault::open_or_create(vault).unwrap();
+    let options = crawl::Options::new("http://bench").only(&[Resource::Campaigns]);
+    let options = crawl::Options { stats: Stats::None, ..options };
+    let seen = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options).unwrap();
+    let out = BufWriter::new(File::create(sheet).unwrap());
+    let mut sheet = Writer::begin(Resource::Campaigns, out).unwrap();
+    let (name, _) = Resource::Campaigns.spec().field("name").unwrap();
+    let mut nth = 0;
+    vault
+        .each(seen.snapshot.number, Resource::Campaigns, |mut record| {
+            nth += 1;
+            if nth % EVERY == 0 {
+                record.values[name] = Value::Text(format!("Renamed {nth}").into());
+            }
+            sheet.record(&record, None).unwrap();
+        })
+        .unwrap();
+    assert_eq!(nth, count);
+    sheet.finish().unwrap();
+    vault.close().unwrap();
+}
+
+/// Reads rows and records, and plans from the ones to the others.
+pub fn plan(sheet: &Path, vault: &Path) {
+    let began = Instant::now();
+    let bytes = std::fs::read(sheet).unwrap();
+    let desired = creates::desired(Resource::Campaigns, &bytes);
+    drop(bytes);
+    let mut vault = Vault::open_read_only(vault).unwrap();
+    let newest = vault.snapshots().unwrap().last().unwrap().number;
+    let state = vault.state(newest, &[Resource::Campaigns]).unwrap();
+    let memory = apply::memory(&vault).unwrap();
+    let reading = began.elapsed();
+    let current = Current { state: &state, memory: &memory };
+    let policy = Policy::default();
+    let mut plan = make(&desired, current, None, &policy).unwrap();
+    plan.cost = cost(&plan, 0, 0, 0);
+    policy::check(&plan, &state, &policy).unwrap();
+    child::report(began.elapsed(), plan.steps.len() as u64, reading);
+}
