@@ -206,11 +206,14 @@ enum Verdict {
     Ok,
     Failed,
     Status(u16),
+    /// A list or an object: no service was seen to mean anything by it.
+    Odd,
 }
 
 fn verdict(raw: &RawValue) -> Verdict {
     let text = text(raw);
     match text.trim() {
+        _ if raw.get().starts_with(['[', '{']) => Verdict::Odd,
         "0" | "0.0" | "false" | "null" | "" => Verdict::Ok,
         other => match other.parse::<u16>() {
             Ok(status) if (400..600).contains(&status) => Verdict::Status(status),
@@ -231,6 +234,11 @@ fn judge<'a>(response: &'a Response, head: &Head<'a>) -> Result<Body<'a>, ApiErr
             return Err(malformed(response, damage));
         }
         Some(Verdict::Status(code)) if good_status => return Err(refusal(code, head)),
+        // Whether a write was executed, such an answer does not tell.
+        Some(Verdict::Odd) if good_status && !says_throttled(head) => {
+            let damage = Damage { why: "its `error` is no number".into(), cut: false };
+            return Err(malformed(response, damage));
+        }
         _ => return Err(refusal(response.status, head)),
     }
     Ok(Body { bytes: &response.body, message: head.message })

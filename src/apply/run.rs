@@ -276,10 +276,18 @@ impl Runner<'_> {
             }
             Err(other) => return Err(other.into()),
         };
-        let whole = |it: &Resource| lacking(&snapshot, &[*it]).is_none();
-        let whole: Vec<_> = run.touched.iter().copied().filter(whole).collect();
+        let (mut whole, mut unread) = (Vec::new(), Vec::new());
+        for resource in run.touched.iter().copied() {
+            match lacking(&snapshot, &[resource]) {
+                None => whole.push(resource),
+                Some((_, why)) => unread.push(format!(
+                    "{resource} could not be read again, so their steps are not verified: {why}"
+                )),
+            }
+        }
         let state = self.vault.state(snapshot.number, &whole)?;
-        let (found, problems) = self.verify(&state);
+        let (found, mut problems) = self.verify(&state);
+        problems.extend(unread);
         self.vault.verify_steps(self.run, &found, self.clock.now())?;
         Ok((problems, snapshot.number))
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::answer::{Fate, fate, says_absent, says_present};
 use super::error::ApplyError;
 use super::settle::{self, Found};
+use super::verify::{Look, look};
 use super::{Options, keep, request};
 use crate::api::client::Client;
 use crate::api::error::{ApiError, ApiErrorKind};
@@ -230,6 +231,8 @@ impl Runner<'_> {
             }
         };
         let verb = self.all[nth].step.verb;
+        // Whether a try may have worked though a later one failed.
+        let mut lost = self.all[nth].doubted;
         for tries in 1.. {
             let outcome = self.client.send_once(ready.method, &ready.path, ready.body.clone());
             let fate = fate(verb, outcome);
@@ -245,6 +248,7 @@ impl Runner<'_> {
                 Fate::Unknown { why, failed, error } => {
                     self.all[nth].doubted = true;
                     self.all[nth].message = Some(why.clone());
+                    lost |= !failed;
                     if verb == Verb::Create {
                         self.unanswered += 1;
                         return Ok(());
@@ -258,6 +262,7 @@ impl Runner<'_> {
             });
             if tries >= TRIES {
                 return match refusal {
+                    Some(_) if lost => self.look_for(nth, &ready.params, error),
                     Some(why) => self.close(nth, &Settled::of(StepState::Refused).saying(why)),
                     None => self.stop(error),
                 };
@@ -271,6 +276,25 @@ impl Runner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The service fails, but an earlier try may have worked: its list tells.
+    fn look_for(
+        &mut self,
+        nth: usize,
+        params: &[String],
+        error: ApiError,
+    ) -> Result<(), ApplyError> {
+        let state = self.listing(self.all[nth].step.resource)?;
+        let work = &self.all[nth];
+        match look(&work.step, work.step.id, params, &state).0 {
+            Look::AsAsked(_) => self.done(nth, None, params),
+            Look::Differs(_) => {
+                let why = work.message.clone().unwrap_or_default();
+                self.close(nth, &Settled::of(StepState::Refused).saying(why))
+            }
+            Look::Hidden(_) => self.stop(error),
+        }
     }
 
     fn pause(&self, time: Duration) -> Slept {

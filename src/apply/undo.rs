@@ -1,14 +1,14 @@
 //! The way back from a run: pure, from its steps and the state before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::run;
 use super::{ApplyError, request};
 use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords};
 use crate::change::plan::Step;
 use crate::model::{Key, Record, Resource, Role, State, Value, Verb, value};
-use crate::vault::Vault;
-use crate::vault::journal::StepState;
+use crate::vault::journal::{Run, StepState};
+use crate::vault::{Vault, VaultError};
 
 /// A step that was done, with the id of its record.
 #[derive(Debug, Clone)]
@@ -42,10 +42,34 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
         }
     }
     let before = match journal.before {
-        Some(before) => vault.state(before, &journal.touched)?,
+        // What a channel held is gone with it, though no step speaks of it.
+        Some(before) => read_whole(vault, before, &journal.touched, &[Resource::ChannelItems])?,
         None => State::default(),
     };
     Ok(undo(&done, &before, &format!("run {run}")))
+}
+
+/// What `run` left, as far as it was read again: whoever changed it since has a
+/// say. A list that was not read whole afterwards shows the time before, which
+/// would make everything look as if it were undone already.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
+    run.after.map(|after| read_whole(vault, after, &[], &run.touched)).transpose()
+}
+
+/// The resources `all` of a snapshot, and those of `more` that it read whole.
+fn read_whole(
+    vault: &mut Vault,
+    number: i64,
+    all: &[Resource],
+    more: &[Resource],
+) -> Result<State, VaultError> {
+    let outcomes = vault.snapshot(number)?.outcomes;
+    let whole = |it: &&Resource| outcomes.iter().any(|of| of.resource == **it && of.is_whole());
+    let which: BTreeSet<_> = all.iter().chain(more.iter().filter(whole)).copied().collect();
+    vault.state(number, &which.into_iter().collect::<Vec<_>>())
 }
 
 /// What leads back from `done` to what `before` holds of it.
@@ -146,23 +170,33 @@ impl Way<'_> {
         let source = Some(self.source.clone());
         self.lost(step, "it comes back with a new id");
         self.want(step.resource, Wanted { id: Some(id), channel: None, fields, source });
-        if step.resource == Resource::Channels {
+        if matches!(step.resource, Resource::Channels | Resource::QrCodes) {
             self.items_of(step, id);
         }
     }
 
-    /// The items that went with a channel.
-    fn items_of(&mut self, step: &Step, channel: i64) {
+    /// The items that went with a channel, or with the code that they are.
+    fn items_of(&mut self, step: &Step, gone: i64) {
+        let channels = step.resource == Resource::Channels;
         let Some(items) = self.before.get(Resource::ChannelItems) else {
-            return self.lost(step, "its items were not read, and do not come back");
+            return self.lost(
+                step,
+                match channels {
+                    true => "its items were not read, and do not come back",
+                    false => {
+                        "in which channels it was is not known, and it does not come back there"
+                    }
+                },
+            );
         };
         let kind_place = 1;
         for key in items.keys() {
-            let Key::Item { channel: of, kind, id } = key else { continue };
-            if *of == channel {
+            let Key::Item { channel, kind, id } = key else { continue };
+            let (channel, id) = (*channel, *id);
+            if if channels { channel == gone } else { kind == "qr" && id == gone } {
                 let kind = Value::Text(kind.clone().into());
                 let wanted = Wanted {
-                    id: Some(*id),
+                    id: Some(id),
                     channel: Some(Meant::Id(channel)),
                     fields: BTreeMap::from([(kind_place, kind)]),
                     source: Some(self.source.clone()),
@@ -242,6 +276,32 @@ mod tests {
         assert_eq!(undo.desired.unwanted, unwanted);
         let wanted = &undo.desired.resources[&Resource::Campaigns];
         assert_eq!((wanted.whole, wanted.records[0].id), (false, Some(2)));
+    }
+
+    #[test]
+    fn a_code_comes_back_into_the_channels_that_held_it() {
+        let code = json!({"id": 3, "name": "code"}).to_string();
+        let mut before = State::default();
+        *before.resource_mut(Resource::QrCodes) = records(Resource::QrCodes, &[code]);
+        let path = "/api/qr/3/delete";
+        let gone =
+            DoneStep { step: step(1, Resource::QrCodes, Verb::Delete, path, None), id: Some(3) };
+        let unread = undo(std::slice::from_ref(&gone), &before, "run 1");
+        assert!(!unread.desired.resources.contains_key(&Resource::ChannelItems));
+        assert!(unread.irreversible[1].contains("in which channels it was"), "{unread:?}");
+        for (channel, kind, id) in [(7, "qr", 3), (7, "links", 3), (8, "qr", 4)] {
+            let raw = json!({"type": kind, "id": id}).to_string();
+            let item = crate::model::Decoded::read(Resource::ChannelItems, Some(channel), &raw);
+            let item = item.unwrap().record.into_owned();
+            before.resource_mut(Resource::ChannelItems).insert(item.key.clone(), item);
+        }
+        let wanted = undo(&[gone], &before, "run 1").desired.resources;
+        let items: Vec<_> = wanted[&Resource::ChannelItems]
+            .records
+            .iter()
+            .map(|it| (it.channel.clone(), it.id))
+            .collect();
+        assert_eq!(items, [(Some(Meant::Id(7)), Some(3))]);
     }
 
     #[test]

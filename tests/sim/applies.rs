@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use linkvault::apply::resolve::{self, Decision};
-use linkvault::apply::{ApplyError, Options, Outcome};
+use linkvault::apply::{ApplyError, Options, Outcome, undo};
 use linkvault::change::plan::Plan;
 use linkvault::model::{Key, Resource, Verb};
 use linkvault::sandbox::Faults;
@@ -124,6 +124,50 @@ fn a_name_that_is_taken_by_now_makes_the_plan_stale_and_nothing_is_written() {
     assert!(error.to_string().contains("step 2: campaign 2 exists already"), "{error}");
     assert_eq!(world.content(), before);
     assert!(world.open().runs().unwrap().is_empty());
+}
+
+#[test]
+fn a_failing_service_does_not_hide_that_an_earlier_try_worked() {
+    for (first, done) in [("garbage:truncated", 1), ("lost-request", 0)] {
+        let mut world = world("");
+        let path = "/api/channel/2/update";
+        let mut plan = Plan::default();
+        let body = Some(json!({"description": "new"}));
+        add(&mut plan, Resource::Channels, Verb::Update, path, body);
+        world.set_faults(&format!("{first}@PUT {path}#1,server-error@PUT {path}"), 1);
+        let outcome = world.apply(&plan, &options()).unwrap();
+        assert_eq!((outcome.done, outcome.refused), (done, 1 - done), "{first}: {outcome:?}");
+        let there = world.service().store().channels.get(2).unwrap().description == "new";
+        assert_eq!(there, done == 1);
+    }
+}
+
+#[test]
+fn what_was_not_read_after_a_run_can_be_taken_back_all_the_same() {
+    let mut world = world("");
+    let path = "/api/channel/2/update";
+    let mut plan = Plan::default();
+    let old = world.service().store().channels.get(2).unwrap().description.clone();
+    let body = Some(json!({"description": "new"}));
+    add(&mut plan, Resource::Channels, Verb::Update, path, body);
+    let faults = std::sync::Arc::clone(&world.faults);
+    world.meddle(move |store, _| {
+        if store.channels.get(2).unwrap().description == "new" {
+            *faults.lock().unwrap() = "server-error@/api/channels".parse().unwrap();
+        }
+    });
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.verified), (1, 0));
+    let told = "channels could not be read again, so their steps are not verified";
+    assert!(outcome.problems[0].starts_with(told), "{outcome:?}");
+    let mut vault = world.open();
+    let run = vault.run(1).unwrap();
+    let base = undo::left_by(&mut vault, &run).unwrap().unwrap();
+    assert!(base.get(Resource::Channels).is_none(), "it shows the time before");
+    let way = undo::undo_of(&mut vault, 1).unwrap();
+    let wanted = &way.desired.resources[&Resource::Channels].records[0];
+    let wanted = wanted.value(Resource::Channels, "description").unwrap();
+    assert_eq!(wanted.cell(), old);
 }
 
 #[test]

@@ -32,11 +32,25 @@ fn every_spelling_of_success_is_success() {
 
 #[test]
 fn every_spelling_of_failure_keeps_the_message_word_for_word() {
-    for error in ["1", "\"1\"", "true", "400", "\"yes\"", "[]", "{}"] {
+    for error in ["1", "\"1\"", "true", "400", "\"yes\"", "\"[]\""] {
         let body = format!(r#"{{"error":{error},"message":"No \u00e4, \"really\""}}"#);
         let ApiErrorKind::Refused { message, .. } = kind(200, &body) else { panic!("{body}") };
         assert_eq!(message, "No ä, \"really\"");
     }
+}
+
+/// A write that was answered so may have been executed.
+#[test]
+fn a_good_status_with_an_odd_error_is_no_refusal() {
+    for error in ["[]", "{}", "[1]", r#"{"name":["taken"]}"#] {
+        let body = format!(r#"{{"error":{error},"message":"No"}}"#);
+        for status in [200, 201] {
+            assert!(matches!(kind(status, &body), ApiErrorKind::Malformed { .. }), "{body}");
+        }
+        assert!(matches!(kind(400, &body), ApiErrorKind::Refused { status: 400, .. }), "{body}");
+    }
+    let throttled = r#"{"error":{},"message":"Too many requests"}"#;
+    assert!(matches!(kind(200, throttled), ApiErrorKind::Throttled(_)));
 }
 
 #[test]

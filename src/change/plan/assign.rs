@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value as Json;
 
 use super::Memory;
-use super::fields::{folded, same, text};
+use super::fields::{folded, is_empty, same, text};
 use super::matching;
 use super::order::Draft;
 use super::records::{Planner, name_of};
 use super::request::{Ref, Subject};
 use crate::change::desired::{Meant, Source, Wanted};
 use crate::model::resource::ITEM_TYPES;
-use crate::model::{Key, Record, Resource, Role, Verb};
+use crate::model::{Key, Record, Resource, Role, Value, Verb};
 
 const FOREVER: &str = "the API cannot unassign";
 
@@ -108,8 +108,12 @@ impl Planner<'_> {
         let resource = Resource::ChannelItems;
         let base = self.base.and_then(|base| base.get(resource)).map(|it| it.get(&live.key));
         let spec = resource.spec();
-        let differs = |(place, mine): (&usize, _)| {
+        let differs = |(place, mine): (&usize, &Value<'static>)| {
             let field = spec.fields.get(*place).filter(|field| field.role == Role::ReadOnly)?;
+            // The row that assigned it leaves empty what the service fills in.
+            if is_empty(mine) {
+                return None;
+            }
             let same_as = |record: &Record<'static>| {
                 record.values.get(*place).is_none_or(|value| same(field, mine, value))
             };

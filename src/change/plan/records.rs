@@ -265,13 +265,16 @@ impl<'a> Planner<'a> {
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
         let own = pair.row.id == Some(pair.live.key.id());
         let slug = if own { self.slug_to_restore(pair) } else { None };
+        // A slug changes two addresses; a lone row may still show them as they were.
+        let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
+        let moves = slug.is_some() || (given && pair.base.is_none());
         for (place, mine) in &pair.row.fields {
             let Some(field) = spec.fields.get(*place) else { continue };
             let theirs = pair.live.values.get(*place);
             match (field.role, theirs) {
                 (Role::Identity | Role::Counter, _) => {}
                 (Role::ReadOnly, Some(theirs)) => {
-                    let follows = slug.is_some() && ["rotator", "list"].contains(&field.name);
+                    let follows = moves && ["rotator", "list"].contains(&field.name);
                     if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
                         changes.fixed.push(field.name);
                     }

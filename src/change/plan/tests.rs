@@ -409,3 +409,33 @@ fn items_follow_a_channel_and_a_code_that_come_back_with_new_ids() {
     );
     assert_eq!(plan.steps[3].waits_for, [1, 2]);
 }
+
+#[test]
+fn a_new_items_row_stays_as_it_is_once_it_was_assigned() {
+    let live = state(&[
+        (Resource::Channels, json!({"id": 3, "name": "c"})),
+        (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 5, "title": "T"})),
+    ]);
+    let row = |title: Json| {
+        let row = json!({"channel": 3, "type": "links", "id": 5, "title": title, "date": null});
+        planned(&sheet(Resource::ChannelItems, &[row]), &live)
+    };
+    assert_eq!(row(Json::Null), Plan::default());
+    let why = "channel_items 3/links/5: the API cannot change the `title` of a channel item";
+    assert_eq!(reasons(&row(json!("other"))), [why]);
+}
+
+#[test]
+fn a_lone_row_with_a_new_slug_may_still_show_the_old_addresses() {
+    let shown = |slug: &str| {
+        let (rotator, list) = (format!("https://s/r/{slug}"), format!("https://s/u/o/{slug}-1"));
+        json!({"id": 1, "name": "a", "rotator": rotator, "list": list})
+    };
+    let (old, new) = (shown("old"), shown("new"));
+    let mut row = old.clone();
+    row["slug"] = json!("new");
+    let desired = sheet(Resource::Campaigns, &[row]);
+    let first = planned(&desired, &state(&[(Resource::Campaigns, old)]));
+    assert_eq!((first.steps.len(), first.unsupported), (1, vec![]));
+    assert_eq!(planned(&desired, &state(&[(Resource::Campaigns, new)])), Plan::default());
+}

@@ -1,12 +1,13 @@
 //! `linkvault undo`: take a run back.
 
-use crate::apply::undo::undo_of;
+use crate::apply::undo::{left_by, undo_of};
 use crate::change::policy::{Bound, Policy};
 use crate::cli::planning::Whose;
 use crate::cli::running::{self, Desk, Job, RunArgs};
 use crate::cli::session::Bounds;
 use crate::cli::wanted::Read;
 use crate::cli::{App, Exit, Failure, Kind, failures};
+use crate::model::Resource;
 
 /// Take a run back, as far as the API can
 #[derive(Debug, clap::Args)]
@@ -53,10 +54,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         app.out.note(format_args!("cannot be taken back: {what}"));
     }
     // Only what the run changed is wanted back; what changed since is a conflict.
-    let base = match run.after {
-        Some(after) => Some(desk.vault.state(after, &run.touched)?),
-        None => None,
-    };
+    let base = left_by(&mut desk.vault, &run)?;
+    let seen = |it: &Resource| base.as_ref().is_some_and(|base| base.get(*it).is_some());
+    for resource in run.touched.iter().filter(|it| !seen(it)) {
+        app.out.warn(format_args!(
+            "{resource} could not be read after the run: what somebody changed since is not known"
+        ));
+    }
     let wanted = Read {
         name: format!("run {}", run.number),
         desired: back.desired,
