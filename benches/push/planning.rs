@@ -73,7 +73,7 @@ pub fn plan(sheet: &Path, vault: &Path) {
     let current = Current { state: &state, memory: &memory };
     let policy = Policy::default();
     let mut plan = make(&desired, current, None, &policy).unwrap();
-    plan.cost = cost(&plan, 0, 0, 0);
+    plan.cost = cost(&plan, (0, 0), 0, 0);
     policy::check(&plan, &state, &policy).unwrap();
     child::report(began.elapsed(), plan.steps.len() as u64, reading);
 }
