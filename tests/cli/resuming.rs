@@ -40,7 +40,7 @@ fn all_there_once(environment: &TestEnvironment, service: &LiveService, count: u
 
 #[test]
 fn a_thousand_rows_survive_lost_replies_and_twenty_kills() {
-    let (environment, service) = rows(1000, "", "lost-reply=0.2,seed=20,latency=1ms");
+    let (environment, service) = rows(1000, "rate-limit=zero", "lost-reply=0.2,seed=20");
     let mut child = environment.start(&[&IMPORT[..], &["-q"]].concat());
     for round in 0..20 {
         let before = posts(&service);
@@ -62,8 +62,7 @@ fn a_bound_on_requests_ends_with_8_and_resume_does_the_rest() {
     let (environment, service) = rows(30, "", "");
     let bound = [&IMPORT[..], &["--max-requests", "12"]].concat();
     let ran = environment.run(&bound).exits_with(8);
-    ran.says_among("error: run 1 stopped: ")
-        .says_among("the bound of 12 requests")
+    ran.says_among("error: run 1 stopped: the bound of 12 requests is reached\n")
         .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
     assert_eq!((service.requests().len(), posts(&service)), (12, 10));
     let told = environment.run(&["runs", "main"]).succeeds().fits();
@@ -121,7 +120,7 @@ fn an_interrupt_ends_with_130_and_resume_does_the_rest() {
         until("a few writes", || posts(&service) >= 5);
         environment.signal(signal, &child);
         let ran = environment.ended(child).exits_with(130);
-        ran.says_among("error: run 1 stopped: ")
+        ran.says_among("error: run 1 was interrupted\n")
             .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
         assert!(posts(&service) < 30);
         service.faults("");
