@@ -144,27 +144,42 @@ fn a_key_that_expires_on_the_way_ends_with_7_and_a_new_one_goes_on() {
 }
 
 #[test]
-fn lost_requests_and_failing_servers_make_no_duplicates() {
-    let faults = "lost-request=0.1,cut-body=0.1,server-error-html=0.05,html=0.05,seed=3";
-    let (environment, service) = rows(60, "", "");
+fn codes_without_a_name_are_made_once_whatever_is_lost() {
+    let faults = "lost-reply@POST /api/qr/add#2,cut-body@POST /api/qr/add#5,\
+                  lost-request@POST /api/qr/add#7,garbage:empty@POST /api/qr/add#9";
+    let service = LiveService::serving(Store::default(), "", faults);
+    let environment = TestEnvironment::new().account(&service.url());
+    let rows: String = (1..=10).map(|nth| format!("text,Content {nth}\n")).collect();
+    environment.write("qr_codes.csv", &format!("type,data\n{rows}"));
+    let import = ["import", "qr_codes.csv", "--to", "main", "--yes"];
+    environment.run(&import).succeeds().prints_among("10 done, 10 verified");
+    let mut made: Vec<_> = service
+        .inside()
+        .store()
+        .qr_codes
+        .iter()
+        .map(|(_, code)| code.content.data.as_ref().unwrap().as_str().unwrap().to_owned())
+        .collect();
+    made.sort();
+    let mut wanted: Vec<_> = (1..=10).map(|nth| format!("Content {nth}")).collect();
+    wanted.sort();
+    assert_eq!(made, wanted);
+    environment.run(&import).succeeds().prints("Nothing to do.\n");
+}
+
+#[test]
+fn an_update_whose_answer_is_lost_is_sent_again() {
+    let faults = "lost-reply@PUT /api/campaign#1,lost-request@PUT /api/campaign#3";
+    let (environment, service) = rows(3, "", "");
+    environment.run(&IMPORT).succeeds();
     service.faults(faults);
-    // Only writes are hindered once the account was looked at.
-    let ran = environment.run(&IMPORT);
-    let mut code = ran.code();
-    for _ in 0..10 {
-        if code == Some(0) {
-            break;
-        }
-        let resumed = environment.run(&["resume", "main"]);
-        code = resumed.code();
-        if code == Some(3) || resumed.stderr().contains("every run") {
-            break;
-        }
-    }
-    service.faults("");
-    let again = environment.run(&IMPORT);
-    assert!(matches!(again.code(), Some(0)), "{}", again.stderr());
-    all_there_once(&environment, &service, 60);
+    environment.write("campaigns.csv", "id,name\n1,Eins\n2,Zwei\n3,Drei\n");
+    let ran = environment.run(&IMPORT).succeeds();
+    ran.prints_among("3 done, 3 verified").says_among("trying again");
+    environment.run(&IMPORT).succeeds().prints("Nothing to do.\n");
+    let names: Vec<_> =
+        service.inside().store().campaigns.iter().map(|(_, row)| row.name.clone()).collect();
+    assert_eq!(names, ["Eins", "Zwei", "Drei"]);
 }
 
 /// A code whose answer is lost while somebody else creates one: two may be it.
