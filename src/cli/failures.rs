@@ -115,6 +115,15 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
     };
     let failure = match &error {
         ApplyError::Stale(_) => Failure::new(kind, "the plan is stale; nothing was written"),
+        ApplyError::Stopped { run, source } => match &source.kind {
+            ApiErrorKind::Interrupted => {
+                Failure::new(kind, format_args!("run {run} was interrupted"))
+            }
+            ApiErrorKind::LimitReached(why) => {
+                Failure::new(kind, format_args!("run {run} stopped: {why}"))
+            }
+            _ => Failure::new(kind, &error),
+        },
         error => Failure::new(kind, error),
     };
     let failure = failure.details(details);

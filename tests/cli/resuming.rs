@@ -40,7 +40,7 @@ fn all_there_once(environment: &TestEnvironment, service: &LiveService, count: u
 
 #[test]
 fn a_thousand_rows_survive_lost_replies_and_twenty_kills() {
-    let (environment, service) = rows(1000, "", "lost-reply=0.2,seed=20,latency=1ms");
+    let (environment, service) = rows(1000, "rate-limit=zero", "lost-reply=0.2,seed=20");
     let mut child = environment.start(&[&IMPORT[..], &["-q"]].concat());
     for round in 0..20 {
         let before = posts(&service);
@@ -62,8 +62,7 @@ fn a_bound_on_requests_ends_with_8_and_resume_does_the_rest() {
     let (environment, service) = rows(30, "", "");
     let bound = [&IMPORT[..], &["--max-requests", "12"]].concat();
     let ran = environment.run(&bound).exits_with(8);
-    ran.says_among("error: run 1 stopped: ")
-        .says_among("the bound of 12 requests")
+    ran.says_among("error: run 1 stopped: the bound of 12 requests is reached\n")
         .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
     assert_eq!((service.requests().len(), posts(&service)), (12, 10));
     let told = environment.run(&["runs", "main"]).succeeds().fits();
@@ -121,7 +120,7 @@ fn an_interrupt_ends_with_130_and_resume_does_the_rest() {
         until("a few writes", || posts(&service) >= 5);
         environment.signal(signal, &child);
         let ran = environment.ended(child).exits_with(130);
-        ran.says_among("error: run 1 stopped: ")
+        ran.says_among("error: run 1 was interrupted\n")
             .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
         assert!(posts(&service) < 30);
         service.faults("");
@@ -145,27 +144,42 @@ fn a_key_that_expires_on_the_way_ends_with_7_and_a_new_one_goes_on() {
 }
 
 #[test]
-fn lost_requests_and_failing_servers_make_no_duplicates() {
-    let faults = "lost-request=0.1,cut-body=0.1,server-error-html=0.05,html=0.05,seed=3";
-    let (environment, service) = rows(60, "", "");
+fn codes_without_a_name_are_made_once_whatever_is_lost() {
+    let faults = "lost-reply@POST /api/qr/add#2,cut-body@POST /api/qr/add#5,\
+                  lost-request@POST /api/qr/add#7,garbage:empty@POST /api/qr/add#9";
+    let service = LiveService::serving(Store::default(), "", faults);
+    let environment = TestEnvironment::new().account(&service.url());
+    let rows: String = (1..=10).map(|nth| format!("text,Content {nth}\n")).collect();
+    environment.write("qr_codes.csv", &format!("type,data\n{rows}"));
+    let import = ["import", "qr_codes.csv", "--to", "main", "--yes"];
+    environment.run(&import).succeeds().prints_among("10 done, 10 verified");
+    let mut made: Vec<_> = service
+        .inside()
+        .store()
+        .qr_codes
+        .iter()
+        .map(|(_, code)| code.content.data.as_ref().unwrap().as_str().unwrap().to_owned())
+        .collect();
+    made.sort();
+    let mut wanted: Vec<_> = (1..=10).map(|nth| format!("Content {nth}")).collect();
+    wanted.sort();
+    assert_eq!(made, wanted);
+    environment.run(&import).succeeds().prints("Nothing to do.\n");
+}
+
+#[test]
+fn an_update_whose_answer_is_lost_is_sent_again() {
+    let faults = "lost-reply@PUT /api/campaign#1,lost-request@PUT /api/campaign#3";
+    let (environment, service) = rows(3, "", "");
+    environment.run(&IMPORT).succeeds();
     service.faults(faults);
-    // Only writes are hindered once the account was looked at.
-    let ran = environment.run(&IMPORT);
-    let mut code = ran.code();
-    for _ in 0..10 {
-        if code == Some(0) {
-            break;
-        }
-        let resumed = environment.run(&["resume", "main"]);
-        code = resumed.code();
-        if code == Some(3) || resumed.stderr().contains("every run") {
-            break;
-        }
-    }
-    service.faults("");
-    let again = environment.run(&IMPORT);
-    assert!(matches!(again.code(), Some(0)), "{}", again.stderr());
-    all_there_once(&environment, &service, 60);
+    environment.write("campaigns.csv", "id,name\n1,Eins\n2,Zwei\n3,Drei\n");
+    let ran = environment.run(&IMPORT).succeeds();
+    ran.prints_among("3 done, 3 verified").says_among("trying again");
+    environment.run(&IMPORT).succeeds().prints("Nothing to do.\n");
+    let names: Vec<_> =
+        service.inside().store().campaigns.iter().map(|(_, row)| row.name.clone()).collect();
+    assert_eq!(names, ["Eins", "Zwei", "Drei"]);
 }
 
 /// A code whose answer is lost while somebody else creates one: two may be it.
