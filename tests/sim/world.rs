@@ -14,6 +14,7 @@ use linkvault::change::plan::Plan;
 use linkvault::clock::{Clock, Timestamp};
 use linkvault::crawl::{self, CrawlError, Options, Summary};
 use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::service::LogEntry;
 use linkvault::sandbox::{Behaviour, Faults, SandboxTransport, Service, Store, lifelike};
 use linkvault::vault::{Moment, Vault, VaultError};
 use tempfile::TempDir;
@@ -46,6 +47,8 @@ pub struct World {
     pub dies_after: Option<u64>,
     /// How many moments of commits there were.
     pub moments: Arc<Mutex<u64>>,
+    /// The requests that changed the account, as the service has them.
+    pub wrote: Arc<Mutex<Vec<LogEntry>>>,
     seed: AtomicU64,
     kept: Arc<Mutex<Option<PacerState>>>,
     folder: TempDir,
@@ -70,6 +73,7 @@ impl World {
             meddler: None,
             dies_after: None,
             moments: Arc::default(),
+            wrote: Arc::default(),
             seed: AtomicU64::new(1),
             kept: Arc::default(),
             folder: folder(),
@@ -204,6 +208,10 @@ impl World {
         let mut transport = SandboxTransport::new(Arc::clone(&self.service), self.clock.clone())
             .with_faults(Arc::clone(&self.faults))
             .with_latency(self.latency);
+        let wrote = Arc::clone(&self.wrote);
+        transport = transport.with_on_write(move |service| {
+            wrote.lock().unwrap().extend(service.log().back().cloned());
+        });
         if let Some(meddler) = self.meddler.clone() {
             let mut nth = 0;
             transport = transport.with_hook(move |service, _| {

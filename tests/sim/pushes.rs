@@ -1,0 +1,579 @@
+//! The whole write side on simulated time: random accounts, edits as a person
+//! makes them, plans, runs with everything that can go wrong, and the way back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use linkvault::apply::undo::{left_by, undo_of};
+use linkvault::apply::{ApplyError, Options, Outcome, memory};
+use linkvault::change::desired::Desired;
+use linkvault::change::plan::{Current, Memory, Plan, PlanProblems, Unsupported, plan};
+use linkvault::change::policy::{Bound, OnConflict, Policy};
+use linkvault::cli::planning::needed;
+use linkvault::crawl::{self, Stats};
+use linkvault::model::{Key, Resource, State, Verb};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::second_user::meddle;
+use linkvault::vault::journal::StepState;
+use linkvault::vault::snapshot::Outcome as Read;
+use serde_json::json;
+
+use super::applied::{nothing_twice, rows};
+use super::checks;
+use super::edits::{Edited, May};
+use super::sent::{arrived, as_planned};
+use super::views::{Lost, back, differences, view};
+use super::world::{KEY, World};
+
+/// How many seeds `cargo test` runs.
+const SEEDS: u64 = 200;
+
+#[test]
+fn what_was_planned_is_what_becomes_and_can_be_taken_back() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let count = number("LINKVAULT_SIM_SEEDS");
+    let (first, count) = match number("LINKVAULT_SIM_SEED") {
+        Some(seed) => (seed, count.unwrap_or(1)),
+        None => (1, count.unwrap_or(SEEDS)),
+    };
+    let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, |it| it.get().min(4));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + count {
+                return;
+            }
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+                let text: String = text.unwrap_or_default().chars().take(1500).collect();
+                failed.lock().unwrap().push(format!("LINKVAULT_SIM_SEED={seed}: {text}"));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn exported_and_applied_unedited_is_an_empty_plan() {
+    for seed in 0..60 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut world = world(&mut rng, seed, "").0;
+        let (state, memory, _) = look(&mut world, &Resource::ALL);
+        let edited = Edited::unedited(world.service().store(), &state, &memory);
+        for (base, whole) in
+            [(None, false), (None, true), (Some(&state), false), (Some(&state), true)]
+        {
+            let desired = edited.desired(base, whole, &mut rng);
+            let policy = Policy { account: true, ..policy(whole) };
+            let current = Current { state: &state, memory: &memory };
+            let made = plan(&desired, current, base, &policy).unwrap();
+            assert_eq!((made.steps, made.unsupported), (vec![], vec![]), "seed {seed}");
+        }
+        let desired = Desired::of_state(&state, "the snapshot");
+        let current = Current { state: &state, memory: &memory };
+        let made = plan(&desired, current, None, &policy(true)).unwrap();
+        assert_eq!((made.steps, made.unsupported), (vec![], vec![]), "seed {seed}");
+    }
+}
+
+const fn policy(delete: bool) -> Policy {
+    let all = Bound::Percent(100);
+    let (max_delete, max_update, on_conflict) = (all, all, OnConflict::Fail);
+    Policy { delete, max_delete, max_update, on_conflict, account: false }
+}
+
+/// What can go wrong with any request, and with some alone.
+const FAULTS: &[&str] = &[
+    "throttled={}",
+    "server-error={}",
+    "server-error-html={}",
+    "html={}",
+    "redirect={}",
+    "no-connection={}",
+    "lost-request={}",
+    "lost-reply={}",
+    "cut-body={}:12",
+    "reset={}",
+    "garbage={}:not-utf8",
+    "garbage={}:deep",
+    "garbage={}:wrong-types",
+    "garbage={}:truncated",
+    "garbage={}:empty",
+    "garbage={}:null",
+    "slow-body={}:40s",
+    "garbage:huge-numbers@POST /api/campaign/add#1",
+    "garbage:huge-numbers@POST /api/qr/add#1",
+    "garbage:wrong-types@POST /api/channel/add#1",
+    "lost-reply@POST /api/qr/add",
+];
+
+const BEHAVIOURS: &[(&str, &[&str])] = &[
+    ("error-type", &["documented", "integer", "string"]),
+    ("ids", &["integers", "strings", "mixed"]),
+    ("booleans", &["json", "integers", "strings"]),
+    ("result", &["page", "total", "absent"]),
+    ("max-limit", &["none", "10", "3"]),
+    ("order", &["ascending", "descending", "by-name"]),
+    ("campaign-list", &["documented", "name", "domain", "campaign"]),
+    ("campaign-create", &["domain", "campaign", "name"]),
+    ("create-status", &["200", "201"]),
+    ("channel-update", &["message", "whole"]),
+    ("pixel-answer", &["id", "message", "bare"]),
+    ("pixel-type", &["warn", "warn", "warn", "refuse"]),
+    ("unlisted-fields", &["ignore", "refuse"]),
+    ("assign-again", &["accept", "refuse"]),
+    ("names", &["kept", "lowered"]),
+    ("error-status", &["4xx", "200"]),
+    ("rate-limit", &["zero", "none", "12", "60"]),
+    ("window", &["fixed", "aligned", "sliding"]),
+    ("retry-after", &["body", "header", "both", "none"]),
+    ("cap-channels", &["none", "none", "none", "3"]),
+    ("cap-qr", &["none", "none", "none", "3"]),
+    ("json-escapes", &["plain", "php"]),
+];
+
+fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String) {
+    let mut behaviour = vec![more.to_owned()];
+    for (name, values) in BEHAVIOURS {
+        if rng.u8(..3) == 0 {
+            behaviour.push(format!("{name}={}", rng.choice(*values).unwrap()));
+        }
+    }
+    let mut some = |most| rng.u64(..most);
+    let counts = Counts {
+        domains: some(5),
+        campaigns: some(6),
+        channels: some(4),
+        channel_items: some(4),
+        qr_codes: some(5),
+        pixels: some(3),
+        overlays: some(2),
+        splash_pages: some(2),
+    };
+    let behaviour = behaviour.join(",");
+    let mut world = World::of(generate(seed, counts), &behaviour).seeded(seed);
+    {
+        let mut service = world.service();
+        *service = service.clone().with_log_limit(usize::MAX);
+    }
+    world.reserve = if rng.bool() { 0 } else { rng.u64(..5) };
+    world.latency = Duration::from_millis(rng.u64(1..900));
+    know_some(&mut world, rng);
+    (world, behaviour)
+}
+
+/// The vault remembers some codes and links, as if linkvault had made them.
+fn know_some(world: &mut World, rng: &mut fastrand::Rng) {
+    world.backup();
+    let store = world.service().store().clone();
+    let mut vault = world.open();
+    let mut remember = |resource, id: u64, field: &str, value: serde_json::Value| {
+        let key = Key::Id(id.cast_signed());
+        vault.remember(resource, &key, field, &value.to_string(), world.now()).unwrap();
+    };
+    for (id, row) in store.qr_codes.iter().filter(|_| rng.bool()) {
+        remember(Resource::QrCodes, id, "type", json!(row.content.kind));
+        remember(Resource::QrCodes, id, "data", json!(row.content.data));
+    }
+    for (id, row) in store.campaigns.iter().filter(|_| rng.bool()) {
+        if !row.members.is_empty() {
+            remember(Resource::Campaigns, id, "links", json!(row.members));
+        }
+    }
+}
+
+/// The account as it is, as the program looks at it before it plans.
+fn look(world: &mut World, which: &[Resource]) -> (State, Memory, i64) {
+    let options = crawl::Options::new("http://sandbox").only(which);
+    let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
+    let mut vault = world.open();
+    let snapshot = world.crawl(&mut vault, &options).unwrap().snapshot;
+    assert!(
+        snapshot
+            .outcomes
+            .iter()
+            .filter(|it| options.scope.contains(&it.resource))
+            .all(Read::is_whole)
+    );
+    let state = vault.state(snapshot.number, &options.scope).unwrap();
+    (state, memory(&vault).unwrap(), snapshot.number)
+}
+
+/// What is wanted, as a command reads it.
+struct Wish {
+    desired: Desired,
+    base: Option<State>,
+    policy: Policy,
+}
+
+impl Wish {
+    fn plan(&self, world: &mut World) -> Result<(Plan, i64), PlanProblems> {
+        let (state, memory, number) = look(world, &needed(&self.desired));
+        let current = Current { state: &state, memory: &memory };
+        plan(&self.desired, current, self.base.as_ref(), &self.policy).map(|plan| (plan, number))
+    }
+}
+
+/// What disturbs a run.
+struct Trouble {
+    faults: String,
+    drift: f64,
+    deaths: Vec<u64>,
+}
+
+impl Trouble {
+    fn draw(rng: &mut fastrand::Rng) -> Self {
+        let one = |rng: &mut fastrand::Rng| {
+            let chance = format!("{:.3}", rng.f64().powi(2) * 0.4);
+            rng.choice(FAULTS).unwrap().replace("{}", &chance)
+        };
+        let faults: Vec<_> = (0..rng.usize(..4)).map(|_| one(rng)).collect();
+        Self {
+            faults: faults.join(","),
+            drift: if rng.u8(..4) == 0 { rng.f64() * 0.3 } else { 0.0 },
+            deaths: if rng.bool() {
+                (0..rng.u8(1..4)).map(|_| rng.u64(1..80)).collect()
+            } else {
+                vec![]
+            },
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.drift == 0.0
+    }
+}
+
+/// One account, and what is pushed to it.
+struct Life {
+    world: World,
+    rng: fastrand::Rng,
+    seed: u64,
+    /// Names have no case here.
+    folds: bool,
+    runs: u64,
+}
+
+/// What a push came to.
+struct Pushed {
+    outcome: Outcome,
+    before: Store,
+    /// Everything that was asked for was done, and nobody interfered.
+    clean: bool,
+    alone: bool,
+}
+
+#[allow(clippy::print_stdout)]
+fn live(seed: u64) {
+    println!("LINKVAULT_SIM_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (world, behaviour) = world(&mut rng, seed, "");
+    println!("{behaviour}");
+    let folds = behaviour.contains("names=lowered");
+    let mut life = Life { world, rng, seed, folds, runs: 0 };
+    let first = look(&mut life.world, &Resource::ALL);
+    let at_first = life.world.service().store().clone();
+    let mut alone = true;
+    for _ in 0..if life.rng.u8(..4) == 0 { 2 } else { 1 } {
+        alone &= life.edit();
+    }
+    if life.rng.u8(..3) == 0 {
+        life.restore(&first.0, &at_first, alone);
+    }
+}
+
+impl Life {
+    /// Edits an export, pushes it, and maybe takes it back. True when nobody interfered.
+    fn edit(&mut self) -> bool {
+        let trouble = Trouble::draw(&mut self.rng);
+        let (state, memory, _) = look(&mut self.world, &Resource::ALL);
+        let store = self.world.service().store().clone();
+        let mut edited = Edited::unedited(&store, &state, &memory);
+        let whole = self.rng.bool();
+        let delete = whole && self.rng.bool();
+        let account = self.rng.u8(..4) == 0;
+        // Nobody can tell whose a code is when two people make codes at once.
+        let codes = trouble.is_alone();
+        let may = May { codes, delete, impossible: self.rng.u8(..3) == 0, account };
+        edited.draw(&mut self.rng, may);
+        let base = self.rng.bool() || whole;
+        let desired = edited.desired(base.then_some(&state), whole, &mut self.rng);
+        let on_conflict = self.rng.choice([OnConflict::Mine, OnConflict::Theirs]).unwrap();
+        let policy = Policy { account, on_conflict, ..policy(delete) };
+        let wish = Wish { desired, base: base.then_some(state), policy };
+        if !trouble.is_alone() {
+            for _ in 0..self.rng.u8(..3) {
+                let rng = &mut self.rng;
+                self.world.change(|store| drop(meddle(store, rng)));
+            }
+        }
+        let Some(pushed) = self.push(&wish, &trouble, Some(edited.impossible)) else {
+            return trouble.is_alone();
+        };
+        if pushed.clean {
+            self.is_as(&edited.goal, &[&pushed.before, &edited.goal], "after the push");
+        }
+        let alone = pushed.alone;
+        if alone && pushed.outcome.run > 0 && self.rng.u8(..3) > 0 {
+            self.undo(&pushed);
+        }
+        alone
+    }
+
+    /// Brings an older state back.
+    fn restore(&mut self, first: &State, at_first: &Store, alone: bool) {
+        let mut trouble = Trouble::draw(&mut self.rng);
+        trouble.drift = 0.0;
+        let before = self.world.service().store().clone();
+        let delete = self.rng.bool();
+        let mut desired = Desired::of_state(first, "an older snapshot");
+        desired.resources.remove(&Resource::Account);
+        let wish = Wish { desired, base: None, policy: policy(delete) };
+        let known = memory(&self.world.open()).unwrap();
+        let lost = Lost {
+            items: true,
+            restores_content: false,
+            deletes: delete,
+            spares: true,
+            ..lost(&known)
+        };
+        let mut goal = back(at_first, &before, &lost);
+        goal.account = before.account.clone();
+        let Some(pushed) = self.push(&wish, &trouble, None) else { return };
+        // Ids that were lost in a run before lead to new records already.
+        if pushed.clean && alone {
+            self.is_as(&goal, &[&before, &goal, at_first], "after the restore");
+        }
+    }
+
+    /// Takes the last run back, as `linkvault undo` does.
+    fn undo(&mut self, pushed: &Pushed) {
+        let mut trouble = Trouble::draw(&mut self.rng);
+        trouble.drift = 0.0;
+        let mut vault = self.world.open();
+        let run = vault.run(pushed.outcome.run).unwrap();
+        let way = undo_of(&mut vault, run.number).unwrap();
+        let base = left_by(&mut vault, &run).unwrap();
+        let seen = vault.snapshot(run.before.unwrap()).unwrap().outcomes;
+        let items = seen.iter().any(|it| it.resource == Resource::ChannelItems && it.is_whole());
+        let known = memory(&vault).unwrap();
+        drop(vault);
+        let now = self.world.service().store().clone();
+        let mut lost = Lost { items, restores_content: true, deletes: true, ..lost(&known) };
+        // What was deleted in this run alone is looked for.
+        lost.codes.retain(|id| pushed.before.qr_codes.get(*id).is_some());
+        let mut goal = back(&pushed.before, &now, &lost);
+        self.keep_unknown(&mut goal, &now, run.number);
+        let wish =
+            Wish { desired: way.desired, base, policy: Policy { account: true, ..policy(true) } };
+        let Some(undone) = self.push(&wish, &trouble, None) else { return };
+        // The answer told no id, and the list could not be read: the undo says so.
+        let unknown = |it: &String| it.contains("which record it was is not known");
+        if undone.clean && !way.irreversible.iter().any(unknown) {
+            self.is_as(&goal, &[&pushed.before, &now, &goal], "after the undo");
+        }
+    }
+
+    /// What an update replaced and nobody knew stays as it is.
+    fn keep_unknown(&self, goal: &mut Store, now: &Store, run: i64) {
+        for row in self.world.open().steps(run).unwrap() {
+            let step: linkvault::change::plan::Step = serde_json::from_str(&row.spec).unwrap();
+            if (step.resource, step.verb, row.state)
+                != (Resource::QrCodes, Verb::Update, StepState::Done)
+            {
+                continue;
+            }
+            let id = step.id.unwrap().cast_unsigned();
+            let there = &now.qr_codes.get(id).unwrap().content;
+            let Some(goal) = goal.qr_codes.get_mut(id).map(|it| &mut it.content) else { continue };
+            for (name, _) in step.after.iter().flatten() {
+                if step.before.as_ref().is_some_and(|it| !it[name].is_null()) {
+                    continue;
+                }
+                match name.as_str() {
+                    "data" => goal.data.clone_from(&there.data),
+                    "background" => goal.background.clone_from(&there.background),
+                    _ => goal.foreground.clone_from(&there.foreground),
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn is_as(&self, goal: &Store, kept: &[&Store], when: &str) {
+        let now = self.world.service().store().clone();
+        let mut kept = kept.to_vec();
+        kept.push(&now);
+        let (wanted, found) = (view(goal, &kept, self.folds), view(&now, &kept, self.folds));
+        let different = differences(&wanted, &found);
+        assert!(different.is_empty(), "{when}:\n{different}");
+    }
+
+    /// Plans, applies whatever happens, checks, and plans again. `None` when
+    /// somebody else came between and nothing was written.
+    #[allow(clippy::print_stdout)]
+    fn push(
+        &mut self,
+        wish: &Wish,
+        trouble: &Trouble,
+        impossible: Option<usize>,
+    ) -> Option<Pushed> {
+        let before = self.world.service().store().clone();
+        let (made, snapshot) = match wish.plan(&mut self.world) {
+            Ok(planned) => planned,
+            Err(problems) if trouble.is_alone() => panic!("{problems}"),
+            Err(_) => return None,
+        };
+        assert!(!serde_json::to_string(&made).unwrap().contains(KEY));
+        if let Some(impossible) = impossible.filter(|_| trouble.is_alone()) {
+            assert_eq!(made.unsupported.len(), impossible, "{:#?}", made.unsupported);
+        }
+        println!(
+            "{} steps, {:?} drift {} deaths {:?}",
+            made.steps.len(),
+            trouble.faults,
+            trouble.drift,
+            trouble.deaths
+        );
+        let alone = trouble.is_alone();
+        if made.steps.is_empty() {
+            return Some(Pushed { outcome: Outcome::default(), before, clean: alone, alone });
+        }
+        self.runs += 1;
+        let options = Options {
+            command: "apply".to_owned(),
+            plan_id: format!("plan {} of {}", self.runs, self.seed),
+            service: "http://sandbox".to_owned(),
+            looked: self.rng.bool().then_some(snapshot),
+            ..Options::default()
+        };
+        let throttled = self.world.service().totals().throttled;
+        let runs = self.world.open().runs().unwrap().len();
+        self.world.service().clear_log();
+        self.world.wrote.lock().unwrap().clear();
+        self.world.set_faults(&trouble.faults, self.seed + self.runs);
+        self.disturb(trouble.drift);
+        let outcome = self.through(&made, &options, trouble);
+        self.world.set_faults("", 0);
+        self.world.meddler = None;
+        self.world.dies_after = None;
+        checks::is_sound(&mut self.world.open());
+        self.keeps_its_secret();
+        let refused = self.world.service().totals().throttled - throttled;
+        assert!(refused == 0 || trouble.faults.contains("throttled"), "refused for the limit");
+        nothing_twice(self.world.service().store(), &made);
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                assert!(!trouble.is_alone(), "{error}");
+                assert_eq!(self.world.open().runs().unwrap().len(), runs);
+                assert_eq!(arrived(&self.world), []);
+                return None;
+            }
+        };
+        let journal = rows(&self.world.open());
+        let quiet = trouble.faults.is_empty() && trouble.deaths.is_empty() && trouble.is_alone();
+        as_planned(&self.world, &made, &journal, trouble.is_alone(), quiet);
+        assert_eq!(outcome.waiting, 0, "{outcome:?}");
+        if alone {
+            assert_eq!(outcome.unknown, 0, "{outcome:?}");
+        }
+        let clean = alone && outcome.refused + outcome.skipped + outcome.unknown == 0;
+        if clean {
+            let hidden = made.steps.iter().filter(|it| !it.verifiable).count() as u64;
+            let unread = outcome.problems.iter().any(|it| it.contains("could not be read again"));
+            assert!(unread || outcome.verified + hidden >= outcome.done, "{outcome:#?}");
+            self.is_settled(wish, &made.unsupported);
+        }
+        Some(Pushed { outcome, before, clean, alone })
+    }
+
+    /// The same wish makes no step any more, and what cannot be done is the same.
+    #[track_caller]
+    fn is_settled(&mut self, wish: &Wish, unsupported: &[Unsupported]) {
+        let (again, _) = wish.plan(&mut self.world).unwrap();
+        assert_eq!(again.steps, [], "planned again");
+        assert_eq!(again.unsupported, unsupported, "planned again");
+    }
+
+    fn disturb(&mut self, drift: f64) {
+        let mut others = self.rng.fork();
+        self.world.meddler = None;
+        if drift > 0.0 {
+            self.world.meddle(move |store, _| {
+                if others.f64() < drift {
+                    meddle(store, &mut others);
+                }
+            });
+        }
+    }
+
+    /// Applies, and goes on until the run has an end.
+    fn through(
+        &mut self,
+        plan: &Plan,
+        options: &Options,
+        trouble: &Trouble,
+    ) -> Result<Outcome, ApplyError> {
+        let mut deaths = trouble.deaths.iter().copied();
+        let mut last = None;
+        for start in 0..40 {
+            self.world.dies_after = deaths.next();
+            if start == 20 {
+                self.world.set_faults("", 0);
+            }
+            let open = self.world.open().unfinished_run().unwrap();
+            let outcome = match open.map(|run| run.number) {
+                Some(run) => self.world.resume(run, options),
+                None => self.world.apply(plan, options),
+            };
+            let said = format!("{outcome:?}");
+            assert!(!said.contains(KEY), "{said}");
+            match outcome {
+                Ok(outcome) => return Ok(outcome),
+                // The process died after the run's last word.
+                Err(ApplyError::Used(run)) => return self.world.resume(run, options),
+                Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => return Err(error),
+                Err(error) => last = Some(error),
+            }
+            checks::is_sound(&mut self.world.open());
+            self.world.pass(Duration::from_secs(90));
+        }
+        panic!("the run never ends: {last:?}")
+    }
+
+    /// The key stands in nothing that is kept or told.
+    fn keeps_its_secret(&self) {
+        let heard = self.world.watcher.heard();
+        assert!(!heard.contains(KEY), "{heard}");
+        for file in [self.world.vault_path(), self.world.vault_path().with_extension("db-wal")] {
+            let bytes = std::fs::read(&file).unwrap_or_default();
+            assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "the key is in the vault");
+        }
+    }
+}
+
+/// What is remembered of codes and links.
+fn lost(memory: &Memory) -> Lost {
+    let mut codes = BTreeSet::new();
+    let mut links = BTreeMap::new();
+    for ((resource, key), sent) in &memory.sent {
+        let id = key.id().cast_unsigned();
+        if *resource == Resource::QrCodes && sent.contains_key("type") && sent.contains_key("data")
+        {
+            codes.insert(id);
+        }
+        if let Some(all) = sent.get("links").and_then(|it| it.as_array()) {
+            links.insert(id, all.iter().filter_map(serde_json::Value::as_u64).collect());
+        }
+    }
+    Lost { codes, links, items: false, restores_content: false, deletes: false, spares: false }
+}

@@ -1,0 +1,173 @@
+//! What an account comes to in the eyes of its owner, so that two can be compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linkvault::model::Resource;
+use linkvault::sandbox::Store;
+use linkvault::sandbox::store::{Content, Item};
+use serde_json::{Value, json};
+
+/// Records by what their owner knows them by, each with all that can be set of it.
+pub type View = BTreeMap<String, Vec<Value>>;
+
+/// What `store` shows. Records keep the id that they have in each of `kept`;
+/// an id that is not in all of them is left out. `folds`: names have no case.
+pub fn view(store: &Store, kept: &[&Store], folds: bool) -> View {
+    let mut all = View::new();
+    let name = |text: &str| if folds { fold(text) } else { text.to_owned() };
+    let mut put = |resource, id, key: &str, mut fields: Value| {
+        if kept.iter().all(|store| has(store, resource, id)) {
+            fields["id"] = id.into();
+        }
+        all.entry(format!("{resource} {key}")).or_default().push(fields);
+    };
+    put(Resource::Account, store.account.id, "", json!({"email": store.account.email}));
+    for (id, row) in store.domains.iter() {
+        let fields = json!({"domain": name(&row.domain), "redirectroot": row.redirectroot,
+            "redirect404": row.redirect404});
+        put(Resource::Domains, id, &fold(&row.domain), fields);
+    }
+    for (id, row) in store.campaigns.iter() {
+        let fields = json!({"name": name(&row.name), "public": row.public, "slug": row.slug,
+            "rotator": row.rotator, "members": row.members});
+        put(Resource::Campaigns, id, &fold(&row.name), fields);
+    }
+    for (id, row) in store.channels.iter() {
+        let mut items: Vec<_> = row.items.iter().map(|item| held(store, item)).collect();
+        items.sort();
+        let fields = json!({"name": name(&row.name), "description": row.description,
+            "color": row.color.to_lowercase(), "starred": row.starred, "items": items});
+        put(Resource::Channels, id, &fold(&row.name), fields);
+    }
+    for (id, row) in store.qr_codes.iter() {
+        let fields = json!({"background": row.content.background, "logo": row.content.logo,
+            "foreground": row.content.foreground});
+        put(Resource::QrCodes, id, &content(&row.content), fields);
+    }
+    for (id, row) in store.pixels.iter() {
+        let key = format!("{} {}", row.kind, row.tag);
+        put(Resource::Pixels, id, &key, json!({"name": name(&row.name)}));
+    }
+    all
+}
+
+pub fn fold(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
+}
+
+fn content(content: &Content) -> String {
+    format!("{:?} {:?}", content.kind, content.data)
+}
+
+/// An item by what it is: a code comes back under another id.
+fn held(store: &Store, item: &Item) -> String {
+    match store.qr_codes.get(item.id).filter(|_| item.kind == "qr") {
+        Some(code) => format!("qr {}", content(&code.content)),
+        None => format!("{} {}", item.kind, item.id),
+    }
+}
+
+fn has(store: &Store, resource: Resource, id: u64) -> bool {
+    match resource {
+        Resource::Account => true,
+        Resource::Domains => store.domains.get(id).is_some(),
+        Resource::Campaigns => store.campaigns.get(id).is_some(),
+        Resource::Channels => store.channels.get(id).is_some(),
+        Resource::QrCodes => store.qr_codes.get(id).is_some(),
+        _ => store.pixels.get(id).is_some(),
+    }
+}
+
+/// Where two accounts differ, in words; empty when they do not.
+pub fn differences(wanted: &View, found: &View) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    let keys: BTreeSet<_> = wanted.keys().chain(found.keys()).collect();
+    for key in keys {
+        let (wanted, found) = (wanted.get(key), found.get(key));
+        if wanted != found {
+            let show = |it: Option<&Vec<Value>>| it.map_or(Value::Null, |it| json!(it)).to_string();
+            writeln!(text, "{key}\n  wanted {}\n  found  {}", show(wanted), show(found)).unwrap();
+        }
+    }
+    text
+}
+
+/// What of an account cannot be brought back by somebody who knows `known`.
+pub struct Lost {
+    /// The type and data of these codes are remembered.
+    pub codes: BTreeSet<u64>,
+    /// The links of campaigns that are remembered.
+    pub links: BTreeMap<u64, BTreeSet<u64>>,
+    /// The items of channels were read before.
+    pub items: bool,
+    /// What a code was is known from the steps, even if it was never remembered.
+    pub restores_content: bool,
+    /// Whether records that are there now and were not then go away.
+    pub deletes: bool,
+    /// But for a resource of which nothing was there: an empty wish deletes nothing.
+    pub spares: bool,
+}
+
+/// What `before` comes to when it is brought back from `now`: all of it, save
+/// what the API cannot undo.
+pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
+    let mut goal = before.clone();
+    // Pixels are never deleted, and nothing is unassigned.
+    for (id, row) in now.pixels.iter().filter(|(id, _)| before.pixels.get(*id).is_none()) {
+        goal.pixels.put(id, row.clone());
+    }
+    for (id, row) in goal.campaigns.iter_mut() {
+        match now.campaigns.get(id) {
+            Some(there) => row.members.extend(&there.members),
+            None => row.members = lost.links.get(&id).cloned().unwrap_or_default(),
+        }
+    }
+    let gone: BTreeSet<_> = before
+        .qr_codes
+        .iter()
+        .map(|(id, _)| id)
+        .filter(|id| now.qr_codes.get(*id).is_none())
+        .collect();
+    for id in gone.iter().filter(|id| !lost.codes.contains(id)) {
+        goal.remove_qr(*id);
+    }
+    for (id, row) in now.qr_codes.iter() {
+        if let Some(old) = goal.qr_codes.get_mut(id)
+            && !lost.restores_content
+        {
+            old.content = row.content.clone();
+        }
+    }
+    for (id, row) in goal.channels.iter_mut() {
+        match now.channels.get(id) {
+            None if !lost.items => row.items.clear(),
+            None => {}
+            Some(there) => {
+                row.items.retain(|it| lost.items || it.kind != "qr" || !gone.contains(&it.id));
+                for item in &there.items {
+                    if !row.items.iter().any(|it| it.kind == item.kind && it.id == item.id) {
+                        row.items.push(item.clone());
+                    }
+                }
+            }
+        }
+    }
+    if lost.deletes && !(lost.spares && before.qr_codes.is_empty()) {
+        // What is assigned to a code that goes away goes with it.
+        for (_, row) in goal.channels.iter_mut() {
+            row.items.retain(|it| it.kind != "qr" || before.qr_codes.get(it.id).is_some());
+        }
+    }
+    macro_rules! keep {
+        ($($table:ident),+) => {$(
+            let stays = !lost.deletes || (lost.spares && before.$table.is_empty());
+            let new = now.$table.iter().filter(|(id, _)| before.$table.get(*id).is_none());
+            for (id, row) in new.filter(|_| stays) {
+                goal.$table.put(id, row.clone());
+            }
+        )+};
+    }
+    keep!(domains, campaigns, channels, qr_codes);
+    goal
+}
