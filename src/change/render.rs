@@ -67,7 +67,8 @@ fn step_lines(step: &Step, out: &mut impl Write) -> fmt::Result {
     for (name, before, after) in lines(step) {
         match before {
             Some(before) => {
-                writeln!(out, "      {}: {} -> {}", Shown(name), value(before), value(after))?;
+                let (before, after) = values(before, after);
+                writeln!(out, "      {}: {before} -> {after}", Shown(name))?;
             }
             None => writeln!(out, "      {}: {}", Shown(name), value(after))?,
         }
@@ -84,6 +85,25 @@ fn lines(step: &Step) -> Vec<(&str, Option<&Json>, &Json)> {
     };
     let fields = after.into_iter().flatten();
     fields.map(|(name, after)| (name.as_str(), before(name), after)).collect()
+}
+
+/// Two values beside each other. Of long texts that begin alike, the beginning
+/// is left out, so that the difference is seen.
+fn values(before: &Json, after: &Json) -> (String, String) {
+    const KEPT: usize = 12;
+    let (Json::String(old), Json::String(new)) = (before, after) else {
+        return (value(before), value(after));
+    };
+    let alike = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
+    let long = old.chars().count().max(new.chars().count()) > LONGEST;
+    if !long || alike <= KEPT {
+        return (value(before), value(after));
+    }
+    let rest = |text: &str| {
+        let rest: String = text.chars().skip(alike - KEPT).collect();
+        value(&Json::String(format!("…{rest}")))
+    };
+    (rest(old), rest(new))
 }
 
 fn value(json: &Json) -> String {
@@ -174,8 +194,9 @@ pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
                 writeln!(out, "| {head} | | | |")?;
             }
             for (name, before, after) in lines {
-                let before = before.map(|it| escaped(&value(it))).unwrap_or_default();
-                let after = escaped(&value(after));
+                let both = before.map(|before| values(before, after));
+                let (before, after) = both.unwrap_or_else(|| (String::new(), value(after)));
+                let (before, after) = (escaped(&before), escaped(&after));
                 writeln!(out, "| {head} | {} | {before} | {after} |", escaped(name))?;
             }
         }
@@ -265,6 +286,16 @@ Not supported:
 ";
         assert!(shown.ends_with(ends), "{shown}");
         assert_eq!(as_text(&Plan::default()), "Nothing to do.\n");
+    }
+
+    #[test]
+    fn long_values_that_begin_alike_show_where_they_differ() {
+        let url = |end: &str| Json::String(format!("https://example.com/{}{end}", "a".repeat(80)));
+        let (before, after) = values(&url("/one"), &url("/two"));
+        assert_eq!(before, "\"…aaaaaaaaaaa/one\"");
+        assert_eq!(after, "\"…aaaaaaaaaaa/two\"");
+        let (before, _) = values(&Json::from("a"), &Json::from("b"));
+        assert_eq!(before, "\"a\"");
     }
 
     #[test]

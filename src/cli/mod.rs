@@ -16,6 +16,7 @@ mod logging;
 pub mod output;
 pub mod planning;
 pub mod progress;
+mod rejected;
 pub mod running;
 pub mod session;
 mod signals;

@@ -164,6 +164,8 @@ pub struct Looked {
     pub account_id: Option<i64>,
     /// The snapshot that shows it.
     pub snapshot: i64,
+    /// Whether that stands in the account's own vault.
+    pub kept: bool,
 }
 
 impl Looked {
@@ -288,6 +290,7 @@ pub fn look_into(
         service: session.service.clone(),
         account_id: vault.identity()?.map(|identity| identity.account),
         snapshot: snapshot.number,
+        kept: true,
     })
 }
 
@@ -415,5 +418,6 @@ pub fn save(
         new.persist(file)?;
         Ok(())
     };
-    write().map_err(|error| cannot_write(file, &error))
+    // The file that was begun has a name that nobody knows.
+    write().map_err(|error| cannot_write(file, &std::io::Error::from(error.kind())))
 }

@@ -1,6 +1,5 @@
 //! From a plan to a run: asks, carries it out, and tells what came of it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,14 +9,13 @@ use super::app::App;
 use super::error::{Exit, Failure, Kind};
 use super::human;
 use super::planning::{self, Form, Looked};
-use super::session::{Bounds, Session, cannot_write, command_words};
-use super::wanted::Read;
+use super::rejected::{self, Origin};
+use super::session::{Bounds, Session, command_words};
+use super::wanted::{self, Read};
 use crate::apply::{self, Options, Outcome, Secrets};
-use crate::change::desired::Source;
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
-use crate::change::plan::{Plan, Step, Unsupported};
+use crate::change::plan::{Plan, Step};
 use crate::change::policy::Policy;
-use crate::change::sheet::rejected::rejected;
 use crate::config::Account;
 use crate::model::Resource;
 use crate::progress::Progress;
@@ -66,6 +64,38 @@ impl<'a> Desk<'a> {
         let session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
         Ok(Self { app, account, session, vault, progress })
+    }
+
+    /// Looks at what is there: by a snapshot that a run begins with, or without
+    /// leaving a trace.
+    fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
+        let (session, progress) = (&mut self.session, Arc::clone(&self.progress));
+        if !aside {
+            let vault = &mut self.vault;
+            return planning::look_into(self.app, self.account, session, vault, &*progress, which);
+        }
+        let mut vault = Vault::in_memory()?;
+        if let Some(ours) = self.vault.identity()? {
+            vault.claim(&ours, false)?;
+        }
+        let looked =
+            planning::look_into(self.app, self.account, session, &mut vault, &*progress, which)?;
+        Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked })
+    }
+
+    /// Lets go of a look that no run came of: a snapshot that nobody asked for
+    /// would stand between the others.
+    fn forget(&mut self, looked: &Looked) -> Result<(), Failure> {
+        if looked.kept {
+            self.vault.forget(&[looked.snapshot], self.app.clock.now())?;
+        }
+        Ok(())
+    }
+
+    /// The same on the way out with `failure`, which outweighs others.
+    fn forgetting(&mut self, looked: &Looked, failure: Failure) -> Failure {
+        let _ = self.forget(looked);
+        failure
     }
 
     /// Refuses to begin a run while another one is not finished.
@@ -128,16 +158,14 @@ pub fn push_from(
     policy: &Policy,
     run: &RunArgs,
 ) -> Result<Exit, Failure> {
-    let (app, account) = (desk.app, desk.account);
     desk.refuse_a_second_run()?;
-    let progress = Arc::clone(&desk.progress);
     let mut which = planning::needed(&wanted.desired, policy);
     if job.secrets.password.is_some() && !which.contains(&Resource::Account) {
         which.push(Resource::Account);
     }
-    let looked =
-        planning::look_into(app, account, &mut desk.session, &mut desk.vault, &*progress, &which)?;
-    let mut plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy)?;
+    let looked = desk.look(&which, run.dry_run)?;
+    let made = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy);
+    let mut plan = made.map_err(|failure| desk.forgetting(&looked, failure))?;
     if job.secrets.password.is_some() {
         apply::request::set_password(&mut plan, looked.account_id);
         plan.cost = looked.cost(&plan);
@@ -164,7 +192,6 @@ pub fn saved(
     }
     desk.refuse_a_second_run()?;
     let ours = (desk.session.service.as_str(), desk.vault.identity()?.map(|it| it.account));
-    let progress = Arc::clone(&desk.progress);
     let other = |service: &str, id: Option<i64>| {
         saved.service != service || (id.is_some() && saved.account_id != id)
     };
@@ -174,11 +201,11 @@ pub fn saved(
             .hint(format_args!("nothing was written; make a plan for {}", account.name)));
     }
     let which = saved.plan.touched();
-    let (session, vault) = (&mut desk.session, &mut desk.vault);
-    let looked = planning::look_into(app, account, session, vault, &*progress, &which)?;
+    let looked = desk.look(&which, run.dry_run)?;
     if other(&looked.service, looked.account_id) {
         let message = format!("the plan was made for another account at {}", saved.service);
-        return Err(Failure::new(Kind::Stale, message).hint("nothing was written"));
+        let failure = Failure::new(Kind::Stale, message).hint("nothing was written");
+        return Err(desk.forgetting(&looked, failure));
     }
     let job = Job { plan_id: saved.id.clone(), ..Job::new("apply", asked) };
     carry_out(desk, job, &saved.plan, &looked, policy, run)
@@ -198,8 +225,9 @@ pub fn carry_out(
 ) -> Result<Exit, Failure> {
     let (app, account) = (desk.app, desk.account);
     planning::show(app, plan, Form::Text)?;
-    planning::guard(plan, looked, policy)?;
+    planning::guard(plan, looked, policy).map_err(|it| desk.forgetting(looked, it))?;
     if plan.steps.is_empty() {
+        desk.forget(looked)?;
         return nothing(&desk, plan, run, &job);
     }
     if run.dry_run {
@@ -210,9 +238,14 @@ pub fn carry_out(
         }
         return Ok(Exit::Done);
     }
+    // A plan file says nothing of files that is to be believed.
+    let origin = if job.plan_id.is_empty() { Origin::of(plan) } else { Origin::default() };
     let asked = app.clock.monotonic();
     let steps = human::counted(plan.steps.len() as u64, "step", "steps");
-    if !app.out.confirm(format_args!("Apply {steps} to {}?", account.name), run.yes)? {
+    let question = format!("Apply {steps} to {}?", account.name);
+    let answer = app.out.confirm(question, run.yes);
+    if !answer.map_err(|failure| desk.forgetting(looked, failure))? {
+        desk.forget(looked)?;
         app.out.note("nothing was written");
         return Ok(Exit::Done);
     }
@@ -224,9 +257,9 @@ pub fn carry_out(
         service: desk.session.service.clone(),
         fail_fast: run.fail_fast,
         secrets: job.secrets,
+        plan: origin.text(),
         // Whoever thought it over for long has an old look at the account.
         looked: (thought < LONG_THOUGHT).then_some(looked.snapshot),
-        ..Options::default()
     };
     let progress = Arc::clone(&desk.progress);
     let outcome = apply::apply(
@@ -238,7 +271,7 @@ pub fn carry_out(
         plan,
     );
     drop(progress);
-    finish(desk, outcome, run.rejected.as_deref(), &plan.unsupported)
+    finish(desk, outcome, run.rejected.as_deref())
 }
 
 const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -246,9 +279,9 @@ const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
 /// An empty plan is good news, and still one document.
 fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result<Exit, Failure> {
     let app = desk.app;
-    let rows = refused_rows(&[], &plan.unsupported);
-    if !run.dry_run {
-        write_rejected(app, &rows, run.rejected.as_deref())?;
+    let rows = rejected::rows(&[], &plan.unsupported);
+    if !run.dry_run && job.plan_id.is_empty() {
+        rejected::write(app, &rows, &Origin::of(plan), run.rejected.as_deref());
     }
     if app.out.is_json() {
         let requests = desk.session.client.counters().requests;
@@ -272,8 +305,7 @@ const MOST_TOLD: usize = 20;
 pub fn finish(
     desk: Desk<'_>,
     outcome: Result<Outcome, apply::ApplyError>,
-    rejected: Option<&Path>,
-    unsupported: &[Unsupported],
+    to: Option<&Path>,
 ) -> Result<Exit, Failure> {
     let Desk { app, account, session, vault, progress } = desk;
     let checkpoint = vault.checkpoint();
@@ -294,8 +326,9 @@ pub fn finish(
             Some((step, it.message.clone().unwrap_or_default()))
         })
         .collect();
-    let rows = refused_rows(&refused, unsupported);
-    write_rejected(app, &rows, rejected)?;
+    let origin = Origin::read(&vault.run(outcome.run)?.plan);
+    let rows = rejected::rows(&refused, &origin.unsupported);
+    rejected::write(app, &rows, &origin, to);
     let exit = match &outcome {
         it if it.unknown > 0 => Exit::Unknown,
         it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
@@ -304,7 +337,9 @@ pub fn finish(
         _ => Exit::Done,
     };
     if app.out.is_json() {
-        app.out.json(&document(account, &outcome))?;
+        let mut document = document(account, &outcome);
+        document["unsupported"] = json!(origin.unsupported);
+        app.out.json(&document)?;
     }
     exit.after(tell(app, account, &outcome))
 }
@@ -349,52 +384,6 @@ pub fn document(account: &Account, outcome: &Outcome) -> Value {
     })
 }
 
-/// Rows of files that did not make it, by file and line.
-type Rejected = BTreeMap<String, BTreeMap<u64, String>>;
-
-fn refused_rows(refused: &[(Step, String)], unsupported: &[Unsupported]) -> Rejected {
-    let mut all = Rejected::new();
-    let steps = refused.iter().map(|(step, why)| (&step.source, why));
-    let others = unsupported.iter().map(|it| (&it.source, &it.reason));
-    for (source, why) in steps.chain(others) {
-        if let Some(Source { file, line: Some(line) }) = source {
-            let problems = all.entry(file.clone()).or_default();
-            let text = problems.entry(*line).or_default();
-            if !text.is_empty() {
-                text.push_str("; ");
-            }
-            text.push_str(why);
-        }
-    }
-    all
-}
-
-/// Writes the rows of each file that were refused beside it, or where asked.
-fn write_rejected(app: &App, all: &Rejected, to: Option<&Path>) -> Result<(), Failure> {
-    let several = all.len() > 1;
-    for (file, problems) in all {
-        let file = Path::new(file);
-        let path = match to {
-            Some(path) if !several => path.to_owned(),
-            _ => beside(file),
-        };
-        let Ok(bytes) = std::fs::read(file) else { continue };
-        let Some(rows) = rejected(&bytes, problems) else { continue };
-        std::fs::write(&path, rows).map_err(|error| cannot_write(&path, &error))?;
-        let count = human::counted(problems.len() as u64, "row", "rows");
-        app.out.note(format_args!(
-            "{count} that did not make it: {}; mend and apply it",
-            path.display()
-        ));
-    }
-    Ok(())
-}
-
-/// `campaigns.rejected.csv` beside `campaigns.csv`.
-fn beside(file: &Path) -> PathBuf {
-    file.with_extension("rejected.csv")
-}
-
 /// Reads `path` as a saved plan, if it is one: a JSON file with steps.
 ///
 /// # Errors
@@ -404,9 +393,7 @@ pub fn saved_plan(path: &Path) -> Result<Option<SavedPlan>, Failure> {
     if !is_json || !path.is_file() {
         return Ok(None);
     }
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::new(Kind::Failed, format_args!("{} cannot be read: {error}", path.display()))
-    })?;
+    let bytes = wanted::bytes(path)?;
     match read(&bytes) {
         Ok(saved) => Ok(Some(saved)),
         // An export has no steps, and is read as a state.

@@ -24,7 +24,7 @@ pub struct Bounds {
     /// Leave so many requests of each window to other tools
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
     pub reserve: Option<u32>,
-    /// Stop after this time, such as 10m; a backup goes on at its next run
+    /// Stop after this time, such as 10m; what was begun can be gone on with
     #[arg(
         long,
         value_name = "TIME",
@@ -33,7 +33,7 @@ pub struct Bounds {
         hide_env_values = true
     )]
     pub max_duration: Option<Duration>,
-    /// Stop after so many requests; a backup goes on at its next run
+    /// Stop after so many requests; what was begun can be gone on with
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
     pub max_requests: Option<u64>,
     /// Wait so long for another process that works on the account

@@ -103,10 +103,10 @@ fn unknown(sheet: SheetKind, name: &str) -> String {
         return "a password never stands in a file; remove the column".to_owned();
     }
     match nearest(name, sheet.columns()) {
-        Some(near) => format!("{sheet} have no such column; did you mean `{near}`?"),
+        Some(near) => format!("there is no such column; did you mean `{near}`?"),
         None => {
             let known: Vec<_> = sheet.columns().collect();
-            format!("{sheet} have no such column, but {}", known.join(", "))
+            format!("there is no such column; there are {}", known.join(", "))
         }
     }
 }

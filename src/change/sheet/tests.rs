@@ -52,14 +52,14 @@ fn everything_that_is_wrong_is_told_at_once() {
     assert_eq!(
         wrong(Resource::Channels, text),
         [
-            "x.csv:1: public: channels have no such column, but id, name, description, color, starred"
+            "x.csv:1: public: there is no such column; there are id, name, description, color, starred"
         ]
     );
     let text = "id,nmae,name,name,Password\n";
     assert_eq!(
         wrong(Resource::Channels, text),
         [
-            "x.csv:1: nmae: channels have no such column; did you mean `name`?",
+            "x.csv:1: nmae: there is no such column; did you mean `name`?",
             "x.csv:1: name: this column is there twice",
             "x.csv:1: Password: a password never stands in a file; remove the column",
         ]

@@ -52,5 +52,5 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let (client, vault) = (&mut desk.session.client, &mut desk.vault);
     let outcome = apply::resume(client, vault, &*app.clock, &*progress, &options, run);
     drop(progress);
-    running::finish(desk, outcome, args.rejected.as_deref(), &[])
+    running::finish(desk, outcome, args.rejected.as_deref())
 }

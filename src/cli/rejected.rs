@@ -1,0 +1,139 @@
+//! Rows of files that did not make it, written so that they can be mended and
+//! applied. Which files a run was fed with is kept in its journal, so that a
+//! run that is taken up elsewhere, or later, finds them, or says that it cannot.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::app::App;
+use super::{human, wanted};
+use crate::change::desired::Source;
+use crate::change::plan::{Plan, Step, Unsupported};
+use crate::change::sheet::rejected::rejected;
+
+/// What a run's journal keeps beside its steps.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Origin {
+    /// The files whose rows it was fed with, by the names that its steps give.
+    files: BTreeMap<String, File>,
+    pub unsupported: Vec<Unsupported>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct File {
+    path: PathBuf,
+    blake3: String,
+}
+
+impl Origin {
+    /// Of a plan that was just made from files.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        let steps = plan.steps.iter().map(|step| &step.source);
+        let sources = steps.chain(plan.unsupported.iter().map(|it| &it.source));
+        let mut files = BTreeMap::new();
+        for source in sources.flatten().filter(|source| source.line.is_some()) {
+            if !files.contains_key(&source.file)
+                && let Some(file) = File::read(Path::new(&source.file))
+            {
+                files.insert(source.file.clone(), file.0);
+            }
+        }
+        Self { files, unsupported: plan.unsupported.clone() }
+    }
+
+    /// As the journal keeps it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// From the journal; nothing where it says nothing.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+}
+
+impl File {
+    fn read(path: &Path) -> Option<(Self, Vec<u8>)> {
+        let path = path.canonicalize().ok()?;
+        let bytes = wanted::bytes(&path).ok()?;
+        let blake3 = blake3::hash(&bytes).to_hex().to_string();
+        Some((Self { path, blake3 }, bytes))
+    }
+}
+
+/// Rows that did not make it, with their problems, by file and line.
+pub type Rows = BTreeMap<String, BTreeMap<u64, String>>;
+
+/// The rows behind refused steps, and behind what cannot be done at all.
+#[must_use]
+pub fn rows(refused: &[(Step, String)], unsupported: &[Unsupported]) -> Rows {
+    let mut all = Rows::new();
+    let steps = refused.iter().map(|(step, why)| (&step.source, why));
+    let others = unsupported.iter().map(|it| (&it.source, &it.reason));
+    for (source, why) in steps.chain(others) {
+        if let Some(Source { file, line: Some(line) }) = source {
+            let problems = all.entry(file.clone()).or_default();
+            let text = problems.entry(*line).or_default();
+            if !text.is_empty() {
+                text.push_str("; ");
+            }
+            text.push_str(why);
+        }
+    }
+    all
+}
+
+/// Writes the rows of each file beside it, or where asked. What cannot be
+/// written is told, and changes nothing of what the run came to.
+pub fn write(app: &App, all: &Rows, origin: &Origin, to: Option<&Path>) {
+    let to = to.filter(|_| all.len() == 1);
+    for (name, problems) in all {
+        let count = human::counted(problems.len() as u64, "row", "rows");
+        match write_one(name, problems, origin, to) {
+            Ok(path) => {
+                let path = path.display();
+                app.out
+                    .note(format_args!("{count} that did not make it: {path}; mend and apply it"));
+            }
+            Err(why) => app.out.warn(format_args!("{count} of {name} did not make it, and {why}")),
+        }
+    }
+}
+
+fn write_one(
+    name: &str,
+    problems: &BTreeMap<u64, String>,
+    origin: &Origin,
+    to: Option<&Path>,
+) -> Result<PathBuf, String> {
+    let known = origin.files.get(name);
+    // A name alone, from a plan file say, is no reason to read a file.
+    let known = known.ok_or("which file that was is not known")?;
+    let (found, bytes) = File::read(&known.path).ok_or("the file cannot be read any more")?;
+    if found.blake3 != known.blake3 {
+        return Err("the file has changed since, so they are not written out".to_owned());
+    }
+    let rows = rejected(&bytes, problems).ok_or("the file has no header any more")?;
+    let path = to.map_or_else(|| known.path.with_extension("rejected.csv"), Path::to_owned);
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        let mut new = tempfile::NamedTempFile::new_in(folder)?;
+        new.write_all(&rows)?;
+        new.persist(&path)?;
+        Ok(())
+    };
+    let cannot = |error: std::io::Error| {
+        format!("{} cannot be written: {}", path.display(), std::io::Error::from(error.kind()))
+    };
+    write().map_err(cannot)?;
+    let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
+    let short = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    Ok(short.unwrap_or(path))
+}
