@@ -36,6 +36,25 @@ pub(super) fn of_step(step: &Step, id: i64) -> Vec<Remembered> {
     rememberable(step).map(remembered).collect()
 }
 
+/// Without what an update only had to repeat, in a form that the service has
+/// given to what was wanted: that is remembered already.
+pub(super) fn what_is_new(
+    vault: &Vault,
+    step: &Step,
+    mut sent: Vec<Remembered>,
+) -> Result<Vec<Remembered>, VaultError> {
+    let is_changed = |name: &str| step.after.as_ref().is_none_or(|it| it.contains_key(name));
+    let Some(key) = sent.iter().find(|it| !is_changed(&it.field)).map(|it| it.key.clone()) else {
+        return Ok(sent);
+    };
+    let known = vault.remembered(step.resource, &key)?;
+    sent.retain(|it| {
+        let before = known.get(&it.field).map(|before| before.value.to_lowercase());
+        is_changed(&it.field) || before.is_none_or(|before| before != it.value.to_lowercase())
+    });
+    Ok(sent)
+}
+
 /// What to remember of a link that a campaign was given.
 pub(super) fn of_link(vault: &Vault, params: &[String]) -> Result<Vec<Remembered>, VaultError> {
     let numbers: Option<Vec<i64>> = params.iter().map(|it| it.parse().ok()).collect();
@@ -56,4 +75,27 @@ pub(super) fn of_link(vault: &Vault, params: &[String]) -> Result<Vec<Remembered
 pub(super) fn maps(step: &Step, id: Option<i64>) -> Option<(Resource, i64, i64)> {
     let anew = step.verb == Verb::Create;
     step.replaces.zip(id).filter(|_| anew).map(|(old, new)| (step.resource, old, new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::tests::step;
+    use crate::clock::Timestamp;
+    use serde_json::json;
+
+    #[test]
+    fn a_name_that_is_only_repeated_does_not_replace_what_was_wanted() {
+        let body = Some(json!({"name": "spring", "public": true}));
+        let mut step = step(1, Resource::Campaigns, Verb::Update, "/x", body);
+        step.after = json!({"public": true}).as_object().cloned();
+        let mut vault = Vault::in_memory().unwrap();
+        let new = |vault: &Vault, step: &Step| what_is_new(vault, step, of_step(step, 1)).unwrap();
+        assert_eq!(new(&vault, &step).len(), 1, "the service may give it another form");
+        let key = Key::Id(1);
+        vault.remember(Resource::Campaigns, &key, "name", "\"Spring\"", Timestamp(0)).unwrap();
+        assert_eq!(new(&vault, &step), []);
+        step.after = json!({"name": "spring", "public": true}).as_object().cloned();
+        assert_eq!(new(&vault, &step).len(), 1);
+    }
 }

@@ -318,7 +318,9 @@ impl Runner<'_> {
             (Verb::Assign, _) if step.resource == Resource::Campaigns => {
                 keep::of_link(self.vault, params)?
             }
-            (Verb::Create | Verb::Update, Some(id)) => keep::of_step(step, id),
+            (Verb::Create | Verb::Update, Some(id)) => {
+                keep::what_is_new(self.vault, step, keep::of_step(step, id))?
+            }
             _ => Vec::new(),
         };
         let maps = keep::maps(step, id);

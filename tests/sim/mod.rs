@@ -2,6 +2,8 @@
 //!
 //! `history` lives through what `draw` drew from a seed, and `checks` says
 //! what must then be true; the other files hold the hard cases one by one.
+//! `pushes` does the same for writes: `edits` draws what a person wants, `views`
+//! compares accounts, and `sent` what was sent with what was planned.
 //! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
 //! and both together so many from there on.
 

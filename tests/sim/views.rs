@@ -109,6 +109,41 @@ pub struct Lost {
     pub spares: bool,
 }
 
+/// The same account where records that came back since have their new ids.
+pub fn renumbered(store: &Store, now: &Store, ids: &BTreeMap<(Resource, i64), i64>) -> Store {
+    let mut store = store.clone();
+    let new = |resource, old: u64| {
+        let mut id = old;
+        for _ in 0..10 {
+            id = ids.get(&(resource, id.cast_signed()))?.cast_unsigned();
+            if has(now, resource, id) {
+                return Some(id);
+            }
+        }
+        None
+    };
+    macro_rules! renumber {
+        ($($table:ident $resource:ident),+) => {$(
+            let all: Vec<_> = store.$table.iter().map(|(id, _)| id).collect();
+            for old in all.into_iter().filter(|old| now.$table.get(*old).is_none()) {
+                if let Some(id) = new(Resource::$resource, old) {
+                    let row = store.$table.remove(old).unwrap();
+                    store.$table.put(id, row);
+                }
+            }
+        )+};
+    }
+    renumber!(domains Domains, campaigns Campaigns, channels Channels, qr_codes QrCodes);
+    for (_, row) in store.channels.iter_mut() {
+        for item in row.items.iter_mut().filter(|it| it.kind == "qr") {
+            if now.qr_codes.get(item.id).is_none() {
+                item.id = new(Resource::QrCodes, item.id).unwrap_or(item.id);
+            }
+        }
+    }
+    store
+}
+
 /// What `before` comes to when it is brought back from `now`: all of it, save
 /// what the API cannot undo.
 pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
@@ -119,7 +154,7 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
     }
     for (id, row) in goal.campaigns.iter_mut() {
         match now.campaigns.get(id) {
-            Some(there) => row.members.extend(&there.members),
+            Some(there) => row.members.clone_from(&there.members),
             None => row.members = lost.links.get(&id).cloned().unwrap_or_default(),
         }
     }
