@@ -21,5 +21,6 @@ mod resuming;
 mod sandbox;
 mod saved_plans;
 mod strangers;
+mod traces;
 mod undoing;
 mod vaults;

@@ -1,0 +1,84 @@
+//! What commands leave behind, and what they must not.
+
+use linkvault::change::desired::Source;
+use linkvault::change::plan::Unsupported;
+use linkvault::change::plan::saved::{SavedPlan, read};
+use linkvault::model::Resource;
+
+use crate::support::{LiveService, TestEnvironment};
+
+fn live() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.write("campaigns.csv", "id,name\n2,Winter Sale\n");
+    (environment, service)
+}
+
+fn snapshots(environment: &TestEnvironment) -> usize {
+    let listed = environment.run(&["snapshots", "main", "--json"]).succeeds().json();
+    listed["snapshots"].as_array().unwrap().len()
+}
+
+#[test]
+fn a_look_that_no_run_comes_of_does_not_stand_between_the_snapshots() {
+    let (environment, service) = live();
+    let import = ["import", "campaigns.csv", "--to", "main"];
+    environment.run(&[&import[..], &["-n"]].concat()).succeeds();
+    environment.run(&[&import[..], &["-n", "--json"]].concat()).succeeds();
+    environment.run(&import).exits_with(64);
+    let same = ["import", "same.csv", "--resource", "campaigns", "--to", "main", "--yes"];
+    let name = service.list("/api/campaigns", "campaigns")[1].clone();
+    let name = name["name"].as_str().or(name["domain"].as_str()).unwrap().to_owned();
+    environment.write("same.csv", &format!("id,name\n2,{name}\n"));
+    environment.run(&same).succeeds().prints("Nothing to do.\n");
+    assert_eq!(snapshots(&environment), 1);
+    assert_eq!(service.writes(), Vec::<String>::new());
+    environment.run(&["check", "main"]).succeeds();
+    environment.run(&[&import[..], &["--yes"]].concat()).succeeds();
+    // One before the run, one after it.
+    assert_eq!(snapshots(&environment), 3);
+}
+
+#[test]
+fn a_plan_file_is_no_reason_to_read_another_file() {
+    let (environment, _service) = live();
+    let import = ["plan", "campaigns.csv", "--to", "main", "-o", "plan.json"];
+    environment.run(&import).succeeds();
+    environment.write("secret.txt", "first\nthe second line\n");
+    let saved = read(environment.text("plan.json").as_bytes()).unwrap();
+    let mut plan = saved.plan.clone();
+    plan.unsupported.push(Unsupported {
+        resource: Resource::Campaigns,
+        key: "x".to_owned(),
+        reason: "y".to_owned(),
+        source: Some(Source { file: "secret.txt".to_owned(), line: Some(2) }),
+    });
+    let whose = (saved.account.as_str(), saved.service.as_str(), saved.account_id);
+    let forged = SavedPlan::new(whose, saved.made, (saved.limit, saved.reserve), plan);
+    environment.write("plan.json", &forged.to_json());
+    environment.run(&["apply", "plan.json", "--to", "main", "--yes"]);
+    assert!(!environment.path("secret.rejected.csv").exists());
+}
+
+#[test]
+fn rejected_rows_come_from_the_file_that_was_applied_or_not_at_all() {
+    let (environment, _service) = live();
+    environment.write("campaigns.csv", "id,name\n2,Summer Sale\n3,Winter Sale\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "3"];
+    environment.run(&import).exits_with(8);
+    environment.write("campaigns.csv", "id,name\n2,Innocent\n3,Innocent too\n");
+    let ran = environment.run(&["resume", "main"]).exits_with(3);
+    ran.says_among("the file has changed since, so they are not written out\n");
+    assert!(!environment.path("campaigns.rejected.csv").exists());
+}
+
+#[test]
+fn an_outcome_is_told_though_rejected_rows_cannot_be_written() {
+    let (environment, _service) = live();
+    environment.write("campaigns.csv", "id,name\n2,Summer Sale\n3,Winter Sale\n");
+    std::fs::create_dir(environment.path("campaigns.rejected.csv")).unwrap();
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--json"];
+    let ran = environment.run(&import).exits_with(3).says_among("cannot be written");
+    assert_eq!((ran.json()["done"].as_u64(), ran.json()["refused"].as_u64()), (Some(1), Some(1)));
+}
