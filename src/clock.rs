@@ -131,3 +131,64 @@ impl Clock for SystemClock {
         self.interrupt.raised()
     }
 }
+
+/// Time that passes only while somebody waits, and then at once: months of
+/// backups take seconds on it, and so does the rehearsal of a long run.
+#[derive(Debug)]
+pub struct SimulatedClock {
+    begin: Timestamp,
+    passed: Mutex<Duration>,
+}
+
+impl SimulatedClock {
+    /// A clock that stands at `begin` until it is slept on.
+    #[must_use]
+    pub const fn new(begin: Timestamp) -> Self {
+        Self { begin, passed: Mutex::new(Duration::ZERO) }
+    }
+
+    fn passed(&self) -> std::sync::MutexGuard<'_, Duration> {
+        self.passed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Timestamp {
+        self.begin.plus(self.monotonic())
+    }
+
+    /// The time that was slept.
+    fn monotonic(&self) -> Duration {
+        *self.passed()
+    }
+
+    fn sleep(&self, time: Duration) -> Slept {
+        let mut passed = self.passed();
+        *passed = passed.saturating_add(time);
+        Slept::Whole
+    }
+
+    /// Nobody waits so long that they would want to.
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simulated_time_passes_by_sleeping_alone() {
+        let clock = SimulatedClock::new(Timestamp(5));
+        assert_eq!((clock.now(), clock.monotonic()), (Timestamp(5), Duration::ZERO));
+        assert_eq!(clock.sleep(Duration::from_secs(3600)), Slept::Whole);
+        assert_eq!(clock.sleep(Duration::from_millis(1)), Slept::Whole);
+        let passed = Duration::from_millis(3_600_001);
+        assert_eq!((clock.now(), clock.monotonic()), (Timestamp(3_600_006), passed));
+        assert!(!clock.interrupted());
+        clock.sleep(Duration::MAX);
+        assert_eq!(clock.monotonic(), Duration::MAX);
+        assert_eq!(clock.now(), Timestamp(i64::MAX));
+    }
+}

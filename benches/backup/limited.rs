@@ -7,7 +7,7 @@ use std::time::Duration;
 use linkvault::api::client::Client;
 use linkvault::api::http::Key;
 use linkvault::api::pacer::Pacer;
-use linkvault::clock::{Clock, Slept, Timestamp};
+use linkvault::clock::{Clock, SimulatedClock, Timestamp};
 use linkvault::crawl::{self, Options, Stats};
 use linkvault::progress::Silent;
 use linkvault::sandbox::generate::{Counts, generate};
@@ -15,30 +15,7 @@ use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
 use linkvault::vault::Vault;
 
 /// 2026-11-01T00:00:00Z.
-const BEGIN: i64 = 1_793_491_200_000;
-
-/// Time that passes only by sleeping.
-#[derive(Default)]
-struct Simulated(Mutex<Duration>);
-
-impl Clock for Simulated {
-    fn now(&self) -> Timestamp {
-        Timestamp(BEGIN).plus(self.monotonic())
-    }
-
-    fn monotonic(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-
-    fn sleep(&self, time: Duration) -> Slept {
-        *self.0.lock().unwrap() += time;
-        Slept::Whole
-    }
-
-    fn interrupted(&self) -> bool {
-        false
-    }
-}
+const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 
 /// What the backup came to, beside what it could not do without.
 #[derive(Debug)]
@@ -58,7 +35,7 @@ pub fn run(codes: u64) -> Limited {
     let store = generate(7, Counts { qr_codes: codes, ..Counts::default() });
     let behaviour = Behaviour::parse("max-limit=10,rate-limit=30,result=total").unwrap();
     let service = Arc::new(Mutex::new(Service::new(store, Key::new("bench-key"), behaviour)));
-    let clock = Arc::new(Simulated::default());
+    let clock = Arc::new(SimulatedClock::new(BEGIN));
     let transport = SandboxTransport::new(service, clock.clone()).with_latency(latency);
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
         .with_key(Key::new("bench-key"));

@@ -5,7 +5,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::commands::{
     apply, backup, capabilities, check, completions, diff, doctor, export, forget, import, init,
-    log, man, plan, resolve, restore, resume, runs, sandbox, show, snapshots, template, undo,
+    log, man, plan, rehearse, resolve, restore, resume, runs, sandbox, show, snapshots, template,
+    undo,
 };
 
 /// Back up a link-management account: every record, every change, in one SQLite file
@@ -110,6 +111,7 @@ pub enum Command {
     Export(export::Args),
     Template(template::Args),
     Plan(plan::Args),
+    Rehearse(rehearse::Args),
     Apply(apply::Args),
     Import(import::Args),
     Restore(restore::Args),

@@ -10,6 +10,7 @@ use crate::api::http::Key;
 use crate::clock::Clock;
 use crate::config::Home;
 use crate::files::private_folder_of;
+use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::lifelike::lifelike;
 use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
 
@@ -17,7 +18,7 @@ use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
 const KEY: &str = "sandbox";
 
 /// Generous, so that trying things is quick.
-const LIMIT: &str = "rate-limit=600";
+pub const LIMIT: u64 = 600;
 
 /// A transport to the built-in account.
 ///
@@ -34,7 +35,7 @@ pub fn transport(home: &Home, clock: &Arc<dyn Clock>) -> Result<(SandboxTranspor
         }
     };
     let key = Key::new(KEY);
-    let behaviour = Behaviour::parse(LIMIT).unwrap_or_default();
+    let behaviour = Behaviour { rate_limit: RateLimit::Per(LIMIT), ..Behaviour::default() };
     let service = Service::new(store, key.clone(), behaviour).with_log_limit(0);
     let transport = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(clock))
         .with_on_write(saver(file));

@@ -16,8 +16,10 @@ mod logging;
 pub mod output;
 pub mod planning;
 pub mod progress;
+pub mod rehearsing;
 mod rejected;
 pub mod running;
+pub mod served;
 pub mod session;
 mod signals;
 pub mod states;
@@ -79,6 +81,7 @@ fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
         Command::Export(args) => c::export::run(&args, app),
         Command::Plan(args) => c::plan::run(&args, app),
         Command::Apply(args) => c::apply::run(&args, app),
+        Command::Rehearse(args) => c::rehearse::run(&args, app),
         Command::Import(args) => c::import::run(&args, app),
         Command::Restore(args) => c::restore::run(&args, app),
         Command::Runs(args) => c::runs::run(&args, app),

@@ -24,6 +24,7 @@ use crate::change::plan::{Cost, Current, Memory, Plan, PlanProblems, plan};
 use crate::change::policy::{self, Bound, OnConflict, Policy};
 use crate::change::render;
 use crate::change::sheet::SheetKind;
+use crate::clock::Clock;
 use crate::config::Account;
 use crate::crawl::{self, Stats};
 use crate::model::{Resource, State, Verb};
@@ -240,7 +241,7 @@ pub fn look(
     if let Some(ours) = own.as_mut().map(|own| own.identity()).transpose()?.flatten() {
         vault.claim(&ours, false)?;
     }
-    let mut looked = look_into(app, account, &mut session, &mut vault, &*progress, which)?;
+    let mut looked = look_into(&*app.clock, account, &mut session, &mut vault, &*progress, which)?;
     if let Some(own) = &own {
         looked.memory = apply::memory(own)?;
     }
@@ -252,7 +253,7 @@ pub fn look(
 /// # Errors
 /// As [`look`].
 pub fn look_into(
-    app: &App,
+    clock: &dyn Clock,
     account: &Account,
     session: &mut Session,
     vault: &mut Vault,
@@ -262,7 +263,7 @@ pub fn look_into(
     let options = crawl::Options::new(&session.service).only(which);
     let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
     let before = session.client.counters().requests;
-    let summary = crawl::crawl(&mut session.client, vault, &*app.clock, progress, &options)?;
+    let summary = crawl::crawl(&mut session.client, vault, clock, progress, &options)?;
     let snapshot = summary.snapshot;
     let lacking = snapshot
         .outcomes

@@ -9,13 +9,15 @@ use super::app::App;
 use super::error::{Exit, Failure, Kind};
 use super::human;
 use super::planning::{self, Form, Looked};
-use super::rejected::{self, Origin};
+use super::rehearsing;
+use super::rejected::{self, Origin, Rows};
 use super::session::{Bounds, Session, command_words};
 use super::wanted::{self, Read};
 use crate::apply::{self, Options, Outcome, Secrets};
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{Plan, Step};
 use crate::change::policy::Policy;
+use crate::clock::Clock;
 use crate::config::Account;
 use crate::model::Resource;
 use crate::progress::Progress;
@@ -46,6 +48,10 @@ pub struct Desk<'a> {
     pub session: Session,
     pub vault: Vault,
     pub progress: Arc<dyn Progress + Send + Sync>,
+    /// The clock that the run goes by.
+    pub clock: Arc<dyn Clock>,
+    /// The service is one of our own, and the vault a copy.
+    pub rehearsed: bool,
 }
 
 impl<'a> Desk<'a> {
@@ -63,7 +69,8 @@ impl<'a> Desk<'a> {
         let words = command_words(command, &account.name);
         let session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
-        Ok(Self { app, account, session, vault, progress })
+        let clock = Arc::clone(&app.clock);
+        Ok(Self { app, account, session, vault, progress, clock, rehearsed: false })
     }
 
     /// Looks at what is there: by a snapshot that a run begins with, or without
@@ -72,14 +79,27 @@ impl<'a> Desk<'a> {
         let (session, progress) = (&mut self.session, Arc::clone(&self.progress));
         if !aside {
             let vault = &mut self.vault;
-            return planning::look_into(self.app, self.account, session, vault, &*progress, which);
+            return planning::look_into(
+                &*self.clock,
+                self.account,
+                session,
+                vault,
+                &*progress,
+                which,
+            );
         }
         let mut vault = Vault::in_memory()?;
         if let Some(ours) = self.vault.identity()? {
             vault.claim(&ours, false)?;
         }
-        let looked =
-            planning::look_into(self.app, self.account, session, &mut vault, &*progress, which)?;
+        let looked = planning::look_into(
+            &*self.clock,
+            self.account,
+            session,
+            &mut vault,
+            &*progress,
+            which,
+        )?;
         Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked })
     }
 
@@ -87,7 +107,7 @@ impl<'a> Desk<'a> {
     /// would stand between the others.
     fn forget(&mut self, looked: &Looked) -> Result<(), Failure> {
         if looked.kept {
-            self.vault.forget(&[looked.snapshot], self.app.clock.now())?;
+            self.vault.forget(&[looked.snapshot], self.clock.now())?;
         }
         Ok(())
     }
@@ -186,7 +206,22 @@ pub fn saved(
     run: &RunArgs,
     bounds: &Bounds,
 ) -> Result<Exit, Failure> {
-    let mut desk = Desk::open(app, account, "apply", bounds)?;
+    let desk = Desk::open(app, account, "apply", bounds)?;
+    saved_from(desk, asked, saved, policy, run)
+}
+
+/// The same for an account that is open already.
+///
+/// # Errors
+/// As [`saved`].
+pub fn saved_from(
+    mut desk: Desk<'_>,
+    asked: &str,
+    saved: SavedPlan,
+    policy: &Policy,
+    run: &RunArgs,
+) -> Result<Exit, Failure> {
+    let account = desk.account;
     if let Some(run) = desk.vault.plan_was_used(&saved.id)? {
         return Err(super::failures::of_apply(apply::ApplyError::Used(run), &account.name));
     }
@@ -228,6 +263,9 @@ pub fn carry_out(
     planning::guard(plan, looked, policy).map_err(|it| desk.forgetting(looked, it))?;
     if plan.steps.is_empty() {
         desk.forget(looked)?;
+        if desk.rehearsed {
+            return rehearsing::nothing(&desk, plan);
+        }
         return nothing(&desk, plan, run, &job);
     }
     if run.dry_run {
@@ -240,7 +278,7 @@ pub fn carry_out(
     }
     // A plan file says nothing of files that is to be believed.
     let origin = if job.plan_id.is_empty() { Origin::of(plan) } else { Origin::default() };
-    let asked = app.clock.monotonic();
+    let asked = desk.clock.monotonic();
     let steps = human::counted(plan.steps.len() as u64, "step", "steps");
     let question = format!("Apply {steps} to {}?", account.name);
     let answer = app.out.confirm(question, run.yes);
@@ -249,7 +287,7 @@ pub fn carry_out(
         app.out.note("nothing was written");
         return Ok(Exit::Done);
     }
-    let thought = app.clock.monotonic().saturating_sub(asked);
+    let thought = desk.clock.monotonic().saturating_sub(asked);
     let options = Options {
         command: job.command.to_owned(),
         asked: job.asked,
@@ -265,12 +303,15 @@ pub fn carry_out(
     let outcome = apply::apply(
         &mut desk.session.client,
         &mut desk.vault,
-        &*app.clock,
+        &*desk.clock,
         &*progress,
         &options,
         plan,
     );
     drop(progress);
+    if desk.rehearsed {
+        return rehearsing::finish(desk, outcome, plan, options.plan_id.is_empty());
+    }
     finish(desk, outcome, run.rejected.as_deref())
 }
 
@@ -307,7 +348,7 @@ pub fn finish(
     outcome: Result<Outcome, apply::ApplyError>,
     to: Option<&Path>,
 ) -> Result<Exit, Failure> {
-    let Desk { app, account, session, vault, progress } = desk;
+    let Desk { app, account, session, vault, progress, .. } = desk;
     let checkpoint = vault.checkpoint();
     let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
     checkpoint?;
@@ -329,13 +370,7 @@ pub fn finish(
     let origin = Origin::read(&vault.run(outcome.run)?.plan);
     let rows = rejected::rows(&refused, &origin.unsupported);
     rejected::write(app, &rows, &origin, to);
-    let exit = match &outcome {
-        it if it.unknown > 0 => Exit::Unknown,
-        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
-        // Somebody wrote these rows down, and they were not applied.
-        _ if !rows.is_empty() => Exit::Partial,
-        _ => Exit::Done,
-    };
+    let exit = exit(&outcome, &rows);
     if app.out.is_json() {
         let mut document = document(account, &outcome);
         document["unsupported"] = json!(origin.unsupported);
@@ -344,7 +379,21 @@ pub fn finish(
     exit.after(tell(app, account, &outcome))
 }
 
-fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
+/// What a run ends with.
+#[must_use]
+pub fn exit(outcome: &Outcome, rows: &Rows) -> Exit {
+    match outcome {
+        it if it.unknown > 0 => Exit::Unknown,
+        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
+        // Somebody wrote these rows down, and they were not applied.
+        _ if !rows.is_empty() => Exit::Partial,
+        _ => Exit::Done,
+    }
+}
+
+/// `3 done, 1 refused`.
+#[must_use]
+pub fn counts(outcome: &Outcome) -> String {
     let mut parts = vec![format!("{} done", human::count(outcome.done))];
     for (count, word) in [
         (outcome.refused, "refused"),
@@ -357,9 +406,13 @@ fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> 
         }
     }
     parts.push(format!("{} verified", human::count(outcome.verified)));
+    parts.join(", ")
+}
+
+fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
     let requests = human::counted(outcome.requests, "request", "requests");
     let (run, name) = (outcome.run, &account.name);
-    app.out.summary(format_args!("run {run} of {name}: {}; {requests}", parts.join(", ")))?;
+    app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;
     if outcome.unknown > 0 {
         app.out.note(format_args!(
             "`linkvault resolve {name} {run}` shows what may have become of it"

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::app::App;
@@ -13,9 +13,12 @@ use crate::api::client::{Client, Limits};
 use crate::api::http::{Key, Transport};
 use crate::api::pacer::{Pacer, PacerState};
 use crate::api::ureq::{Options, UreqTransport};
+use crate::clock::Clock;
 use crate::config::{Account, Place, parse_duration};
 use crate::files::{beside, private_file};
 use crate::progress::Progress;
+use crate::sandbox::behaviour::RateLimit;
+use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
 use crate::vault::lock::Lock;
 
 /// How to work on an account: the flags of every command that asks a service.
@@ -107,14 +110,64 @@ impl Session {
     }
 }
 
+impl Session {
+    /// A client for a service that stands in for the account's own: at the
+    /// account's limit and reserve, without a lock, without its key, and nothing is
+    /// left beside its vault. `behaviour` gets the limit.
+    #[must_use]
+    pub fn rehearsed(
+        account: &Account,
+        bounds: &Bounds,
+        (store, behaviour): (Store, Behaviour),
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        let told = PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit);
+        let assumed = account.settings.limit.map(u64::from);
+        let limit = told.or(assumed).unwrap_or(match account.place {
+            Place::Sandbox => home_sandbox::LIMIT,
+            Place::Service { .. } => DEFAULT_LIMIT,
+        });
+        let rate_limit = if limit == 0 { RateLimit::Zero } else { RateLimit::Per(limit) };
+        let key = Key::new("rehearsal");
+        let stand_in = Service::new(store, key.clone(), Behaviour { rate_limit, ..behaviour });
+        let stand_in = Arc::new(Mutex::new(stand_in.with_log_limit(0)));
+        let transport =
+            SandboxTransport::new(stand_in, Arc::clone(clock)).with_latency(REHEARSED_LATENCY);
+        let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
+        let client = Client::new(
+            Box::new(transport),
+            Arc::clone(clock),
+            Pacer::new(reserve).assuming(assumed),
+        );
+        let limits =
+            Limits { max_duration: bounds.max_duration, max_requests: bounds.max_requests };
+        let client = client.with_key(key).with_limits(limits);
+        Self { client, service: service(account), reserve, _lock: None }
+    }
+}
+
+/// Where neither the service nor the configuration has told a limit.
+const DEFAULT_LIMIT: u64 = 30;
+
+/// What an answer takes in a rehearsal; waiting for the limit takes far longer.
+const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
+
+/// What the vault of `account` is to remember as the service's URL.
+fn service(account: &Account) -> String {
+    match &account.place {
+        Place::Sandbox => account.name.clone(),
+        Place::Service { url, .. } => url.to_string().trim_end_matches('/').to_owned(),
+    }
+}
+
 /// The transport to an account, its key, and the service's name.
 fn door(app: &App, account: &Account) -> Result<(Box<dyn Transport>, Key, String), Failure> {
     match &account.place {
         Place::Sandbox => {
             let (transport, key) = home_sandbox::transport(&app.home()?, &app.clock)?;
-            Ok((Box::new(transport), key, account.name.clone()))
+            Ok((Box::new(transport), key, service(account)))
         }
-        Place::Service { url, key, allow_http } => {
+        Place::Service { key, allow_http, .. } => {
             let key = app.key(key)?;
             let timeouts = account.settings.timeouts;
             let options = Options {
@@ -124,7 +177,7 @@ fn door(app: &App, account: &Account) -> Result<(Box<dyn Transport>, Key, String
                 allow_http: *allow_http,
                 ..Options::default()
             };
-            let service = url.to_string().trim_end_matches('/').to_owned();
+            let service = service(account);
             let transport = UreqTransport::new(&service, &options)?;
             Ok((Box::new(transport), key, service))
         }

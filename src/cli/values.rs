@@ -23,6 +23,26 @@ pub fn resource() -> impl TypedValueParser<Value = Resource> {
     one_of(Resource::ALL.into_iter().map(|resource| (resource.name(), resource)).collect())
 }
 
+/// `campaigns=50`: a behaviour of the sandbox, and how many of it a plan allows.
+///
+/// # Errors
+/// With what can be capped.
+pub fn cap(text: &str) -> Result<(&'static str, u64), String> {
+    const CAPS: [(Resource, &str); 5] = [
+        (Resource::Domains, "cap-domains"),
+        (Resource::Campaigns, "cap-campaigns"),
+        (Resource::Channels, "cap-channels"),
+        (Resource::Pixels, "cap-pixels"),
+        (Resource::QrCodes, "cap-qr"),
+    ];
+    let names = || CAPS.map(|(resource, _)| resource.name()).join(", ");
+    let (name, most) = text.split_once('=').ok_or("it should be RESOURCE=NUMBER")?;
+    let cap = CAPS.iter().find(|(resource, _)| resource.name() == name.trim());
+    let (_, behaviour) = cap.ok_or_else(|| format!("only these have caps: {}", names()))?;
+    let most = most.trim().parse().map_err(|_| format!("`{most}` is no number"))?;
+    Ok((behaviour, most))
+}
+
 /// Whose statistics are fetched.
 pub fn stats() -> impl TypedValueParser<Value = Stats> {
     one_of(Stats::NAMES.to_vec())

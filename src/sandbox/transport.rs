@@ -125,36 +125,14 @@ mod tests {
 
     use super::*;
     use crate::api::http::Key;
-    use crate::clock::Slept;
+    use crate::clock::SimulatedClock;
     use crate::sandbox::store::Channel;
     use crate::sandbox::{Behaviour, Store};
 
-    /// A clock on which only waiting takes time.
-    #[derive(Default)]
-    struct Waiting(AtomicI64);
-
-    impl Clock for Waiting {
-        fn now(&self) -> Timestamp {
-            Timestamp(self.0.load(Ordering::SeqCst))
-        }
-
-        fn monotonic(&self) -> Duration {
-            self.now().since(Timestamp(0))
-        }
-
-        fn sleep(&self, time: Duration) -> Slept {
-            self.0.fetch_add(time.as_millis() as i64, Ordering::SeqCst);
-            Slept::Whole
-        }
-
-        fn interrupted(&self) -> bool {
-            false
-        }
-    }
-
-    fn transport(faults: &str) -> (SandboxTransport, Arc<Mutex<Service>>, Arc<Waiting>) {
+    fn transport(faults: &str) -> (SandboxTransport, Arc<Mutex<Service>>, Arc<SimulatedClock>) {
         let service = Service::new(Store::default(), Key::new("k"), Behaviour::default());
-        let (service, clock) = (Arc::new(Mutex::new(service)), Arc::new(Waiting::default()));
+        let (service, clock) =
+            (Arc::new(Mutex::new(service)), Arc::new(SimulatedClock::new(Timestamp(0))));
         let faults = Arc::new(Mutex::new(faults.parse().unwrap()));
         let transport = SandboxTransport::new(service.clone(), clock.clone()).with_faults(faults);
         (transport, service, clock)

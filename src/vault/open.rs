@@ -2,7 +2,9 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::time::Duration;
 
+use rusqlite::backup::Backup;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
@@ -23,6 +25,9 @@ pub struct Identity {
 /// The log is written back into the file, which waits for the disk, once it has
 /// so many pages (32 MiB), and when the vault is closed.
 const LOG_PAGES: i64 = 8192;
+
+/// Copied at one go: all.
+const COPIED_PAGES: i32 = i32::MAX;
 
 impl Vault {
     /// Opens the vault at `path`, or creates it (mode 0600, folders 0700).
@@ -104,6 +109,22 @@ impl Vault {
         Self::ready(db, path)
     }
 
+    /// A copy as of now, for trying things out: what is done to it changes
+    /// nothing here, nobody else sees it, and it is gone with the program.
+    ///
+    /// # Errors
+    /// When this vault cannot be read, or there is no room for another.
+    pub fn copy(&self) -> Result<Self, VaultError> {
+        let fail = |source| VaultError::sql(&self.path, source);
+        // Without a name it is in memory, or in a file that only SQLite can find.
+        let mut db = Connection::open("").map_err(fail)?;
+        let backup = Backup::new(&self.db, &mut db).map_err(fail)?;
+        backup.run_to_completion(COPIED_PAGES, Duration::ZERO, None).map_err(fail)?;
+        drop(backup);
+        db.pragma_update(None, "synchronous", "OFF").map_err(fail)?;
+        Self::ready(db, &self.path)
+    }
+
     fn ready(mut db: Connection, path: &Path) -> Result<Self, VaultError> {
         let from = migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
         if from > 0 {
@@ -182,7 +203,7 @@ const READ_WRITE: OpenFlags =
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     let fail = |source| VaultError::sql(path, source);
     let db = Connection::open_with_flags(path, flags).map_err(fail)?;
-    db.busy_timeout(std::time::Duration::from_secs(10)).map_err(fail)?;
+    db.busy_timeout(Duration::from_secs(10)).map_err(fail)?;
     db.set_prepared_statement_cache_capacity(64);
     // A vault may come from anywhere: its own SQL gets no rights.
     for (option, on) in [

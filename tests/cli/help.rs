@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "init",
     "doctor",
     "backup",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 23] = [
     "export",
     "template",
     "plan",
+    "rehearse",
     "apply",
     "import",
     "restore",

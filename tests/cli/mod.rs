@@ -17,6 +17,7 @@ mod output;
 mod partial;
 mod reading;
 mod reference;
+mod rehearsing;
 mod resuming;
 mod sandbox;
 mod saved_plans;

@@ -11,7 +11,6 @@ mod answers;
 mod applied;
 mod applies;
 mod checks;
-mod clock;
 mod crashes;
 mod draw;
 mod edits;

@@ -11,7 +11,7 @@ use linkvault::api::http::Key as ApiKey;
 use linkvault::api::pacer::{Pacer, PacerState};
 use linkvault::apply::{self, ApplyError, Outcome};
 use linkvault::change::plan::Plan;
-use linkvault::clock::{Clock, Timestamp};
+use linkvault::clock::{Clock, SimulatedClock, Timestamp};
 use linkvault::crawl::{self, CrawlError, Options, Summary};
 use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::sandbox::service::LogEntry;
@@ -19,18 +19,20 @@ use linkvault::sandbox::{Behaviour, Faults, SandboxTransport, Service, Store, li
 use linkvault::vault::{Moment, Vault, VaultError};
 use tempfile::TempDir;
 
-use super::clock::{BEGIN, SimClock};
 use super::oracle::{self, Content};
 use super::wire::{Overheard, Watcher, Wire};
 
 /// Long enough to be masked, and like nothing else in the world.
 pub const KEY: &str = "k3y-of-the-simulated-account";
 
+/// 2026-11-01T00:00:00Z.
+const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
+
 /// Somebody else, who acts before each request.
 type Meddler = Arc<Mutex<dyn FnMut(&mut Service, u64) + Send>>;
 
 pub struct World {
-    pub clock: Arc<SimClock>,
+    pub clock: Arc<SimulatedClock>,
     pub service: Arc<Mutex<Service>>,
     pub faults: Arc<Mutex<Faults>>,
     pub overheard: Arc<Mutex<Overheard>>,
@@ -59,7 +61,7 @@ impl World {
         let behaviour = Behaviour::parse(behaviour).unwrap();
         let service = Service::new(store, ApiKey::new(KEY), behaviour).with_log_limit(0);
         Self {
-            clock: Arc::default(),
+            clock: Arc::new(SimulatedClock::new(BEGIN)),
             service: Arc::new(Mutex::new(service)),
             faults: Arc::default(),
             overheard: Arc::default(),
@@ -82,7 +84,7 @@ impl World {
 
     /// A small account as people have it.
     pub fn lifelike() -> Self {
-        Self::of(lifelike::lifelike(Timestamp(BEGIN)), "")
+        Self::of(lifelike::lifelike(BEGIN), "")
     }
 
     /// An account with nothing but `number` QR codes that nobody scans.

@@ -15,6 +15,7 @@ pub mod init;
 pub mod log;
 pub mod man;
 pub mod plan;
+pub mod rehearse;
 pub mod resolve;
 pub mod restore;
 pub mod resume;

@@ -9,14 +9,11 @@ use serde_json::json;
 use crate::api::http::Key;
 use crate::cli::home_sandbox::{load, save, saver};
 use crate::cli::session::cannot_write;
-use crate::cli::{App, Exit, Failure, Kind, Table, states};
+use crate::cli::{App, Exit, Failure, Kind, Table, served, states};
 use crate::clock::Slept;
-use crate::model::{Key as RecordKey, Record, Resource};
 use crate::sandbox::behaviour::CHOICES;
 use crate::sandbox::lifelike::lifelike;
-use crate::sandbox::{
-    Behaviour, FAULT_NAMES, Faults, RawRecord, ServeOptions, Service, Store, serve,
-};
+use crate::sandbox::{Behaviour, FAULT_NAMES, Faults, ServeOptions, Service, Store, serve};
 use crate::vault::Vault;
 
 /// Serve the whole API on this machine, for trying and testing
@@ -134,23 +131,11 @@ fn from_vault(app: &App, from: &str) -> Result<Store, Failure> {
         .snapshots()?
         .pop()
         .ok_or_else(|| Failure::new(Kind::NotFound, format_args!("{from} has no snapshot yet")))?;
-    let state = vault.state(newest.number, &Resource::ALL)?;
-    let records = state
-        .iter()
-        .flat_map(|(resource, records)| records.values().map(move |it| raw(resource, it)));
-    let loaded = Store::from_records(records);
+    let loaded = served::loaded(&mut vault, newest.number)?;
     for what in &loaded.skipped {
         app.out.warn(format_args!("not served: {what}"));
     }
     Ok(loaded.store)
-}
-
-fn raw<'r>(resource: Resource, record: &'r Record<'static>) -> RawRecord<'r> {
-    let channel = match &record.key {
-        RecordKey::Item { channel, .. } => Some(channel.cast_unsigned()),
-        RecordKey::Id(_) => None,
-    };
-    RawRecord { resource: resource.name(), channel, json: &record.raw }
 }
 
 /// Shows every behaviour and fault that can be asked for.

@@ -1,0 +1,189 @@
+//! A run that changes nothing: the sandbox stands in for the service, a copy for
+//! the vault, and time passes only on paper. All else is what `apply` does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::error::{Exit, Failure, Kind};
+use super::running::{self, Desk};
+use super::session::{Bounds, Session};
+use super::states::{self, Target};
+use super::{Shown, failures, human, rejected, served, wanted};
+use crate::apply::{ApplyError, Outcome};
+use crate::change::plan::{Plan, Step};
+use crate::clock::{Clock, SimulatedClock};
+use crate::config::Account;
+use crate::model::Resource;
+use crate::progress::Silent;
+use crate::sandbox::Behaviour;
+use crate::vault::journal::{JournalStep, StepState};
+use crate::vault::reference::Reference;
+use crate::vault::snapshot::{ReadState, Snapshot};
+
+/// Refuses the state that only the service could tell.
+///
+/// # Errors
+/// When `text` names a live account, or nothing that can be named.
+pub fn refuse_live(app: &App, text: &str, account: &Account) -> Result<(), Failure> {
+    if wanted::path(app, text)?.is_some() {
+        return Ok(());
+    }
+    let target = Target::parse(app, text, Reference::Latest(0), Some(account))?;
+    if target.reference != Reference::Live {
+        return Ok(());
+    }
+    let name = &target.account.name;
+    Err(Failure::new(Kind::Usage, "a rehearsal asks the service for nothing, so not for @live")
+        .hint(format_args!("run `linkvault backup {name}` first and name {name}@latest")))
+}
+
+/// A copy of `account` as its newest snapshot shows it, ready to be written to.
+/// `caps` are behaviours of the sandbox, and how many records each allows.
+///
+/// # Errors
+/// When the account was never backed up, or its vault cannot be read.
+pub fn desk<'a>(
+    app: &'a App,
+    account: &'a Account,
+    bounds: &Bounds,
+    caps: &[(&str, u64)],
+) -> Result<Desk<'a>, Failure> {
+    let mut vault = states::open(account)?.copy()?;
+    let name = &account.name;
+    let newest = vault.snapshots()?.pop().ok_or_else(|| {
+        Failure::new(Kind::NotFound, format_args!("{name} has no snapshot yet"))
+            .hint(format_args!("run `linkvault backup {name}` first"))
+    })?;
+    let loaded = served::loaded(&mut vault, newest.number)?;
+    for what in &loaded.skipped {
+        app.out.warn(format_args!("left out of the rehearsal: {what}"));
+    }
+    for outcome in &newest.outcomes {
+        if matches!(outcome.state, ReadState::Drifted | ReadState::Failed) {
+            let (resource, number) = (outcome.resource, newest.number);
+            app.out.warn(format_args!("{name}@#{number} shows {resource} as last known before it"));
+        }
+    }
+    let mut behaviour = Behaviour::default();
+    let wrong = |error| Failure::new(Kind::Usage, error);
+    let parts = not_offered(&newest);
+    if !parts.is_empty() {
+        behaviour.set("not-offered", &parts.join("+")).map_err(wrong)?;
+    }
+    for (cap, most) in caps {
+        behaviour.set(cap, &most.to_string()).map_err(wrong)?;
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(app.clock.now()));
+    let session = Session::rehearsed(account, bounds, (loaded.store, behaviour), &clock);
+    Ok(Desk { app, account, session, vault, progress: Arc::new(Silent), clock, rehearsed: true })
+}
+
+/// What the service did not offer, as the sandbox calls it.
+fn not_offered(snapshot: &Snapshot) -> Vec<&'static str> {
+    let lacking = snapshot.outcomes.iter().filter(|it| it.state == ReadState::NotOffered);
+    let part = |resource| match resource {
+        Resource::Account => "account",
+        Resource::Domains => "domains",
+        Resource::Overlays => "overlay",
+        Resource::Campaigns => "campaigns",
+        Resource::Channels | Resource::ChannelItems => "channels",
+        Resource::SplashPages => "splash",
+        Resource::Pixels => "pixels",
+        Resource::QrCodes => "qr",
+    };
+    let mut parts: Vec<_> = lacking.map(|it| part(it.resource)).collect();
+    parts.dedup();
+    parts
+}
+
+/// Tells what a rehearsed run came to; `fresh` when its plan was not a saved one.
+///
+/// # Errors
+/// The run's own, or when the news cannot be written.
+pub fn finish(
+    desk: Desk<'_>,
+    outcome: Result<Outcome, ApplyError>,
+    plan: &Plan,
+    fresh: bool,
+) -> Result<Exit, Failure> {
+    let outcome = outcome.map_err(|error| {
+        let failure = failures::of_apply(error, &desk.account.name);
+        // There is no run to go on with.
+        let goes_on = failure.hint.as_ref().is_some_and(|it| it.contains("linkvault resume"));
+        if goes_on { failure.hint("it was a rehearsal; nothing was written") } else { failure }
+    })?;
+    let journal = desk.vault.steps(outcome.run)?;
+    let journal: BTreeMap<u32, JournalStep> = journal.into_iter().map(|it| (it.step, it)).collect();
+    tell(&desk, plan, &outcome, &journal)?;
+    let failed = plan.steps.iter().filter_map(|step| {
+        let row = journal.get(&step.step)?;
+        matches!(row.state, StepState::Refused | StepState::Skipped)
+            .then(|| (step.clone(), row.message.clone().unwrap_or_default()))
+    });
+    // As `apply`: a saved plan is a plan without what it could not do.
+    let unsupported = if fresh { &plan.unsupported[..] } else { &[] };
+    let rows = rejected::rows(&failed.collect::<Vec<_>>(), unsupported);
+    Ok(running::exit(&outcome, &rows))
+}
+
+/// An empty plan has nothing to rehearse.
+///
+/// # Errors
+/// When the news cannot be written.
+pub fn nothing(desk: &Desk<'_>, plan: &Plan) -> Result<Exit, Failure> {
+    let requests = desk.session.client.counters().requests;
+    let outcome = Outcome { requests, ..Outcome::default() };
+    if desk.app.out.is_json() {
+        desk.app.out.json(&document(desk, plan, &outcome, &BTreeMap::new()))?;
+    }
+    Ok(running::exit(&outcome, &rejected::rows(&[], &plan.unsupported)))
+}
+
+fn tell(
+    desk: &Desk<'_>,
+    plan: &Plan,
+    outcome: &Outcome,
+    journal: &BTreeMap<u32, JournalStep>,
+) -> Result<(), Failure> {
+    let out = &desk.app.out;
+    if out.is_json() {
+        return out.json(&document(desk, plan, outcome, journal));
+    }
+    for problem in &outcome.problems {
+        out.summary(Shown(problem))?;
+    }
+    let name = &desk.account.name;
+    let requests = human::counted(outcome.requests, "request", "requests");
+    let (counts, time) = (running::counts(outcome), human::duration(desk.clock.monotonic()));
+    out.summary(format_args!("rehearsal for {name}: {counts}; {requests}, {time}"))?;
+    out.note("nothing was sent, and nothing was written");
+    Ok(())
+}
+
+fn document(
+    desk: &Desk<'_>,
+    plan: &Plan,
+    outcome: &Outcome,
+    journal: &BTreeMap<u32, JournalStep>,
+) -> Value {
+    let step = |step: &Step| {
+        let row = journal.get(&step.step);
+        let state = row.map_or(StepState::Planned, |row| row.state);
+        json!({
+            "step": step.step, "resource": step.resource.name(), "verb": step.verb.name(),
+            "key": step.key, "state": state.name(),
+            "message": row.and_then(|row| row.message.as_ref()),
+        })
+    };
+    json!({
+        "format": 1, "account": desk.account.name, "rehearsed": true, "done": outcome.done,
+        "refused": outcome.refused, "skipped": outcome.skipped, "unknown": outcome.unknown,
+        "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
+        "seconds": desk.clock.monotonic().as_secs_f64(), "problems": outcome.problems,
+        "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
+        "unsupported": plan.unsupported,
+    })
+}

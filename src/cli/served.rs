@@ -1,0 +1,87 @@
+//! A vault's snapshot as an account that the sandbox serves.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::error::Failure;
+use crate::model::{Key, Record, Resource};
+use crate::sandbox::store::{Content, Table};
+use crate::sandbox::{Loaded, RawRecord, Store};
+use crate::vault::Vault;
+use crate::vault::sent::SentFields;
+
+/// The account of `vault` as snapshot `number` shows it, and what is known of
+/// it that no list shows: what QR codes are made of, slugs and links of campaigns.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn loaded(vault: &mut Vault, number: i64) -> Result<Loaded, Failure> {
+    let state = vault.state(number, &Resource::ALL)?;
+    let records = state
+        .iter()
+        .flat_map(|(resource, records)| records.values().map(move |it| raw(resource, it)));
+    let mut loaded = Store::from_records(records);
+    if let Some(identity) = vault.identity()? {
+        loaded.store.account.id = identity.account.cast_unsigned();
+    }
+    remember(&mut loaded.store, vault)?;
+    Ok(loaded)
+}
+
+fn raw<'r>(resource: Resource, record: &'r Record<'static>) -> RawRecord<'r> {
+    let channel = match &record.key {
+        Key::Item { channel, .. } => Some(channel.cast_unsigned()),
+        Key::Id(_) => None,
+    };
+    RawRecord { resource: resource.name(), channel, json: &record.raw }
+}
+
+fn remember(store: &mut Store, vault: &Vault) -> Result<(), Failure> {
+    for (id, sent) in sent(vault, Resource::QrCodes)? {
+        let Some(code) = row(&mut store.qr_codes, id) else { continue };
+        code.content = Content {
+            kind: text(&sent, "type"),
+            data: sent.get("data").cloned(),
+            background: text(&sent, "background"),
+            foreground: text(&sent, "foreground"),
+            logo: text(&sent, "logo"),
+        };
+    }
+    for (id, sent) in sent(vault, Resource::Campaigns)? {
+        let Some(campaign) = row(&mut store.campaigns, id) else { continue };
+        if let Some(slug) = text(&sent, "slug").filter(|slug| !slug.is_empty()) {
+            campaign.slug = Some(slug);
+        }
+        let links = sent.get("links").and_then(Value::as_array).into_iter().flatten();
+        campaign.members.extend(links.filter_map(Value::as_u64));
+    }
+    Ok(())
+}
+
+/// The row of `id`. Where it is gone, its id is not given to another one.
+fn row<T: Default>(table: &mut Table<T>, id: u64) -> Option<&mut T> {
+    if table.get(id).is_none() {
+        table.put(id, T::default());
+        table.remove(id);
+    }
+    table.get_mut(id)
+}
+
+type Values = BTreeMap<String, Value>;
+
+fn sent(vault: &Vault, resource: Resource) -> Result<Vec<(u64, Values)>, Failure> {
+    // What is no JSON was not written by us, and says nothing.
+    let values = |fields: SentFields| {
+        let fields = fields.into_iter();
+        fields
+            .filter_map(|(name, it)| Some((name, serde_json::from_str(&it.value).ok()?)))
+            .collect()
+    };
+    let all = vault.remembered_all(resource)?.into_iter();
+    Ok(all.filter_map(|(key, it)| Some((u64::try_from(key.id()).ok()?, values(it)))).collect())
+}
+
+fn text(sent: &Values, name: &str) -> Option<String> {
+    sent.get(name)?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,207 @@
+//! A run that changes nothing: what it tells, and what it leaves alone.
+
+use serde_json::{Value, json};
+
+use crate::support::{LiveService, TestEnvironment};
+
+/// The lifelike account, backed up and exported to `sheets`.
+fn exported() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    service.new_requests();
+    (environment, service)
+}
+
+const REHEARSE: [&str; 4] = ["rehearse", "sheets", "--to", "main"];
+
+/// New campaigns, as a file.
+fn new_campaigns(count: usize) -> String {
+    let rows = (1..=count).map(|number| format!("Rehearsed {number}\n"));
+    std::iter::once("name\n".to_owned()).chain(rows).collect()
+}
+
+fn states(document: &Value) -> Vec<&str> {
+    let steps = document["steps"].as_array().unwrap().iter();
+    steps.map(|step| step["state"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_rehearsal_tells_what_apply_would_and_changes_nothing() {
+    let (environment, service) = exported();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    let before = environment.files();
+    let ran = environment.run(&REHEARSE).succeeds().fits();
+    ran.prints(
+        "campaigns\n  ~ 4  Summer Sale\n      name: \"Summer Sale\" -> \"Autumn Sale\"\n\n\
+         1 step: 1 update. 5 requests, less than a minute.\n\
+         rehearsal for main: 1 done, 1 verified; 5 requests, 1 s\n",
+    );
+    let document = environment.run(&[&REHEARSE[..], &["--json"]].concat()).succeeds().json();
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+    assert!(before == environment.files(), "a file has changed, or there is a new one");
+    let (rehearsed, done) = (&document["rehearsed"], &document["done"]);
+    assert_eq!((&document["account"], rehearsed, done), (&json!("main"), &json!(true), &json!(1)));
+    let step = json!({
+        "step": 1, "resource": "campaigns", "verb": "update", "key": "4", "state": "done",
+        "message": null,
+    });
+    assert_eq!((&document["steps"], &document["unsupported"]), (&json!([step]), &json!([])));
+
+    let apply = ["apply", "sheets", "--to", "main", "--yes", "--json"];
+    let applied = environment.run(&apply).succeeds().json();
+    for key in ["done", "refused", "skipped", "unknown", "verified", "requests", "problems"] {
+        assert_eq!(document[key], applied[key], "{key}");
+    }
+    assert_eq!(applied["run"], 1);
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_in_the_services_words() {
+    let (environment, service) = exported();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Newsletter");
+    environment.edit("sheets/channels.csv", "#1F6F54", "#000000");
+    let ran = environment.run(&REHEARSE).exits_with(3);
+    ran.prints_among(
+        "step 1 (update campaign 4) refused: You already have a campaign with that name.\n\
+         rehearsal for main: 1 done, 1 refused, 1 verified; ",
+    );
+    assert!(!environment.path("sheets/campaigns.rejected.csv").exists());
+    let ran = environment.run(&[&REHEARSE[..], &["--json", "-q"]].concat()).exits_with(3);
+    let document = ran.json();
+    assert_eq!(states(&document), ["refused", "done"]);
+    let message = &document["steps"][0]["message"];
+    assert_eq!(message, "You already have a campaign with that name.");
+    let first = environment.run(&[&REHEARSE[..], &["--json", "--fail-fast"]].concat());
+    assert_eq!(states(&first.exits_with(3).json())[0], "refused");
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plans_cap_refuses_what_is_beyond_it() {
+    let (environment, service) = exported();
+    environment.write("campaigns.csv", &new_campaigns(4));
+    let rehearse = ["rehearse", "campaigns.csv", "--to", "main", "--json"];
+    let document = environment.run(&rehearse).succeeds().json();
+    assert_eq!(states(&document), ["done"; 4]);
+    // The account has 8.
+    let capped = [&rehearse[..], &["--cap", "campaigns=10,qr_codes=0"]].concat();
+    let document = environment.run(&capped).exits_with(3).json();
+    assert_eq!(states(&document), ["done", "done", "refused", "refused"]);
+    let message = &document["steps"][3]["message"];
+    assert_eq!(message, "You have reach the maximum limit for this feature.");
+    assert!(!environment.path("campaigns.rejected.csv").exists());
+    for wrong in ["campaigns", "overlays=3", "campaigns=many", "campaigns=-1"] {
+        environment.run(&[&rehearse[..], &["--cap", wrong]].concat()).exits_with(64);
+    }
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_of_minutes_is_rehearsed_at_once() {
+    let (environment, _service) = exported();
+    // Without what the service told, it is 30 a minute, of which 5 are left.
+    std::fs::remove_file(environment.path("vaults/main.db.pace")).unwrap();
+    environment.write("campaigns.csv", &new_campaigns(100));
+    let rehearse = ["rehearse", "campaigns.csv", "--to", "main", "--json"];
+    let began = std::time::Instant::now();
+    let document = environment.run(&rehearse).succeeds().json();
+    assert!(began.elapsed().as_secs() < 60, "it waited for real");
+    let seconds = document["seconds"].as_f64().unwrap();
+    assert!((230.0..270.0).contains(&seconds), "{seconds}");
+    let plan = environment.run(&["plan", "campaigns.csv", "--to", "main", "--json"]).json();
+    assert_eq!(document["requests"], plan["requests"]);
+    std::fs::remove_file(environment.path("vaults/main.db.pace")).unwrap();
+    let slow = environment.run(&[&rehearse[..], &["--reserve", "20"]].concat()).succeeds().json();
+    assert!(slow["seconds"].as_f64().unwrap() > 590.0, "{}", slow["seconds"]);
+    let short = environment.run(&[&rehearse[..4], &["--max-duration", "2m"]].concat());
+    short.exits_with(8).says_among("hint: it was a rehearsal; nothing was written\n");
+}
+
+#[test]
+fn the_limit_is_the_one_that_the_service_told() {
+    let service = LiveService::start("rate-limit=600", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.write("campaigns.csv", &new_campaigns(100));
+    let rehearse = ["rehearse", "campaigns.csv", "--to", "main", "--json"];
+    let seconds = &environment.run(&rehearse).succeeds().json()["seconds"];
+    assert!(seconds.as_f64().unwrap() < 30.0, "{seconds}");
+}
+
+#[test]
+fn a_saved_plan_is_rehearsed_and_stays_unused() {
+    let (environment, service) = exported();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]).succeeds();
+    service.new_requests();
+    let rehearse = ["rehearse", "plan.json", "--to", "main"];
+    for _ in 0..2 {
+        environment
+            .run(&rehearse)
+            .succeeds()
+            .prints_among("rehearsal for main: 1 done, 1 verified");
+    }
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+    let guarded = [&rehearse[..], &["--max-update", "0"]].concat();
+    environment.run(&guarded).exits_with(5).says_among("the plan updates 1 of 8 campaigns");
+    environment.run(&["apply", "plan.json", "--to", "main", "--yes", "-q"]).succeeds();
+    environment.run(&rehearse).exits_with(4).says_among("this plan was applied already, in run 1");
+}
+
+#[test]
+fn a_plan_that_the_newest_snapshot_belies_is_stale() {
+    let (environment, service) = exported();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.run(&["plan", "sheets", "--to", "main", "-o", "plan.json"]).succeeds();
+    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
+    let rehearse = ["rehearse", "plan.json", "--to", "main"];
+    environment.run(&rehearse).succeeds();
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&rehearse).exits_with(4).says_among("campaign 4 has changed since");
+}
+
+#[test]
+fn codes_are_known_by_what_the_vault_remembers() {
+    let (environment, _service) = exported();
+    environment.write("qr_codes.csv", "type,data,background\ntext,Hello,\"rgb(1,2,3)\"\n");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes", "-q"]).succeeds();
+    let ran = environment.run(&["rehearse", "qr_codes.csv", "--to", "main"]).succeeds();
+    ran.prints("Nothing to do.\n");
+    let document = environment.run(&["rehearse", "qr_codes.csv", "--to", "main", "--json"]);
+    assert_eq!(document.succeeds().json()["steps"], json!([]));
+}
+
+#[test]
+fn an_account_that_works_elsewhere_is_rehearsed_without_its_key_or_lock() {
+    let (environment, _service) = exported();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    let lock = std::fs::File::open(environment.path("vaults/main.db.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut command = environment.command(&REHEARSE);
+    let output = command.env_remove("LINKS_KEY").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_built_in_account_is_rehearsed_too() {
+    let environment = TestEnvironment::new();
+    environment.write("campaigns.csv", &new_campaigns(3));
+    let rehearse = ["rehearse", "campaigns.csv", "--to", "sandbox"];
+    let ran = environment.run(&rehearse).exits_with(1);
+    ran.says("error: sandbox has no vault yet\nhint: run `linkvault backup sandbox` first\n");
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let before = environment.files();
+    environment.run(&rehearse).succeeds().prints_among("rehearsal for sandbox: 3 done, 3 verified");
+    assert!(before == environment.files(), "a file has changed, or there is a new one");
+}
+
+#[test]
+fn a_live_state_is_not_asked_for() {
+    let (environment, service) = exported();
+    let ran = environment.run(&["rehearse", "main@live", "--to", "main"]).exits_with(64);
+    ran.says_among("hint: run `linkvault backup main` first and name main@latest\n");
+    environment.run(&["rehearse", "main@#1", "--to", "main"]).succeeds().prints("Nothing to do.\n");
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+}
