@@ -85,3 +85,51 @@ fn sent(vault: &Vault, resource: Resource) -> Result<Vec<(u64, Values)>, Failure
 fn text(sent: &Values, name: &str) -> Option<String> {
     sent.get(name)?.as_str().map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::sandbox::store::QrCode;
+    use serde_json::json;
+
+    #[test]
+    fn what_no_list_shows_comes_from_the_vaults_memory() {
+        let mut vault = Vault::in_memory().unwrap();
+        let now = Timestamp(0);
+        let mut sent = |resource, id, field: &str, value: Value| {
+            vault.remember(resource, &Key::Id(id), field, &value.to_string(), now).unwrap();
+        };
+        sent(Resource::QrCodes, 2, "type", json!("text"));
+        sent(Resource::QrCodes, 2, "data", json!(["a", "b"]));
+        sent(Resource::QrCodes, 2, "foreground", json!("rgb(1,2,3)"));
+        sent(Resource::QrCodes, 9, "type", json!("link"));
+        sent(Resource::Campaigns, 1, "slug", json!("spring"));
+        sent(Resource::Campaigns, 1, "links", json!([3, 4, "x"]));
+        let mut store = Store::default();
+        store.add_campaign("Spring", None, true);
+        store.qr_codes.put(2, QrCode::default());
+        remember(&mut store, &vault.copy().unwrap()).unwrap();
+        let content = &store.qr_codes.get(2).unwrap().content;
+        assert_eq!(content.kind.as_deref(), Some("text"));
+        assert_eq!(content.data, Some(json!(["a", "b"])));
+        assert_eq!(content.foreground.as_deref(), Some("rgb(1,2,3)"));
+        let campaign = store.campaigns.get(1).unwrap();
+        assert_eq!(campaign.slug.as_deref(), Some("spring"));
+        assert_eq!(campaign.members, [3, 4].into());
+        // Code 9 was deleted: it is not there, and another one is not called so.
+        assert_eq!((store.qr_codes.len(), store.qr_codes.next_id()), (1, 10));
+    }
+
+    #[test]
+    fn what_is_done_to_a_copy_stays_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut vault = Vault::open_or_create(&folder.path().join("main.db")).unwrap();
+        let (resource, key, now) = (Resource::QrCodes, Key::Id(1), Timestamp(0));
+        vault.remember(resource, &key, "type", "\"text\"", now).unwrap();
+        let mut copy = vault.copy().unwrap();
+        copy.remember(resource, &key, "data", "\"Hello\"", now).unwrap();
+        assert_eq!(copy.remembered(resource, &key).unwrap().len(), 2);
+        assert_eq!(vault.remembered(resource, &key).unwrap().len(), 1);
+    }
+}
