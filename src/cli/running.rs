@@ -23,6 +23,7 @@ use crate::config::Account;
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
+use crate::vault::id_map::Stands;
 use crate::vault::journal::StepState;
 
 /// How a plan is carried out: the flags of every command that does.
@@ -70,7 +71,10 @@ impl<'a> Desk<'a> {
     }
 
     /// Refuses to begin a run while another one is not finished.
-    fn refuse_a_second_run(&self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// With the run's number, and how to go on with it.
+    pub fn refuse_a_second_run(&self) -> Result<(), Failure> {
         let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
         let name = &self.account.name;
         let message = format!("run {} of {name} is not finished", run.number);
@@ -211,12 +215,31 @@ pub fn carry_out(
         }
         return Ok(Exit::Done);
     }
+    match ask_and_apply(&mut desk, job, plan, looked, run)? {
+        Some(outcome) => finish(desk, outcome, run.rejected.as_deref(), &plan.unsupported),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// Asks whether a plan is to be applied, and applies it. `None` is a no.
+///
+/// # Errors
+/// When nobody can be asked. What came of the run is inside.
+pub fn ask_and_apply(
+    desk: &mut Desk<'_>,
+    job: Job<'_>,
+    plan: &Plan,
+    looked: &Looked,
+    run: &RunArgs,
+) -> Result<Option<Result<Outcome, apply::ApplyError>>, Failure> {
+    let (app, account) = (desk.app, desk.account);
     let asked = app.clock.monotonic();
     let steps = human::counted(plan.steps.len() as u64, "step", "steps");
     if !app.out.confirm(format_args!("Apply {steps} to {}?", account.name), run.yes)? {
         app.out.note("nothing was written");
-        return Ok(Exit::Done);
+        return Ok(None);
     }
+    note_matches(desk, plan)?;
     let thought = app.clock.monotonic().saturating_sub(asked);
     let options = Options {
         command: job.command.to_owned(),
@@ -230,16 +253,27 @@ pub fn carry_out(
         ..Options::default()
     };
     let progress = Arc::clone(&desk.progress);
-    let outcome = apply::apply(
-        &mut desk.session.client,
-        &mut desk.vault,
-        &*app.clock,
-        &*progress,
-        &options,
-        plan,
-    );
-    drop(progress);
-    finish(desk, outcome, run.rejected.as_deref(), &plan.unsupported)
+    let (client, vault) = (&mut desk.session.client, &mut desk.vault);
+    Ok(Some(apply::apply(client, vault, &*app.clock, &*progress, &options, plan)))
+}
+
+/// Remembers what the records of another account were found to be here.
+///
+/// # Errors
+/// When the vault cannot be written.
+pub fn note_matches(desk: &mut Desk<'_>, plan: &Plan) -> Result<(), Failure> {
+    let Some(foreign) = &plan.foreign else { return Ok(()) };
+    let known = desk.vault.id_map(&foreign.origin)?;
+    let new =
+        foreign.matched.iter().filter(|it| known.get(&(it.resource, it.old)) != Some(&it.new));
+    let new = new.map(|it| Stands {
+        origin: foreign.origin.clone(),
+        resource: it.resource,
+        old: it.old,
+        new: it.new,
+    });
+    let new: Vec<_> = new.collect();
+    Ok(desk.vault.note_ids(0, &new, desk.app.clock.now())?)
 }
 
 const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -292,12 +326,10 @@ pub fn finish(
         .collect();
     let rows = refused_rows(&refused, unsupported);
     write_rejected(app, &rows, rejected)?;
-    let exit = match &outcome {
-        it if it.unknown > 0 => Exit::Unknown,
-        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
+    let exit = match exit_of(&outcome) {
         // Somebody wrote these rows down, and they were not applied.
-        _ if !rows.is_empty() => Exit::Partial,
-        _ => Exit::Done,
+        Exit::Done if !rows.is_empty() => Exit::Partial,
+        exit => exit,
     };
     if app.out.is_json() {
         app.out.json(&document(account, &outcome))?;
@@ -305,7 +337,21 @@ pub fn finish(
     exit.after(tell(app, account, &outcome))
 }
 
-fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
+/// The exit code of a run by its steps.
+#[must_use]
+pub fn exit_of(outcome: &Outcome) -> Exit {
+    match outcome {
+        it if it.unknown > 0 => Exit::Unknown,
+        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
+        _ => Exit::Done,
+    }
+}
+
+/// Says in a line what a run came to.
+///
+/// # Errors
+/// When it cannot be printed.
+pub fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
     let mut parts = vec![format!("{} done", human::count(outcome.done))];
     for (count, word) in [
         (outcome.refused, "refused"),

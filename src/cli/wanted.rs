@@ -332,7 +332,10 @@ fn base(
 }
 
 /// A file's bytes, if it is a file of a bearable size.
-fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {

@@ -1,6 +1,7 @@
 //! The journal of runs: what it keeps, and when it is on the disk.
 
 use linkvault::model::{Key, Resource};
+use linkvault::vault::id_map::Stands;
 use linkvault::vault::journal::{NewRun, Remembered, RunStatus, Settled, StepState};
 use linkvault::vault::{Vault, VaultError};
 
@@ -68,13 +69,13 @@ fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
     };
     let done = Settled {
         remember: vec![sent("slug"), sent("password")],
-        maps: Some((Resource::Campaigns, 3, 7)),
+        maps: Some(Stands { origin: String::new(), resource: Resource::Campaigns, old: 3, new: 7 }),
         ..Settled::of(StepState::Done)
     };
     vault.settle_step(run, 1, &done, day(0), false).unwrap();
     let kept = vault.remembered(Resource::Campaigns, &Key::Id(7)).unwrap();
     assert_eq!(kept.keys().collect::<Vec<_>>(), ["slug"]);
-    assert_eq!(vault.id_map().unwrap()[&(Resource::Campaigns, 3)], 7);
+    assert_eq!(vault.id_map("").unwrap()[&(Resource::Campaigns, 3)], 7);
     assert_sound(&mut vault);
 }
 
