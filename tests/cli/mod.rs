@@ -10,6 +10,7 @@ mod help;
 mod keys;
 mod killed;
 mod malformed;
+mod migrating;
 mod output;
 mod partial;
 mod reading;
