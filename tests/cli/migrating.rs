@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::support::{KEY, LiveService, TestEnvironment, until};
 
-const OLD: &str = "ids=strings,booleans=integers,campaign-list=campaign,max-limit=7";
+const OLD: &str = "ids=strings,booleans=integers,campaign-list=campaign,max-limit=7,\
+                   rate-limit=300";
 const NEW: &str = "names=lowered,create-status=201,pixel-answer=bare,campaign-create=name,\
-                   channel-update=whole,result=total";
+                   channel-update=whole,result=total,rate-limit=2000";
 
 /// Both accounts, configured as `old` and `new`.
 fn environment(old: &LiveService, new: &LiveService) -> TestEnvironment {
@@ -80,7 +81,7 @@ fn everything_moves_once_and_what_cannot_is_told() {
     let environment = with_files(environment(&old, &new));
     migrate(&environment, &["--verify-only"]).exits_with(2);
     assert_eq!(writes(&new), 0);
-    migrate(&environment, &["-n"]).succeeds().prints_among("To be done by hand:");
+    migrate(&environment, &["-n"]).succeeds().prints_among("TO BE DONE BY HAND");
     assert_eq!(writes(&new), 0);
 
     let ran = migrate(&environment, &["--yes", "--json", "--report", "moved.md"]);
@@ -125,6 +126,7 @@ fn everything_moves_once_and_what_cannot_is_told() {
     assert_eq!(counts(&again, "channel_items"), [0, 0, made, bio, 0]);
     assert_eq!(again["ids"], document["ids"]);
     assert_eq!(writes(&new), before);
+    assert_eq!(old.throttled() + new.throttled(), 0);
     migrate(&environment, &["--verify-only"]).succeeds().fits();
 }
 
@@ -239,6 +241,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
     let environment = environment.file("map.csv", "from,to\n1,x\n");
     let ran = environment.run(&["migrate", "old", "new", "--links", "map.csv"]);
     ran.exits_with(1).says_among("map.csv:2: to: is no id");
+    let environment = environment.file("codes.csv", "id,type,data\n,text,hi\n");
+    let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv"]);
+    ran.exits_with(1).says_among("codes.csv:2: id: is needed");
     environment.run(&["migrate", "old", "old"]).exits_with(64).says_among("to itself");
     assert_eq!(old.handled() + new.handled(), 0);
 }

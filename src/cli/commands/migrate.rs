@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 use super::scope;
 use crate::apply;
-use crate::change::plan::Plan;
+use crate::change::plan::{Memory, Plan};
 use crate::change::policy::{Bound, Policy};
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::cli::planning::{self, Form, Looked};
 use crate::cli::running::{self, Desk, Job, RunArgs};
 use crate::cli::session::{Bounds, Session, cannot_write, command_words};
 use crate::cli::states::Target;
-use crate::cli::{App, Exit, Failure, Kind, Shown, Table, human, values, wanted};
+use crate::cli::{App, Exit, Failure, Kind, Table, human, values, wanted};
 use crate::config::Account;
 use crate::crawl::{self, Stats};
 use crate::migrate::{self, Manual, Mapped, Options, Origin, Report, Substitution, Where};
@@ -130,6 +130,11 @@ fn options(args: &Args) -> Result<Options, Failure> {
             let kind = SheetKind::Resource(Resource::QrCodes);
             let read = sheet::read(kind, &name, &bytes, Known::default()).map_err(mistakes)?;
             let Records::Of(_, records) = read.records else { return Err(mistakes(read.warnings)) };
+            let lost = records.iter().find(|row| row.id.is_none());
+            if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
+                let message = format!("{source}: id: is needed, to know which code it is");
+                return Err(Failure::new(Kind::Failed, message).hint("nothing was written"));
+            }
             records.into_iter().filter_map(|row| Some((row.id?, row.fields))).collect()
         }
         None => BTreeMap::new(),
@@ -155,7 +160,7 @@ struct Source {
     name: String,
     origin: String,
     state: State,
-    memory: crate::change::plan::Memory,
+    memory: Memory,
     /// What could not be read, since the service does not offer it.
     unread: Vec<Manual>,
 }
@@ -260,12 +265,12 @@ impl Move<'_> {
             return Err(Failure::new(Kind::Usage, message));
         }
         looked.memory = apply::memory_of(&desk.vault, &self.origin)?;
-        let moved = |it: &Manual| {
-            it.id.parse().is_ok_and(|id| looked.memory.ids.contains_key(&(it.resource, id)))
-        };
-        mapped.manual.retain(|it| !(it.once && moved(it)));
         let policy = Policy { max_update: args.max_update, ..Policy::default() };
         let plan = planning::planned(&mapped.desired, None, &looked, &policy)?;
+        let ids = here(&looked.memory, &plan);
+        let moved =
+            |it: &Manual| it.id.parse().is_ok_and(|id| ids.contains_key(&(it.resource, id)));
+        mapped.manual.retain(|it| !(it.once && moved(it)));
         if args.verify_only {
             return self.verified(&desk, &mapped, &plan);
         }
@@ -375,9 +380,7 @@ impl Move<'_> {
                 undone.insert(step.step, why);
             }
         }
-        let mut ids = apply::memory_of(vault, &self.origin)?.ids;
-        let matched = plan.foreign.iter().flat_map(|it| &it.matched);
-        ids.extend(matched.map(|it| ((it.resource, it.old), it.new)));
+        let ids = here(&apply::memory_of(vault, &self.origin)?, plan);
         let manual = mapped.manual.clone();
         let report = Report::new(&mapped.desired, plan, manual, &undone, &ids);
         let (from, to) = (self.name.clone(), self.to.name.clone());
@@ -399,7 +402,7 @@ impl Move<'_> {
             table.row([(*name).to_owned()].into_iter().chain(cells));
         }
         if !table.is_empty() {
-            out.table(table)?;
+            out.summary(table.render(out.width()))?;
         }
         self.by_hand(&report.manual)
     }
@@ -407,23 +410,23 @@ impl Move<'_> {
     /// What is left to a person, a line for each kind.
     fn by_hand(&self, manual: &[Manual]) -> Result<(), Failure> {
         const SHOWN: usize = 5;
-        if manual.is_empty() || self.app.out.is_json() {
+        let out = &self.app.out;
+        if manual.is_empty() || out.is_json() {
             return Ok(());
         }
         let report = Report { manual: manual.to_vec(), ..Report::default() };
-        self.app.out.summary("To be done by hand:")?;
+        let mut table = Table::new(&["to be done by hand", "old ids", "why, and what to do"]);
         for (resource, reason, all) in report.grouped() {
             let named: Vec<_> = all.iter().filter(|it| !it.id.is_empty()).collect();
             let first: Vec<_> = named.iter().take(SHOWN).map(|it| it.id.as_str()).collect();
-            let more = named.len().saturating_sub(SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let blank = if first.is_empty() { "" } else { " " };
-            let (ids, reason) = (first.join(", "), Shown(reason));
-            self.app
-                .out
-                .summary(format_args!("  {resource}{blank}{}{more}: {reason}", Shown(ids)))?;
+            let mut ids = first.join(" ");
+            if named.len() > SHOWN {
+                ids += &format!(" and {} more", named.len() - SHOWN);
+            }
+            table.row([resource.name(), &ids, reason]);
         }
-        Ok(())
+        out.summary("")?;
+        out.summary(table.render(out.width()))
     }
 
     fn write(&self, report: &Report) -> Result<(), Failure> {
@@ -434,6 +437,14 @@ impl Move<'_> {
         std::fs::write(file, text.trim_end().to_owned() + "\n")
             .map_err(|error| cannot_write(file, &error))
     }
+}
+
+/// The ids that the source's records have in the other account.
+fn here(memory: &Memory, plan: &Plan) -> BTreeMap<(Resource, i64), i64> {
+    let mut ids = memory.ids.clone();
+    let matched = plan.foreign.iter().flat_map(|it| &it.matched);
+    ids.extend(matched.map(|it| ((it.resource, it.old), it.new)));
+    ids
 }
 
 /// What came of it, for programs.
