@@ -188,22 +188,39 @@ fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
     kill_after(&["resume", "new", "-q"], 13);
     kill_after(&["resume", "new", "-q"], 11);
     let ran = environment.run(&["resume", "new", "-q"]);
-    assert!(matches!(ran.code(), Some(0 | 3)), "{}", ran.stderr());
+    ran.succeeds();
     let made = writes(&new);
-    let document = environment.run(&[&all[..8], &["--json"]].concat());
-    assert!(matches!(document.code(), Some(0 | 3)), "{}", document.stderr());
-    let document = document.json();
-    for resource in ["domains", "campaigns", "channels", "qr_codes", "pixels"] {
-        let it = &document["resources"][resource];
-        assert_eq!((&it["created"], &it["matched"]), (&json!(0), &json!(0)), "{document:#}");
+    let document = environment.run(&[&all[..8], &["--json"]].concat()).succeeds().json();
+    for (resource, counts) in document["resources"].as_object().unwrap() {
+        for word in ["created", "matched", "failed"] {
+            assert_eq!(counts[word], 0, "{resource} {word}: {document:#}");
+        }
     }
-    let refused = document["failed"].as_array().unwrap().len();
-    assert_eq!(writes(&new), made + refused);
-    assert_eq!(writes(&old), 0);
-    for (path, list) in [("/api/qr", "qrs"), ("/api/pixels", "pixels"), ("/api/domains", "domains")]
-    {
-        assert!(new.list(path, list).len() <= old.list(path, list).len(), "{list}");
-    }
+    assert_eq!((writes(&new), writes(&old)), (made, 0));
+    equals(&old, &new);
+}
+
+#[test]
+fn what_was_refused_is_told_and_moves_when_it_can() {
+    let (old, new) = services();
+    let environment = environment(&old, &new);
+    new.inside().behaviour_mut().cap_campaigns = Some(5);
+    let arguments = ["migrate", "old", "new", "--only", "campaigns", "--yes", "--json"];
+    let document = environment.run(&[&arguments[..], &["--report", "r.md"]].concat());
+    let document = document.exits_with(3).json();
+    let campaigns = &document["resources"]["campaigns"];
+    assert_eq!((&campaigns["created"], &campaigns["failed"]), (&json!(5), &json!(3)));
+    let failed = &document["failed"][0];
+    assert_eq!(failed["resource"], "campaigns");
+    let reason = failed["reason"].as_str().unwrap();
+    assert!(!reason.is_empty() && !reason.contains("not there yet"), "{reason}");
+    let report = std::fs::read_to_string(environment.path("r.md")).unwrap();
+    assert!(report.contains("## Not done") && report.contains(reason), "{report}");
+    environment.run(&[&arguments[..5], &["--verify-only"]].concat()).exits_with(2);
+    new.inside().behaviour_mut().cap_campaigns = None;
+    let document = environment.run(&arguments).succeeds().json();
+    let campaigns = &document["resources"]["campaigns"];
+    assert_eq!((&campaigns["created"], &campaigns["unchanged"]), (&json!(3), &json!(5)));
 }
 
 #[test]
