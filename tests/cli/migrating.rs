@@ -52,6 +52,15 @@ fn names(service: &LiveService, path: &str, list: &str, fields: &[&str]) -> Vec<
     all
 }
 
+/// The last part of each rotator's address.
+fn slugs(service: &LiveService) -> Vec<String> {
+    let all = service.list("/api/campaigns", "campaigns");
+    let slug = |it: &Value| it["rotator"].as_str()?.rsplit('/').next().map(str::to_owned);
+    let mut all: Vec<_> = all.iter().filter_map(slug).collect();
+    all.sort();
+    all
+}
+
 /// How many items all channels of a service have.
 fn items(service: &LiveService) -> usize {
     let channels = service.list("/api/channels", "channels");
@@ -106,6 +115,19 @@ fn everything_moves_once_and_what_cannot_is_told() {
     assert_eq!(document["ids"]["campaigns"].as_object().unwrap().len(), 8);
     assert_eq!(document["ids"]["pixels"].as_object().unwrap().len(), 4);
     equals(&old, &new);
+    assert_eq!(slugs(&old), slugs(&new));
+    assert_eq!(slugs(&new).len(), 6);
+    let id = |resource: &str, old: &str| document["ids"][resource][old].to_string();
+    let window = new.list(&format!("/api/channel/{}", id("channels", "1")), "items");
+    let mut found: Vec<_> = window
+        .iter()
+        .map(|item| format!("{}/{}", item["type"].as_str().unwrap(), item["id"]))
+        .collect();
+    found.sort();
+    let mut wanted: Vec<_> = ["1", "2"].map(|code| format!("qr/{}", id("qr_codes", code))).into();
+    wanted.push("links/1103".to_owned());
+    wanted.sort();
+    assert_eq!(found, wanted);
     assert_eq!(writes(&old), 0);
 
     let report = std::fs::read_to_string(environment.path("moved.md")).unwrap();
@@ -198,6 +220,38 @@ fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
     }
     assert_eq!((writes(&new), writes(&old)), (made, 0));
     equals(&old, &new);
+}
+
+#[test]
+fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
+    let (old, new) = services();
+    let environment = environment(&old, &new)
+        .file("campaign_links.csv", "campaign,link\n2,7\n2,9\n")
+        .file("qr_codes.csv", "type,data,foreground\ntext,Riddle,\"rgb(1,2,3)\"\n")
+        .file("map.csv", "from,to\n7,1007\n");
+    for file in ["campaign_links.csv", "qr_codes.csv"] {
+        environment.run(&["import", file, "--to", "old", "--yes", "-q"]).succeeds();
+    }
+    old.inside().clear_log();
+    let arguments =
+        ["migrate", "old", "new", "--only", "campaigns,qr_codes", "--links", "map.csv", "--yes"];
+    let document = environment.run(&[&arguments[..], &["--json"]].concat()).succeeds().json();
+    let counts = |name: &str, word: &str| document["resources"][name][word].as_u64().unwrap();
+    assert_eq!((counts("qr_codes", "created"), counts("qr_codes", "unsupported")), (1, 12));
+    let links = ["created", "unsupported"].map(|word| counts("campaign_links", word));
+    assert_eq!(links, [1, 1], "{document:#}");
+    let manual = document["manual"].as_array().unwrap();
+    assert!(manual.iter().any(|it| it["id"] == "2/links/9"), "{document:#}");
+    let campaign = &document["ids"]["campaigns"]["2"];
+    let log = new.inside().log().clone();
+    let assigned = format!("/api/campaign/{campaign}/assign/1007");
+    assert_eq!(log.iter().filter(|entry| entry.path == assigned).count(), 1);
+    let created = log.iter().find(|entry| entry.path == "/api/qr/add").unwrap();
+    let body: Value = serde_json::from_slice(created.body.as_ref().unwrap()).unwrap();
+    let sent = json!({"type": "text", "data": "Riddle", "foreground": "rgb(1,2,3)"});
+    assert_eq!(body, sent);
+    assert_eq!(writes(&old), 0);
+    environment.run(&[&arguments[..7], &["--verify-only"]].concat()).succeeds();
 }
 
 #[test]
