@@ -27,7 +27,7 @@ pub mod verify;
 
 pub use before::Stale;
 pub use error::ApplyError;
-pub use keep::memory;
+pub use keep::{memory, memory_of};
 pub use request::{NOT_SHOWN, Secrets};
 pub use run::{apply, resume};
 

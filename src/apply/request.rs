@@ -70,6 +70,7 @@ pub fn set_password(plan: &mut Plan, account: Option<i64>) {
         verifiable: false,
         remark,
         replaces: None,
+        origin: None,
         fingerprint: None,
         source: None,
     });

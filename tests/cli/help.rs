@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "init",
     "doctor",
     "backup",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 23] = [
     "apply",
     "import",
     "restore",
+    "migrate",
     "runs",
     "undo",
     "resume",

@@ -39,6 +39,12 @@ pub(super) fn mapped(memory: &Memory, resource: Resource, id: i64, live: &Record
     None
 }
 
+/// What the record of another account with this id moved to.
+pub(super) fn moved(memory: &Memory, resource: Resource, id: i64, live: &Records) -> Option<i64> {
+    let now = *memory.ids.get(&(resource, id))?;
+    live.contains_key(&Key::Id(now)).then_some(now)
+}
+
 /// The natural key of whatever has these fields, normalised; `None` when a part
 /// of it is missing.
 pub(super) fn natural<'v>(
@@ -108,6 +114,8 @@ struct Matcher<'a> {
     current: Current<'a>,
     live: &'a Records,
     wanted: &'a [Wanted],
+    /// The wanted ids are of another account.
+    foreign: bool,
     out: Matches,
     /// Made when the first record is looked for by its natural key.
     index: Option<Index>,
@@ -121,13 +129,21 @@ pub(super) fn match_records(
     wanted: &[Wanted],
     current: Current<'_>,
     base: Option<&State>,
-    recreate: bool,
+    (recreate, foreign): (bool, bool),
 ) -> Matches {
     let nothing = Records::new();
     let live = current.state.get(resource).unwrap_or(&nothing);
     let out = Matches { found: vec![Match::New; wanted.len()], ..Matches::default() };
-    let mut matcher =
-        Matcher { resource, current, live, wanted, out, index: None, fresh: HashMap::new() };
+    let mut matcher = Matcher {
+        resource,
+        current,
+        live,
+        wanted,
+        foreign,
+        out,
+        index: None,
+        fresh: HashMap::new(),
+    };
     let mut rest = Vec::new();
     for (at, row) in wanted.iter().enumerate() {
         match row.id.and_then(|id| matcher.by_id(id)) {
@@ -156,6 +172,9 @@ pub(super) fn match_records(
 
 impl Matcher<'_> {
     fn by_id(&self, id: i64) -> Option<i64> {
+        if self.foreign {
+            return moved(self.current.memory, self.resource, id, self.live);
+        }
         let there = self.live.contains_key(&Key::Id(id));
         if there { Some(id) } else { mapped(self.current.memory, self.resource, id, self.live) }
     }
@@ -177,7 +196,8 @@ impl Matcher<'_> {
         }
         let (resource, current) = (self.resource, self.current);
         let row = &self.wanted[at];
-        let sent = row.id.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
+        let own = row.id.filter(|_| !self.foreign);
+        let sent = own.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
         let sent: HashMap<_, _> = sent
             .into_iter()
             .flatten()
@@ -216,6 +236,11 @@ impl Matcher<'_> {
         match self.free(&candidates).as_slice() {
             [] => self.out.found[at] = Match::New,
             [one] => self.claim(at, *one),
+            several if self.foreign => {
+                let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
+                let reason = format!("could be any of {}: rename one of them", ids.join(", "));
+                self.out.found[at] = Match::Unsupported(reason);
+            }
             several => self.ambiguous(at, several),
         }
     }

@@ -9,7 +9,7 @@ use super::matching::{self, Match};
 use super::order::{self, Draft};
 use super::problems::{BadRow, Conflict};
 use super::request::{Ref, Subject};
-use super::{Current, Fields, Plan, PlanProblems, Unsupported};
+use super::{Current, Fields, Foreign, Matched, Plan, PlanProblems, Unsupported};
 use crate::change::desired::{Desired, Source, Wanted};
 use crate::change::policy::{OnConflict, Policy};
 use crate::model::{Field, Key, Record, Resource, Role, State, Value, Verb};
@@ -80,11 +80,24 @@ impl<'a> Planner<'a> {
     }
 
     pub fn finish(self) -> Result<Plan, PlanProblems> {
-        if self.problems.is_empty() {
-            Ok(order::finish(&self.drafts, self.unsupported))
-        } else {
-            Err(self.problems)
+        if !self.problems.is_empty() {
+            return Err(self.problems);
         }
+        let mut plan = order::finish(&self.drafts, self.unsupported);
+        if let Some(origin) = &self.desired.origin {
+            for step in plan.steps.iter_mut().filter(|step| step.replaces.is_some()) {
+                step.origin = Some(origin.clone());
+            }
+            let matched =
+                self.became.iter().filter_map(|(&(resource, old), became)| match became {
+                    Ref::Id(new) => Some(Matched { resource, old, new: *new }),
+                    Ref::Step(_) => None,
+                });
+            let mut matched: Vec<_> = matched.collect();
+            matched.sort_unstable_by_key(|it| (it.resource, it.old));
+            plan.foreign = Some(Foreign { origin: origin.clone(), matched });
+        }
+        Ok(plan)
     }
 
     /// Everything but assignments.
@@ -99,9 +112,8 @@ impl<'a> Planner<'a> {
                 self.refuse(resource, "", "were not read from the account", None);
                 continue;
             };
-            let recreate = self.desired.recreate;
-            let mut matches =
-                matching::match_records(resource, rows, self.current, self.base, recreate);
+            let how = (self.desired.recreate, self.foreign());
+            let mut matches = matching::match_records(resource, rows, self.current, self.base, how);
             self.problems.rows.append(&mut matches.problems);
             for (row, found) in rows.iter().zip(&matches.found) {
                 let became = self.record(resource, row, found, live);
@@ -113,6 +125,11 @@ impl<'a> Planner<'a> {
                 self.deletions(resource, live, &matches);
             }
         }
+    }
+
+    /// Whether the wanted ids are of another account.
+    pub fn foreign(&self) -> bool {
+        self.desired.origin.is_some()
     }
 
     fn refers_to_names(&self) -> bool {
@@ -158,9 +175,12 @@ impl<'a> Planner<'a> {
 
     /// Remembers under what a wanted record can be referred to.
     fn note(&mut self, resource: Resource, row: &Wanted, became: Ref, by_name: bool) {
-        if let Some(id) = row.id.filter(|id| became != Ref::Id(*id)) {
+        let foreign = self.foreign();
+        if let Some(id) = row.id.filter(|id| foreign || became != Ref::Id(*id)) {
             self.became.insert((resource, id), became);
-            if resource == Resource::Campaigns && self.desired.recreate {
+            if foreign {
+                self.slug_is_lost(row, resource);
+            } else if resource == Resource::Campaigns && self.desired.recreate {
                 let links = super::assign::links_of(self.current.memory, id);
                 self.inherited.extend(links.map(|link| (became, link, row.source.clone())));
             }
@@ -168,6 +188,16 @@ impl<'a> Planner<'a> {
         let name = row.value(resource, "name").and_then(fields::text);
         if by_name && let Some(name) = name.filter(|name| !name.is_empty()) {
             self.named.entry((resource, fields::folded(name))).or_default().push(became);
+        }
+    }
+
+    /// Tells of a rotator from another account whose address nobody can rebuild.
+    fn slug_is_lost(&mut self, row: &Wanted, resource: Resource) {
+        let rotator = row.value(resource, "rotator").and_then(fields::text).unwrap_or_default();
+        let known = row.value(resource, "slug").is_some() || fields::slug(rotator).is_some();
+        if resource == Resource::Campaigns && !rotator.is_empty() && !known {
+            let reason = format!("its rotator `{rotator}` does not tell its slug; it gets another");
+            self.refuse(resource, &label(resource, row), &reason, row.source.as_ref());
         }
     }
 
@@ -263,7 +293,7 @@ impl<'a> Planner<'a> {
         let spec = pair.resource.spec();
         let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
-        let own = pair.row.id == Some(pair.live.key.id());
+        let own = !self.foreign() && pair.row.id == Some(pair.live.key.id());
         let slug = if own { self.slug_to_restore(pair) } else { None };
         // A slug changes two addresses; a lone row may still show them as they were.
         let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
