@@ -1,14 +1,12 @@
 //! Steps whose outcome needs a person: what may be their record, and what was
 //! decided.
 
-use std::collections::BTreeSet;
-
 use super::error::ApplyError;
 use super::settle::{self, Found};
 use super::{keep, run};
 use crate::change::plan::Step;
 use crate::clock::Timestamp;
-use crate::model::{Key, Record};
+use crate::model::{Key, Record, Verb};
 use crate::vault::Vault;
 use crate::vault::journal::{Run, Settled, StepState};
 
@@ -40,26 +38,25 @@ pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<Open>, ApplyError> 
     let mut open = Vec::new();
     for row in rows.iter().filter(|row| row.state == StepState::Unknown) {
         let step = run::step_of(row)?;
-        let candidates = may_be(vault, &run, &step)?;
+        let candidates = may_be(vault, &run, &step, row.sent)?;
         open.push(Open { step, candidates });
     }
     Ok(open)
 }
 
 /// The records that may be what `step` made, as the newest snapshot shows them.
-fn may_be(vault: &mut Vault, run: &Run, step: &Step) -> Result<Vec<Record<'static>>, ApplyError> {
+fn may_be(
+    vault: &mut Vault,
+    run: &Run,
+    step: &Step,
+    sent: Option<Timestamp>,
+) -> Result<Vec<Record<'static>>, ApplyError> {
     let newest = vault.snapshots()?.last().map(|snapshot| snapshot.number);
-    let (Some(before), Some(newest)) = (run.before, newest) else { return Ok(Vec::new()) };
-    let mut shown = |number| vault.state(number, &[step.resource]);
-    let (before, now) = (shown(before)?, shown(newest)?);
-    let records = |state: &crate::model::State| state.get(step.resource).cloned();
-    let (before, now) = (records(&before).unwrap_or_default(), records(&now).unwrap_or_default());
-    let mut known: BTreeSet<_> = before.keys().map(Key::id).collect();
-    for row in vault.steps(run.number)? {
-        let other = run::step_of(&row)?;
-        known.extend(row.id.filter(|_| other.resource == step.resource));
-    }
-    let ids = match settle::find(step, &known, &now) {
+    let Some(newest) = newest.filter(|_| step.verb == Verb::Create) else { return Ok(Vec::new()) };
+    let now = vault.state(newest, &[step.resource])?;
+    let now = now.get(step.resource).cloned().unwrap_or_default();
+    let seen = run::seen_before(vault, run, step.resource, sent)?;
+    let ids = match settle::find(step, &seen, sent, &now) {
         Found::One(id) => vec![id],
         Found::Several(ids) => ids,
         Found::None => Vec::new(),

@@ -1,0 +1,127 @@
+//! Steps in doubt: whose request may have done its work though no answer came.
+//! A listing tells what became of them, or a person has to.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::error::ApplyError;
+use super::run::LOOKS;
+use super::settle::{self, Found};
+use super::steps::{Runner, Work};
+use super::verify::{Look, look};
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::clock::Slept;
+use crate::model::{Key, Resource, State, Verb};
+use crate::vault::journal::{Settled, StepState};
+
+/// So often a create is sent that then is nowhere to be found.
+const ROUNDS: u32 = 3;
+/// A request whose answer was lost may still be under way.
+const UNDER_WAY: Duration = Duration::from_secs(3);
+
+impl Runner<'_> {
+    /// The service fails, but an earlier try may have worked: its list tells.
+    pub fn look_for(
+        &mut self,
+        nth: usize,
+        params: &[String],
+        error: ApiError,
+    ) -> Result<(), ApplyError> {
+        let state = self.listing(self.all[nth].step.resource)?;
+        let work = &self.all[nth];
+        match look(&work.step, work.step.id, params, &state).0 {
+            Look::AsAsked(_) => self.done(nth, None, params),
+            Look::Differs(_) => {
+                let why = work.message.clone().unwrap_or_default();
+                self.close(nth, &Settled::of(StepState::Refused).saying(why))
+            }
+            Look::Hidden(_) => self.stop(error),
+        }
+    }
+
+    /// The creates without an answer, of the resources for which `which` holds.
+    pub fn unsettled(&self, which: impl Fn(Resource) -> bool) -> Vec<usize> {
+        let open = |(nth, work): &(usize, &Work)| {
+            work.state == StepState::Sent
+                && work.step.verb == Verb::Create
+                && !self.intended.contains(nth)
+                && which(work.step.resource)
+        };
+        self.all.iter().enumerate().filter(open).map(|(nth, _)| nth).collect()
+    }
+
+    /// Finds out what became of creates without an answer: adopts what they
+    /// made, and plans anew those that made nothing.
+    pub fn settle(&mut self, which: impl Fn(Resource) -> bool) -> Result<(), ApplyError> {
+        let resources: BTreeSet<_> =
+            self.unsettled(which).into_iter().map(|nth| self.all[nth].step.resource).collect();
+        for resource in resources {
+            self.settle_resource(resource)?;
+        }
+        Ok(())
+    }
+
+    fn settle_resource(&mut self, resource: Resource) -> Result<(), ApplyError> {
+        let mut seen = None;
+        for look in 0..2 {
+            if look > 0 && self.pause(UNDER_WAY) == Slept::Interrupted {
+                let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
+                let method = crate::api::http::Method::Get;
+                let source = ApiError::new(ApiErrorKind::Interrupted, method, path);
+                return Err(ApplyError::Stopped { run: self.run, source });
+            }
+            let began = self.clock.now();
+            let state = self.listing(resource)?;
+            let Some(records) = state.get(resource) else { continue };
+            for nth in self.unsettled(|it| it == resource) {
+                let known = self.known.entry(resource).or_default();
+                let work = &self.all[nth];
+                match settle::find(&work.step, known, work.sent, records) {
+                    Found::One(id) => self.done(nth, Some(id), &[])?,
+                    Found::None => {}
+                    Found::Several(ids) => {
+                        let why = settle::in_doubt(&ids);
+                        self.close(nth, &Settled::of(StepState::Unknown).saying(why))?;
+                    }
+                }
+            }
+            seen = Some((records.keys().map(Key::id).collect::<Vec<_>>(), began));
+            if self.unsettled(|it| it == resource).is_empty() {
+                break;
+            }
+        }
+        if let Some((ids, began)) = seen {
+            self.known.entry(resource).or_default().listing(ids, began);
+        }
+        for nth in self.unsettled(|it| it == resource) {
+            let work = &self.all[nth];
+            let why = work.message.clone().unwrap_or_else(|| "no answer came".to_owned());
+            if work.declined || work.attempts >= ROUNDS {
+                self.close(nth, &Settled::of(StepState::Refused).saying(why))?;
+            } else {
+                let again = Settled::of(StepState::Planned);
+                self.vault.settle_step(
+                    self.run,
+                    work.step.step,
+                    &again,
+                    self.clock.now(),
+                    false,
+                )?;
+                self.all[nth].state = StepState::Planned;
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of a resource, in a listing that is proven whole.
+    fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
+        let mut why = String::new();
+        for _ in 0..LOOKS {
+            match self.look_aside(resource)? {
+                Ok(state) => return Ok(state),
+                Err(reason) => why = reason,
+            }
+        }
+        Err(ApplyError::Unsettled { run: self.run, resource, why })
+    }
+}
