@@ -10,6 +10,8 @@ use super::settle::{self, Found};
 use super::steps::{Runner, Work};
 use super::verify::{Look, look};
 use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Method;
+use crate::change::plan::{Step, fingerprint};
 use crate::clock::Slept;
 use crate::model::{Key, Resource, State, Verb};
 use crate::vault::journal::{Settled, StepState};
@@ -19,24 +21,73 @@ const ROUNDS: u32 = 3;
 /// A request whose answer was lost may still be under way.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
+/// What a listing tells of an update, a delete or an assignment.
+pub(super) enum Told {
+    Done,
+    NotDone,
+    /// Its record is neither as it was nor as asked.
+    Changed(String),
+    /// No list shows it.
+    Nothing(String),
+}
+
+pub(super) fn told(step: &Step, params: &[String], state: &State) -> Told {
+    let record = || state.get(step.resource)?.get(&Key::Id(step.id?));
+    match look(step, step.id, params, state).0 {
+        Look::AsAsked(_) => Told::Done,
+        Look::Hidden(why) => Told::Nothing(why),
+        Look::Differs(why) => match (&step.fingerprint, record()) {
+            (Some(planned), Some(record))
+                if step.verb == Verb::Update && fingerprint(step.resource, record) != *planned =>
+            {
+                Told::Changed(format!("it is not what it was before: {why}"))
+            }
+            _ => Told::NotDone,
+        },
+    }
+}
+
 impl Runner<'_> {
-    /// The service fails, but an earlier try may have worked: its list tells.
+    /// A try may have worked though no answer said so: its list tells. Where it
+    /// was not done, the step ends as `otherwise`.
     pub fn look_for(
         &mut self,
         nth: usize,
         params: &[String],
-        error: ApiError,
+        otherwise: &Settled,
     ) -> Result<(), ApplyError> {
-        let state = self.listing(self.all[nth].step.resource)?;
-        let work = &self.all[nth];
-        match look(&work.step, work.step.id, params, &state).0 {
-            Look::AsAsked(_) => self.done(nth, None, params),
-            Look::Differs(_) => {
-                let why = work.message.clone().unwrap_or_default();
-                self.close(nth, &Settled::of(StepState::Refused).saying(why))
+        let resource = self.all[nth].step.resource;
+        for look in 0..2 {
+            if look > 0 {
+                self.wait_for_what_is_under_way(resource)?;
             }
-            Look::Hidden(_) => self.stop(error),
+            let state = match self.listing(resource) {
+                Ok(state) => state,
+                Err(error) => {
+                    self.unsend()?;
+                    return Err(error);
+                }
+            };
+            match told(&self.all[nth].step, params, &state) {
+                Told::Done => return self.done(nth, None, params),
+                Told::NotDone => {}
+                Told::Nothing(why) | Told::Changed(why) => {
+                    let why = format!("no answer came, and {why}");
+                    return self.close(nth, &Settled::of(StepState::Unknown).saying(why));
+                }
+            }
         }
+        self.close(nth, otherwise)
+    }
+
+    fn wait_for_what_is_under_way(&mut self, resource: Resource) -> Result<(), ApplyError> {
+        if self.pause(UNDER_WAY) == Slept::Whole {
+            return Ok(());
+        }
+        let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
+        self.unsend()?;
+        let source = ApiError::new(ApiErrorKind::Interrupted, Method::Get, path);
+        Err(ApplyError::Stopped { run: self.run, source })
     }
 
     /// The creates without an answer, of the resources for which `which` holds.
@@ -64,11 +115,8 @@ impl Runner<'_> {
     fn settle_resource(&mut self, resource: Resource) -> Result<(), ApplyError> {
         let mut seen = None;
         for look in 0..2 {
-            if look > 0 && self.pause(UNDER_WAY) == Slept::Interrupted {
-                let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
-                let method = crate::api::http::Method::Get;
-                let source = ApiError::new(ApiErrorKind::Interrupted, method, path);
-                return Err(ApplyError::Stopped { run: self.run, source });
+            if look > 0 {
+                self.wait_for_what_is_under_way(resource)?;
             }
             let began = self.clock.now();
             let state = self.listing(resource)?;

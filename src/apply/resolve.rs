@@ -8,7 +8,7 @@ use crate::change::plan::Step;
 use crate::clock::Timestamp;
 use crate::model::{Key, Record, Verb};
 use crate::vault::Vault;
-use crate::vault::journal::{Run, Settled, StepState};
+use crate::vault::journal::{Run, RunStatus, Settled, StepState};
 
 /// What a person decides on a step of unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,4 +97,29 @@ pub fn decide(
         Decision::Skip => Settled::of(StepState::Skipped).saying("left as it is, by decision"),
     };
     Ok(vault.settle_step(run, step, &settled, now, false)?)
+}
+
+/// Gives a run up: what was not sent is left, what is not known stays so, and
+/// the run is finished.
+///
+/// # Errors
+/// When there is no such run, it is finished, or the vault cannot be written.
+pub fn abandon(vault: &mut Vault, run: i64, now: Timestamp) -> Result<(), ApplyError> {
+    if vault.run(run)?.finished.is_some() {
+        return Err(ApplyError::Finished(run));
+    }
+    vault.take_up_run(run)?;
+    for row in vault.steps(run)? {
+        let why = match row.state {
+            StepState::Planned => "left by decision",
+            StepState::Sent | StepState::Unknown => {
+                "left by decision; whether it was done is not known"
+            }
+            _ => continue,
+        };
+        let left = Settled::of(StepState::Skipped).saying(why);
+        vault.settle_step(run, row.step, &left, now, true)?;
+    }
+    vault.settle()?;
+    Ok(vault.leave_run(run, RunStatus::Partial, None, 0, now)?)
 }

@@ -19,6 +19,8 @@ use crate::vault::journal::{Settled, StepState};
 
 /// So often a request is tried when nobody knows what became of it.
 const TRIES: u32 = 5;
+/// Why a step failed whose every answer was lost.
+const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
 /// So many intents share a commit where the service has no limit.
 const GROUP: usize = 32;
 /// So many creates without an answer in a row, and it is time to look.
@@ -252,6 +254,7 @@ impl Runner<'_> {
                 self.intended.remove(&nth);
                 self.wrote = true;
             }
+            let unsent = matches!(fate, Fate::Unsent(_));
             let (error, refusal) = match fate {
                 Fate::Done(id) => return self.done(nth, id, &ready.params),
                 Fate::Refused(why) => return self.refused(nth, why, &ready.params),
@@ -273,10 +276,12 @@ impl Runner<'_> {
                 ApiError::new(kind, ready.method, &ready.path)
             });
             if tries >= TRIES {
-                return match refusal {
-                    Some(_) if lost => self.look_for(nth, &ready.params, error),
-                    Some(why) => self.close(nth, &Settled::of(StepState::Refused).saying(why)),
-                    None => self.stop(error),
+                let why = refusal.unwrap_or_else(|| NOT_DONE.to_owned());
+                let refused = Settled::of(StepState::Refused).saying(why);
+                return match (unsent, lost) {
+                    (true, _) => self.stop(error),
+                    (_, true) => self.look_for(nth, &ready.params, &refused),
+                    (_, false) => self.close(nth, &refused),
                 };
             }
             let text = format!("{error}; trying again");
@@ -350,11 +355,15 @@ impl Runner<'_> {
 
     /// Nothing more can be sent now: what never left is planned again.
     pub fn stop(&mut self, error: ApiError) -> Result<(), ApplyError> {
+        self.unsend()?;
+        Err(ApplyError::Stopped { run: self.run, source: error })
+    }
+
+    pub fn unsend(&mut self) -> Result<(), ApplyError> {
         // A step that is in doubt stays so, whatever became of this try.
         let mut unsent: Vec<_> = std::mem::take(&mut self.intended).into_iter().collect();
         unsent.retain(|at| !self.all[*at].doubted);
-        self.take_back(&unsent)?;
-        Err(ApplyError::Stopped { run: self.run, source: error })
+        self.take_back(&unsent)
     }
 
     fn take_back(&mut self, places: &[usize]) -> Result<(), ApplyError> {

@@ -1,13 +1,15 @@
 //! Answers that are lost while somebody else works on the account as well.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use linkvault::apply::resolve::{self, Decision};
 use linkvault::apply::{ApplyError, Options, Outcome};
-use linkvault::change::plan::Plan;
-use linkvault::model::{Resource, Verb};
+use linkvault::change::plan::{Plan, fingerprint};
+use linkvault::model::{Key, Resource, Verb};
 use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::sandbox::store::QrCode;
-use linkvault::vault::journal::JournalStep;
+use linkvault::vault::journal::{JournalStep, RunStatus, StepState};
 use serde_json::{Value, json};
 
 use super::applied::{add, rows};
@@ -99,4 +101,96 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
     let listed = world.asked().iter().filter(|path| path.starts_with("/api/qr?")).count();
     // Before, after the pause, twice for the lost one, and at the end.
     assert_eq!(listed, 5);
+}
+
+/// A plan that changes channel 2, with what it was when the plan was made.
+fn update(world: &World, plan: &mut Plan, body: Value) {
+    let path = "/api/channel/2/update";
+    add(plan, Resource::Channels, Verb::Update, path, Some(body));
+    let mut vault = world.open();
+    let options = linkvault::crawl::Options::new("http://sandbox").only(&[Resource::Channels]);
+    let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
+    let state = vault.state(number, &[Resource::Channels]).unwrap();
+    let record = &state.get(Resource::Channels).unwrap()[&Key::Id(2)];
+    plan.steps.last_mut().unwrap().fingerprint = Some(fingerprint(Resource::Channels, record));
+}
+
+const UPDATE: &str = "PUT /api/channel/2/update";
+
+#[test]
+fn an_update_whose_replies_are_always_lost_does_not_hold_up_the_others() {
+    for (fault, state, said) in [
+        ("lost-reply", StepState::Done, None),
+        ("lost-request", StepState::Refused, Some("no answer came, and the list shows that")),
+    ] {
+        let mut world = world("");
+        let mut plan = Plan::default();
+        update(&world, &mut plan, json!({"description": "new"}));
+        create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+        world.set_faults(&format!("{fault}@{UPDATE}"), 1);
+        world.apply(&plan, &options()).unwrap();
+        let rows = journal(&world);
+        assert_eq!((rows[0].state, rows[1].state), (state, StepState::Done), "{fault}");
+        let message = rows[0].message.as_deref();
+        assert_eq!(message.is_some(), said.is_some(), "{message:?}");
+        assert!(message.unwrap_or_default().starts_with(said.unwrap_or_default()), "{message:?}");
+    }
+}
+
+/// No list shows a code's data.
+fn poisoned() -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    let path = "/api/qr/1/update";
+    add(&mut plan, Resource::QrCodes, Verb::Update, path, Some(json!({"data": "new"})));
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.unknown, outcome.done), (1, 1), "{outcome:?}");
+    world
+}
+
+#[test]
+fn what_no_list_tells_of_an_update_is_left_to_a_person() {
+    let mut world = poisoned();
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    assert!(open[0].candidates.is_empty());
+    resolve::decide(&mut vault, 1, 1, Decision::Retry, world.now()).unwrap();
+    drop(vault);
+    world.set_faults("", 1);
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.unknown, outcome.done), (0, 2), "{outcome:?}");
+}
+
+#[test]
+fn a_service_that_is_down_stops_the_run() {
+    for fault in ["no-connection", "lost-request"] {
+        let mut world = world("");
+        let mut plan = Plan::default();
+        update(&world, &mut plan, json!({"description": "new"}));
+        let faults = Arc::clone(&world.faults);
+        world.meddle(move |_, nth| {
+            if nth == 2 {
+                *faults.lock().unwrap() = format!("{fault}=1").parse().unwrap();
+            }
+        });
+        assert!(world.apply(&plan, &options()).is_err());
+        let state = journal(&world)[0].state;
+        assert!(matches!(state, StepState::Planned | StepState::Sent), "{fault}: {state:?}");
+        world.meddler = None;
+        world.set_faults("", 1);
+        assert_eq!(resumed(&mut world).done, 1, "{fault}");
+    }
+}
+
+#[test]
+fn a_run_can_be_abandoned() {
+    let world = poisoned();
+    let mut vault = world.open();
+    resolve::abandon(&mut vault, 1, world.now()).unwrap();
+    let run = vault.run(1).unwrap();
+    assert_eq!((run.status, run.count(StepState::Skipped)), (RunStatus::Partial, 1));
+    assert!(run.finished.is_some() && vault.unfinished_run().unwrap().is_none());
+    assert!(resolve::abandon(&mut vault, 1, world.now()).is_err(), "it is finished");
 }
