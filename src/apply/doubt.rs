@@ -1,12 +1,13 @@
 //! Steps in doubt: whose request may have done its work though no answer came.
 //! A listing tells what became of them, or a person has to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::before;
 use super::error::ApplyError;
 use super::run::LOOKS;
-use super::settle::{self, Found};
+use super::settle::{self, Found, Seen};
 use super::steps::{Runner, Work};
 use super::verify::{Look, look};
 use crate::api::error::{ApiError, ApiErrorKind};
@@ -48,6 +49,84 @@ pub(super) fn told(step: &Step, params: &[String], state: &State) -> Told {
 }
 
 impl Runner<'_> {
+    /// Looks, when a run is taken up again, whether what is still to be sent was
+    /// planned for what is there now. What was not is refused.
+    pub fn compare(&mut self) -> Result<(), ApplyError> {
+        self.settle(|_| true)?;
+        let open = self.all.iter().enumerate().filter(|(_, work)| work.is_open());
+        let told = |step: &Step| match step.verb {
+            Verb::Create => settle::shows_key(step.resource),
+            _ => step.fingerprint.is_some(),
+        };
+        let open: Vec<_> = open.filter(|(_, work)| told(&work.step)).map(|(nth, _)| nth).collect();
+        let resources: BTreeSet<_> = open.iter().map(|nth| self.all[*nth].step.resource).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let known = self.known.clone();
+        let mut state = self.look_afresh(&resources.into_iter().collect::<Vec<_>>())?;
+        for nth in open.iter().copied() {
+            if self.all[nth].doubted {
+                self.compare_in_doubt(nth, &known, &state)?;
+            }
+        }
+        let ours: Vec<_> = self.all.iter().filter(|work| !work.is_open()).collect();
+        for work in &ours {
+            let Some(id) = work.id.or(work.step.id) else { continue };
+            if work.step.verb == Verb::Create {
+                state.resource_mut(work.step.resource).remove(&Key::Id(id));
+            }
+        }
+        let is_ours = |step: &Step| {
+            let same = |other: &Step| (other.resource, other.id) == (step.resource, step.id);
+            ours.iter().any(|work| work.state == StepState::Done && same(&work.step))
+        };
+        let open = open.into_iter().filter(|nth| self.all[*nth].is_open());
+        let steps: Vec<_> = open
+            .map(|nth| self.all[nth].step.clone())
+            .map(|step| if is_ours(&step) { Step { fingerprint: None, ..step } } else { step })
+            .collect();
+        for stale in before::stale(&steps, &state) {
+            let nth = stale.step as usize - 1;
+            let work = &self.all[nth];
+            if !work.doubted || work.step.verb == Verb::Create {
+                self.close(nth, &Settled::of(StepState::Refused).saying(stale.why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A step that may have been done before the run stopped.
+    fn compare_in_doubt(
+        &mut self,
+        nth: usize,
+        known: &BTreeMap<Resource, Seen>,
+        state: &State,
+    ) -> Result<(), ApplyError> {
+        let Work { step, sent, .. } = &self.all[nth];
+        if step.verb == Verb::Create {
+            let all = state.get(step.resource).zip(known.get(&step.resource));
+            return match all.map(|(records, seen)| settle::find(step, seen, *sent, records)) {
+                Some(Found::One(id)) => self.done(nth, Some(id), &[]),
+                Some(Found::Several(ids)) => self.doubt(nth, &ids),
+                // Whoever has its key now was not made by this run.
+                _ => Ok(()),
+            };
+        }
+        match told(step, &[], state) {
+            Told::Done => self.done(nth, None, &[]),
+            Told::Changed(why) => {
+                let why = format!("no answer came, and {why}");
+                self.close(nth, &Settled::of(StepState::Unknown).saying(why))
+            }
+            Told::NotDone | Told::Nothing(_) => Ok(()),
+        }
+    }
+
+    fn doubt(&mut self, nth: usize, ids: &[i64]) -> Result<(), ApplyError> {
+        self.close(nth, &Settled::of(StepState::Unknown).saying(settle::in_doubt(ids)))
+    }
+
     /// A try may have worked though no answer said so: its list tells. Where it
     /// was not done, the step ends as `otherwise`.
     pub fn look_for(
@@ -127,10 +206,7 @@ impl Runner<'_> {
                 match settle::find(&work.step, known, work.sent, records) {
                     Found::One(id) => self.done(nth, Some(id), &[])?,
                     Found::None => {}
-                    Found::Several(ids) => {
-                        let why = settle::in_doubt(&ids);
-                        self.close(nth, &Settled::of(StepState::Unknown).saying(why))?;
-                    }
+                    Found::Several(ids) => self.doubt(nth, &ids)?,
                 }
             }
             seen = Some((records.keys().map(Key::id).collect::<Vec<_>>(), began));

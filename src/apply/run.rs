@@ -68,7 +68,7 @@ pub fn apply(
     };
     let number = vault.begin_run(&new, clock.now())?;
     let run = vault.run(number)?;
-    go_on(client, vault, clock, progress, options, &run, spent)
+    go_on(client, vault, clock, progress, options, &run, spent, false)
 }
 
 /// Goes on with a run that was stopped, or whose unknown steps were decided on.
@@ -88,9 +88,10 @@ pub fn resume(
     }
     let run = vault.take_up_run(run)?;
     let spent = client.counters().requests;
-    go_on(client, vault, clock, progress, options, &run, spent)
+    go_on(client, vault, clock, progress, options, &run, spent, true)
 }
 
+#[allow(clippy::too_many_arguments)]
 fn go_on(
     client: &mut Client,
     vault: &mut Vault,
@@ -99,6 +100,7 @@ fn go_on(
     options: &Options,
     run: &Run,
     spent: u64,
+    again: bool,
 ) -> Result<Outcome, ApplyError> {
     let all = work(vault, run)?;
     let (known, reading) = known_before(vault, run, &all)?;
@@ -118,7 +120,8 @@ fn go_on(
         reading,
         wrote: false,
     };
-    let ended = runner.work().and_then(|()| runner.look_again(run));
+    let compared = if again { runner.compare() } else { Ok(()) };
+    let ended = compared.and_then(|()| runner.work()).and_then(|()| runner.look_again(run));
     // Whatever stopped it, what is known is kept.
     runner.vault.settle()?;
     let (status, after) = match &ended {

@@ -194,3 +194,68 @@ fn a_run_can_be_abandoned() {
     assert!(run.finished.is_some() && vault.unfinished_run().unwrap().is_none());
     assert!(resolve::abandon(&mut vault, 1, world.now()).is_err(), "it is finished");
 }
+
+/// A run that stopped before its update, which a colleague overtakes.
+fn overtaken(change: impl FnOnce(&mut linkvault::sandbox::Store)) -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    update(&world, &mut plan, json!({"description": "ours"}));
+    create(&mut plan, Resource::Campaigns, json!({"name": "Two"}));
+    let channel = create(&mut plan, Resource::Channels, json!({"name": "Three"}));
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    world.set_faults(&format!("no-connection@{UPDATE}"), 1);
+    world.apply(&plan, &options()).unwrap_err();
+    assert_eq!(journal(&world)[1].state, StepState::Planned);
+    world.set_faults("", 1);
+    world.change(change);
+    world
+}
+
+#[test]
+fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
+    let mut world = overtaken(|store| {
+        let row = store.channels.get_mut(2).unwrap();
+        row.description = "theirs".to_owned();
+        store.add_campaign("two", None, false);
+        let channel = store.channels.get(1).unwrap().clone();
+        store
+            .channels
+            .add(linkvault::sandbox::store::Channel { name: "three".to_owned(), ..channel });
+    });
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused, outcome.skipped), (1, 3, 1), "{outcome:?}");
+    assert_eq!(world.service().store().channels.get(2).unwrap().description, "theirs");
+    let rows = journal(&world);
+    let said = |nth: usize| rows[nth].message.as_deref();
+    assert_eq!(said(1), Some("has changed since the plan was made"));
+    assert_eq!((said(2), said(4)), (Some("exists already"), Some("step 4 was refused")));
+}
+
+#[test]
+fn what_did_not_change_while_a_run_was_stopped_is_done() {
+    let mut world = overtaken(|_| {});
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused), (5, 0), "{outcome:?}");
+}
+
+/// Our own update, whose answer was lost, is no colleague's.
+#[test]
+fn an_update_that_worked_before_the_stop_is_done_and_not_stale() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    update(&world, &mut plan, json!({"description": "ours"}));
+    let faults = Arc::clone(&world.faults);
+    world.meddle(move |store, _| {
+        if store.channels.get(2).unwrap().description == "ours" {
+            *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+        }
+    });
+    world.set_faults(&format!("lost-reply@{UPDATE}"), 1);
+    world.apply(&plan, &options()).unwrap_err();
+    world.meddler = None;
+    world.set_faults(&format!("server-error@{UPDATE}"), 1);
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
+}
