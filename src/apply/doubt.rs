@@ -209,12 +209,22 @@ impl Runner<'_> {
                     Found::Several(ids) => self.doubt(nth, &ids)?,
                 }
             }
-            seen = Some((records.keys().map(Key::id).collect::<Vec<_>>(), began));
+            seen = Some((records.clone(), began));
             if self.unsettled(|it| it == resource).is_empty() {
                 break;
             }
         }
-        if let Some((ids, began)) = seen {
+        if let Some((records, began)) = seen {
+            let known = self.known.entry(resource).or_default().clone();
+            for nth in self.unsettled(|it| it == resource) {
+                // The service may have given what it made another name.
+                let work = &self.all[nth];
+                let ids = settle::unexplained(resource, &known, work.sent, &records);
+                if !ids.is_empty() {
+                    self.doubt(nth, &ids)?;
+                }
+            }
+            let ids = records.keys().map(Key::id);
             self.known.entry(resource).or_default().listing(ids, began);
         }
         for nth in self.unsettled(|it| it == resource) {

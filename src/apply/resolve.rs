@@ -59,7 +59,7 @@ fn may_be(
     let ids = match settle::find(step, &seen, sent, &now) {
         Found::One(id) => vec![id],
         Found::Several(ids) => ids,
-        Found::None => Vec::new(),
+        Found::None => settle::unexplained(step.resource, &seen, sent, &now),
     };
     Ok(ids.iter().filter_map(|id| now.get(&Key::Id(*id)).cloned()).collect())
 }

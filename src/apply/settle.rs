@@ -136,6 +136,18 @@ pub fn find(step: &Step, seen: &Seen, sent: Option<Timestamp>, listing: &Records
     }
 }
 
+/// The records that are new, whatever they are called, and that nobody explains.
+#[must_use]
+pub fn unexplained(
+    resource: Resource,
+    seen: &Seen,
+    sent: Option<Timestamp>,
+    listing: &Records,
+) -> Vec<i64> {
+    let new = listing.values().filter(|record| seen.may_be_new(resource, record, sent));
+    new.map(|record| record.key.id()).collect()
+}
+
 /// The natural key that a create asks for, to be compared with that of records;
 /// `None` where lists do not show it.
 #[must_use]

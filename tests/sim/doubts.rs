@@ -220,9 +220,10 @@ fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
         row.description = "theirs".to_owned();
         store.add_campaign("two", None, false);
         let channel = store.channels.get(1).unwrap().clone();
-        store
-            .channels
-            .add(linkvault::sandbox::store::Channel { name: "three".to_owned(), ..channel });
+        store.channels.add(linkvault::sandbox::store::Channel {
+            name: "three".to_owned(),
+            ..channel
+        });
     });
     let outcome = resumed(&mut world);
     assert_eq!((outcome.done, outcome.refused, outcome.skipped), (1, 3, 1), "{outcome:?}");
@@ -258,4 +259,27 @@ fn an_update_that_worked_before_the_stop_is_done_and_not_stale() {
     world.set_faults(&format!("server-error@{UPDATE}"), 1);
     let outcome = resumed(&mut world);
     assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
+}
+
+#[test]
+fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "Sale & More"}));
+    world.set_faults("lost-reply@POST /api/campaign/add", 1);
+    world.meddle(|store, _| {
+        for (_, row) in store.campaigns.iter_mut() {
+            row.name = row.name.replace('&', "&amp;");
+        }
+    });
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!(outcome.unknown, 1, "{outcome:?}");
+    assert_eq!(world.service().store().campaigns.iter().count(), 5);
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
+    assert_eq!(ids, [5]);
+    resolve::decide(&mut vault, 1, 1, Decision::Adopt(5), world.now()).unwrap();
+    drop(vault);
+    assert_eq!(resumed(&mut world).done, 1);
 }
