@@ -21,6 +21,9 @@ use crate::vault::journal::{Settled, StepState};
 const TRIES: u32 = 5;
 /// Why a step failed whose every answer was lost.
 const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
+/// Of a password whose answer was lost, and which is stored nowhere.
+const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
+                          step with `linkvault resolve`, then set it again";
 /// So many intents share a commit where the service has no limit.
 const GROUP: usize = 32;
 /// So many creates without an answer in a row, and it is time to look.
@@ -241,7 +244,13 @@ impl Runner<'_> {
             Ok(ready) => ready,
             Err(why) => {
                 self.intended.remove(&nth);
-                return self.close(nth, &Settled::of(StepState::Refused).saying(why));
+                let work = &self.all[nth];
+                let settled = if work.doubted && request::sets_password(&work.step) {
+                    Settled::of(StepState::Unknown).saying(MAY_BE_SET)
+                } else {
+                    Settled::of(StepState::Refused).saying(why)
+                };
+                return self.close(nth, &settled);
             }
         };
         let verb = self.all[nth].step.verb;
@@ -403,11 +412,23 @@ impl Runner<'_> {
     }
 
     pub fn skip_the_rest(&mut self) -> Result<(), ApplyError> {
+        let why = "a step before it was refused, and --fail-fast stops there";
+        let skipped = Settled::of(StepState::Skipped).saying(why);
         for nth in 0..self.all.len() {
-            if self.all[nth].is_open() {
-                let why = "a step before it was refused, and --fail-fast stops there";
+            if !self.all[nth].is_open() {
+                continue;
+            }
+            let left = self.all[nth].state == StepState::Sent && !self.intended.contains(&nth);
+            if left && self.all[nth].step.verb != Verb::Create {
+                // It may have been done before the run stopped.
+                let ids = |number: u32| self.all.get((number as usize).checked_sub(1)?)?.id;
+                let step = &self.all[nth].step;
+                let ready = request::ready(step, ids, &request::Secrets::default());
+                let params = ready.map_or_else(|_| Vec::new(), |ready| ready.params);
+                self.look_for(nth, &params, &skipped)?;
+            } else {
                 self.intended.remove(&nth);
-                self.close(nth, &Settled::of(StepState::Skipped).saying(why))?;
+                self.close(nth, &skipped)?;
             }
         }
         Ok(())

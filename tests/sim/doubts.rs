@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use linkvault::apply::request::set_password;
 use linkvault::apply::resolve::{self, Decision};
-use linkvault::apply::{ApplyError, Options, Outcome};
+use linkvault::apply::{ApplyError, Options, Outcome, Secrets};
 use linkvault::change::plan::{Plan, fingerprint};
 use linkvault::model::{Key, Resource, Verb};
 use linkvault::sandbox::generate::{Counts, generate};
@@ -220,10 +221,9 @@ fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
         row.description = "theirs".to_owned();
         store.add_campaign("two", None, false);
         let channel = store.channels.get(1).unwrap().clone();
-        store.channels.add(linkvault::sandbox::store::Channel {
-            name: "three".to_owned(),
-            ..channel
-        });
+        store
+            .channels
+            .add(linkvault::sandbox::store::Channel { name: "three".to_owned(), ..channel });
     });
     let outcome = resumed(&mut world);
     assert_eq!((outcome.done, outcome.refused, outcome.skipped), (1, 3, 1), "{outcome:?}");
@@ -282,4 +282,61 @@ fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
     resolve::decide(&mut vault, 1, 1, Decision::Adopt(5), world.now()).unwrap();
     drop(vault);
     assert_eq!(resumed(&mut world).done, 1);
+}
+
+#[test]
+fn fail_fast_leaves_nothing_in_doubt_as_skipped() {
+    for (resource, path, body, state) in [
+        (
+            Resource::Channels,
+            "/api/channel/2/update",
+            json!({"description": "new"}),
+            StepState::Done,
+        ),
+        (Resource::QrCodes, "/api/qr/1/update", json!({"data": "new"}), StepState::Unknown),
+    ] {
+        let mut world = world("cap-campaigns=4");
+        let mut plan = Plan::default();
+        create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+        add(&mut plan, resource, Verb::Update, path, Some(body));
+        let faults = Arc::clone(&world.faults);
+        let put = path.to_owned();
+        world.meddle(move |store, nth| {
+            let new = store.channels.get(2).unwrap().description == "new";
+            if new || (nth > 5 && put.contains("qr")) {
+                *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+            }
+        });
+        world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+        world.apply(&plan, &options()).unwrap_err();
+        assert_eq!(journal(&world)[1].state, StepState::Sent);
+        world.meddler = None;
+        world.set_faults("", 1);
+        let options = Options { fail_fast: true, ..options() };
+        world.resume(1, &options).unwrap();
+        assert_eq!(journal(&world)[1].state, state);
+    }
+}
+
+#[test]
+fn a_password_whose_answer_was_lost_may_have_been_set() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    set_password(&mut plan, None);
+    let secrets = Secrets { password: Some("correct horse".to_owned()) };
+    let options = Options { secrets, ..options() };
+    let faults = Arc::clone(&world.faults);
+    world.meddle(move |_, nth| {
+        if nth == 3 {
+            *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+        }
+    });
+    world.set_faults("lost-reply@PUT /api/account/update", 1);
+    world.apply(&plan, &options).unwrap_err();
+    assert_eq!(journal(&world)[0].state, StepState::Sent);
+    world.meddler = None;
+    world.set_faults("", 1);
+    assert_eq!(resumed(&mut world).unknown, 1);
+    let said = journal(&world)[0].message.clone().unwrap();
+    assert!(said.contains("may have been set") && said.contains("set it again"), "{said}");
 }
