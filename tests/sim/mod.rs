@@ -13,6 +13,7 @@ mod applies;
 mod checks;
 mod clock;
 mod crashes;
+mod doubts;
 mod draw;
 mod edits;
 mod history;
