@@ -216,7 +216,7 @@ struct Wish {
 
 impl Wish {
     fn plan(&self, world: &mut World) -> Result<(Plan, i64), PlanProblems> {
-        let (state, memory, number) = look(world, &needed(&self.desired));
+        let (state, memory, number) = look(world, &needed(&self.desired, &self.policy));
         let current = Current { state: &state, memory: &memory };
         plan(&self.desired, current, self.base.as_ref(), &self.policy).map(|plan| (plan, number))
     }
