@@ -1,5 +1,6 @@
 //! Plans that were saved: applied as they are, once, to the account they are for.
 
+use linkvault::change::plan::{Step, saved};
 use serde_json::{Value, json};
 
 use crate::support::{KEY, LiveService, TestEnvironment};
@@ -146,6 +147,42 @@ fn a_plan_that_was_edited_is_refused() {
         assert!(ran.stderr().starts_with("error: plan.json "), "{nth}: {}", ran.stderr());
         assert!(ran.stderr().contains("\nhint: "), "{nth}: {}", ran.stderr());
         assert_eq!(service.writes(), Vec::<String>::new(), "{nth}");
+    }
+}
+
+/// The plan with something in it changed by somebody who knows how to seal it.
+fn forged(change: impl FnOnce(&mut Vec<Step>)) -> (TestEnvironment, LiveService) {
+    let (environment, service) = saved();
+    let mut plan = saved::read(environment.text("plan.json").as_bytes()).unwrap();
+    change(&mut plan.plan.steps);
+    environment.write("plan.json", &plan.to_json());
+    (environment, service)
+}
+
+#[test]
+fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
+    let forgeries: [(fn(&mut Step), i32, &str); 4] = [
+        (
+            // Of a campaign, `name` goes with every update.
+            |step| {
+                let fields = [&mut step.before, &mut step.after];
+                for (fields, value) in fields.into_iter().zip([true, false]) {
+                    *fields = json!({"public": value}).as_object().cloned();
+                }
+                let body = json!({"name": "Forged", "public": false});
+                step.request.body = body.as_object().cloned();
+            },
+            4,
+            "step 1: campaign 4 is not what the plan says it is\n",
+        ),
+        (|step| step.name = "Another one".to_owned(), 4, "is not what the plan says it is\n"),
+        (|step| step.before.as_mut().unwrap()["name"] = json!("x"), 4, "is not what the plan says"),
+        (|step| step.fingerprint = None, 1, "plan.json step 1 does not say for which state of its"),
+    ];
+    for (forge, code, says) in forgeries {
+        let (environment, service) = forged(|steps| forge(&mut steps[0]));
+        environment.run(&APPLY).exits_with(code).says_among(says);
+        assert_eq!(service.writes(), Vec::<String>::new());
     }
 }
 

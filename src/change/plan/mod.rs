@@ -6,8 +6,10 @@
 //! * [`records`]: updates · [`creates`] · [`deletes`] · [`assign`]: assignments
 //! * [`order`]: which step comes first · [`request`]: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
+//! * [`claims`]: whether what a step says of the account is so
 
 mod assign;
+pub mod claims;
 mod creates;
 mod deletes;
 mod fields;
