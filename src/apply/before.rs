@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::settle::{record_key, wanted_key};
 use crate::change::plan::claims::is_so;
-use crate::change::plan::{Current, Step, fingerprint};
+use crate::change::plan::{Current, Step, fingerprint, made_already};
 use crate::model::{Key, Resource, State, Verb};
 
 /// A step that was planned for another state of things.
@@ -27,8 +27,10 @@ impl fmt::Display for Stale {
 #[must_use]
 pub fn stale(steps: &[Step], current: Current<'_>) -> Vec<Stale> {
     let taken = Taken::new(steps, current.state);
+    let made = made_already(steps, current);
+    let exists = |step: &Step| made.contains(&step.step) || taken.by(step);
     let why = |step: &Step| match step.verb {
-        Verb::Create => taken.by(step).then_some("exists already"),
+        Verb::Create => exists(step).then_some("exists already"),
         _ => changed(step, current.state)
             .or_else(|| (!is_so(step, current)).then_some("is not what the plan says it is")),
     };

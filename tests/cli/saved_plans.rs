@@ -98,6 +98,37 @@ fn a_plan_to_create_what_came_to_be_is_stale() {
 }
 
 #[test]
+fn a_code_is_made_by_one_plan_only() {
+    let (environment, service) = saved();
+    environment.write("qr_codes.csv", "type,data\ntext,hello\n");
+    for file in ["plan.json", "second.json"] {
+        environment.run(&["plan", "qr_codes.csv", "--to", "main", "-o", file]).succeeds();
+    }
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
+    environment.run(&APPLY).exits_with(4).says_among("QR code text/hello exists already");
+    service.inside().mutate(|store| store.remove_qr(13));
+    environment.run(&APPLY).succeeds();
+    let second = ["apply", "second.json", "--to", "main", "--yes"];
+    environment.run(&second).exits_with(4).says_among("QR code text/hello exists already");
+    assert_eq!(service.writes(), ["POST /api/qr/add", "POST /api/qr/add"]);
+}
+
+#[test]
+fn a_lost_record_comes_back_by_one_plan_only() {
+    let (environment, service) = saved();
+    service.inside().mutate(|store| store.campaigns.remove(4));
+    for file in ["plan.json", "second.json"] {
+        environment.run(&["plan", "main@#1", "--to", "main", "-o", file]).succeeds();
+    }
+    environment.run(&APPLY).succeeds();
+    let name = "Another name".to_owned();
+    service.inside().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
+    let second = ["apply", "second.json", "--to", "main", "--yes"];
+    environment.run(&second).exits_with(4).says_among("exists already");
+    assert_eq!(service.writes(), ["POST /api/campaign/add"]);
+}
+
+#[test]
 fn a_plan_for_another_account_is_refused() {
     let (environment, _service) = saved();
     let other = LiveService::start("", "");

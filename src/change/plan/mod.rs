@@ -35,6 +35,7 @@ use crate::model::spec::Method;
 use crate::model::{Key, Resource, State, Verb};
 
 pub use fields::fingerprint;
+pub use matching::made_already;
 pub use problems::PlanProblems;
 pub use request::request;
 
