@@ -192,7 +192,8 @@ fn forged(change: impl FnOnce(&mut Vec<Step>)) -> (TestEnvironment, LiveService)
 
 #[test]
 fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
-    let forgeries: [(fn(&mut Step), i32, &str); 4] = [
+    type Forgery = (fn(&mut Step), i32, &'static str);
+    let forgeries: [Forgery; 4] = [
         (
             // Of a campaign, `name` goes with every update.
             |step| {

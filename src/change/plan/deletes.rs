@@ -23,16 +23,21 @@ impl Planner<'_> {
                 None => {}
                 // Somebody else's new record.
                 Some(None) => continue,
-                Some(Some(before)) => {
-                    if self.has_changed(resource, before, record)
-                        && !self.may_delete_changed(resource, before, record)
-                    {
-                        continue;
-                    }
-                }
+                Some(Some(before)) if !self.may_go(resource, before, record) => continue,
+                Some(Some(_)) => {}
             }
             self.delete(resource, key, record);
         }
+    }
+
+    fn may_go(
+        &mut self,
+        resource: Resource,
+        before: &Record<'static>,
+        record: &Record<'static>,
+    ) -> bool {
+        !self.has_changed(resource, before, record)
+            || self.may_delete_changed(resource, before, record)
     }
 
     /// Whether somebody changed a record since the base, or gave a channel items.
@@ -66,8 +71,7 @@ impl Planner<'_> {
             for (key, record) in live.filter(|(key, _)| ids.contains(&key.id())) {
                 let before = base.and_then(|base| base.get(key));
                 if let Some(before) = before
-                    && self.has_changed(*resource, before, record)
-                    && !self.may_delete_changed(*resource, before, record)
+                    && !self.may_go(*resource, before, record)
                 {
                     continue;
                 }
