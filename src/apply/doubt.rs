@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::before;
 use super::error::ApplyError;
 use super::run::LOOKS;
 use super::settle::{self, Found, Seen};
 use super::steps::{Runner, Work};
 use super::verify::{Look, look};
+use super::{before, keep};
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Method;
-use crate::change::plan::{Step, fingerprint};
+use crate::change::plan::{Current, Step, fingerprint};
 use crate::clock::Slept;
 use crate::model::{Key, Resource, State, Verb};
 use crate::vault::journal::{Settled, StepState};
@@ -77,16 +77,17 @@ impl Runner<'_> {
                 state.resource_mut(work.step.resource).remove(&Key::Id(id));
             }
         }
+        // What this run has changed itself is not as the plan found it.
         let is_ours = |step: &Step| {
             let same = |other: &Step| (other.resource, other.id) == (step.resource, step.id);
-            ours.iter().any(|work| work.state == StepState::Done && same(&work.step))
+            step.id.is_some()
+                && ours.iter().any(|work| work.state == StepState::Done && same(&work.step))
         };
         let open = open.into_iter().filter(|nth| self.all[*nth].is_open());
-        let steps: Vec<_> = open
-            .map(|nth| self.all[nth].step.clone())
-            .map(|step| if is_ours(&step) { Step { fingerprint: None, ..step } } else { step })
-            .collect();
-        for stale in before::stale(&steps, &state) {
+        let steps = open.map(|nth| self.all[nth].step.clone()).filter(|step| !is_ours(step));
+        let steps: Vec<_> = steps.collect();
+        let memory = keep::memory(self.vault)?;
+        for stale in before::stale(&steps, Current { state: &state, memory: &memory }) {
             let nth = stale.step as usize - 1;
             let work = &self.all[nth];
             if !work.doubted || work.step.verb == Verb::Create {

@@ -8,7 +8,7 @@ use super::steps::{Runner, Work};
 use super::verify::{Look, look};
 use super::{Options, Outcome, before, keep, request};
 use crate::api::client::Client;
-use crate::change::plan::{Plan, Step};
+use crate::change::plan::{Current, Plan, Step};
 use crate::clock::{Clock, Timestamp};
 use crate::crawl::{self, CrawlError, Stats};
 use crate::model::{Resource, State, Verb};
@@ -52,8 +52,9 @@ pub fn apply(
     if let Some((resource, why)) = lacking(&snapshot, &look.scope) {
         return Err(ApplyError::Unread { resource, why });
     }
-    let state = vault.state(snapshot.number, &touched)?;
-    let stale = before::stale(&plan.steps, &state);
+    let state = vault.state(snapshot.number, &look.scope)?;
+    let memory = keep::memory(vault)?;
+    let stale = before::stale(&plan.steps, Current { state: &state, memory: &memory });
     if !stale.is_empty() {
         return Err(ApplyError::Stale(stale));
     }

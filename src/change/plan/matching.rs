@@ -1,13 +1,15 @@
 //! Which record of the account a wanted one is: by id, by what became of that
 //! id, by its natural key.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value as Json;
 
 use super::fields::{self, folded};
 use super::problems::BadRow;
-use super::{Current, Memory};
+use super::{Current, Memory, Step};
 use crate::change::desired::{Source, Wanted};
-use crate::model::{Key, Record, Resource, State, Value};
+use crate::model::{Key, Record, Resource, State, Value, Verb};
 
 /// What a wanted record is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,11 +79,43 @@ pub(super) fn written(resource: Resource, value: impl Fn(&str) -> Option<String>
 fn natural_of(memory: &Memory, resource: Resource, record: &Record<'static>) -> Option<String> {
     if resource == Resource::QrCodes {
         let sent = memory.sent.get(&(resource, record.key.clone()))?;
-        let values: HashMap<_, _> =
-            sent.iter().map(|(name, json)| (name.as_str(), fields::from_json(json))).collect();
-        return natural(resource, |name| values.get(name));
+        return natural_sent(resource, sent.iter());
     }
     natural(resource, |name| record.values.get(resource.spec().field(name)?.0))
+}
+
+/// The natural key of what was sent, or will be.
+fn natural_sent<'v>(
+    resource: Resource,
+    sent: impl Iterator<Item = (&'v String, &'v Json)>,
+) -> Option<String> {
+    let values: HashMap<_, _> =
+        sent.map(|(name, json)| (name.as_str(), fields::from_json(json))).collect();
+    natural(resource, |name| values.get(name))
+}
+
+/// The creates of `steps` whose record is there already, as far as linkvault
+/// remembers: a code that it made, or what a lost record came back as.
+#[must_use]
+pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
+    let creates = || steps.iter().filter(|step| step.verb == Verb::Create);
+    let codes = if creates().any(|step| step.resource == Resource::QrCodes) {
+        index(current, Resource::QrCodes)
+    } else {
+        Index::new()
+    };
+    let is_there = |step: &&Step| match step.replaces {
+        Some(old) => current.state.get(step.resource).is_some_and(|live| {
+            live.contains_key(&Key::Id(old))
+                || mapped(current.memory, step.resource, old, live).is_some()
+        }),
+        None => {
+            let body = step.request.body.iter().flatten();
+            let key = natural_sent(step.resource, body);
+            step.resource == Resource::QrCodes && key.is_some_and(|key| codes.contains_key(&key))
+        }
+    };
+    creates().filter(is_there).map(|step| step.step).collect()
 }
 
 /// Ids by natural key.

@@ -6,8 +6,10 @@
 //! * [`records`]: updates · [`creates`] · [`deletes`] · [`assign`]: assignments
 //! * [`order`]: which step comes first · [`request`]: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
+//! * [`claims`]: whether what a step says of the account is so
 
 mod assign;
+pub mod claims;
 mod creates;
 mod deletes;
 mod fields;
@@ -33,6 +35,7 @@ use crate::model::spec::Method;
 use crate::model::{Key, Resource, State, Verb};
 
 pub use fields::{fingerprint, slug};
+pub use matching::made_already;
 pub use problems::PlanProblems;
 pub use request::request;
 

@@ -261,7 +261,9 @@ proptest! {
                 prop_assert!(step.waits_for.iter().all(|it| *it < step.step), "{:?}", step);
                 prop_assert!(policy.delete || step.verb != Verb::Delete);
                 prop_assert!(step.reversible && step.verifiable || step.remark.is_some());
+                prop_assert!(claims::is_so(step, live.current()), "{:?}", step);
             }
+            prop_assert!(made_already(&first.steps, live.current()).is_empty());
             let file = saved::SavedPlan::new(("a", "https://s", None), 0, (30, 5), first.clone());
             prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
             live.apply(&first);

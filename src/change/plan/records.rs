@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value as Json;
 
+use super::claims::{carried, unseen};
 use super::fields::{self, fingerprint};
 use super::matching::{self, Match};
 use super::order::{self, Draft};
@@ -235,7 +236,11 @@ impl<'a> Planner<'a> {
         let mut body = Fields::new();
         for param in endpoint.params {
             let value = changes.after.get(param.name).cloned();
-            let value = value.or_else(|| param.required.then(|| self.known(pair, param.name))?);
+            let known = || {
+                let sent = self.sent(resource, &pair.live.key, param.name);
+                carried(resource, pair.live, sent, param.name)
+            };
+            let value = value.or_else(|| param.required.then(known)?);
             match value {
                 Some(value) => {
                     body.insert(param.name.to_owned(), value);
@@ -272,16 +277,6 @@ impl<'a> Planner<'a> {
             fingerprint: Some(fingerprint(resource, pair.live)),
             source: pair.row.source.clone(),
         });
-    }
-
-    /// What a required field holds that is not to be changed.
-    fn known(&self, pair: &Pair<'_>, name: &str) -> Option<Json> {
-        let (place, field) = pair.resource.spec().field(name)?;
-        let value = match pair.live.values.get(place) {
-            Some(value) => fields::sendable(field, value),
-            None => self.sent(pair.resource, &pair.live.key, name).cloned(),
-        };
-        value.filter(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
     pub fn sent(&self, resource: Resource, key: &Key, name: &str) -> Option<&'a Json> {
@@ -339,22 +334,20 @@ impl<'a> Planner<'a> {
         changes: &mut Changes,
     ) {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        let seen = (field.name == "slug").then(|| rotator(pair.resource, pair.live)).flatten();
-        let now = seen.map(|rotator| fields::slug(rotator).unwrap_or_default());
-        let is_sent = sent.is_some_and(|sent| fields::same(field, &fields::from_json(sent), mine));
-        if is_sent || now.is_some_and(|now| fields::text(mine) == Some(now)) {
+        let now = unseen(pair.resource, pair.live, sent, field.name);
+        let is = |it: &Json| fields::same(field, &fields::from_json(it), mine);
+        if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
             return;
         }
-        if sent.is_none() && now.is_none() && fields::is_empty(mine) {
+        if now.is_none() && fields::is_empty(mine) {
             return;
         }
         if !settable {
             changes.fixed.push(field.name);
             return;
         }
-        let before = now.map(Json::from).or_else(|| sent.cloned());
-        changes.forgets |= before.is_none();
-        changes.set(field, before.unwrap_or_default(), mine);
+        changes.forgets |= now.is_none();
+        changes.set(field, now.unwrap_or_default(), mine);
     }
 
     /// The slug that gives a campaign back the rotator which it had.
@@ -447,7 +440,7 @@ impl Changes {
     }
 }
 
-fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
+pub(super) fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
     let (place, _) = resource.spec().field("rotator")?;
     fields::text(record.values.get(place)?)
 }
@@ -467,13 +460,17 @@ pub(super) fn label_of<'v>(
     resource: Resource,
     value: impl Fn(&str) -> Option<&'v Value<'static>>,
 ) -> String {
-    let field = match resource {
+    value(label_field(resource)).map(|value| value.cell().into_owned()).unwrap_or_default()
+}
+
+/// The field that holds what a record is called.
+pub(super) fn label_field(resource: Resource) -> &'static str {
+    match resource {
         Resource::Account => "email",
         Resource::Domains => "domain",
         Resource::ChannelItems => "title",
         _ => "name",
-    };
-    value(field).map(|value| value.cell().into_owned()).unwrap_or_default()
+    }
 }
 
 /// All that a record holds, but for its counter.

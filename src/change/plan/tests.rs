@@ -83,9 +83,9 @@ fn reasons(plan: &Plan) -> Vec<String> {
     plan.unsupported.iter().map(|it| format!("{} {}: {}", it.resource, it.key, it.reason)).collect()
 }
 
-/// A plan with every verb in it.
-pub(crate) fn everything() -> Plan {
-    let live = state(&[
+/// An account with one of most things.
+pub(crate) fn lifelike() -> State {
+    state(&[
         (Resource::Account, json!({"id": 7, "email": "a@example.com"})),
         (Resource::Domains, json!({"id": 1, "domain": "https://go.example.com"})),
         (Resource::Campaigns, json!({"id": 1, "name": "Spring", "public": false})),
@@ -94,7 +94,12 @@ pub(crate) fn everything() -> Plan {
         (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 8})),
         (Resource::QrCodes, json!({"id": 5, "name": "Door"})),
         (Resource::Pixels, json!({"id": 6, "type": "bing", "name": "p", "tag": "t"})),
-    ]);
+    ])
+}
+
+/// A plan with every verb in it.
+pub(crate) fn everything() -> Plan {
+    let live = lifelike();
     let rows = [
         (Resource::Account, json!({"id": 7, "email": "b@example.com"})),
         (Resource::Domains, json!({"id": 1, "redirect404": "https://example.com/404"})),
