@@ -220,7 +220,9 @@ impl Runner<'_> {
             for nth in self.unsettled(|it| it == resource) {
                 // The service may have given what it made another name.
                 let work = &self.all[nth];
-                let ids = settle::unexplained(resource, &known, work.sent, &records);
+                let done = self.all.iter().filter(|it| it.state == StepState::Done);
+                let made = (resource, done.map(|it| &it.step));
+                let ids = settle::unexplained(made, &known, work.sent, &records);
                 if !ids.is_empty() {
                     self.doubt(nth, &ids)?;
                 }

@@ -56,10 +56,12 @@ fn may_be(
     let now = vault.state(newest, &[step.resource])?;
     let now = now.get(step.resource).cloned().unwrap_or_default();
     let seen = run::seen_before(vault, run, step.resource, sent)?;
+    let done = vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done);
+    let done: Vec<_> = done.filter_map(|row| run::step_of(&row).ok()).collect();
     let ids = match settle::find(step, &seen, sent, &now) {
         Found::One(id) => vec![id],
         Found::Several(ids) => ids,
-        Found::None => settle::unexplained(step.resource, &seen, sent, &now),
+        Found::None => settle::unexplained((step.resource, done.iter()), &seen, sent, &now),
     };
     Ok(ids.iter().filter_map(|id| now.get(&Key::Id(*id)).cloned()).collect())
 }

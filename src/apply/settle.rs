@@ -10,7 +10,7 @@ use chrono::NaiveDateTime;
 
 use crate::change::plan::{Fields, Step};
 use crate::clock::Timestamp;
-use crate::model::{Key, Record, Resource, Value};
+use crate::model::{Key, Record, Resource, Value, Verb};
 
 /// The records of one resource.
 pub type Records = BTreeMap<Key, Record<'static>>;
@@ -136,15 +136,21 @@ pub fn find(step: &Step, seen: &Seen, sent: Option<Timestamp>, listing: &Records
     }
 }
 
-/// The records that are new, whatever they are called, and that nobody explains.
+/// The records that are new, whatever they are called, and that nobody explains:
+/// none of `made`, which are creates that are done, some of them without an id.
 #[must_use]
-pub fn unexplained(
-    resource: Resource,
+pub fn unexplained<'a>(
+    (resource, made): (Resource, impl Iterator<Item = &'a Step>),
     seen: &Seen,
     sent: Option<Timestamp>,
     listing: &Records,
 ) -> Vec<i64> {
-    let new = listing.values().filter(|record| seen.may_be_new(resource, record, sent));
+    let made = made.filter(|step| step.resource == resource && step.verb == Verb::Create);
+    let made: BTreeSet<_> = made.filter_map(wanted_key).collect();
+    let ours =
+        |record: &Record<'_>| record_key(resource, record).is_some_and(|key| made.contains(&key));
+    let new =
+        listing.values().filter(|record| seen.may_be_new(resource, record, sent) && !ours(record));
     new.map(|record| record.key.id()).collect()
 }
 
