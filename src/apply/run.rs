@@ -243,7 +243,7 @@ fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
             step,
             state: row.state,
             id: row.id,
-            attempts: row.attempts,
+            attempts: 0,
             sent: row.sent,
             doubted: row.state == StepState::Sent || row.attempts > 0,
             declined: false,

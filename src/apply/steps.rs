@@ -37,6 +37,8 @@ pub(super) struct Work {
     pub step: Step,
     pub state: StepState,
     pub id: Option<i64>,
+    /// Tries of this process. Of those before, some may never have left: a group
+    /// of intents is written down at once.
     pub attempts: u32,
     /// When it was last about to leave.
     pub sent: Option<Timestamp>,

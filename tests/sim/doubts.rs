@@ -113,7 +113,15 @@ fn update(world: &World, plan: &mut Plan, body: Value) {
     let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
     let state = vault.state(number, &[Resource::Channels]).unwrap();
     let record = &state.get(Resource::Channels).unwrap()[&Key::Id(2)];
-    plan.steps.last_mut().unwrap().fingerprint = Some(fingerprint(Resource::Channels, record));
+    let value = |name: &str| {
+        let (place, _) = Resource::Channels.spec().field(name).unwrap();
+        record.values[place].json()
+    };
+    let step = plan.steps.last_mut().unwrap();
+    step.fingerprint = Some(fingerprint(Resource::Channels, record));
+    step.name = value("name").as_str().unwrap().to_owned();
+    let fields = step.after.iter().flat_map(|after| after.keys());
+    step.before = Some(fields.map(|name| (name.clone(), value(name))).collect());
 }
 
 const UPDATE: &str = "PUT /api/channel/2/update";

@@ -104,7 +104,9 @@ pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
     } else {
         Index::new()
     };
-    let is_there = |step: &&Step| match step.replaces {
+    // The old ids of another account say nothing of this one's.
+    let own = |step: &Step| step.replaces.filter(|_| step.origin.is_none());
+    let is_there = |step: &&Step| match own(step) {
         Some(old) => current.state.get(step.resource).is_some_and(|live| {
             live.contains_key(&Key::Id(old))
                 || mapped(current.memory, step.resource, old, live).is_some()
