@@ -7,6 +7,7 @@
 //! * [`vault`]: the SQLite file. The only place that knows SQL.
 //! * [`crawl`]: pages every list of the service into the vault.
 //! * [`change`]: pure comparison of states, and their form as files.
+//! * [`migrate`]: what an account should become that another one moves to.
 //! * [`apply`]: runs a plan step by step, journal first.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
@@ -21,6 +22,7 @@ pub mod clock;
 pub mod config;
 pub mod crawl;
 pub mod files;
+pub mod migrate;
 pub mod model;
 pub mod nearest;
 pub mod progress;

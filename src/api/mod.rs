@@ -8,6 +8,7 @@
 //! * [`signals`]: what an answer says about the limit and the time
 //! * [`pacer`]: when the next request may leave
 //! * [`client`]: one request, with its waits, repeats and bounds
+//! * [`read_only`]: a way on which nothing can be changed
 //! * [`ureq`]: the real network
 
 pub mod base_url;
@@ -16,6 +17,6 @@ pub mod envelope;
 pub mod error;
 pub mod http;
 pub mod pacer;
-
+pub mod read_only;
 pub mod signals;
 pub mod ureq;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::settle::{record_key, wanted_key};
-use crate::change::plan::{Step, fingerprint};
+use crate::change::plan::claims::is_so;
+use crate::change::plan::{Current, Step, fingerprint, made_already};
 use crate::model::{Key, Resource, State, Verb};
 
 /// A step that was planned for another state of things.
@@ -22,13 +23,16 @@ impl fmt::Display for Stale {
     }
 }
 
-/// The steps for which `state` is not what the plan was made for.
+/// The steps for which `current` is not what the plan was made for, or says it was.
 #[must_use]
-pub fn stale(steps: &[Step], state: &State) -> Vec<Stale> {
-    let taken = Taken::new(steps, state);
+pub fn stale(steps: &[Step], current: Current<'_>) -> Vec<Stale> {
+    let taken = Taken::new(steps, current.state);
+    let made = made_already(steps, current);
+    let exists = |step: &Step| made.contains(&step.step) || taken.by(step);
     let why = |step: &Step| match step.verb {
-        Verb::Create => taken.by(step).then_some("exists already"),
-        _ => changed(step, state),
+        Verb::Create => exists(step).then_some("exists already"),
+        _ => changed(step, current.state)
+            .or_else(|| (!is_so(step, current)).then_some("is not what the plan says it is")),
     };
     let stale = |step: &Step| {
         why(step).map(|why| Stale {
@@ -88,7 +92,12 @@ impl Taken {
 mod tests {
     use super::*;
     use crate::apply::tests::{records, step};
+    use crate::change::plan::Memory;
     use serde_json::json;
+
+    fn stale(steps: &[Step], state: &State) -> Vec<Stale> {
+        super::stale(steps, Current { state, memory: &Memory::default() })
+    }
 
     fn state(names: &[(i64, &str)]) -> State {
         let raw: Vec<_> =
@@ -101,8 +110,12 @@ mod tests {
     fn delete(id: i64, planned_in: &State) -> Step {
         let path = format!("/api/campaign/{id}/delete");
         let record = &planned_in.get(Resource::Campaigns).unwrap()[&Key::Id(id)];
+        let fields = Resource::Campaigns.spec().read_fields().zip(&record.values);
+        let fields = fields.map(|(field, value)| (field.name.to_owned(), value.json()));
         Step {
             id: Some(id),
+            name: record.values[1].cell().into_owned(),
+            before: Some(fields.collect()),
             fingerprint: Some(fingerprint(Resource::Campaigns, record)),
             ..step(1, Resource::Campaigns, Verb::Delete, &path, None)
         }
@@ -126,6 +139,14 @@ mod tests {
             told(&state(&[(2, "b")])),
             "step 1: campaign k1 is gone since the plan was made"
         );
+    }
+
+    #[test]
+    fn a_step_that_calls_its_record_by_another_name_is_not_sent() {
+        let now = state(&[(1, "a")]);
+        let forged = Step { name: "b".to_owned(), ..delete(1, &now) };
+        let why = "step 1: campaign k1 is not what the plan says it is";
+        assert_eq!(stale(&[forged], &now)[0].to_string(), why);
     }
 
     #[test]

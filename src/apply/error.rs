@@ -21,6 +21,9 @@ pub enum ApplyError {
     /// Nothing was written: a step is not one that the API has.
     #[error("step {step}: {why}")]
     Step { step: u32, why: String },
+    /// There is nothing left to decide on.
+    #[error("run {0} is finished")]
+    Finished(i64),
     /// The run stopped, and can go on.
     #[error("run {run} stopped: {source}")]
     Stopped { run: i64, source: ApiError },
@@ -41,6 +44,7 @@ impl ApplyError {
         match self {
             Self::Stale(_) => Some("nothing was written; make the plan anew and look at it"),
             Self::Used(_) => Some("nothing was written; make a new plan, which may be empty"),
+            Self::Finished(_) => None,
             Self::Unread { .. } => Some("try again when the service answers for it"),
             Self::Step { .. } => Some("nothing was written; make the plan anew"),
             Self::Stopped { source, .. } => Some(source.hint()),

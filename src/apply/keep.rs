@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::verify::rememberable;
 use crate::change::plan::{Memory, Step};
 use crate::model::{Key, Resource, Verb};
+use crate::vault::id_map::Stands;
 use crate::vault::journal::Remembered;
 use crate::vault::{Vault, VaultError};
 
@@ -13,7 +14,7 @@ use crate::vault::{Vault, VaultError};
 /// # Errors
 /// When the vault cannot be read.
 pub fn memory(vault: &Vault) -> Result<Memory, VaultError> {
-    let mut memory = Memory { ids: vault.id_map()?, ..Memory::default() };
+    let mut memory = Memory { ids: vault.id_map("")?, ..Memory::default() };
     for resource in Resource::ALL {
         for (key, fields) in vault.remembered_all(resource)? {
             let fields = fields.into_iter().filter_map(|(name, sent)| {
@@ -23,6 +24,25 @@ pub fn memory(vault: &Vault) -> Result<Memory, VaultError> {
         }
     }
     Ok(memory)
+}
+
+/// The same, with the ids that records of `origin` have in this account.
+///
+/// # Errors
+/// As [`memory`].
+pub fn memory_of(vault: &Vault, origin: &str) -> Result<Memory, VaultError> {
+    let own = memory(vault)?;
+    let mut ids = vault.id_map(origin)?;
+    for ((resource, _), id) in &mut ids {
+        // What moved here may have been lost and brought back since.
+        for _ in 0..64 {
+            match own.ids.get(&(*resource, *id)) {
+                Some(newer) => *id = *newer,
+                None => break,
+            }
+        }
+    }
+    Ok(Memory { ids, ..own })
 }
 
 /// What to remember of `step`, whose record has `id`.
@@ -72,9 +92,10 @@ pub(super) fn of_link(vault: &Vault, params: &[String]) -> Result<Vec<Remembered
 }
 
 /// Which record stands for which, where a create brought one back.
-pub(super) fn maps(step: &Step, id: Option<i64>) -> Option<(Resource, i64, i64)> {
-    let anew = step.verb == Verb::Create;
-    step.replaces.zip(id).filter(|_| anew).map(|(old, new)| (step.resource, old, new))
+pub(super) fn maps(step: &Step, id: Option<i64>) -> Option<Stands> {
+    let (old, new) = step.replaces.zip(id).filter(|_| step.verb == Verb::Create)?;
+    let origin = step.origin.clone().unwrap_or_default();
+    Some(Stands { origin, resource: step.resource, old, new })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!
 //! * `run`: the order of work, from the first look to the last
 //! * `steps`: each step with its journal
+//! * `doubt`: steps whose answer was lost
 //! * [`request`]: a step's request, checked against the table
 //! * [`answer`]: what an answer means for a step
 //! * [`before`]: what has changed since the plan was made
@@ -15,6 +16,7 @@
 
 pub mod answer;
 pub mod before;
+mod doubt;
 mod error;
 mod keep;
 pub mod request;
@@ -27,7 +29,7 @@ pub mod verify;
 
 pub use before::Stale;
 pub use error::ApplyError;
-pub use keep::memory;
+pub use keep::{memory, memory_of};
 pub use request::{NOT_SHOWN, Secrets};
 pub use run::{apply, resume};
 

@@ -70,6 +70,7 @@ pub fn set_password(plan: &mut Plan, account: Option<i64>) {
         verifiable: false,
         remark,
         replaces: None,
+        origin: None,
         fingerprint: None,
         source: None,
     });
@@ -117,6 +118,9 @@ fn fill(path: &str, id_of: impl Fn(u32) -> Option<i64>) -> Result<String, String
     while let Some((before, after)) = rest.split_once('{') {
         let (number, after) = after.split_once('}').ok_or("its path is broken off")?;
         let number: u32 = number.parse().map_err(|_| "its path names no step")?;
+        if !before.ends_with('/') || !(after.is_empty() || after.starts_with('/')) {
+            return Err("its path joins an id to something else".to_owned());
+        }
         let id =
             id_of(number).ok_or_else(|| format!("the id that step {number} got is unknown"))?;
         filled.push_str(before);
@@ -169,6 +173,20 @@ mod tests {
         assert_eq!(ready.params, ["200", "qr", "300"]);
         let why = super::ready(&step, none, &Secrets::default()).unwrap_err();
         assert_eq!(why, "the id that step 2 got is unknown");
+    }
+
+    #[test]
+    fn an_id_stands_between_slashes_alone() {
+        let items = Resource::ChannelItems;
+        for id in ["{1}{2}", "{1}2", "1{2}", "-{1}"] {
+            for path in
+                [format!("/api/channel/{id}/assign/qr/3"), format!("/api/channel/3/assign/qr/{id}")]
+            {
+                let step = step(4, items, Assign, &path, None);
+                let why = ready(&step, |it| Some(it.into()), &Secrets::default()).unwrap_err();
+                assert_eq!(why, "its path joins an id to something else", "{path}");
+            }
+        }
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! Steps whose outcome needs a person: what may be their record, and what was
 //! decided.
 
-use std::collections::BTreeSet;
-
 use super::error::ApplyError;
 use super::settle::{self, Found};
 use super::{keep, run};
 use crate::change::plan::Step;
 use crate::clock::Timestamp;
-use crate::model::{Key, Record};
+use crate::model::{Key, Record, Verb};
 use crate::vault::Vault;
-use crate::vault::journal::{Run, Settled, StepState};
+use crate::vault::journal::{Run, RunStatus, Settled, StepState};
 
 /// What a person decides on a step of unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,29 +38,30 @@ pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<Open>, ApplyError> 
     let mut open = Vec::new();
     for row in rows.iter().filter(|row| row.state == StepState::Unknown) {
         let step = run::step_of(row)?;
-        let candidates = may_be(vault, &run, &step)?;
+        let candidates = may_be(vault, &run, &step, row.sent)?;
         open.push(Open { step, candidates });
     }
     Ok(open)
 }
 
 /// The records that may be what `step` made, as the newest snapshot shows them.
-fn may_be(vault: &mut Vault, run: &Run, step: &Step) -> Result<Vec<Record<'static>>, ApplyError> {
+fn may_be(
+    vault: &mut Vault,
+    run: &Run,
+    step: &Step,
+    sent: Option<Timestamp>,
+) -> Result<Vec<Record<'static>>, ApplyError> {
     let newest = vault.snapshots()?.last().map(|snapshot| snapshot.number);
-    let (Some(before), Some(newest)) = (run.before, newest) else { return Ok(Vec::new()) };
-    let mut shown = |number| vault.state(number, &[step.resource]);
-    let (before, now) = (shown(before)?, shown(newest)?);
-    let records = |state: &crate::model::State| state.get(step.resource).cloned();
-    let (before, now) = (records(&before).unwrap_or_default(), records(&now).unwrap_or_default());
-    let mut known: BTreeSet<_> = before.keys().map(Key::id).collect();
-    for row in vault.steps(run.number)? {
-        let other = run::step_of(&row)?;
-        known.extend(row.id.filter(|_| other.resource == step.resource));
-    }
-    let ids = match settle::find(step, &known, &now) {
+    let Some(newest) = newest.filter(|_| step.verb == Verb::Create) else { return Ok(Vec::new()) };
+    let now = vault.state(newest, &[step.resource])?;
+    let now = now.get(step.resource).cloned().unwrap_or_default();
+    let seen = run::seen_before(vault, run, step.resource, sent)?;
+    let done = vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done);
+    let done: Vec<_> = done.filter_map(|row| run::step_of(&row).ok()).collect();
+    let ids = match settle::find(step, &seen, sent, &now) {
         Found::One(id) => vec![id],
         Found::Several(ids) => ids,
-        Found::None => Vec::new(),
+        Found::None => settle::unexplained((step.resource, done.iter()), &seen, sent, &now),
     };
     Ok(ids.iter().filter_map(|id| now.get(&Key::Id(*id)).cloned()).collect())
 }
@@ -100,4 +99,29 @@ pub fn decide(
         Decision::Skip => Settled::of(StepState::Skipped).saying("left as it is, by decision"),
     };
     Ok(vault.settle_step(run, step, &settled, now, false)?)
+}
+
+/// Gives a run up: what was not sent is left, what is not known stays so, and
+/// the run is finished.
+///
+/// # Errors
+/// When there is no such run, it is finished, or the vault cannot be written.
+pub fn abandon(vault: &mut Vault, run: i64, now: Timestamp) -> Result<(), ApplyError> {
+    if vault.run(run)?.finished.is_some() {
+        return Err(ApplyError::Finished(run));
+    }
+    vault.take_up_run(run)?;
+    for row in vault.steps(run)? {
+        let why = match row.state {
+            StepState::Planned => "left by decision",
+            StepState::Sent | StepState::Unknown => {
+                "left by decision; whether it was done is not known"
+            }
+            _ => continue,
+        };
+        let left = Settled::of(StepState::Skipped).saying(why);
+        vault.settle_step(run, row.step, &left, now, true)?;
+    }
+    vault.settle()?;
+    Ok(vault.leave_run(run, RunStatus::Partial, None, 0, now)?)
 }

@@ -3,18 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::ApplyError;
+use super::settle::Seen;
 use super::steps::{Runner, Work};
 use super::verify::{Look, look};
-use super::{Options, Outcome, before, keep, request, settle};
+use super::{Options, Outcome, before, keep, request};
 use crate::api::client::Client;
-use crate::change::plan::{Plan, Step};
-use crate::clock::Clock;
+use crate::change::plan::{Current, Plan, Step};
+use crate::clock::{Clock, Timestamp};
 use crate::crawl::{self, CrawlError, Stats};
 use crate::model::{Resource, State, Verb};
 use crate::progress::{Progress, Silent};
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, Verified};
 use crate::vault::snapshot::Snapshot;
-use crate::vault::{Vault, VaultError};
+use crate::vault::{self, Vault, VaultError};
+
+/// So often a list that must be whole is read.
+pub(super) const LOOKS: u32 = 3;
 
 /// Applies `plan`: looks at what it touches, refuses a stale plan, sends each
 /// step, looks again and verifies.
@@ -48,8 +52,9 @@ pub fn apply(
     if let Some((resource, why)) = lacking(&snapshot, &look.scope) {
         return Err(ApplyError::Unread { resource, why });
     }
-    let state = vault.state(snapshot.number, &touched)?;
-    let stale = before::stale(&plan.steps, &state);
+    let state = vault.state(snapshot.number, &look.scope)?;
+    let memory = keep::memory(vault)?;
+    let stale = before::stale(&plan.steps, Current { state: &state, memory: &memory });
     if !stale.is_empty() {
         return Err(ApplyError::Stale(stale));
     }
@@ -64,7 +69,7 @@ pub fn apply(
     };
     let number = vault.begin_run(&new, clock.now())?;
     let run = vault.run(number)?;
-    go_on(client, vault, clock, progress, options, &run, spent)
+    go_on(client, vault, clock, progress, options, &run, spent, false)
 }
 
 /// Goes on with a run that was stopped, or whose unknown steps were decided on.
@@ -84,9 +89,10 @@ pub fn resume(
     }
     let run = vault.take_up_run(run)?;
     let spent = client.counters().requests;
-    go_on(client, vault, clock, progress, options, &run, spent)
+    go_on(client, vault, clock, progress, options, &run, spent, true)
 }
 
+#[allow(clippy::too_many_arguments)]
 fn go_on(
     client: &mut Client,
     vault: &mut Vault,
@@ -95,11 +101,12 @@ fn go_on(
     options: &Options,
     run: &Run,
     spent: u64,
+    again: bool,
 ) -> Result<Outcome, ApplyError> {
-    let (known, reading) = known_before(vault, run)?;
     let all = work(vault, run)?;
+    let (known, reading) = known_before(vault, run, &all)?;
     let open = all.iter().filter(|work| work.is_open()).count() as u64;
-    let mut runner = Runner {
+    let runner = &mut Runner {
         client,
         vault,
         clock,
@@ -114,8 +121,8 @@ fn go_on(
         reading,
         wrote: false,
     };
-    runner.know_what_it_made();
-    let ended = runner.work().and_then(|()| runner.look_again(run));
+    let compared = if again { runner.compare() } else { Ok(()) };
+    let ended = compared.and_then(|()| runner.work()).and_then(|()| runner.look_again(run));
     // Whatever stopped it, what is known is kept.
     runner.vault.settle()?;
     let (status, after) = match &ended {
@@ -162,16 +169,61 @@ fn lacking(snapshot: &Snapshot, scope: &[Resource]) -> Option<(Resource, String)
     Some((lacking.resource, why))
 }
 
-/// The ids that were there before the run, and what reading them costs.
+/// What was seen of each resource before what is in doubt was sent, and what
+/// reading them costs.
 fn known_before(
     vault: &mut Vault,
     run: &Run,
-) -> Result<(BTreeMap<Resource, BTreeSet<i64>>, u64), VaultError> {
+    all: &[Work],
+) -> Result<(BTreeMap<Resource, Seen>, u64), VaultError> {
     let Some(before) = run.before else { return Ok((BTreeMap::new(), 0)) };
-    let state = vault.state(before, &run.touched)?;
-    let ids = |records: &settle::Records| records.keys().map(crate::model::Key::id).collect();
-    let known = state.iter().map(|(resource, records)| (resource, ids(records))).collect();
+    let mut known = BTreeMap::new();
+    for resource in run.touched.iter().copied() {
+        let lost = |work: &&Work| work.state == StepState::Sent && work.step.resource == resource;
+        let until = all.iter().filter(lost).filter_map(|work| work.sent).min();
+        known.insert(resource, seen_before(vault, run, resource, until)?);
+    }
     Ok((known, vault.snapshot(before)?.usage.requests))
+}
+
+/// What was seen of `resource` since the run began: in snapshots, until then,
+/// and by what the run made.
+pub(super) fn seen_before(
+    vault: &mut Vault,
+    run: &Run,
+    resource: Resource,
+    until: Option<Timestamp>,
+) -> Result<Seen, VaultError> {
+    let mut seen = Seen::default();
+    let Some(before) = run.before else { return Ok(seen) };
+    let mut made = Vec::new();
+    for row in vault.steps(run.number)? {
+        let ours = step_of(&row).is_ok_and(|step| step.resource == resource);
+        made.extend(row.id.zip(row.answered).filter(|_| ours).map(|(id, at)| (at, id)));
+    }
+    made.sort_unstable();
+    let mut made = made.into_iter().peekable();
+    for snapshot in vault.snapshots()? {
+        let whole = snapshot.outcome(resource).is_some_and(vault::snapshot::Outcome::is_whole);
+        let in_time = snapshot.finished.is_some_and(|it| until.is_none_or(|until| it <= until));
+        if snapshot.number < before || !(snapshot.number == before || (whole && in_time)) {
+            continue;
+        }
+        while let Some((at, id)) = made.next_if(|(at, _)| *at < snapshot.started) {
+            seen.made(id, at);
+        }
+        let state = vault.state(snapshot.number, &[resource])?;
+        let ids = state.get(resource).into_iter().flatten().map(|(key, _)| key.id());
+        seen.listing(ids, snapshot.started);
+    }
+    for (at, id) in made {
+        if until.is_none_or(|until| at <= until) {
+            seen.made(id, at);
+        } else {
+            seen.made_later(id);
+        }
+    }
+    Ok(seen)
 }
 
 /// What a row of the journal says its step is.
@@ -191,7 +243,8 @@ fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
             step,
             state: row.state,
             id: row.id,
-            attempts: row.attempts,
+            attempts: 0,
+            sent: row.sent,
             doubted: row.state == StepState::Sent || row.attempts > 0,
             declined: false,
             message: row.message,
@@ -223,14 +276,6 @@ fn outcome(vault: &Vault, run: i64, problems: Vec<String>) -> Result<Outcome, Ap
 }
 
 impl Runner<'_> {
-    fn know_what_it_made(&mut self) {
-        for work in &self.all {
-            if let Some(id) = work.id {
-                self.known.entry(work.step.resource).or_default().insert(id);
-            }
-        }
-    }
-
     fn status(&self) -> RunStatus {
         let any = |state| self.all.iter().any(|work| work.state == state);
         if any(StepState::Unknown) {
@@ -240,6 +285,34 @@ impl Runner<'_> {
         } else {
             RunStatus::Complete
         }
+    }
+
+    /// Reads resources into the vault, so that whoever takes up the run knows as
+    /// well what was seen.
+    pub fn look_afresh(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
+        let look = crawl_options(self.options, resources, true);
+        let mut unread = None;
+        for _ in 0..LOOKS {
+            let seen = crawl::crawl(self.client, self.vault, self.clock, &Silent, &look);
+            let snapshot = match seen {
+                Ok(summary) => summary.snapshot,
+                Err(CrawlError::Api(source)) => {
+                    return Err(ApplyError::Stopped { run: self.run, source });
+                }
+                Err(other) => return Err(other.into()),
+            };
+            unread = lacking(&snapshot, resources);
+            if unread.is_none() {
+                let state = self.vault.state(snapshot.number, resources)?;
+                for resource in resources.iter().copied() {
+                    let ids = state.get(resource).into_iter().flatten().map(|(key, _)| key.id());
+                    self.known.entry(resource).or_default().listing(ids, snapshot.started);
+                }
+                return Ok(state);
+            }
+        }
+        let (resource, why) = unread.unwrap_or((Resource::Account, String::new()));
+        Err(ApplyError::Unsettled { run: self.run, resource, why })
     }
 
     /// Reads one resource into a vault of its own; the inner error says why it

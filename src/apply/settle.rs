@@ -1,10 +1,16 @@
 //! What became of a create that had no answer: decided from the ids known
 //! before it was sent, a listing that was read after it, and what was asked for.
+//! One risk stays: a code that somebody else makes in the minutes between our
+//! last look and a create of ours that never arrived is taken for ours.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use chrono::NaiveDateTime;
 
 use crate::change::plan::{Fields, Step};
-use crate::model::{Key, Record, Resource, Value};
+use crate::clock::Timestamp;
+use crate::model::{Key, Record, Resource, Value, Verb};
 
 /// The records of one resource.
 pub type Records = BTreeMap<Key, Record<'static>>;
@@ -20,6 +26,85 @@ pub enum Found {
     Several(Vec<i64>),
 }
 
+/// So long what was seen of records without a key tells which of them are new.
+const FRESH: Duration = Duration::from_secs(3 * 60);
+/// A record that is older than a create by more than this is not its own; less
+/// may be another zone, or a clock that goes wrong.
+const SKEW: Duration = Duration::from_secs(24 * 3600);
+
+/// What was seen of a resource's ids, in listings and in answers to creates.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    ids: BTreeSet<i64>,
+    /// The highest of them that was seen in time.
+    highest: Option<i64>,
+    /// The highest id of the newest listing.
+    listed: Option<i64>,
+    /// Whether a newer record was seen to have a lower id.
+    falls: bool,
+    /// When it was last known which records there are.
+    at: Option<Timestamp>,
+}
+
+impl Seen {
+    /// A listing that was begun at `at` showed these.
+    pub fn listing(&mut self, ids: impl IntoIterator<Item = i64>, at: Timestamp) {
+        let ids: BTreeSet<_> = ids.into_iter().collect();
+        let new = ids.difference(&self.ids).min();
+        self.falls |= new.zip(self.listed.as_ref()).is_some_and(|(new, listed)| new < listed);
+        self.listed = ids.last().copied();
+        self.highest = self.highest.max(self.listed);
+        self.ids.extend(ids);
+        self.at = Some(at);
+    }
+
+    /// A create of ours made this one.
+    pub fn made(&mut self, id: i64, at: Timestamp) {
+        self.falls |= !self.ids.contains(&id) && self.highest.is_some_and(|highest| id < highest);
+        self.highest = self.highest.max(Some(id));
+        self.ids.insert(id);
+        // What others made before it has a lower id.
+        if !self.falls {
+            self.at = Some(at);
+        }
+    }
+
+    /// Whether what is new at `now` can be told from what was there before.
+    #[must_use]
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        self.at.is_some_and(|at| at <= now && now.since(at) <= FRESH)
+    }
+
+    /// A create that was sent later made this one.
+    pub fn made_later(&mut self, id: i64) {
+        self.ids.insert(id);
+    }
+
+    /// Whether `record` may be what a create made that was sent at `sent`.
+    #[must_use]
+    pub fn may_be_new(
+        &self,
+        resource: Resource,
+        record: &Record<'_>,
+        sent: Option<Timestamp>,
+    ) -> bool {
+        let id = record.key.id();
+        // Answers to creates with a key may be out of order.
+        let low = !shows_key(resource) && !self.falls && self.highest.is_some_and(|it| id < it);
+        let made = made_at(resource, record);
+        let old = made.zip(sent).is_some_and(|(made, sent)| sent.since(made) > SKEW);
+        !self.ids.contains(&id) && !low && !old
+    }
+}
+
+/// When the service says that it made the record; where it names no zone, in UTC.
+fn made_at(resource: Resource, record: &Record<'_>) -> Option<Timestamp> {
+    let (place, _) = resource.spec().field("date")?;
+    let text = record.values.get(place)?.cell();
+    let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%d %H:%M:%S").ok()?;
+    Some(Timestamp(time.and_utc().timestamp_millis()))
+}
+
 /// Whether a list shows by which key a record of `resource` is known, so that
 /// creates without an answer can be told apart.
 #[must_use]
@@ -29,20 +114,44 @@ pub fn shows_key(resource: Resource) -> bool {
     spec.natural_key.iter().all(read)
 }
 
-/// What `listing` says of the create `step`, when `known` were there before.
+/// What `listing` says of the create `step`, which was sent at `sent`, when
+/// `seen` was seen before.
 #[must_use]
-pub fn find(step: &Step, known: &BTreeSet<i64>, listing: &Records) -> Found {
+pub fn find(step: &Step, seen: &Seen, sent: Option<Timestamp>, listing: &Records) -> Found {
     let wanted = wanted_key(step);
-    let new = listing.values().filter(|record| !known.contains(&record.key.id()));
-    let ours = new.filter(|record| {
-        wanted.is_none() || wanted.as_deref() == record_key(step.resource, record).as_deref()
+    let ours = listing.values().filter(|record| match &wanted {
+        None => seen.may_be_new(step.resource, record, sent),
+        Some(_) if seen.ids.contains(&record.key.id()) => false,
+        Some(_) => wanted == record_key(step.resource, record),
     });
     let ids: Vec<_> = ours.map(|record| record.key.id()).collect();
     match ids[..] {
         [] => Found::None,
+        // It may have been there for hours when ours was sent.
+        [id] if wanted.is_none() && !sent.is_some_and(|sent| seen.is_fresh(sent)) => {
+            Found::Several(vec![id])
+        }
         [id] => Found::One(id),
         _ => Found::Several(ids),
     }
+}
+
+/// The records that are new, whatever they are called, and that nobody explains:
+/// none of `made`, which are creates that are done, some of them without an id.
+#[must_use]
+pub fn unexplained<'a>(
+    (resource, made): (Resource, impl Iterator<Item = &'a Step>),
+    seen: &Seen,
+    sent: Option<Timestamp>,
+    listing: &Records,
+) -> Vec<i64> {
+    let made = made.filter(|step| step.resource == resource && step.verb == Verb::Create);
+    let made: BTreeSet<_> = made.filter_map(wanted_key).collect();
+    let ours =
+        |record: &Record<'_>| record_key(resource, record).is_some_and(|key| made.contains(&key));
+    let new =
+        listing.values().filter(|record| seen.may_be_new(resource, record, sent) && !ours(record));
+    new.map(|record| record.key.id()).collect()
 }
 
 /// The natural key that a create asks for, to be compared with that of records;
@@ -90,6 +199,13 @@ fn normal(resource: Resource, text: &str) -> String {
     }
 }
 
+/// Why a create is in doubt when these may be what it made.
+#[must_use]
+pub fn in_doubt(ids: &[i64]) -> String {
+    let any = if ids.len() > 1 { "any of " } else { "" };
+    format!("no answer came, and {any}{} may be its record", ids_in_words(ids))
+}
+
 /// As `Value` cells, for messages: `12, 15 and 99`.
 #[must_use]
 pub fn ids_in_words(ids: &[i64]) -> String {
@@ -108,6 +224,15 @@ mod tests {
     use crate::model::Verb::Create;
     use serde_json::json;
 
+    /// 2026-11-20, 12:31:25.
+    const SENT: Timestamp = Timestamp(1_795_177_885_000);
+
+    fn seen(ids: &[i64]) -> Seen {
+        let mut seen = Seen::default();
+        seen.listing(ids.iter().copied(), SENT);
+        seen
+    }
+
     fn campaign(name: &str) -> Step {
         step(1, Resource::Campaigns, Create, "/api/campaign/add", Some(json!({"name": name})))
     }
@@ -119,7 +244,8 @@ mod tests {
 
     #[test]
     fn one_new_record_with_the_key_is_the_one_whatever_its_case() {
-        let known = BTreeSet::from([1]);
+        let known = seen(&[1]);
+        let find = |step: &Step, known: &Seen, all: &Records| find(step, known, None, all);
         let all = listing(&[(1, "spring"), (2, "other"), (3, "spring")]);
         assert_eq!(find(&campaign("Spring "), &known, &all), Found::One(3));
         assert_eq!(find(&campaign("winter"), &known, &all), Found::None);
@@ -135,11 +261,49 @@ mod tests {
             let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
             records(Resource::QrCodes, &raw.collect::<Vec<_>>())
         };
-        let known = BTreeSet::from([4]);
-        assert_eq!(find(&create, &known, &codes(&[4])), Found::None);
-        assert_eq!(find(&create, &known, &codes(&[4, 6])), Found::One(6));
-        assert_eq!(find(&create, &known, &codes(&[4, 6, 9])), Found::Several(vec![6, 9]));
+        let find = |known: &Seen, all: &Records| find(&create, known, Some(SENT), all);
+        let known = seen(&[4]);
+        assert_eq!(find(&known, &codes(&[4])), Found::None);
+        assert_eq!(find(&known, &codes(&[4, 6])), Found::One(6));
+        assert_eq!(find(&known, &codes(&[4, 6, 9])), Found::Several(vec![6, 9]));
         assert!(!shows_key(Resource::QrCodes) && shows_key(Resource::Pixels));
+    }
+
+    fn code_create() -> Step {
+        let body = Some(json!({"type": "text", "data": "x"}));
+        step(1, Resource::QrCodes, Create, "/api/qr/add", body)
+    }
+
+    #[test]
+    fn a_code_below_what_was_seen_is_somebody_elses_unless_ids_fall() {
+        let codes = |ids: &[i64]| {
+            let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
+            records(Resource::QrCodes, &raw.collect::<Vec<_>>())
+        };
+        let find = |seen: &Seen, all: &Records| find(&code_create(), seen, Some(SENT), all);
+        let mut known = seen(&[1, 4]);
+        known.made(8, SENT);
+        assert_eq!(find(&known, &codes(&[1, 4, 6, 8])), Found::None);
+        assert_eq!(find(&known, &codes(&[1, 4, 6, 8, 9])), Found::One(9));
+        known.listing([1, 2, 4, 8], SENT);
+        assert_eq!(find(&known, &codes(&[1, 2, 4, 6, 8])), Found::One(6));
+        let mut known = seen(&[5]);
+        known.made(3, SENT);
+        assert_eq!(find(&known, &codes(&[2, 3, 5])), Found::One(2));
+    }
+
+    #[test]
+    fn a_code_that_is_days_older_is_somebody_elses_and_a_lone_one_after_a_pause_may_be() {
+        let dated = |date: &str| {
+            let raw = json!({"id": 9, "name": "code", "date": date}).to_string();
+            records(Resource::QrCodes, &[raw])
+        };
+        let find = |sent, date| find(&code_create(), &seen(&[4]), Some(sent), &dated(date));
+        assert_eq!(find(SENT, "2026-11-18 12:00:00"), Found::None);
+        assert_eq!(find(SENT, "2026-11-20 01:00:00"), Found::One(9));
+        assert_eq!(find(SENT, "yesterday"), Found::One(9));
+        let later = SENT.plus(Duration::from_secs(600));
+        assert_eq!(find(later, "2026-11-20 12:31:25"), Found::Several(vec![9]));
     }
 
     #[test]

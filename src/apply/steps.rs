@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use super::answer::{Fate, fate, says_absent, says_present};
 use super::error::ApplyError;
-use super::settle::{self, Found};
-use super::verify::{Look, look};
+use super::settle::{self, Seen};
 use super::{Options, keep, request};
 use crate::api::client::Client;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::change::plan::Step;
-use crate::clock::{Clock, Slept};
-use crate::model::{Resource, State, Verb};
+use crate::clock::{Clock, Slept, Timestamp};
+use crate::model::{Resource, Verb};
 use crate::progress::{Event, Progress};
 use crate::vault::Vault;
 use crate::vault::journal::{Settled, StepState};
 
 /// So often a request is tried when nobody knows what became of it.
 const TRIES: u32 = 5;
-/// So often a create is sent that then is nowhere to be found.
-const ROUNDS: u32 = 3;
+/// Why a step failed whose every answer was lost.
+const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
+/// Of a password whose answer was lost, and which is stored nowhere.
+const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
+                          step with `linkvault resolve`, then set it again";
 /// So many intents share a commit where the service has no limit.
 const GROUP: usize = 32;
 /// So many creates without an answer in a row, and it is time to look.
 const MANY_UNANSWERED: u32 = 5;
-/// A request whose answer was lost may still be under way.
-const UNDER_WAY: Duration = Duration::from_secs(3);
 /// The first pause before a repeat; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -37,7 +37,11 @@ pub(super) struct Work {
     pub step: Step,
     pub state: StepState,
     pub id: Option<i64>,
+    /// Tries of this process. Of those before, some may never have left: a group
+    /// of intents is written down at once.
     pub attempts: u32,
+    /// When it was last about to leave.
+    pub sent: Option<Timestamp>,
     /// An earlier try may have worked.
     pub doubted: bool,
     /// The service declined to do it again.
@@ -66,8 +70,8 @@ pub(super) struct Runner<'a> {
     pub all: Vec<Work>,
     /// How many of them have no outcome yet.
     pub open: u64,
-    /// Ids that were there before the next create is sent.
-    pub known: BTreeMap<Resource, BTreeSet<i64>>,
+    /// What was seen before the next create is sent.
+    pub known: BTreeMap<Resource, Seen>,
     /// Steps whose intent is written and whose request has not left.
     pub intended: BTreeSet<usize>,
     /// Creates without an answer in a row.
@@ -145,6 +149,7 @@ impl Runner<'_> {
                     return Ok(());
                 }
             }
+            self.know_the_codes(nth)?;
             self.intend(nth)?;
             self.send(nth)?;
             let work = &self.all[nth];
@@ -192,6 +197,18 @@ impl Runner<'_> {
         Ok(Ready::Now)
     }
 
+    /// Before a create that no key will tell apart: which records there are.
+    fn know_the_codes(&mut self, nth: usize) -> Result<(), ApplyError> {
+        let Work { step, state, .. } = &self.all[nth];
+        let resource = step.resource;
+        let keyless = step.verb == Verb::Create && !settle::shows_key(resource);
+        let fresh = self.known.get(&resource).is_some_and(|it| it.is_fresh(self.clock.now()));
+        if keyless && *state == StepState::Planned && !fresh {
+            self.look_afresh(&[resource])?;
+        }
+        Ok(())
+    }
+
     /// Writes the intent of a step; where the service has no limit, those of the
     /// steps that follow with it.
     fn intend(&mut self, nth: usize) -> Result<(), ApplyError> {
@@ -207,8 +224,10 @@ impl Runner<'_> {
             group.extend(more.filter(|at| self.all[*at].state == StepState::Planned));
         }
         let numbers: Vec<_> = group.iter().map(|at| self.all[*at].step.step).collect();
-        self.vault.intend(self.run, &numbers, self.clock.now())?;
+        let now = self.clock.now();
+        self.vault.intend(self.run, &numbers, now)?;
         for at in group {
+            self.all[at].sent = Some(now);
             self.all[at].state = StepState::Sent;
             self.all[at].attempts += 1;
             self.intended.insert(at);
@@ -227,7 +246,13 @@ impl Runner<'_> {
             Ok(ready) => ready,
             Err(why) => {
                 self.intended.remove(&nth);
-                return self.close(nth, &Settled::of(StepState::Refused).saying(why));
+                let work = &self.all[nth];
+                let settled = if work.doubted && request::sets_password(&work.step) {
+                    Settled::of(StepState::Unknown).saying(MAY_BE_SET)
+                } else {
+                    Settled::of(StepState::Refused).saying(why)
+                };
+                return self.close(nth, &settled);
             }
         };
         let verb = self.all[nth].step.verb;
@@ -240,6 +265,7 @@ impl Runner<'_> {
                 self.intended.remove(&nth);
                 self.wrote = true;
             }
+            let unsent = matches!(fate, Fate::Unsent(_));
             let (error, refusal) = match fate {
                 Fate::Done(id) => return self.done(nth, id, &ready.params),
                 Fate::Refused(why) => return self.refused(nth, why, &ready.params),
@@ -261,10 +287,12 @@ impl Runner<'_> {
                 ApiError::new(kind, ready.method, &ready.path)
             });
             if tries >= TRIES {
-                return match refusal {
-                    Some(_) if lost => self.look_for(nth, &ready.params, error),
-                    Some(why) => self.close(nth, &Settled::of(StepState::Refused).saying(why)),
-                    None => self.stop(error),
+                let why = refusal.unwrap_or_else(|| NOT_DONE.to_owned());
+                let refused = Settled::of(StepState::Refused).saying(why);
+                return match (unsent, lost) {
+                    (true, _) => self.stop(error),
+                    (_, true) => self.look_for(nth, &ready.params, &refused),
+                    (_, false) => self.close(nth, &refused),
                 };
             }
             let text = format!("{error}; trying again");
@@ -278,31 +306,17 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The service fails, but an earlier try may have worked: its list tells.
-    fn look_for(
-        &mut self,
-        nth: usize,
-        params: &[String],
-        error: ApiError,
-    ) -> Result<(), ApplyError> {
-        let state = self.listing(self.all[nth].step.resource)?;
-        let work = &self.all[nth];
-        match look(&work.step, work.step.id, params, &state).0 {
-            Look::AsAsked(_) => self.done(nth, None, params),
-            Look::Differs(_) => {
-                let why = work.message.clone().unwrap_or_default();
-                self.close(nth, &Settled::of(StepState::Refused).saying(why))
-            }
-            Look::Hidden(_) => self.stop(error),
-        }
-    }
-
-    fn pause(&self, time: Duration) -> Slept {
+    pub fn pause(&self, time: Duration) -> Slept {
         self.progress.event(&Event::Waiting { time, why: "a retry" });
         self.clock.sleep(time)
     }
 
-    fn done(&mut self, nth: usize, id: Option<i64>, params: &[String]) -> Result<(), ApplyError> {
+    pub fn done(
+        &mut self,
+        nth: usize,
+        id: Option<i64>,
+        params: &[String],
+    ) -> Result<(), ApplyError> {
         self.unanswered = 0;
         let work = &self.all[nth];
         let step = &work.step;
@@ -325,7 +339,7 @@ impl Runner<'_> {
         };
         let maps = keep::maps(step, id);
         if let Some(id) = id {
-            self.known.entry(step.resource).or_default().insert(id);
+            self.known.entry(step.resource).or_default().made(id, self.clock.now());
         }
         self.close(nth, &Settled { id, remember, maps, ..Settled::of(StepState::Done) })
     }
@@ -353,12 +367,16 @@ impl Runner<'_> {
     }
 
     /// Nothing more can be sent now: what never left is planned again.
-    fn stop(&mut self, error: ApiError) -> Result<(), ApplyError> {
+    pub fn stop(&mut self, error: ApiError) -> Result<(), ApplyError> {
+        self.unsend()?;
+        Err(ApplyError::Stopped { run: self.run, source: error })
+    }
+
+    pub fn unsend(&mut self) -> Result<(), ApplyError> {
         // A step that is in doubt stays so, whatever became of this try.
         let mut unsent: Vec<_> = std::mem::take(&mut self.intended).into_iter().collect();
         unsent.retain(|at| !self.all[*at].doubted);
-        self.take_back(&unsent)?;
-        Err(ApplyError::Stopped { run: self.run, source: error })
+        self.take_back(&unsent)
     }
 
     fn take_back(&mut self, places: &[usize]) -> Result<(), ApplyError> {
@@ -397,97 +415,26 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn skip_the_rest(&mut self) -> Result<(), ApplyError> {
+    pub fn skip_the_rest(&mut self) -> Result<(), ApplyError> {
+        let why = "a step before it was refused, and --fail-fast stops there";
+        let skipped = Settled::of(StepState::Skipped).saying(why);
         for nth in 0..self.all.len() {
-            if self.all[nth].is_open() {
-                let why = "a step before it was refused, and --fail-fast stops there";
-                self.intended.remove(&nth);
-                self.close(nth, &Settled::of(StepState::Skipped).saying(why))?;
+            if !self.all[nth].is_open() {
+                continue;
             }
-        }
-        Ok(())
-    }
-
-    /// The creates without an answer, of the resources for which `which` holds.
-    fn unsettled(&self, which: impl Fn(Resource) -> bool) -> Vec<usize> {
-        let open = |(nth, work): &(usize, &Work)| {
-            work.state == StepState::Sent
-                && work.step.verb == Verb::Create
-                && !self.intended.contains(nth)
-                && which(work.step.resource)
-        };
-        self.all.iter().enumerate().filter(open).map(|(nth, _)| nth).collect()
-    }
-
-    /// Finds out what became of creates without an answer: adopts what they
-    /// made, and plans anew those that made nothing.
-    fn settle(&mut self, which: impl Fn(Resource) -> bool) -> Result<(), ApplyError> {
-        let resources: BTreeSet<_> =
-            self.unsettled(which).into_iter().map(|nth| self.all[nth].step.resource).collect();
-        for resource in resources {
-            self.settle_resource(resource)?;
-        }
-        Ok(())
-    }
-
-    fn settle_resource(&mut self, resource: Resource) -> Result<(), ApplyError> {
-        let mut seen = BTreeSet::new();
-        for look in 0..2 {
-            if look > 0 && self.pause(UNDER_WAY) == Slept::Interrupted {
-                let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
-                let method = crate::api::http::Method::Get;
-                let source = ApiError::new(ApiErrorKind::Interrupted, method, path);
-                return Err(ApplyError::Stopped { run: self.run, source });
-            }
-            let state = self.listing(resource)?;
-            let Some(records) = state.get(resource) else { continue };
-            for nth in self.unsettled(|it| it == resource) {
-                let known = self.known.entry(resource).or_default();
-                match settle::find(&self.all[nth].step, known, records) {
-                    Found::One(id) => self.done(nth, Some(id), &[])?,
-                    Found::None => {}
-                    Found::Several(ids) => {
-                        let ids = settle::ids_in_words(&ids);
-                        let why = format!("no answer came, and any of {ids} may be its record");
-                        self.close(nth, &Settled::of(StepState::Unknown).saying(why))?;
-                    }
-                }
-            }
-            seen = records.keys().map(crate::model::Key::id).collect();
-            if self.unsettled(|it| it == resource).is_empty() {
-                break;
-            }
-        }
-        self.known.entry(resource).or_default().extend(seen);
-        for nth in self.unsettled(|it| it == resource) {
-            let work = &self.all[nth];
-            let why = work.message.clone().unwrap_or_else(|| "no answer came".to_owned());
-            if work.declined || work.attempts >= ROUNDS {
-                self.close(nth, &Settled::of(StepState::Refused).saying(why))?;
+            let left = self.all[nth].state == StepState::Sent && !self.intended.contains(&nth);
+            if left && self.all[nth].step.verb != Verb::Create {
+                // It may have been done before the run stopped.
+                let ids = |number: u32| self.all.get((number as usize).checked_sub(1)?)?.id;
+                let step = &self.all[nth].step;
+                let ready = request::ready(step, ids, &request::Secrets::default());
+                let params = ready.map_or_else(|_| Vec::new(), |ready| ready.params);
+                self.look_for(nth, &params, &skipped)?;
             } else {
-                let again = Settled::of(StepState::Planned);
-                self.vault.settle_step(
-                    self.run,
-                    work.step.step,
-                    &again,
-                    self.clock.now(),
-                    false,
-                )?;
-                self.all[nth].state = StepState::Planned;
+                self.intended.remove(&nth);
+                self.close(nth, &skipped)?;
             }
         }
         Ok(())
-    }
-
-    /// The records of a resource, in a listing that is proven whole.
-    fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
-        let mut why = String::new();
-        for _ in 0..3 {
-            match self.look_aside(resource)? {
-                Ok(state) => return Ok(state),
-                Err(reason) => why = reason,
-            }
-        }
-        Err(ApplyError::Unsettled { run: self.run, resource, why })
     }
 }

@@ -26,6 +26,7 @@ pub fn step(number: u32, resource: Resource, verb: Verb, path: &str, body: Optio
         verifiable: true,
         remark: None,
         replaces: None,
+        origin: None,
         fingerprint: None,
         source: None,
     }

@@ -56,7 +56,13 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
 /// # Errors
 /// When the vault cannot be read.
 pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
-    run.after.map(|after| read_whole(vault, after, &[], &run.touched)).transpose()
+    let Some(after) = run.after else { return Ok(None) };
+    let mut state = read_whole(vault, after, &[], &run.touched)?;
+    // It gave no channel an item, so the channels that it made had none.
+    if !run.touched.contains(&Resource::ChannelItems) {
+        state.resource_mut(Resource::ChannelItems);
+    }
+    Ok(Some(state))
 }
 
 /// The resources `all` of a snapshot, and those of `more` that it read whole.

@@ -81,6 +81,9 @@ pub struct Desired {
     /// Whether a record whose id the account does not have (any more) is to be
     /// created anew. A snapshot means that; a spreadsheet has a mistake there.
     pub recreate: bool,
+    /// The account that the ids are of, as `service#id`, where it is another one
+    /// than the account that is to become so.
+    pub origin: Option<String>,
 }
 
 impl Desired {

@@ -227,7 +227,8 @@ fn bullets(out: &mut impl Write, title: &str, lines: impl Iterator<Item = String
 }
 
 /// Text on one line that Markdown leaves as it is.
-fn escaped(text: &str) -> String {
+#[must_use]
+pub fn escaped(text: &str) -> String {
     let shown = Shown(text).to_string();
     let mut out = String::with_capacity(shown.len());
     for letter in shown.chars() {

@@ -5,8 +5,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::commands::{
     apply, backup, capabilities, check, completions, diff, doctor, export, forget, import, init,
-    log, man, plan, rehearse, resolve, restore, resume, runs, sandbox, show, snapshots, template,
-    undo,
+    log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show, snapshots,
+    template, undo,
 };
 
 /// Back up a link-management account: every record, every change, in one SQLite file
@@ -115,6 +115,7 @@ pub enum Command {
     Apply(apply::Args),
     Import(import::Args),
     Restore(restore::Args),
+    Migrate(migrate::Args),
     Runs(runs::Args),
     Undo(undo::Args),
     Resume(resume::Args),

@@ -86,7 +86,9 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
         ApplyError::Stale(_) => (Kind::Stale, Some("make the plan anew and look at it".to_owned())),
         ApplyError::Used(_) => (Kind::Stale, error.hint().map(str::to_owned)),
         ApplyError::Unread { .. } => (Kind::Service, error.hint().map(str::to_owned)),
-        ApplyError::Step { .. } => (Kind::Failed, error.hint().map(str::to_owned)),
+        ApplyError::Step { .. } | ApplyError::Finished(_) => {
+            (Kind::Failed, error.hint().map(str::to_owned))
+        }
         ApplyError::Unsettled { run, .. } => (Kind::UnknownOutcome, Some(go_on(run))),
         ApplyError::Stopped { run, source } => {
             let kind = match source.kind {

@@ -84,6 +84,7 @@ fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
         Command::Rehearse(args) => c::rehearse::run(&args, app),
         Command::Import(args) => c::import::run(&args, app),
         Command::Restore(args) => c::restore::run(&args, app),
+        Command::Migrate(args) => c::migrate::run(&args, app),
         Command::Runs(args) => c::runs::run(&args, app),
         Command::Undo(args) => c::undo::run(&args, app),
         Command::Resolve(args) => c::resolve::run(&args, app),

@@ -22,6 +22,7 @@ use crate::config::Account;
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
+use crate::vault::id_map::Stands;
 use crate::vault::journal::StepState;
 
 /// How a plan is carried out: the flags of every command that does.
@@ -75,7 +76,10 @@ impl<'a> Desk<'a> {
 
     /// Looks at what is there: by a snapshot that a run begins with, or without
     /// leaving a trace.
-    fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
+    ///
+    /// # Errors
+    /// When what is needed cannot be read whole.
+    pub fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
         let (session, progress) = (&mut self.session, Arc::clone(&self.progress));
         if !aside {
             let vault = &mut self.vault;
@@ -105,7 +109,10 @@ impl<'a> Desk<'a> {
 
     /// Lets go of a look that no run came of: a snapshot that nobody asked for
     /// would stand between the others.
-    fn forget(&mut self, looked: &Looked) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn forget(&mut self, looked: &Looked) -> Result<(), Failure> {
         if looked.kept {
             self.vault.forget(&[looked.snapshot], self.clock.now())?;
         }
@@ -113,13 +120,17 @@ impl<'a> Desk<'a> {
     }
 
     /// The same on the way out with `failure`, which outweighs others.
-    fn forgetting(&mut self, looked: &Looked, failure: Failure) -> Failure {
+    #[must_use]
+    pub fn forgetting(&mut self, looked: &Looked, failure: Failure) -> Failure {
         let _ = self.forget(looked);
         failure
     }
 
     /// Refuses to begin a run while another one is not finished.
-    fn refuse_a_second_run(&self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// With the run's number, and how to go on with it.
+    pub fn refuse_a_second_run(&self) -> Result<(), Failure> {
         let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
         let name = &self.account.name;
         let message = format!("run {} of {name} is not finished", run.number);
@@ -276,6 +287,26 @@ pub fn carry_out(
         }
         return Ok(Exit::Done);
     }
+    let fresh = job.plan_id.is_empty();
+    match ask_and_apply(&mut desk, job, plan, looked, run)? {
+        Some(outcome) if desk.rehearsed => rehearsing::finish(desk, outcome, plan, fresh),
+        Some(outcome) => finish(desk, outcome, run.rejected.as_deref()),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// Asks whether a plan is to be applied, and applies it. `None` is a no.
+///
+/// # Errors
+/// When nobody can be asked. What came of the run is inside.
+pub fn ask_and_apply(
+    desk: &mut Desk<'_>,
+    job: Job<'_>,
+    plan: &Plan,
+    looked: &Looked,
+    run: &RunArgs,
+) -> Result<Option<Result<Outcome, apply::ApplyError>>, Failure> {
+    let (app, account) = (desk.app, desk.account);
     // A plan file says nothing of files that is to be believed.
     let origin = if job.plan_id.is_empty() { Origin::of(plan) } else { Origin::default() };
     let asked = desk.clock.monotonic();
@@ -285,8 +316,9 @@ pub fn carry_out(
     if !answer.map_err(|failure| desk.forgetting(looked, failure))? {
         desk.forget(looked)?;
         app.out.note("nothing was written");
-        return Ok(Exit::Done);
+        return Ok(None);
     }
+    note_matches(desk, plan)?;
     let thought = desk.clock.monotonic().saturating_sub(asked);
     let options = Options {
         command: job.command.to_owned(),
@@ -300,19 +332,27 @@ pub fn carry_out(
         looked: (thought < LONG_THOUGHT).then_some(looked.snapshot),
     };
     let progress = Arc::clone(&desk.progress);
-    let outcome = apply::apply(
-        &mut desk.session.client,
-        &mut desk.vault,
-        &*desk.clock,
-        &*progress,
-        &options,
-        plan,
-    );
-    drop(progress);
-    if desk.rehearsed {
-        return rehearsing::finish(desk, outcome, plan, options.plan_id.is_empty());
-    }
-    finish(desk, outcome, run.rejected.as_deref())
+    let (client, vault) = (&mut desk.session.client, &mut desk.vault);
+    Ok(Some(apply::apply(client, vault, &*desk.clock, &*progress, &options, plan)))
+}
+
+/// Remembers what the records of another account were found to be here.
+///
+/// # Errors
+/// When the vault cannot be written.
+pub fn note_matches(desk: &mut Desk<'_>, plan: &Plan) -> Result<(), Failure> {
+    let Some(foreign) = &plan.foreign else { return Ok(()) };
+    let known = desk.vault.id_map(&foreign.origin)?;
+    let new =
+        foreign.matched.iter().filter(|it| known.get(&(it.resource, it.old)) != Some(&it.new));
+    let new = new.map(|it| Stands {
+        origin: foreign.origin.clone(),
+        resource: it.resource,
+        old: it.old,
+        new: it.new,
+    });
+    let new: Vec<_> = new.collect();
+    Ok(desk.vault.note_ids(0, &new, desk.clock.now())?)
 }
 
 const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -382,11 +422,19 @@ pub fn finish(
 /// What a run ends with.
 #[must_use]
 pub fn exit(outcome: &Outcome, rows: &Rows) -> Exit {
+    match exit_of(outcome) {
+        // Somebody wrote these rows down, and they were not applied.
+        Exit::Done if !rows.is_empty() => Exit::Partial,
+        exit => exit,
+    }
+}
+
+/// The exit code of a run by its steps.
+#[must_use]
+pub fn exit_of(outcome: &Outcome) -> Exit {
     match outcome {
         it if it.unknown > 0 => Exit::Unknown,
         it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
-        // Somebody wrote these rows down, and they were not applied.
-        _ if !rows.is_empty() => Exit::Partial,
         _ => Exit::Done,
     }
 }
@@ -409,7 +457,11 @@ pub fn counts(outcome: &Outcome) -> String {
     parts.join(", ")
 }
 
-fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
+/// Says in a line what a run came to.
+///
+/// # Errors
+/// When it cannot be printed.
+pub fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
     let requests = human::counted(outcome.requests, "request", "requests");
     let (run, name) = (outcome.run, &account.name);
     app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;

@@ -12,6 +12,7 @@ use super::home_sandbox;
 use crate::api::client::{Client, Limits};
 use crate::api::http::{Key, Transport};
 use crate::api::pacer::{Pacer, PacerState};
+use crate::api::read_only::ReadOnly;
 use crate::api::ureq::{Options, UreqTransport};
 use crate::clock::Clock;
 use crate::config::{Account, Place, parse_duration};
@@ -89,7 +90,36 @@ impl Session {
         bounds: &Bounds,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, Failure> {
+        Self::made(app, account, bounds, progress, door(app, account)?)
+    }
+
+    /// As [`Session::open`], with a client that has no way to write.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_to_read(
+        app: &App,
+        account: &Account,
+        command: &str,
+        bounds: &Bounds,
+        progress: Arc<dyn Progress + Send + Sync>,
+    ) -> Result<Self, Failure> {
+        let patience = bounds.lock_timeout.unwrap_or_default();
+        let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
         let (transport, key, service) = door(app, account)?;
+        let door: Door = (Box::new(ReadOnly(transport)), key, service);
+        let mut session = Self::made(app, account, bounds, progress, door)?;
+        session._lock = Some(lock);
+        Ok(session)
+    }
+
+    fn made(
+        app: &App,
+        account: &Account,
+        bounds: &Bounds,
+        progress: Arc<dyn Progress + Send + Sync>,
+        (transport, key, service): Door,
+    ) -> Result<Self, Failure> {
         let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
         let pace = PaceFile(beside(&account.vault, ".pace"));
         let (now, wall) = (app.clock.monotonic(), app.clock.now());
@@ -161,7 +191,9 @@ fn service(account: &Account) -> String {
 }
 
 /// The transport to an account, its key, and the service's name.
-fn door(app: &App, account: &Account) -> Result<(Box<dyn Transport>, Key, String), Failure> {
+type Door = (Box<dyn Transport>, Key, String);
+
+fn door(app: &App, account: &Account) -> Result<Door, Failure> {
     match &account.place {
         Place::Sandbox => {
             let (transport, key) = home_sandbox::transport(&app.home()?, &app.clock)?;

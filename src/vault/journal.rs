@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row};
 
+use super::id_map::{self, Stands};
 use super::sent::remember_in;
 use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
@@ -170,8 +171,8 @@ pub struct Settled {
     pub id: Option<i64>,
     pub message: Option<String>,
     pub remember: Vec<Remembered>,
-    /// Of a record that was created anew: its resource, its old id and its new one.
-    pub maps: Option<(Resource, i64, i64)>,
+    /// Of a record that was created for another: which it stands for.
+    pub maps: Option<Stands>,
 }
 
 impl Settled {
@@ -197,7 +198,7 @@ pub struct Verified {
     /// The record's id, where the answer did not tell it.
     pub id: Option<i64>,
     pub remember: Vec<Remembered>,
-    pub maps: Option<(Resource, i64, i64)>,
+    pub maps: Option<Stands>,
 }
 
 /// How looking at a step that is as asked is called.
@@ -312,7 +313,7 @@ impl Vault {
                 ))?;
                 Ok(())
             })?;
-            keep(tx, run, &what.remember, what.maps, now)
+            keep(tx, run, &what.remember, what.maps.as_ref(), now)
         })?;
         if hold { Ok(()) } else { self.settle() }
     }
@@ -363,7 +364,7 @@ impl Vault {
                 Ok(())
             })?;
             for it in found {
-                keep(tx, run, &it.remember, it.maps, now)?;
+                keep(tx, run, &it.remember, it.maps.as_ref(), now)?;
             }
             Ok(())
         })
@@ -454,23 +455,6 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// The new ids of records that were created anew, by their old ones.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
-    pub fn id_map(&self) -> Result<BTreeMap<(Resource, i64), i64>, VaultError> {
-        let read = || -> Result<BTreeMap<(Resource, i64), i64>, Failure> {
-            let mut find = self.db.prepare("SELECT resource, old, new FROM id_map")?;
-            let mut rows = find.query([])?;
-            let mut all = BTreeMap::new();
-            while let Some(row) = rows.next()? {
-                all.insert((resource(&row.get::<_, String>(0)?)?, row.get(1)?), row.get(2)?);
-            }
-            Ok(all)
-        };
-        read().map_err(|failure| failure.at(&self.path))
-    }
-
     fn select_runs(
         &self,
         sql: &str,
@@ -537,22 +521,13 @@ fn keep(
     tx: &Tx<'_>,
     run: i64,
     remember: &[Remembered],
-    maps: Option<(Resource, i64, i64)>,
+    maps: Option<&Stands>,
     now: Timestamp,
 ) -> Result<(), Failure> {
     for it in remember {
         remember_in(tx, it.resource, &it.key, &it.field, &it.value, now)?;
     }
-    let Some((resource, old, new)) = maps else { return Ok(()) };
-    ledger::id_map(tx, (resource.name(), old), || {
-        tx.prepare_cached("INSERT OR REPLACE INTO id_map VALUES(?1, ?2, ?3, ?4)")?.execute((
-            resource.name(),
-            old,
-            new,
-            run,
-        ))?;
-        Ok(())
-    })
+    maps.map_or(Ok(()), |it| id_map::keep(tx, run, it))
 }
 
 fn journal_step(run: i64, row: &Row<'_>) -> Result<JournalStep, Failure> {

@@ -71,7 +71,7 @@ const RUN: &str = "SELECT run, command, status, started, finished, before, after
     asked, touched, requests FROM run";
 const STEP: &str = "SELECT run, step, spec, state, attempts, sent, answered, id, message, verified,
     remark FROM step";
-const IDS: &str = "SELECT resource, old, new, run FROM id_map";
+const IDS: &str = "SELECT origin, resource, old, new, run FROM id_map";
 
 /// The sum as it is kept; nothing was added to one that is absent.
 pub(super) fn read(db: &Connection, ledger: Ledger) -> Result<Sum, Failure> {
@@ -156,10 +156,10 @@ pub(super) fn all_steps<T>(
 /// Runs `work` on one row of the map of ids, and keeps the ledger in step.
 pub(super) fn id_map<T>(
     tx: &Tx<'_>,
-    row: (&str, i64),
+    row: (&str, &str, i64),
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let sql = format!("{IDS} WHERE resource = ?1 AND old = ?2");
+    let sql = format!("{IDS} WHERE origin = ?1 AND resource = ?2 AND old = ?3");
     in_step(tx, Ledger::Ids, || rows(tx, &sql, row), work)
 }
 

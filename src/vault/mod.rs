@@ -5,7 +5,8 @@
 //! text is kept · [`split`] a record as it comes · [`snapshot`] one mirror of
 //! the account · [`mod@write`] a page of records into it · [`listing`] how far a
 //! crawl came · [`read`] states and histories · [`mod@reference`] how a snapshot
-//! is named · [`journal`] what runs did · [`digest`], `ledger` and [`check`] proof that nothing was altered ·
+//! is named · [`journal`] what runs did · [`id_map`] which record stands for which ·
+//! [`digest`], `ledger` and [`check`] proof that nothing was altered ·
 //! [`retention`] and [`forget`] · [`sent`] what can never be read back ·
 //! [`lock`] one process at a time.
 
@@ -13,6 +14,7 @@ pub mod check;
 pub mod digest;
 mod error;
 pub mod forget;
+pub mod id_map;
 pub mod journal;
 mod ledger;
 pub mod listing;

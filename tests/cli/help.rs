@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "init",
     "doctor",
     "backup",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 24] = [
     "apply",
     "import",
     "restore",
+    "migrate",
     "runs",
     "undo",
     "resume",

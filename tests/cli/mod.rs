@@ -13,6 +13,7 @@ mod importing;
 mod keys;
 mod killed;
 mod malformed;
+mod migrating;
 mod output;
 mod partial;
 mod reading;

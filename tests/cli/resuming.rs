@@ -242,6 +242,18 @@ fn an_unknown_create_is_sent_again_or_left_as_a_person_decides() {
 }
 
 #[test]
+fn a_run_can_be_abandoned_and_another_begins() {
+    let (environment, service) = rows(10, "", "");
+    environment.run(&[&IMPORT[..], &["--max-requests", "5"]].concat()).exits_with(8);
+    environment.run(&["resolve", "main", "1", "--abandon", "--retry", "1"]).exits_with(64);
+    environment.run(&["resolve", "main", "1", "--abandon"]).succeeds();
+    let again = environment.run(&["resolve", "main", "1", "--abandon"]).exits_with(1);
+    again.says_among("error: run 1 is finished\n");
+    environment.run(&IMPORT).succeeds();
+    all_there_once(&environment, &service, 10);
+}
+
+#[test]
 fn there_is_nothing_to_resolve_where_all_is_known() {
     let (environment, _service) = rows(1, "", "");
     environment.run(&IMPORT).succeeds();

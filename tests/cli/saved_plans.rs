@@ -1,5 +1,6 @@
 //! Plans that were saved: applied as they are, once, to the account they are for.
 
+use linkvault::change::plan::{Step, saved};
 use serde_json::{Value, json};
 
 use crate::support::{KEY, LiveService, TestEnvironment};
@@ -97,6 +98,37 @@ fn a_plan_to_create_what_came_to_be_is_stale() {
 }
 
 #[test]
+fn a_code_is_made_by_one_plan_only() {
+    let (environment, service) = saved();
+    environment.write("qr_codes.csv", "type,data\ntext,hello\n");
+    for file in ["plan.json", "second.json"] {
+        environment.run(&["plan", "qr_codes.csv", "--to", "main", "-o", file]).succeeds();
+    }
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
+    environment.run(&APPLY).exits_with(4).says_among("QR code text/hello exists already");
+    service.inside().mutate(|store| store.remove_qr(13));
+    environment.run(&APPLY).succeeds();
+    let second = ["apply", "second.json", "--to", "main", "--yes"];
+    environment.run(&second).exits_with(4).says_among("QR code text/hello exists already");
+    assert_eq!(service.writes(), ["POST /api/qr/add", "POST /api/qr/add"]);
+}
+
+#[test]
+fn a_lost_record_comes_back_by_one_plan_only() {
+    let (environment, service) = saved();
+    service.inside().mutate(|store| store.campaigns.remove(4));
+    for file in ["plan.json", "second.json"] {
+        environment.run(&["plan", "main@#1", "--to", "main", "-o", file]).succeeds();
+    }
+    environment.run(&APPLY).succeeds();
+    let name = "Another name".to_owned();
+    service.inside().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
+    let second = ["apply", "second.json", "--to", "main", "--yes"];
+    environment.run(&second).exits_with(4).says_among("exists already");
+    assert_eq!(service.writes(), ["POST /api/campaign/add"]);
+}
+
+#[test]
 fn a_plan_for_another_account_is_refused() {
     let (environment, _service) = saved();
     let other = LiveService::start("", "");
@@ -146,6 +178,43 @@ fn a_plan_that_was_edited_is_refused() {
         assert!(ran.stderr().starts_with("error: plan.json "), "{nth}: {}", ran.stderr());
         assert!(ran.stderr().contains("\nhint: "), "{nth}: {}", ran.stderr());
         assert_eq!(service.writes(), Vec::<String>::new(), "{nth}");
+    }
+}
+
+/// The plan with something in it changed by somebody who knows how to seal it.
+fn forged(change: impl FnOnce(&mut Vec<Step>)) -> (TestEnvironment, LiveService) {
+    let (environment, service) = saved();
+    let mut plan = saved::read(environment.text("plan.json").as_bytes()).unwrap();
+    change(&mut plan.plan.steps);
+    environment.write("plan.json", &plan.to_json());
+    (environment, service)
+}
+
+#[test]
+fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
+    type Forgery = (fn(&mut Step), i32, &'static str);
+    let forgeries: [Forgery; 4] = [
+        (
+            // Of a campaign, `name` goes with every update.
+            |step| {
+                let fields = [&mut step.before, &mut step.after];
+                for (fields, value) in fields.into_iter().zip([true, false]) {
+                    *fields = json!({"public": value}).as_object().cloned();
+                }
+                let body = json!({"name": "Forged", "public": false});
+                step.request.body = body.as_object().cloned();
+            },
+            4,
+            "step 1: campaign 4 is not what the plan says it is\n",
+        ),
+        (|step| step.name = "Another one".to_owned(), 4, "is not what the plan says it is\n"),
+        (|step| step.before.as_mut().unwrap()["name"] = json!("x"), 4, "is not what the plan says"),
+        (|step| step.fingerprint = None, 1, "plan.json step 1 does not say for which state of its"),
+    ];
+    for (forge, code, says) in forgeries {
+        let (environment, service) = forged(|steps| forge(&mut steps[0]));
+        environment.run(&APPLY).exits_with(code).says_among(says);
+        assert_eq!(service.writes(), Vec::<String>::new());
     }
 }
 

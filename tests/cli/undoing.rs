@@ -68,6 +68,52 @@ fn what_was_changed_since_is_a_conflict() {
 }
 
 #[test]
+fn what_was_created_and_changed_since_is_not_just_deleted() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "name\nWinter\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    let name = "Somebody's".to_owned();
+    service.inside().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
+    ran.says_among("campaigns 9: was removed here and has changed in the account");
+    let theirs = ["undo", "main", "1", "--yes", "--on-conflict", "theirs"];
+    environment.run(&theirs).succeeds().prints("Nothing to do.\n");
+    assert_eq!(service.writes(), ["POST /api/campaign/add"]);
+    environment.run(&["undo", "main", "1", "--yes", "--on-conflict", "mine"]).succeeds();
+    assert_eq!(service.writes()[1..], ["DELETE /api/campaign/9/delete"]);
+}
+
+#[test]
+fn a_channel_that_was_given_items_since_has_changed() {
+    let (environment, service) = backed_up();
+    environment.write("channels.csv", "name\nPosters\n");
+    environment.run(&["import", "channels.csv", "--to", "main", "--yes"]).succeeds();
+    service.inside().mutate(|store| {
+        let item = store.channels.get(1).unwrap().items[0].clone();
+        store.channels.get_mut(6).unwrap().items.push(item);
+    });
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
+    ran.says_among("channels 6: was removed here and has changed in the account");
+    assert_eq!(service.writes(), ["POST /api/channel/add"]);
+}
+
+#[test]
+fn a_channel_that_a_saved_plan_deleted_comes_back_with_its_items() {
+    let (environment, service) = backed_up();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let text = environment.text("sheets/channels.csv");
+    let kept: Vec<_> = text.lines().filter(|line| !line.starts_with("1,")).collect();
+    environment.write("channels.csv", &kept.join("\n"));
+    std::fs::rename(environment.path("channels.csv"), environment.path("sheets/channels.csv"))
+        .unwrap();
+    environment.run(&["plan", "sheets", "--to", "main", "--delete", "-o", "plan.json"]).succeeds();
+    environment.run(&["apply", "plan.json", "--to", "main", "--yes", "--delete"]).succeeds();
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    let inside = service.inside();
+    assert_eq!(inside.store().channels.get(6).unwrap().items.len(), 3);
+}
+
+#[test]
 fn what_cannot_be_taken_back_is_said() {
     let (environment, service) = backed_up();
     environment.write("pixels.csv", "type,name,tag\nbing,New,123\n");

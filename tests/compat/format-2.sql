@@ -313,11 +313,12 @@ CREATE TABLE step(
   PRIMARY KEY(run, step)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE id_map(
+  origin TEXT NOT NULL DEFAULT '',
   resource TEXT NOT NULL,
   old INTEGER NOT NULL,
   new INTEGER NOT NULL,
   run INTEGER NOT NULL,
-  PRIMARY KEY(resource, old)
+  PRIMARY KEY(origin, resource, old)
 ) STRICT, WITHOUT ROWID;
 CREATE VIEW runs AS
   SELECT r.run, r.command, r.status,

@@ -36,6 +36,7 @@ pub fn add(
         verifiable: true,
         remark: None,
         replaces: None,
+        origin: None,
         fingerprint: None,
         source: None,
     });

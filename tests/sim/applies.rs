@@ -376,7 +376,8 @@ fn live(seed: u64) {
     let outcome = through(&mut world, &plan).unwrap();
     checks::is_sound(&mut world.open());
     nothing_twice(world.service().store(), &plan);
-    assert_eq!(outcome.waiting, 0, "{outcome:?}");
+    // What waits for a step of unknown outcome needs a person first.
+    assert!(outcome.waiting == 0 || outcome.unknown > 0, "{outcome:?}");
     if drift == 0.0 {
         let rows = rows(&world.open());
         is_as_done(&store, world.service().store(), &plan, &rows);

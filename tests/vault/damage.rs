@@ -189,7 +189,7 @@ fn an_added_row_is_noticed() {
         "INSERT INTO step SELECT run, 99, spec, state, attempts, sent, answered, id, message,
            verified, remark FROM step LIMIT 1",
         "INSERT INTO run(run, command, status, started) VALUES(99, 'apply', 'complete', 0)",
-        "INSERT INTO id_map VALUES('campaigns', 77, 78, 1)",
+        "INSERT INTO id_map VALUES('', 'campaigns', 77, 78, 1)",
         "INSERT INTO snapshot(snapshot, status, started, touched, scope)
            VALUES(6, 'running', 0, 0, 'domains')",
         "INSERT INTO snapshot SELECT 6, status, started, touched, finished, forgotten, tag, scope,

@@ -1,6 +1,7 @@
 //! The journal of runs: what it keeps, and when it is on the disk.
 
 use linkvault::model::{Key, Resource};
+use linkvault::vault::id_map::Stands;
 use linkvault::vault::journal::{NewRun, Remembered, RunStatus, Settled, StepState};
 use linkvault::vault::{Vault, VaultError};
 
@@ -68,13 +69,34 @@ fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
     };
     let done = Settled {
         remember: vec![sent("slug"), sent("password")],
-        maps: Some((Resource::Campaigns, 3, 7)),
+        maps: Some(Stands { origin: String::new(), resource: Resource::Campaigns, old: 3, new: 7 }),
         ..Settled::of(StepState::Done)
     };
     vault.settle_step(run, 1, &done, day(0), false).unwrap();
     let kept = vault.remembered(Resource::Campaigns, &Key::Id(7)).unwrap();
     assert_eq!(kept.keys().collect::<Vec<_>>(), ["slug"]);
-    assert_eq!(vault.id_map().unwrap()[&(Resource::Campaigns, 3)], 7);
+    assert_eq!(vault.id_map("").unwrap()[&(Resource::Campaigns, 3)], 7);
+    assert_sound(&mut vault);
+}
+
+#[test]
+fn ids_of_other_accounts_are_kept_apart_and_follow_what_was_brought_back() {
+    let mut vault = Vault::in_memory().unwrap();
+    let campaigns = Resource::Campaigns;
+    let stands = |origin: &str, old, new| {
+        let origin = origin.to_owned();
+        Stands { origin, resource: campaigns, old, new }
+    };
+    let found = [stands("a#1", 3, 30), stands("b#1", 3, 31), stands("", 30, 40), stands("", 3, 5)];
+    vault.note_ids(0, &found, day(0)).unwrap();
+    assert_sound(&mut vault);
+    let of = |vault: &Vault, origin: &str| vault.id_map(origin).unwrap()[&(campaigns, 3)];
+    assert_eq!((of(&vault, "a#1"), of(&vault, "b#1"), of(&vault, "")), (30, 31, 5));
+    let moved = linkvault::apply::memory_of(&vault, "a#1").unwrap().ids;
+    assert_eq!(moved[&(campaigns, 3)], 40);
+    assert_eq!(moved.len(), 1);
+    vault.note_ids(2, &[stands("a#1", 3, 33)], day(1)).unwrap();
+    assert_eq!((of(&vault, "a#1"), of(&vault, "b#1")), (33, 31));
     assert_sound(&mut vault);
 }
 

@@ -117,7 +117,6 @@ struct Model {
 
 struct Running {
     before: Records,
-    changed: BTreeSet<(Resource, Key)>,
     vanishing: BTreeSet<(Resource, Key)>,
 }
 
@@ -138,10 +137,7 @@ impl Model {
                 counts.insert(last, text.count);
             }
         }
-        let known = self.now.insert(at.clone(), text.clone());
-        if known.is_some_and(|known| known.essence != text.essence) {
-            running.changed.insert(at);
-        }
+        self.now.insert(at, text.clone());
     }
 
     fn finish(&mut self, snapshot: Snapshot) {
@@ -151,7 +147,12 @@ impl Model {
                 records.keys().filter(|(it, _)| *it == resource).cloned().collect()
             };
             let (before, after) = (of(&running.before), of(&self.now));
-            let changed = running.changed.intersection(&before).filter(|at| after.contains(at));
+            // What changed and changed back within one snapshot has not changed.
+            let differs = |at: &&(Resource, Key)| {
+                let essence = |records: &Records| records.get(*at).map(|it| it.essence.clone());
+                essence(&running.before) != essence(&self.now)
+            };
+            let changed = before.intersection(&after).filter(differs);
             let expected = [
                 after.len(),
                 after.difference(&before).count(),
@@ -255,11 +256,8 @@ impl World {
             Step::Begin if model.running.is_none() => {
                 let desk = Desk::begin(vault, day(model.last));
                 model.last = desk.number;
-                model.running = Some(Running {
-                    before: model.now.clone(),
-                    changed: BTreeSet::new(),
-                    vanishing: BTreeSet::new(),
-                });
+                model.running =
+                    Some(Running { before: model.now.clone(), vanishing: BTreeSet::new() });
             }
             Step::Put(all) if model.running.is_some() => {
                 for (kind, id, spelling, count) in all {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use linkvault::model::{Key, Resource};
+use linkvault::vault::id_map::Stands;
 use linkvault::vault::journal::{NewRun, Remembered, RunStatus, Settled, StepState, Verified};
 use linkvault::vault::snapshot::ReadState;
 use linkvault::vault::{Identity, Vault};
@@ -168,7 +169,12 @@ fn run(vault: &mut Vault) {
             field: "slug".to_owned(),
             value: r#""winter""#.to_owned(),
         }],
-        maps: Some((Resource::Campaigns, 2, 44)),
+        maps: Some(Stands {
+            origin: String::new(),
+            resource: Resource::Campaigns,
+            old: 2,
+            new: 44,
+        }),
         ..Settled::of(StepState::Done)
     };
     vault.settle_step(run, 1, &done, day(6), true).unwrap();

@@ -104,7 +104,8 @@ impl Planner<'_> {
     /// What is wanted of an item that is there: nothing of it can be changed.
     fn fixed(&mut self, row: &Wanted, live: &Record<'static>) {
         let Key::Item { channel, id, .. } = &live.key else { return };
-        let own = row.channel == Some(Meant::Id(*channel)) && row.id == Some(*id);
+        let own =
+            !self.foreign() && row.channel == Some(Meant::Id(*channel)) && row.id == Some(*id);
         let resource = Resource::ChannelItems;
         let base = self.base.and_then(|base| base.get(resource)).map(|it| it.get(&live.key));
         let spec = resource.spec();
@@ -260,7 +261,14 @@ impl Planner<'_> {
         if self.deleted.contains(&(resource, id)) {
             return Err(Lost::None(format!("{title} {id} is deleted by the same plan")));
         }
-        let Some(live) = self.current.state.get(resource) else { return Ok(Ref::Id(id)) };
+        let live = self.current.state.get(resource);
+        if self.foreign() {
+            let memory = self.current.memory;
+            let moved = live.and_then(|live| matching::moved(memory, resource, id, live));
+            let lost = || Lost::None(format!("the account has nothing for {title} {id}"));
+            return moved.map(Ref::Id).ok_or_else(lost);
+        }
+        let Some(live) = live else { return Ok(Ref::Id(id)) };
         if live.contains_key(&Key::Id(id)) {
             return Ok(Ref::Id(id));
         }

@@ -111,7 +111,8 @@ impl Planner<'_> {
 
     /// A value that no list shows, of a record that is to come back.
     fn lost(&self, resource: Resource, row: &Wanted, name: &str) -> Option<Value<'static>> {
-        let sent = row.id.and_then(|id| self.sent(resource, &Key::Id(id), name));
+        let own = row.id.filter(|_| !self.foreign());
+        let sent = own.and_then(|id| self.sent(resource, &Key::Id(id), name));
         let is_hidden = resource.spec().field(name).is_some_and(|(_, field)| !field.is_read());
         if let Some(sent) = sent.filter(|_| is_hidden) {
             return Some(fields::from_json(sent).into_owned());

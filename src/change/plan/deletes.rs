@@ -9,7 +9,7 @@ use super::problems::Conflict;
 use super::records::{Planner, Records, a, everything, name_of};
 use super::request::{Ref, Subject};
 use crate::change::policy::OnConflict;
-use crate::model::{Key, Record, Resource, Verb};
+use crate::model::{Key, Record, Resource, State, Verb};
 
 impl Planner<'_> {
     pub fn deletions(&mut self, resource: Resource, live: &Records, matches: &Matches) {
@@ -23,26 +23,58 @@ impl Planner<'_> {
                 None => {}
                 // Somebody else's new record.
                 Some(None) => continue,
-                Some(Some(before)) => {
-                    let same = before.raw == record.raw
-                        || fingerprint(resource, before) == fingerprint(resource, record);
-                    if !same && !self.may_delete_changed(resource, before, record) {
-                        continue;
-                    }
-                }
+                Some(Some(before)) if !self.may_go(resource, before, record) => continue,
+                Some(Some(_)) => {}
             }
             self.delete(resource, key, record);
         }
     }
 
-    /// The records that are to go by name.
+    fn may_go(
+        &mut self,
+        resource: Resource,
+        before: &Record<'static>,
+        record: &Record<'static>,
+    ) -> bool {
+        !self.has_changed(resource, before, record)
+            || self.may_delete_changed(resource, before, record)
+    }
+
+    /// Whether somebody changed a record since the base, or gave a channel items.
+    fn has_changed(
+        &self,
+        resource: Resource,
+        before: &Record<'static>,
+        record: &Record<'static>,
+    ) -> bool {
+        let items = |state: &'_ State| -> Option<Vec<Key>> {
+            let of = |key: &&Key| matches!(key, Key::Item { channel, .. } if *channel == record.key.id());
+            Some(state.get(Resource::ChannelItems)?.keys().filter(of).cloned().collect())
+        };
+        let given = || {
+            let (old, new) = (items(self.base?)?, items(self.current.state)?);
+            Some(new.iter().any(|key| !old.contains(key)))
+        };
+        let same = before.raw == record.raw
+            || fingerprint(resource, before) == fingerprint(resource, record);
+        !same || (resource == Resource::Channels && given() == Some(true))
+    }
+
+    /// The records that are to go by their ids; changed since the base, by policy.
     pub fn unwanted(&mut self) {
         if !self.policy.delete {
             return;
         }
         for (resource, ids) in &self.desired.unwanted {
             let live = self.current.state.get(*resource).into_iter().flatten();
+            let base = self.base.and_then(|base| base.get(*resource));
             for (key, record) in live.filter(|(key, _)| ids.contains(&key.id())) {
+                let before = base.and_then(|base| base.get(key));
+                if let Some(before) = before
+                    && !self.may_go(*resource, before, record)
+                {
+                    continue;
+                }
                 self.delete(*resource, key, record);
             }
         }

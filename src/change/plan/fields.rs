@@ -103,7 +103,8 @@ pub(super) fn domain(url: &str) -> String {
 }
 
 /// The slug of a rotator's URL: `https://x/r/summer` has `summer`.
-pub(super) fn slug(rotator: &str) -> Option<&str> {
+#[must_use]
+pub fn slug(rotator: &str) -> Option<&str> {
     let (before, slug) = rotator.trim_end_matches('/').rsplit_once('/')?;
     let plain = !slug.is_empty() && !slug.contains(['?', '#']);
     (plain && before.ends_with("/r")).then_some(slug)

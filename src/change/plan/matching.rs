@@ -1,13 +1,15 @@
 //! Which record of the account a wanted one is: by id, by what became of that
 //! id, by its natural key.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value as Json;
 
 use super::fields::{self, folded};
 use super::problems::BadRow;
-use super::{Current, Memory};
+use super::{Current, Memory, Step};
 use crate::change::desired::{Source, Wanted};
-use crate::model::{Key, Record, Resource, State, Value};
+use crate::model::{Key, Record, Resource, State, Value, Verb};
 
 /// What a wanted record is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,12 @@ pub(super) fn mapped(memory: &Memory, resource: Resource, id: i64, live: &Record
         }
     }
     None
+}
+
+/// What the record of another account with this id moved to.
+pub(super) fn moved(memory: &Memory, resource: Resource, id: i64, live: &Records) -> Option<i64> {
+    let now = *memory.ids.get(&(resource, id))?;
+    live.contains_key(&Key::Id(now)).then_some(now)
 }
 
 /// The natural key of whatever has these fields, normalised; `None` when a part
@@ -71,11 +79,45 @@ pub(super) fn written(resource: Resource, value: impl Fn(&str) -> Option<String>
 fn natural_of(memory: &Memory, resource: Resource, record: &Record<'static>) -> Option<String> {
     if resource == Resource::QrCodes {
         let sent = memory.sent.get(&(resource, record.key.clone()))?;
-        let values: HashMap<_, _> =
-            sent.iter().map(|(name, json)| (name.as_str(), fields::from_json(json))).collect();
-        return natural(resource, |name| values.get(name));
+        return natural_sent(resource, sent.iter());
     }
     natural(resource, |name| record.values.get(resource.spec().field(name)?.0))
+}
+
+/// The natural key of what was sent, or will be.
+fn natural_sent<'v>(
+    resource: Resource,
+    sent: impl Iterator<Item = (&'v String, &'v Json)>,
+) -> Option<String> {
+    let values: HashMap<_, _> =
+        sent.map(|(name, json)| (name.as_str(), fields::from_json(json))).collect();
+    natural(resource, |name| values.get(name))
+}
+
+/// The creates of `steps` whose record is there already, as far as linkvault
+/// remembers: a code that it made, or what a lost record came back as.
+#[must_use]
+pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
+    let creates = || steps.iter().filter(|step| step.verb == Verb::Create);
+    let codes = if creates().any(|step| step.resource == Resource::QrCodes) {
+        index(current, Resource::QrCodes)
+    } else {
+        Index::new()
+    };
+    // The old ids of another account say nothing of this one's.
+    let own = |step: &Step| step.replaces.filter(|_| step.origin.is_none());
+    let is_there = |step: &&Step| match own(step) {
+        Some(old) => current.state.get(step.resource).is_some_and(|live| {
+            live.contains_key(&Key::Id(old))
+                || mapped(current.memory, step.resource, old, live).is_some()
+        }),
+        None => {
+            let body = step.request.body.iter().flatten();
+            let key = natural_sent(step.resource, body);
+            step.resource == Resource::QrCodes && key.is_some_and(|key| codes.contains_key(&key))
+        }
+    };
+    creates().filter(is_there).map(|step| step.step).collect()
 }
 
 /// Ids by natural key.
@@ -108,6 +150,8 @@ struct Matcher<'a> {
     current: Current<'a>,
     live: &'a Records,
     wanted: &'a [Wanted],
+    /// The wanted ids are of another account.
+    foreign: bool,
     out: Matches,
     /// Made when the first record is looked for by its natural key.
     index: Option<Index>,
@@ -121,13 +165,21 @@ pub(super) fn match_records(
     wanted: &[Wanted],
     current: Current<'_>,
     base: Option<&State>,
-    recreate: bool,
+    (recreate, foreign): (bool, bool),
 ) -> Matches {
     let nothing = Records::new();
     let live = current.state.get(resource).unwrap_or(&nothing);
     let out = Matches { found: vec![Match::New; wanted.len()], ..Matches::default() };
-    let mut matcher =
-        Matcher { resource, current, live, wanted, out, index: None, fresh: HashMap::new() };
+    let mut matcher = Matcher {
+        resource,
+        current,
+        live,
+        wanted,
+        foreign,
+        out,
+        index: None,
+        fresh: HashMap::new(),
+    };
     let mut rest = Vec::new();
     for (at, row) in wanted.iter().enumerate() {
         match row.id.and_then(|id| matcher.by_id(id)) {
@@ -156,6 +208,9 @@ pub(super) fn match_records(
 
 impl Matcher<'_> {
     fn by_id(&self, id: i64) -> Option<i64> {
+        if self.foreign {
+            return moved(self.current.memory, self.resource, id, self.live);
+        }
         let there = self.live.contains_key(&Key::Id(id));
         if there { Some(id) } else { mapped(self.current.memory, self.resource, id, self.live) }
     }
@@ -177,7 +232,8 @@ impl Matcher<'_> {
         }
         let (resource, current) = (self.resource, self.current);
         let row = &self.wanted[at];
-        let sent = row.id.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
+        let own = row.id.filter(|_| !self.foreign);
+        let sent = own.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
         let sent: HashMap<_, _> = sent
             .into_iter()
             .flatten()
@@ -216,6 +272,11 @@ impl Matcher<'_> {
         match self.free(&candidates).as_slice() {
             [] => self.out.found[at] = Match::New,
             [one] => self.claim(at, *one),
+            several if self.foreign => {
+                let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
+                let reason = format!("could be any of {}: rename one of them", ids.join(", "));
+                self.out.found[at] = Match::Unsupported(reason);
+            }
             several => self.ambiguous(at, several),
         }
     }

@@ -6,8 +6,10 @@
 //! * [`records`]: updates · [`creates`] · [`deletes`] · [`assign`]: assignments
 //! * [`order`]: which step comes first · [`request`]: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
+//! * [`claims`]: whether what a step says of the account is so
 
 mod assign;
+pub mod claims;
 mod creates;
 mod deletes;
 mod fields;
@@ -32,7 +34,8 @@ use super::policy::Policy;
 use crate::model::spec::Method;
 use crate::model::{Key, Resource, State, Verb};
 
-pub use fields::fingerprint;
+pub use fields::{fingerprint, slug};
+pub use matching::made_already;
 pub use problems::PlanProblems;
 pub use request::request;
 
@@ -48,7 +51,8 @@ pub struct Memory {
     /// What was sent and cannot be read back. A campaign's links stand under
     /// the field `links`, as an array of ids.
     pub sent: Sent,
-    /// New ids of records that were created anew, by their old ones.
+    /// New ids of records that were created anew, by their old ones; for a move,
+    /// by those of the account that it is from.
     pub ids: BTreeMap<(Resource, i64), i64>,
 }
 
@@ -103,6 +107,9 @@ pub struct Step {
     /// The id that the record had before it was lost, where a create brings it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<i64>,
+    /// The account that `replaces` is an id of, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// [`fingerprint`] of the record it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
@@ -121,6 +128,23 @@ pub struct Unsupported {
     pub source: Option<Source>,
 }
 
+/// A record of the account that is what another account's record moved to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Matched {
+    #[serde(with = "resource")]
+    pub resource: Resource,
+    pub old: i64,
+    pub new: i64,
+}
+
+/// What a plan for records of another account knows beside its steps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foreign {
+    /// The other account, as `service#id`.
+    pub origin: String,
+    pub matched: Vec<Matched>,
+}
+
 /// What a plan costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
@@ -134,6 +158,8 @@ pub struct Cost {
 pub struct Plan {
     pub steps: Vec<Step>,
     pub unsupported: Vec<Unsupported>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Foreign>,
     #[serde(flatten)]
     pub cost: Cost,
 }

@@ -177,6 +177,7 @@ fn number_step(draft: &Draft, number: u32, numbers: &[u32]) -> Option<Step> {
         verifiable: draft.verifiable,
         remark: draft.remark.clone(),
         replaces: draft.replaces,
+        origin: None,
         fingerprint: draft.fingerprint.clone(),
         source: draft.source.clone(),
     })

@@ -193,6 +193,36 @@ impl Model {
     }
 }
 
+/// What an account should become that `source` moves to; `names` are new names of campaigns.
+fn moving(source: &Model, names: &[(i64, &'static str)]) -> Desired {
+    let mut desired = Desired::of_state(&source.state, "elsewhere");
+    desired.origin = Some("https://elsewhere#7".to_owned());
+    desired.resources.remove(&Resource::Account);
+    for (resource, wanted) in &mut desired.resources {
+        wanted.whole = false;
+        let place = |name| resource.spec().field(name).map(|(place, _)| place);
+        for row in &mut wanted.records {
+            let id = row.id.unwrap();
+            let sent = source.memory.sent.get(&(*resource, Key::Id(id)));
+            for name in ["type", "data"].into_iter().filter(|_| *resource == Resource::QrCodes) {
+                if let Some(value) = sent.and_then(|sent| sent.get(name)) {
+                    row.fields.insert(place(name).unwrap(), fields::from_json(value).into_owned());
+                }
+            }
+            let rotator = row.value(*resource, "rotator").and_then(fields::text);
+            if let Some(slug) = rotator.and_then(slug).map(str::to_owned) {
+                row.fields.insert(place("slug").unwrap(), crate::model::Value::Text(slug.into()));
+            }
+            let name = names.iter().find(|(of, _)| *resource == Resource::Campaigns && *of == id);
+            if let Some((_, name)) = name {
+                row.fields
+                    .insert(place("name").unwrap(), crate::model::Value::Text((*name).into()));
+            }
+        }
+    }
+    desired
+}
+
 /// Whether a request is one of those the document lists.
 fn is_listed(step: &Step) -> bool {
     let path: Vec<_> = step.request.path.split('/').collect();
@@ -231,7 +261,9 @@ proptest! {
                 prop_assert!(step.waits_for.iter().all(|it| *it < step.step), "{:?}", step);
                 prop_assert!(policy.delete || step.verb != Verb::Delete);
                 prop_assert!(step.reversible && step.verifiable || step.remark.is_some());
+                prop_assert!(claims::is_so(step, live.current()), "{:?}", step);
             }
+            prop_assert!(made_already(&first.steps, live.current()).is_empty());
             let file = saved::SavedPlan::new(("a", "https://s", None), 0, (30, 5), first.clone());
             prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
             live.apply(&first);
@@ -239,6 +271,55 @@ proptest! {
             prop_assert_eq!(again.steps, []);
         } else {
             prop_assert!(desired.recreate || live.lowers, "names are different here");
+        }
+    }
+
+    /// Whatever ids the two have in common by chance.
+    #[test]
+    fn a_move_is_whole_and_again_is_nothing_and_a_rename_is_one_update(seed: u64) {
+        let mut rng = Rng::with_seed(seed);
+        let (source, mut live) = (draw(&mut rng), draw(&mut rng));
+        let before = live.clone();
+        let policy = Policy::default();
+        let move_once = |live: &mut Model, desired: &Desired| {
+            let made = plan(desired, live.current(), None, &policy).unwrap();
+            live.apply(&made);
+            let matched = made.foreign.iter().flat_map(|it| &it.matched);
+            live.memory.ids.extend(matched.map(|it| ((it.resource, it.old), it.new)));
+            made
+        };
+        let desired = moving(&source, &[]);
+        let first = move_once(&mut live, &desired);
+        for step in &first.steps {
+            prop_assert!(is_listed(step) && step.verb != Verb::Delete, "{:?}", step);
+            prop_assert_eq!(step.origin.is_some(), step.verb == Verb::Create);
+        }
+        let file = saved::SavedPlan::new(("a", "https://s", None), 0, (30, 5), first.clone());
+        prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
+        // Each record has one of its own here, and nothing of the others is gone.
+        for (resource, wanted) in &desired.resources {
+            let all = wanted.records.iter().filter(|_| *resource != Resource::ChannelItems);
+            let ids = all.filter_map(|row| live.memory.ids.get(&(*resource, row.id.unwrap())));
+            let mut ids: Vec<_> = ids.collect();
+            let count = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            prop_assert_eq!(ids.len(), count, "{}", resource);
+            let unsupported = first.unsupported.iter().filter(|it| it.resource == *resource);
+            if *resource != Resource::ChannelItems {
+                prop_assert_eq!(count + unsupported.count(), wanted.records.len(), "{}", resource);
+            }
+            for key in before.state.get(*resource).unwrap().keys() {
+                prop_assert!(live.state.get(*resource).unwrap().contains_key(key));
+            }
+        }
+        prop_assert_eq!(move_once(&mut live, &desired).steps, []);
+        if let Some(id) = source.ids(Resource::Campaigns).first() {
+            let renamed = moving(&source, &[(*id, "Renamed")]);
+            let steps = move_once(&mut live, &renamed).steps;
+            prop_assert_eq!(steps.len(), 1);
+            prop_assert_eq!((steps[0].verb, steps[0].id), (Verb::Update, Some(live.memory.ids[&(Resource::Campaigns, *id)])));
+            prop_assert_eq!(move_once(&mut live, &renamed).steps, []);
         }
     }
 

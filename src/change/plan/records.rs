@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value as Json;
 
+use super::claims::{carried, unseen};
 use super::fields::{self, fingerprint};
 use super::matching::{self, Match};
 use super::order::{self, Draft};
 use super::problems::{BadRow, Conflict};
 use super::request::{Ref, Subject};
-use super::{Current, Fields, Plan, PlanProblems, Unsupported};
+use super::{Current, Fields, Foreign, Matched, Plan, PlanProblems, Unsupported};
 use crate::change::desired::{Desired, Source, Wanted};
 use crate::change::policy::{OnConflict, Policy};
 use crate::model::{Field, Key, Record, Resource, Role, State, Value, Verb};
@@ -80,11 +81,24 @@ impl<'a> Planner<'a> {
     }
 
     pub fn finish(self) -> Result<Plan, PlanProblems> {
-        if self.problems.is_empty() {
-            Ok(order::finish(&self.drafts, self.unsupported))
-        } else {
-            Err(self.problems)
+        if !self.problems.is_empty() {
+            return Err(self.problems);
         }
+        let mut plan = order::finish(&self.drafts, self.unsupported);
+        if let Some(origin) = &self.desired.origin {
+            for step in plan.steps.iter_mut().filter(|step| step.replaces.is_some()) {
+                step.origin = Some(origin.clone());
+            }
+            let matched =
+                self.became.iter().filter_map(|(&(resource, old), became)| match became {
+                    Ref::Id(new) => Some(Matched { resource, old, new: *new }),
+                    Ref::Step(_) => None,
+                });
+            let mut matched: Vec<_> = matched.collect();
+            matched.sort_unstable_by_key(|it| (it.resource, it.old));
+            plan.foreign = Some(Foreign { origin: origin.clone(), matched });
+        }
+        Ok(plan)
     }
 
     /// Everything but assignments.
@@ -99,9 +113,8 @@ impl<'a> Planner<'a> {
                 self.refuse(resource, "", "were not read from the account", None);
                 continue;
             };
-            let recreate = self.desired.recreate;
-            let mut matches =
-                matching::match_records(resource, rows, self.current, self.base, recreate);
+            let how = (self.desired.recreate, self.foreign());
+            let mut matches = matching::match_records(resource, rows, self.current, self.base, how);
             self.problems.rows.append(&mut matches.problems);
             for (row, found) in rows.iter().zip(&matches.found) {
                 let became = self.record(resource, row, found, live);
@@ -113,6 +126,11 @@ impl<'a> Planner<'a> {
                 self.deletions(resource, live, &matches);
             }
         }
+    }
+
+    /// Whether the wanted ids are of another account.
+    pub fn foreign(&self) -> bool {
+        self.desired.origin.is_some()
     }
 
     fn refers_to_names(&self) -> bool {
@@ -158,9 +176,12 @@ impl<'a> Planner<'a> {
 
     /// Remembers under what a wanted record can be referred to.
     fn note(&mut self, resource: Resource, row: &Wanted, became: Ref, by_name: bool) {
-        if let Some(id) = row.id.filter(|id| became != Ref::Id(*id)) {
+        let foreign = self.foreign();
+        if let Some(id) = row.id.filter(|id| foreign || became != Ref::Id(*id)) {
             self.became.insert((resource, id), became);
-            if resource == Resource::Campaigns && self.desired.recreate {
+            if foreign {
+                self.slug_is_lost(row, resource);
+            } else if resource == Resource::Campaigns && self.desired.recreate {
                 let links = super::assign::links_of(self.current.memory, id);
                 self.inherited.extend(links.map(|link| (became, link, row.source.clone())));
             }
@@ -168,6 +189,16 @@ impl<'a> Planner<'a> {
         let name = row.value(resource, "name").and_then(fields::text);
         if by_name && let Some(name) = name.filter(|name| !name.is_empty()) {
             self.named.entry((resource, fields::folded(name))).or_default().push(became);
+        }
+    }
+
+    /// Tells of a rotator from another account whose address nobody can rebuild.
+    fn slug_is_lost(&mut self, row: &Wanted, resource: Resource) {
+        let rotator = row.value(resource, "rotator").and_then(fields::text).unwrap_or_default();
+        let known = row.value(resource, "slug").is_some() || fields::slug(rotator).is_some();
+        if resource == Resource::Campaigns && !rotator.is_empty() && !known {
+            let reason = format!("its rotator `{rotator}` does not tell its slug; it gets another");
+            self.refuse(resource, &label(resource, row), &reason, row.source.as_ref());
         }
     }
 
@@ -205,7 +236,11 @@ impl<'a> Planner<'a> {
         let mut body = Fields::new();
         for param in endpoint.params {
             let value = changes.after.get(param.name).cloned();
-            let value = value.or_else(|| param.required.then(|| self.known(pair, param.name))?);
+            let known = || {
+                let sent = self.sent(resource, &pair.live.key, param.name);
+                carried(resource, pair.live, sent, param.name)
+            };
+            let value = value.or_else(|| param.required.then(known)?);
             match value {
                 Some(value) => {
                     body.insert(param.name.to_owned(), value);
@@ -244,16 +279,6 @@ impl<'a> Planner<'a> {
         });
     }
 
-    /// What a required field holds that is not to be changed.
-    fn known(&self, pair: &Pair<'_>, name: &str) -> Option<Json> {
-        let (place, field) = pair.resource.spec().field(name)?;
-        let value = match pair.live.values.get(place) {
-            Some(value) => fields::sendable(field, value),
-            None => self.sent(pair.resource, &pair.live.key, name).cloned(),
-        };
-        value.filter(|value| !value.is_null() && value.as_str() != Some(""))
-    }
-
     pub fn sent(&self, resource: Resource, key: &Key, name: &str) -> Option<&'a Json> {
         self.current.memory.sent.get(&(resource, key.clone()))?.get(name)
     }
@@ -263,7 +288,7 @@ impl<'a> Planner<'a> {
         let spec = pair.resource.spec();
         let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
-        let own = pair.row.id == Some(pair.live.key.id());
+        let own = !self.foreign() && pair.row.id == Some(pair.live.key.id());
         let slug = if own { self.slug_to_restore(pair) } else { None };
         // A slug changes two addresses; a lone row may still show them as they were.
         let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
@@ -309,22 +334,20 @@ impl<'a> Planner<'a> {
         changes: &mut Changes,
     ) {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        let seen = (field.name == "slug").then(|| rotator(pair.resource, pair.live)).flatten();
-        let now = seen.map(|rotator| fields::slug(rotator).unwrap_or_default());
-        let is_sent = sent.is_some_and(|sent| fields::same(field, &fields::from_json(sent), mine));
-        if is_sent || now.is_some_and(|now| fields::text(mine) == Some(now)) {
+        let now = unseen(pair.resource, pair.live, sent, field.name);
+        let is = |it: &Json| fields::same(field, &fields::from_json(it), mine);
+        if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
             return;
         }
-        if sent.is_none() && now.is_none() && fields::is_empty(mine) {
+        if now.is_none() && fields::is_empty(mine) {
             return;
         }
         if !settable {
             changes.fixed.push(field.name);
             return;
         }
-        let before = now.map(Json::from).or_else(|| sent.cloned());
-        changes.forgets |= before.is_none();
-        changes.set(field, before.unwrap_or_default(), mine);
+        changes.forgets |= now.is_none();
+        changes.set(field, now.unwrap_or_default(), mine);
     }
 
     /// The slug that gives a campaign back the rotator which it had.
@@ -417,7 +440,7 @@ impl Changes {
     }
 }
 
-fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
+pub(super) fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
     let (place, _) = resource.spec().field("rotator")?;
     fields::text(record.values.get(place)?)
 }
@@ -437,13 +460,17 @@ pub(super) fn label_of<'v>(
     resource: Resource,
     value: impl Fn(&str) -> Option<&'v Value<'static>>,
 ) -> String {
-    let field = match resource {
+    value(label_field(resource)).map(|value| value.cell().into_owned()).unwrap_or_default()
+}
+
+/// The field that holds what a record is called.
+pub(super) fn label_field(resource: Resource) -> &'static str {
+    match resource {
         Resource::Account => "email",
         Resource::Domains => "domain",
         Resource::ChannelItems => "title",
         _ => "name",
-    };
-    value(field).map(|value| value.cell().into_owned()).unwrap_or_default()
+    }
 }
 
 /// All that a record holds, but for its counter.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::request::{Ref, Subject, request};
-use super::{Fields, Plan, Step, order};
+use super::{Fields, Plan, Step, claims, order};
 use crate::model::{Resource, Verb};
 
 /// The format that this program writes and reads.
@@ -163,6 +163,13 @@ fn fault(step: &Step, number: u32, before: &[Step]) -> Option<&'static str> {
     if all.into_iter().flatten().any(|fields| fields.contains_key("password")) {
         return Some("holds a password");
     }
+    let changes = matches!(step.verb, Verb::Update | Verb::Delete);
+    if changes != claims::is_bound(step) {
+        return Some("does not say for which state of its record it was made");
+    }
+    if !is_called_so(step, before) {
+        return Some("is called something that it is not");
+    }
     let Some(subject) = subject(step) else { return Some("does not say what it is about") };
     let mut steps: Vec<u32> = subject.steps().collect();
     steps.sort_unstable();
@@ -171,6 +178,26 @@ fn fault(step: &Step, number: u32, before: &[Step]) -> Option<&'static str> {
     }
     let made = request(step.resource, step.verb, &subject, body(step));
     (made.as_ref() != Some(&step.request)).then_some("holds another request than it says")
+}
+
+/// Whether what it creates, or gives something to, is called so in the plan.
+/// What the account has is called so in the account: [`claims::is_so`].
+fn is_called_so(step: &Step, before: &[Step]) -> bool {
+    let owner = |after: &Fields| {
+        let owner = after.get("channel").or_else(|| after.get("campaign"))?;
+        match Ref::from_json(owner)? {
+            Ref::Step(number) => before.iter().find(|it| it.step == number),
+            Ref::Id(_) => None,
+        }
+    };
+    match step.verb {
+        Verb::Create => claims::is_named(step),
+        Verb::Assign => {
+            let owner = step.after.as_ref().and_then(owner);
+            owner.is_none_or(|owner| owner.name == step.name)
+        }
+        _ => true,
+    }
 }
 
 /// What a step is about, from everything but its request.
@@ -230,7 +257,8 @@ fn stands(subject: &Subject, before: &[Step]) -> bool {
 }
 
 /// The body that a step's `after` asks for. What the API requires beside it has
-/// no other place than the request; only such a field is taken from there.
+/// no other place than the request; only such a field is taken from there, and
+/// held against the account by [`claims::is_so`] before it is sent.
 fn body(step: &Step) -> Option<Fields> {
     let endpoint = step.resource.spec().endpoint(step.verb)?;
     let after = step.after.as_ref().filter(|_| !endpoint.params.is_empty())?;
@@ -247,7 +275,8 @@ fn body(step: &Step) -> Option<Fields> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::plan::tests::{everything, told};
+    use crate::change::plan::tests::{everything, lifelike, told};
+    use crate::change::plan::{Current, Memory};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -323,6 +352,76 @@ mod tests {
         assert!(forged("/made", json!(1)).is_ok(), "what the sum guards, and nothing else");
     }
 
+    #[test]
+    fn what_is_sent_never_changes_unless_what_is_shown_does() {
+        let shown = |plan: &Plan| {
+            let mut text = String::new();
+            crate::change::render::text(plan, &mut text).map(|()| text)
+        };
+        let saved = saved();
+        let whole = serde_json::to_value(&saved).unwrap();
+        for odd in [json!("Old"), json!(true)] {
+            for at in 0.. {
+                let (mut json, mut left) = (whole.clone(), at);
+                replace(&mut json, &mut left, &odd);
+                if left <= usize::MAX / 2 {
+                    break;
+                }
+                let sum = digest(&json);
+                json[DIGEST] = sum.into();
+                let Ok(found) = read(json.to_string().as_bytes()) else { continue };
+                if all_is_so(&found.plan) && told(&found.plan) != told(&saved.plan) {
+                    assert_ne!(shown(&found.plan), shown(&saved.plan), "{at} {odd}");
+                }
+            }
+        }
+    }
+
+    /// Whether steps tell the truth of the account that the plan is for.
+    fn all_is_so(plan: &Plan) -> bool {
+        let (state, memory) = (lifelike(), Memory::default());
+        plan.steps
+            .iter()
+            .all(|step| claims::is_so(step, Current { state: &state, memory: &memory }))
+    }
+
+    #[test]
+    fn what_a_forged_step_says_of_the_account_is_not_so() {
+        assert!(all_is_so(&saved().plan));
+        let steps = saved().plan.steps;
+        let of = |verb: Verb, resource: Resource| {
+            let step = steps.iter().rfind(|it| (it.verb, it.resource) == (verb, resource));
+            format!("/steps/{}", step.unwrap().step - 1)
+        };
+        let campaign = of(Verb::Update, Resource::Campaigns);
+        let code = of(Verb::Update, Resource::QrCodes);
+        let delete = of(Verb::Delete, Resource::Campaigns);
+        for (pointer, value) in [
+            (format!("{campaign}/request/body/name"), json!("Winter")),
+            (format!("{campaign}/before/public"), json!(true)),
+            (format!("{campaign}/before/name"), json!("Spring")),
+            (format!("{campaign}/name"), json!("Winter")),
+            (format!("{code}/before/data"), json!("https://example.org")),
+            (format!("{delete}/name"), json!("Spring")),
+            (format!("{delete}/before/name"), json!("Spring")),
+            (format!("{delete}/before"), json!({})),
+            ("/steps/10/name".to_owned(), json!("Old")),
+        ] {
+            let found = forged(&pointer, value);
+            assert!(!all_is_so(&found.unwrap().plan), "{pointer}");
+        }
+        for (pointer, value) in [
+            (format!("{campaign}/fingerprint"), json!(null)),
+            (format!("{delete}/fingerprint"), json!(null)),
+            ("/steps/6/name".to_owned(), json!("Old")),
+            ("/steps/6/key".to_owned(), json!("Old")),
+            ("/steps/11/name".to_owned(), json!("Old")),
+        ] {
+            let found = forged(&pointer, value);
+            assert!(matches!(found, Err(SavedPlanError::Step { .. })), "{pointer} {found:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in any::<Vec<u8>>()) {
@@ -353,7 +452,7 @@ mod tests {
         }
     }
 
-    /// Replaces the value that is reached after `left` others.
+    /// Replaces the value that is reached after `left` others; `left` is huge then.
     fn replace(json: &mut Json, left: &mut usize, odd: &Json) {
         let inner: Vec<&mut Json> = match json {
             Json::Array(items) => items.iter_mut().collect(),

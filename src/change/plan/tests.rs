@@ -83,9 +83,9 @@ fn reasons(plan: &Plan) -> Vec<String> {
     plan.unsupported.iter().map(|it| format!("{} {}: {}", it.resource, it.key, it.reason)).collect()
 }
 
-/// A plan with every verb in it.
-pub(crate) fn everything() -> Plan {
-    let live = state(&[
+/// An account with one of most things.
+pub(crate) fn lifelike() -> State {
+    state(&[
         (Resource::Account, json!({"id": 7, "email": "a@example.com"})),
         (Resource::Domains, json!({"id": 1, "domain": "https://go.example.com"})),
         (Resource::Campaigns, json!({"id": 1, "name": "Spring", "public": false})),
@@ -94,7 +94,12 @@ pub(crate) fn everything() -> Plan {
         (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 8})),
         (Resource::QrCodes, json!({"id": 5, "name": "Door"})),
         (Resource::Pixels, json!({"id": 6, "type": "bing", "name": "p", "tag": "t"})),
-    ]);
+    ])
+}
+
+/// A plan with every verb in it.
+pub(crate) fn everything() -> Plan {
+    let live = lifelike();
     let rows = [
         (Resource::Account, json!({"id": 7, "email": "b@example.com"})),
         (Resource::Domains, json!({"id": 1, "redirect404": "https://example.com/404"})),
@@ -378,6 +383,68 @@ fn what_the_api_cannot_do_is_told_with_its_reason() {
             "overlays 2: the API cannot delete a CTA overlay",
         ]
     );
+}
+
+/// What the README of a move promises: ids of another account mean nothing here.
+fn moving(source: &State) -> Desired {
+    let mut desired = Desired::of_state(source, "old@#1");
+    desired.resources.values_mut().for_each(|wanted| wanted.whole = false);
+    desired.origin = Some("https://old.example#1".to_owned());
+    desired
+}
+
+#[test]
+fn ids_of_another_account_are_matched_by_map_and_name_and_never_by_number() {
+    let source = state(&[
+        (Resource::Campaigns, json!({"id": 1, "name": "New", "rotator": "https://o/r/new"})),
+        (Resource::Campaigns, json!({"id": 2, "name": "SPRING", "public": true, "list": "a"})),
+        (Resource::Campaigns, json!({"id": 3, "name": "Moved", "rotator": "https://o/x"})),
+        (Resource::Channels, json!({"id": 1, "name": "n"})),
+        (Resource::ChannelItems, json!({"channel": 1, "type": "qr", "id": 9, "title": "t"})),
+        (Resource::ChannelItems, json!({"channel": 1, "type": "qr", "id": 8})),
+        (Resource::QrCodes, json!({"id": 9, "name": "Door"})),
+        (Resource::QrCodes, json!({"id": 8, "name": "Lost"})),
+    ]);
+    let live = state(&[
+        (Resource::Campaigns, json!({"id": 1, "name": "Spring", "public": false, "list": "b"})),
+        (Resource::Campaigns, json!({"id": 30, "name": "moved"})),
+        (Resource::Channels, json!({"id": 1, "name": "other"})),
+        (Resource::ChannelItems, json!({"channel": 1, "type": "qr", "id": 9})),
+        (Resource::QrCodes, json!({"id": 9, "name": "not this"})),
+        (Resource::QrCodes, json!({"id": 90, "name": "Code"})),
+    ]);
+    let mut memory = Memory::default();
+    memory.ids.insert((Resource::Campaigns, 3), 30);
+    memory.ids.insert((Resource::QrCodes, 9), 90);
+    let sent = [("type", json!("text")), ("data", json!("of another"))];
+    let sent = sent.map(|(name, value)| (name.to_owned(), value));
+    memory.sent.insert((Resource::QrCodes, Key::Id(8)), BTreeMap::from(sent));
+    let current = Current { state: &live, memory: &memory };
+    let plan = plan(&moving(&source), current, None, &Policy::default()).unwrap();
+    assert_eq!(
+        told(&plan),
+        [
+            r#"PUT /api/campaign/1/update {"name":"SPRING","public":true}"#,
+            r#"PUT /api/campaign/30/update {"name":"Moved"}"#,
+            r#"POST /api/campaign/add {"name":"New","slug":"new"}"#,
+            r#"POST /api/channel/add {"name":"n"}"#,
+            "POST /api/channel/{4}/assign/qr/90 null",
+        ]
+    );
+    assert_eq!(
+        reasons(&plan),
+        [
+            "campaigns 3: its rotator `https://o/x` does not tell its slug; it gets another",
+            "channel_items 1/qr/8: the account has nothing for QR code 8",
+            "qr_codes 8: a QR code is created with its `type`, which is not known",
+        ]
+    );
+    let origin = plan.steps[2].origin.as_deref();
+    assert_eq!((plan.steps[2].replaces, origin), (Some(1), Some("https://old.example#1")));
+    let matched = plan.foreign.unwrap().matched;
+    let matched: Vec<_> = matched.iter().map(|it| (it.resource, it.old, it.new)).collect();
+    let (campaigns, codes) = (Resource::Campaigns, Resource::QrCodes);
+    assert_eq!(matched, [(campaigns, 2, 1), (campaigns, 3, 30), (codes, 9, 90)]);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 mod cells;
 mod columns;
+mod pairs;
 mod problem;
 pub mod read;
 pub mod rejected;
@@ -18,6 +19,7 @@ mod rows;
 mod values;
 pub mod write;
 
+pub use pairs::pairs;
 pub use problem::{CellProblem, Problems};
 pub use read::{Known, Records, Sheet, read};
 pub use rejected::rejected;

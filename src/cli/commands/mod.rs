@@ -14,6 +14,7 @@ pub mod import;
 pub mod init;
 pub mod log;
 pub mod man;
+pub mod migrate;
 pub mod plan;
 pub mod rehearse;
 pub mod resolve;

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::resolve::{Decision, Open, candidates, decide};
+use crate::apply::resolve::{Decision, Open, abandon, candidates, decide};
 use crate::cli::session::command_words;
 use crate::cli::{App, Exit, Failure, Kind, Shown, failures, states};
 use crate::config::Account;
-use crate::model::Record;
+use crate::model::{Record, Verb};
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
@@ -18,6 +18,7 @@ Examples:
   linkvault resolve main 3 --adopt 7=412    record 412 is what step 7 made
   linkvault resolve main 3 --retry 7     it made nothing; send it again
   linkvault resolve main 3 --leave 7     leave it as it is
+  linkvault resolve main 3 --abandon     leave all that is not done; end the run
 
 Afterwards `linkvault resume` goes on with the run.")]
 pub struct Args {
@@ -34,6 +35,9 @@ pub struct Args {
     /// The step is to be left as it is; can be given again
     #[arg(long, value_name = "STEP")]
     pub leave: Vec<u32>,
+    /// Leave all that is not done as it is, and finish the run
+    #[arg(long, conflicts_with_all = ["adopt", "retry", "leave"])]
+    pub abandon: bool,
 }
 
 fn pair(text: &str) -> Result<(u32, i64), String> {
@@ -57,6 +61,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let again = args.retry.iter().map(|step| (*step, Decision::Retry));
     let left = args.leave.iter().map(|step| (*step, Decision::Skip));
     let told = |error| failures::of_apply(error, name);
+    if args.abandon {
+        abandon(&mut vault, args.run, app.clock.now()).map_err(told)?;
+    }
     let mut decided = 0;
     for (step, decision) in adopted.chain(again).chain(left) {
         decide(&mut vault, args.run, step, decision, app.clock.now()).map_err(|error| {
@@ -91,7 +98,9 @@ fn show(
         for record in candidates {
             app.out.line(format_args!("    may be {}: {}", record.key, Shown(&record.raw)))?;
         }
-        if candidates.is_empty() {
+        if candidates.is_empty() && step.verb != Verb::Create {
+            app.out.line("    no list shows whether it was done")?;
+        } else if candidates.is_empty() {
             app.out.line("    no record in the newest snapshot may be its own")?;
         }
     }

@@ -1,0 +1,45 @@
+//! A way to a service that nothing can be changed on.
+
+use super::http::{Method, Request, Response, Transport, TransportError};
+
+/// A transport that lets nothing but reads through, whoever asks for more.
+#[derive(Debug, Clone)]
+pub struct ReadOnly<T>(pub T);
+
+impl<T: Transport> Transport for ReadOnly<T> {
+    fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
+        if request.method == Method::Get {
+            return self.0.send(request);
+        }
+        let (method, path) = (request.method, &request.path);
+        Err(TransportError::NotSent(format!("{method} {path}: this account is only read")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counting(u32);
+
+    impl Transport for Counting {
+        fn send(&mut self, _: &Request) -> Result<Response, TransportError> {
+            self.0 += 1;
+            Ok(Response::default())
+        }
+    }
+
+    #[test]
+    fn only_reads_reach_the_service() {
+        let mut transport = ReadOnly(Counting(0));
+        for method in [Method::Post, Method::Put, Method::Delete] {
+            let request = Request { method, ..Request::get("/api/campaigns") };
+            let refused = transport.send(&request).unwrap_err();
+            let why = format!("{method} /api/campaigns: this account is only read");
+            assert_eq!(refused, TransportError::NotSent(why));
+        }
+        assert_eq!(transport.0.0, 0);
+        transport.send(&Request::get("/api/campaigns")).unwrap();
+        assert_eq!(transport.0.0, 1);
+    }
+}

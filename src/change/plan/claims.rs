@@ -1,0 +1,128 @@
+//! Whether what a step says of the account is so. A plan may come from a file,
+//! and people agree to what they read in it.
+
+use serde_json::Value as Json;
+
+use super::fields::{from_json, same, sendable, slug, text};
+use super::records::{everything, name_of, rotator};
+use super::request::Ref;
+use super::{Current, Fields, Memory, Step};
+use crate::model::{Key, Record, Resource, Verb};
+
+/// Whether `step` calls its record what it is called, knows what it holds, and
+/// sends nothing beside what it says but what is there already.
+#[must_use]
+pub fn is_so(step: &Step, current: Current<'_>) -> bool {
+    let Some((resource, id)) = owner(step) else { return true };
+    let Some(records) = current.state.get(resource) else { return true };
+    let Some(record) = records.get(&Key::Id(id)) else { return false };
+    let as_said = || match step.verb {
+        Verb::Update => update(step, record, current.memory),
+        Verb::Delete => step.before.as_ref().is_some_and(|before| {
+            let all = everything(resource, record);
+            all.len() == before.len() && all.keys().all(|name| was(resource, record, before, name))
+        }),
+        _ => true,
+    };
+    step.name == name_of(resource, record) && as_said()
+}
+
+/// The record of the account whose name a step shows.
+fn owner(step: &Step) -> Option<(Resource, i64)> {
+    match step.verb {
+        // The password's own step says nothing of the record.
+        Verb::Update | Verb::Delete => Some((step.resource, step.id?)).filter(|_| is_bound(step)),
+        Verb::Assign => {
+            let (resource, name) = match step.resource {
+                Resource::Campaigns => (Resource::Campaigns, "campaign"),
+                _ => (Resource::Channels, "channel"),
+            };
+            match Ref::from_json(step.after.as_ref()?.get(name)?)? {
+                Ref::Id(id) => Some((resource, id)),
+                Ref::Step(_) => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether a step is for a record as it was, and for no other.
+pub(super) fn is_bound(step: &Step) -> bool {
+    step.fingerprint.is_some()
+}
+
+fn update(step: &Step, record: &Record<'static>, memory: &Memory) -> bool {
+    let resource = step.resource;
+    let sent = memory.sent.get(&(resource, record.key.clone()));
+    let sent = |name: &str| sent.and_then(|sent| sent.get(name));
+    let (Some(before), Some(after)) = (&step.before, &step.after) else { return false };
+    let true_before = |name: &String| {
+        let Some((place, _)) = resource.spec().field(name) else { return false };
+        match record.values.get(place) {
+            Some(_) => was(resource, record, before, name),
+            None => {
+                let now = unseen(resource, record, sent(name), name).unwrap_or_default();
+                before.get(name) == Some(&now)
+            }
+        }
+    };
+    let true_carried = |(name, value): (&String, &Json)| {
+        carried(resource, record, sent(name), name).as_ref() == Some(value)
+    };
+    let is_open = |name: &&String| *name != "password";
+    before.keys().all(|name| after.contains_key(name))
+        && after.keys().filter(is_open).all(true_before)
+        && (step.request.body.iter().flatten())
+            .filter(|(name, _)| !after.contains_key(*name))
+            .all(true_carried)
+}
+
+/// Whether `before` has of a field what the record has.
+fn was(resource: Resource, record: &Record<'static>, before: &Fields, name: &str) -> bool {
+    let field = resource.spec().field(name);
+    let value = field.and_then(|(place, field)| Some((field, record.values.get(place)?)));
+    value.zip(before.get(name)).is_some_and(|((field, value), before)| {
+        value.json() == *before || same(field, value, &from_json(before))
+    })
+}
+
+/// What an update sends along, unchanged, because the API requires it.
+pub(super) fn carried(
+    resource: Resource,
+    record: &Record<'static>,
+    sent: Option<&Json>,
+    name: &str,
+) -> Option<Json> {
+    let (place, field) = resource.spec().field(name)?;
+    let value = match record.values.get(place) {
+        Some(value) => sendable(field, value),
+        None => sent.cloned(),
+    };
+    value.filter(|value| !value.is_null() && value.as_str() != Some(""))
+}
+
+/// What a field that no list shows holds, as far as it can be known.
+pub(super) fn unseen(
+    resource: Resource,
+    record: &Record<'static>,
+    sent: Option<&Json>,
+    name: &str,
+) -> Option<Json> {
+    let address = (name == "slug").then(|| rotator(resource, record)).flatten();
+    address.map(|it| slug(it).unwrap_or_default().into()).or_else(|| sent.cloned())
+}
+
+/// Whether a create from a file is called what it says, and by whom it can be known.
+pub(super) fn is_named(step: &Step) -> bool {
+    let Some(after) = &step.after else { return false };
+    let words = |name: &str| {
+        let json = after.get(name)?;
+        Some(json.as_str().map_or_else(|| json.to_string(), str::to_owned))
+    };
+    let key = super::matching::written(step.resource, words);
+    let label = super::records::label_field(step.resource);
+    let sends = step.resource.spec().endpoint(Verb::Create);
+    let sends = sends.is_some_and(|it| it.params.iter().any(|param| param.name == label));
+    let name = after.get(label).map(|it| text(&from_json(it)).unwrap_or_default().to_owned());
+    (key.is_empty() || step.key == key) && (!sends || step.name == name.unwrap_or_default())
+}

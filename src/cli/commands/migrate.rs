@@ -1,0 +1,465 @@
+//! `linkvault migrate`: move an account to another.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+
+use super::scope;
+use crate::apply;
+use crate::change::plan::{Memory, Plan};
+use crate::change::policy::{Bound, Policy};
+use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
+use crate::cli::planning::{self, Form, Looked};
+use crate::cli::running::{self, Desk, Job, RunArgs};
+use crate::cli::session::{Bounds, Session, cannot_write, command_words};
+use crate::cli::states::Target;
+use crate::cli::{App, Exit, Failure, Kind, Table, human, values, wanted};
+use crate::config::Account;
+use crate::crawl::{self, Stats};
+use crate::migrate::{self, Manual, Mapped, Options, Origin, Report, Substitution, Where};
+use crate::model::{Resource, State};
+use crate::progress::Progress;
+use crate::vault::Vault;
+use crate::vault::journal::StepState;
+use crate::vault::reference::{Named, Reference};
+use crate::vault::snapshot::{ReadState, Snapshot};
+
+/// Move an account to another, and tell what is left to be done by hand
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault migrate old new -n               print the plan only
+  linkvault migrate old new --links map.csv --report moved.md
+  linkvault migrate old@2026-11-01 new --only campaigns,channels
+  linkvault migrate old new --verify-only    has everything arrived?
+
+FROM is never written to. Running it again carries over what has changed since.")]
+pub struct Args {
+    /// The account to move, which is backed up first; or ACCOUNT@REF, a snapshot
+    pub from: String,
+    /// The account to move it to
+    pub to: String,
+    /// A CSV file with the ids of short links in both accounts, as from,to
+    #[arg(long, value_name = "FILE")]
+    pub links: Option<PathBuf>,
+    /// Replace a value, or its beginning: domains.domain:https://a=https://b
+    #[arg(long, value_name = "RESOURCE.FIELD:OLD=NEW")]
+    pub set: Vec<Substitution>,
+    /// Move only these resources
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
+    pub only: Vec<Resource>,
+    /// Leave these resources out
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
+    pub skip: Vec<Resource>,
+    /// Move only records whose field matches, with what belongs to them
+    #[arg(long = "where", value_name = "RESOURCE.FIELD~PATTERN")]
+    pub wheres: Vec<Where>,
+    /// A qr_codes.csv that tells what the codes contain
+    #[arg(long, value_name = "FILE")]
+    pub qr_data: Option<PathBuf>,
+    /// What becomes of codes whose content nobody knows
+    #[arg(long, value_name = "WHAT", default_value = "known")]
+    pub qr_content: QrContent,
+    /// Save the plan, to be applied as it is, once
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["verify_only", "dry_run"])]
+    pub out: Option<PathBuf>,
+    /// Write what came of it as Markdown
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub report: Option<PathBuf>,
+    /// Compare the accounts and write nothing; exit code 2 if something lacks
+    #[arg(long, conflicts_with = "dry_run")]
+    pub verify_only: bool,
+    /// Update at most so many records of a resource, such as 50 or 30%
+    #[arg(long, value_name = "BOUND", default_value = "30%")]
+    pub max_update: Bound,
+    /// Stop at the first step that the service refuses
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Print the plan and write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Apply without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub bounds: Bounds,
+}
+
+/// What becomes of QR codes whose content nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum QrContent {
+    // They stay behind.
+    #[default]
+    Known,
+    // The new code opens the old code's link.
+    Link,
+}
+
+/// Moves.
+///
+/// # Errors
+/// When an account cannot be read whole, a guard refuses, or the run had to stop.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let to = app.account(&args.to)?;
+    let options = options(args)?;
+    app.catch_interrupts();
+    let mut source = Source::read(args, app, &to, &options.which)?;
+    let from = Origin { id: &source.origin, name: &source.name };
+    let mut mapped = migrate::map(&source.state, &source.memory, from, &options);
+    mapped.manual.append(&mut source.unread);
+    for set in &mapped.unused {
+        app.out.warn(format_args!("--set {set} replaces nothing"));
+    }
+    let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
+    Move { args, app, to: &to, name: source.name, origin: source.origin }.go(desk, mapped)
+}
+
+fn options(args: &Args) -> Result<Options, Failure> {
+    let links = match &args.links {
+        Some(file) => {
+            sheet::pairs(&file.display().to_string(), &wanted::bytes(file)?).map_err(mistakes)?
+        }
+        None => BTreeMap::new(),
+    };
+    let codes = match &args.qr_data {
+        Some(file) => {
+            let (name, bytes) = (file.display().to_string(), wanted::bytes(file)?);
+            let kind = SheetKind::Resource(Resource::QrCodes);
+            let read = sheet::read(kind, &name, &bytes, Known::default()).map_err(mistakes)?;
+            let Records::Of(_, records) = read.records else { return Err(mistakes(read.warnings)) };
+            let lost = records.iter().find(|row| row.id.is_none());
+            if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
+                let message = format!("{source}: id: is needed, to know which code it is");
+                return Err(Failure::new(Kind::Failed, message).hint("nothing was written"));
+            }
+            records.into_iter().filter_map(|row| Some((row.id?, row.fields))).collect()
+        }
+        None => BTreeMap::new(),
+    };
+    Ok(Options {
+        which: scope(&args.only, &args.skip)?,
+        links,
+        set: args.set.clone(),
+        wheres: args.wheres.clone(),
+        codes,
+        link_codes: args.qr_content == QrContent::Link,
+    })
+}
+
+fn mistakes(problems: Problems) -> Failure {
+    Failure::new(Kind::Failed, "a file has mistakes")
+        .details(problems.lines())
+        .hint("mend the file and run the command again; nothing was written")
+}
+
+/// The account that is moved.
+struct Source {
+    name: String,
+    origin: String,
+    state: State,
+    memory: Memory,
+    /// What could not be read, since the service does not offer it.
+    unread: Vec<Manual>,
+}
+
+impl Source {
+    fn read(args: &Args, app: &App, to: &Account, which: &[Resource]) -> Result<Self, Failure> {
+        let live = Named::parse(&args.from)?.reference.is_none_or(|it| it == Reference::Live);
+        let target = Target::parse(app, &args.from, Reference::Live, None)?;
+        let from = &target.account;
+        if from.name == to.name || from.vault == to.vault {
+            return Err(Failure::new(Kind::Usage, "an account cannot be moved to itself"));
+        }
+        let mut needed = which.to_vec();
+        needed.extend(which.iter().flat_map(|it| it.spec().depends_on));
+        needed.sort_unstable();
+        needed.dedup();
+        let (mut vault, snapshot) = match target.find()? {
+            Some(found) if !live => found,
+            _ => back_up(args, app, from, &needed)?,
+        };
+        let unread = unread(&snapshot, from, &needed)?;
+        let identity = vault.identity()?.ok_or_else(|| {
+            Failure::new(Kind::Vault, format_args!("the vault of {} is nobody's", from.name))
+                .hint(format_args!("run `linkvault backup {}` first", from.name))
+        })?;
+        Ok(Self {
+            name: format!("{}@#{}", from.name, snapshot.number),
+            origin: format!("{}#{}", identity.service, identity.account),
+            state: vault.state(snapshot.number, &needed)?,
+            memory: apply::memory(&vault)?,
+            unread,
+        })
+    }
+}
+
+/// Backs the source up, through a client that can only read.
+fn back_up(
+    args: &Args,
+    app: &App,
+    from: &Account,
+    which: &[Resource],
+) -> Result<(Vault, Snapshot), Failure> {
+    let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&from.name));
+    let words = command_words("migrate", &from.name);
+    let mut session =
+        Session::open_to_read(app, from, &words, &args.bounds, Arc::clone(&progress))?;
+    let mut vault = Vault::open_or_create(&from.vault)?;
+    let options = crawl::Options::new(&session.service).only(which);
+    let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
+    let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+    vault.checkpoint()?;
+    Ok((vault, summary.snapshot))
+}
+
+/// What the source does not offer. All else has to be there whole.
+fn unread(
+    snapshot: &Snapshot,
+    from: &Account,
+    needed: &[Resource],
+) -> Result<Vec<Manual>, Failure> {
+    let mut unread = Vec::new();
+    for outcome in &snapshot.outcomes {
+        if !needed.contains(&outcome.resource) || outcome.is_whole() {
+            continue;
+        }
+        if outcome.state != ReadState::NotOffered {
+            let (resource, state) = (outcome.resource, outcome.state.name());
+            let why = outcome.message.as_deref().unwrap_or(state);
+            let message = format!("{resource} of {} could not be read whole: {why}", from.name);
+            return Err(Failure::new(Kind::Service, message)
+                .hint("nothing was planned or written; --skip leaves a resource out"));
+        }
+        let reason = "the old service does not give them; look there whether there are any";
+        unread.push(Manual::of_all(outcome.resource, reason));
+    }
+    Ok(unread)
+}
+
+/// A move under way.
+struct Move<'a> {
+    args: &'a Args,
+    app: &'a App,
+    to: &'a Account,
+    name: String,
+    origin: String,
+}
+
+impl Move<'_> {
+    fn go(&self, mut desk: Desk<'_>, mut mapped: Mapped) -> Result<Exit, Failure> {
+        let (args, app) = (self.args, self.app);
+        if !(args.verify_only || args.dry_run || args.out.is_some()) {
+            desk.refuse_a_second_run()?;
+        }
+        let policy = Policy { max_update: args.max_update, ..Policy::default() };
+        let which = planning::needed(&mapped.desired, &policy);
+        let aside = args.verify_only || args.dry_run || args.out.is_some();
+        let mut looked = desk.look(&which, aside)?;
+        let account = looked.account_id.unwrap_or_default();
+        if self.origin == format!("{}#{account}", looked.service) {
+            let message = format!("{} and {} are the same account", self.args.from, self.to.name);
+            return Err(desk.forgetting(&looked, Failure::new(Kind::Usage, message)));
+        }
+        looked.memory = apply::memory_of(&desk.vault, &self.origin)?;
+        let made = planning::planned(&mapped.desired, None, &looked, &policy);
+        let plan = made.map_err(|failure| desk.forgetting(&looked, failure))?;
+        let ids = here(&looked.memory, &plan);
+        let moved =
+            |it: &Manual| it.id.parse().is_ok_and(|id| ids.contains_key(&(it.resource, id)));
+        mapped.manual.retain(|it| !(it.once && moved(it)));
+        if args.verify_only {
+            return self.verified(&desk, &mapped, &plan);
+        }
+        planning::show(app, &plan, Form::Text)?;
+        if let Some(file) = &args.out {
+            return self.save(&desk, &mapped, &plan, &looked, file);
+        }
+        planning::guard(&plan, &looked, &policy)
+            .map_err(|failure| desk.forgetting(&looked, failure))?;
+        if args.dry_run {
+            self.by_hand(&mapped.manual)?;
+            return self.document(&plan, &mapped, &looked).map(|()| Exit::Done);
+        }
+        self.carry_out(desk, &mapped, &plan, &looked)
+    }
+
+    fn carry_out(
+        &self,
+        mut desk: Desk<'_>,
+        mapped: &Mapped,
+        plan: &Plan,
+        looked: &Looked,
+    ) -> Result<Exit, Failure> {
+        let app = self.app;
+        if plan.steps.is_empty() {
+            running::note_matches(&mut desk, plan)?;
+            desk.forget(looked)?;
+            let report = self.report(&desk.vault, mapped, plan, None)?;
+            drop(desk);
+            self.tell(&report, None)?;
+            return Ok(Exit::Done);
+        }
+        let run =
+            RunArgs { fail_fast: self.args.fail_fast, yes: self.args.yes, ..RunArgs::default() };
+        let job = Job::new("migrate", &self.name);
+        let Some(outcome) = running::ask_and_apply(&mut desk, job, plan, looked, &run)? else {
+            return Ok(Exit::Done);
+        };
+        let checkpoint = desk.vault.checkpoint();
+        let outcome =
+            outcome.map_err(|error| crate::cli::failures::of_apply(error, &self.to.name))?;
+        checkpoint?;
+        let report = self.report(&desk.vault, mapped, plan, Some(outcome.run))?;
+        drop(desk);
+        for problem in &outcome.problems {
+            app.out.warn(problem);
+        }
+        let exit = running::exit_of(&outcome);
+        exit.after(
+            self.tell(&report, Some(&outcome)).and_then(|()| running::tell(app, self.to, &outcome)),
+        )
+    }
+
+    /// Compares only: what would be steps are differences.
+    fn verified(&self, desk: &Desk<'_>, mapped: &Mapped, plan: &Plan) -> Result<Exit, Failure> {
+        let report = self.report(&desk.vault, mapped, plan, None)?;
+        if !plan.steps.is_empty() {
+            planning::show(self.app, plan, Form::Text)?;
+        }
+        self.tell(&report, None)?;
+        Ok(if plan.steps.is_empty() { Exit::Done } else { Exit::Changes })
+    }
+
+    fn save(
+        &self,
+        desk: &Desk<'_>,
+        mapped: &Mapped,
+        plan: &Plan,
+        looked: &Looked,
+        file: &Path,
+    ) -> Result<Exit, Failure> {
+        planning::save(self.app, self.to, plan, looked, file)?;
+        if self.args.report.is_some() {
+            let report = self.report(&desk.vault, mapped, plan, None)?;
+            self.write(&report)?;
+        }
+        self.by_hand(&mapped.manual)?;
+        self.document(plan, mapped, looked)?;
+        let (path, name) = (file.display(), &self.to.name);
+        self.app.out.note(format_args!("saved; `linkvault apply {path} --to {name}` applies it"));
+        Ok(Exit::Done)
+    }
+
+    /// The plan for programs, where nothing is carried out.
+    fn document(&self, plan: &Plan, mapped: &Mapped, looked: &Looked) -> Result<(), Failure> {
+        if !self.app.out.is_json() {
+            return Ok(());
+        }
+        let mut document = planning::document(plan, self.to, &self.name, looked);
+        document["dry_run"] = json!(true);
+        document["manual"] = json!(mapped.manual);
+        self.app.out.json(&document)
+    }
+
+    fn report(
+        &self,
+        vault: &Vault,
+        mapped: &Mapped,
+        plan: &Plan,
+        run: Option<i64>,
+    ) -> Result<Report, Failure> {
+        let mut undone: BTreeMap<u32, String> =
+            plan.steps.iter().map(|it| (it.step, "it is not there yet".to_owned())).collect();
+        for step in run.map(|run| vault.steps(run)).transpose()?.into_iter().flatten() {
+            if step.state == StepState::Done {
+                undone.remove(&step.step);
+            } else {
+                let why = step.message.unwrap_or_else(|| step.state.name().to_owned());
+                undone.insert(step.step, why);
+            }
+        }
+        let ids = here(&apply::memory_of(vault, &self.origin)?, plan);
+        let manual = mapped.manual.clone();
+        let report = Report::new(&mapped.desired, plan, manual, &undone, &ids);
+        let (from, to) = (self.name.clone(), self.to.name.clone());
+        Ok(Report { from, to, run, ..report })
+    }
+
+    fn tell(&self, report: &Report, outcome: Option<&apply::Outcome>) -> Result<(), Failure> {
+        self.write(report)?;
+        let out = &self.app.out;
+        if out.is_json() {
+            return out.json(&document(report, outcome));
+        }
+        let mut table =
+            Table::new(&["resource", "created", "matched", "unchanged", "unsupported", "failed"])
+                .right(&[1, 2, 3, 4, 5]);
+        for (name, it) in &report.counts {
+            let counts = [it.created, it.matched, it.unchanged, it.unsupported, it.failed];
+            let cells = counts.map(human::count);
+            table.row([(*name).to_owned()].into_iter().chain(cells));
+        }
+        if !table.is_empty() {
+            out.summary(table.render(out.width()))?;
+        }
+        self.by_hand(&report.manual)
+    }
+
+    /// What is left to a person, a line for each kind.
+    fn by_hand(&self, manual: &[Manual]) -> Result<(), Failure> {
+        const SHOWN: usize = 5;
+        let out = &self.app.out;
+        if manual.is_empty() || out.is_json() {
+            return Ok(());
+        }
+        let report = Report { manual: manual.to_vec(), ..Report::default() };
+        let mut table = Table::new(&["to be done by hand", "old ids", "why, and what to do"]);
+        for (resource, reason, all) in report.grouped() {
+            let named: Vec<_> = all.iter().filter(|it| !it.id.is_empty()).collect();
+            let first: Vec<_> = named.iter().take(SHOWN).map(|it| it.id.as_str()).collect();
+            let mut ids = first.join(" ");
+            if named.len() > SHOWN {
+                ids += &format!(" and {} more", named.len() - SHOWN);
+            }
+            table.row([resource.name(), &ids, reason]);
+        }
+        out.summary("")?;
+        out.summary(table.render(out.width()))
+    }
+
+    fn write(&self, report: &Report) -> Result<(), Failure> {
+        let Some(file) = &self.args.report else { return Ok(()) };
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = report.markdown(&mut text);
+        std::fs::write(file, text.trim_end().to_owned() + "\n")
+            .map_err(|error| cannot_write(file, &error))
+    }
+}
+
+/// The ids that the source's records have in the other account.
+fn here(memory: &Memory, plan: &Plan) -> BTreeMap<(Resource, i64), i64> {
+    let mut ids = memory.ids.clone();
+    let matched = plan.foreign.iter().flat_map(|it| &it.matched);
+    ids.extend(matched.map(|it| ((it.resource, it.old), it.new)));
+    ids
+}
+
+/// What came of it, for programs.
+fn document(report: &Report, outcome: Option<&apply::Outcome>) -> Value {
+    let ids = report.ids.iter().map(|(resource, moved)| {
+        let ids = moved.iter().map(|it| (it.old.to_string(), json!(it.new)));
+        (resource.name().to_owned(), Value::Object(ids.collect()))
+    });
+    let ids: Map<_, _> = ids.collect();
+    json!({
+        "format": 1, "account": report.to, "from": report.from, "run": report.run,
+        "resources": report.counts, "unsupported": report.unsupported, "failed": report.failed,
+        "manual": report.manual, "ids": ids,
+        "requests": outcome.map(|it| it.requests), "verified": outcome.map(|it| it.verified),
+        "problems": outcome.map(|it| it.problems.clone()).unwrap_or_default(),
+    })
+}

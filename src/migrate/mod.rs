@@ -1,0 +1,288 @@
+//! A move to another account: what the other one should become, and what nobody
+//! but a person can move. A move is a restore from a foreign account; the plan
+//! for it is made where all plans are made.
+//!
+//! * [`options`]: substitutions and filters
+//! * [`manual`]: what nobody but a person can move
+//! * [`report`]: what came of it
+
+pub mod manual;
+pub mod options;
+pub mod report;
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value as Json;
+
+use crate::change::desired::{CampaignLink, Desired, Meant, Source, Wanted};
+use crate::change::plan::{Memory, slug};
+use crate::model::resource::PIXEL_TYPES;
+use crate::model::{Key, Kind, Record, Resource, State, Value, value};
+
+pub use manual::Manual;
+pub use options::{Fields, Options, Substitution, Where};
+pub use report::Report;
+
+/// Whose the records are.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'a> {
+    /// The source, as `service#id`.
+    pub id: &'a str,
+    /// Its state's name: `main@#12`.
+    pub name: &'a str,
+}
+
+/// What is to move, and what is not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mapped {
+    pub desired: Desired,
+    pub manual: Vec<Manual>,
+    /// Substitutions for which there was nothing to replace.
+    pub unused: Vec<String>,
+}
+
+/// What another account should become so that it has what `source` has. `memory`
+/// is what the source's vault remembers.
+#[must_use]
+pub fn map(source: &State, memory: &Memory, from: Origin<'_>, options: &Options) -> Mapped {
+    let mut mover = Mover {
+        memory,
+        options,
+        source: Source { file: from.name.to_owned(), line: None },
+        out: Mapped::default(),
+        stays: HashSet::new(),
+        used: HashSet::new(),
+    };
+    mover.out.desired =
+        Desired { recreate: true, origin: Some(from.id.to_owned()), ..Desired::default() };
+    // What belongs to others comes after them.
+    let last = |resource: &Resource| *resource == Resource::ChannelItems;
+    let mut order: Vec<_> = source.iter().collect();
+    order.sort_by_key(|(resource, _)| (last(resource), *resource));
+    for (resource, records) in order {
+        mover.resource(resource, records);
+    }
+    let unused = options.set.iter().enumerate().filter(|(nth, _)| !mover.used.contains(nth));
+    mover.out.unused = unused.map(|(_, set)| set.to_string()).collect();
+    mover.out.manual.sort_by_key(|it| it.resource);
+    mover.out
+}
+
+struct Mover<'a> {
+    memory: &'a Memory,
+    options: &'a Options,
+    source: Source,
+    out: Mapped,
+    /// Records that a filter keeps where they are.
+    stays: HashSet<(Resource, i64)>,
+    /// The substitutions that replaced something.
+    used: HashSet<usize>,
+}
+
+type Records = BTreeMap<Key, Record<'static>>;
+
+/// A record of the source with all that is known of it.
+struct Known<'r> {
+    resource: Resource,
+    key: &'r Key,
+    fields: Fields,
+}
+
+impl Known<'_> {
+    fn text(&self, name: &str) -> &str {
+        let place = self.resource.spec().field(name).map(|(place, _)| place);
+        match place.and_then(|place| self.fields.get(&place)) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    fn set(&mut self, name: &str, value: Value<'static>) {
+        if let Some((place, _)) = self.resource.spec().field(name) {
+            self.fields.insert(place, value);
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self.resource {
+            Resource::Account => self.text("email"),
+            Resource::Domains => self.text("domain"),
+            Resource::ChannelItems => self.text("title"),
+            _ => self.text("name"),
+        }
+    }
+}
+
+impl Mover<'_> {
+    fn resource(&mut self, resource: Resource, records: &Records) {
+        let asked = self.options.which.contains(&resource);
+        if asked && !records.is_empty() {
+            self.about_all(resource);
+        }
+        if asked && may_move(resource) {
+            self.out.desired.resources.entry(resource).or_default();
+        }
+        for (key, record) in records {
+            let mut known = self.known(resource, key, record);
+            let (id, fields) = (key.id(), &known.fields);
+            if !self.options.wheres.iter().all(|it| it.admits(resource, id, fields)) {
+                self.stays.insert((resource, id));
+                continue;
+            }
+            if !asked {
+                continue;
+            }
+            for (nth, set) in self.options.set.iter().enumerate() {
+                if set.apply(resource, &mut known.fields) {
+                    self.used.insert(nth);
+                }
+            }
+            self.record(known);
+        }
+    }
+
+    fn about_all(&mut self, resource: Resource) {
+        let about: &[&str] = match resource {
+            Resource::Account => &[manual::ACCOUNT],
+            Resource::Campaigns => &[manual::CAMPAIGN_LINKS],
+            Resource::QrCodes => &[manual::PRINTED, manual::STATISTICS],
+            _ => &[],
+        };
+        self.out.manual.extend(about.iter().map(|reason| Manual::of_all(resource, reason)));
+    }
+
+    /// A record with what no list shows, as far as somebody knows.
+    fn known<'r>(&self, resource: Resource, key: &'r Key, record: &Record<'static>) -> Known<'r> {
+        let names = resource.spec().read_fields().map(|field| field.name);
+        let values = names.zip(&record.values).enumerate();
+        let values = values.filter(|(_, (name, _))| *name != "id" && *name != "channel");
+        let fields = values.map(|(place, (_, value))| (place, value.clone())).collect();
+        let mut known = Known { resource, key, fields };
+        let sent = self.memory.sent.get(&(resource, key.clone()));
+        for (name, json) in sent.into_iter().flatten() {
+            let field = resource.spec().field(name).filter(|(_, field)| !field.is_read());
+            if let Some((place, field)) = field.filter(|(_, field)| field.name != "password") {
+                known.fields.insert(place, owned(field.kind, json));
+            }
+        }
+        match resource {
+            Resource::Campaigns => {
+                if let Some(slug) = slug(known.text("rotator")).map(str::to_owned) {
+                    known.set("slug", Value::Text(slug.into()));
+                }
+            }
+            Resource::QrCodes => {
+                if let Some(told) = self.options.codes.get(&key.id()) {
+                    let spec = resource.spec();
+                    let hidden =
+                        |place: &usize| spec.fields.get(*place).is_some_and(|it| !it.is_read());
+                    let told = told.iter().filter(|(place, _)| hidden(place));
+                    known.fields.extend(told.map(|(place, value)| (*place, value.clone())));
+                }
+            }
+            _ => {}
+        }
+        known
+    }
+
+    fn record(&mut self, mut known: Known<'_>) {
+        let (resource, id) = (known.resource, known.key.id());
+        match resource {
+            Resource::Account => {}
+            Resource::Overlays => self.left(&known, manual::OVERLAY),
+            Resource::SplashPages => self.left(&known, manual::SPLASH),
+            Resource::ChannelItems => self.item(known),
+            Resource::Pixels if !PIXEL_TYPES.contains(&known.text("type")) => {
+                self.left(&known, &manual::odd_pixel(known.text("type")));
+            }
+            Resource::Domains => {
+                let note = Manual::left(resource, id, known.name(), manual::DOMAIN);
+                self.out.manual.push(note.comes_along().until_moved());
+                self.want(known, None, id);
+            }
+            Resource::Campaigns => {
+                self.links(known.key, known.name());
+                self.want(known, None, id);
+            }
+            Resource::QrCodes => {
+                let has = |name| {
+                    let place = resource.spec().field(name).map(|(place, _)| place);
+                    let value = place.and_then(|place| known.fields.get(&place));
+                    value.is_some_and(|value| !value.cell().is_empty())
+                };
+                if has("type") && has("data") {
+                    return self.want(known, None, id);
+                }
+                let link = known.text("link").to_owned();
+                let note = |why| Manual::left(resource, id, known.name(), why);
+                if self.options.link_codes && !link.is_empty() {
+                    self.out.manual.push(note(manual::OLD_LINK).comes_along());
+                    known.set("type", Value::Text("link".into()));
+                    known.set("data", Value::Text(link.into()));
+                    return self.want(known, None, id);
+                }
+                self.out.manual.push(note(manual::UNKNOWN_CODE).until_moved());
+            }
+            _ => self.want(known, None, id),
+        }
+    }
+
+    fn left(&mut self, known: &Known<'_>, reason: &str) {
+        let note = Manual::left(known.resource, known.key, known.name(), reason);
+        self.out.manual.push(note);
+    }
+
+    fn item(&mut self, known: Known<'_>) {
+        let Key::Item { channel, kind, id } = known.key else { return };
+        let code_stays = kind == "qr" && self.stays.contains(&(Resource::QrCodes, *id));
+        if code_stays || self.stays.contains(&(Resource::Channels, *channel)) {
+            return;
+        }
+        let channel = Some(Meant::Id(*channel));
+        match (kind.as_str(), self.options.links.get(id)) {
+            ("links", Some(new)) => self.want(known, channel, *new),
+            ("links", None) => self.left(&known, manual::LINK),
+            ("bio", _) => self.left(&known, manual::BIO),
+            _ => self.want(known, channel, *id),
+        }
+    }
+
+    /// The links of a campaign, as far as linkvault assigned them.
+    fn links(&mut self, key: &Key, name: &str) {
+        let sent = self.memory.sent.get(&(Resource::Campaigns, key.clone()));
+        let links = sent.and_then(|sent| sent.get("links")?.as_array());
+        for link in links.into_iter().flatten().filter_map(Json::as_i64) {
+            match self.options.links.get(&link) {
+                Some(new) => self.out.desired.campaign_links.push(CampaignLink {
+                    campaign: Meant::Id(key.id()),
+                    link: *new,
+                    source: Some(self.source.clone()),
+                }),
+                None => {
+                    let id = format!("{key}/links/{link}");
+                    let note = Manual::left(Resource::Campaigns, id, name, manual::LINK);
+                    self.out.manual.push(note);
+                }
+            }
+        }
+    }
+
+    fn want(&mut self, known: Known<'_>, channel: Option<Meant>, id: i64) {
+        let (fields, source) = (known.fields, Some(self.source.clone()));
+        let wanted = Wanted { id: Some(id), channel, fields, source };
+        self.out.desired.resources.entry(known.resource).or_default().records.push(wanted);
+    }
+}
+
+/// Whether the API can make records of `resource`.
+fn may_move(resource: Resource) -> bool {
+    !matches!(resource, Resource::Account | Resource::Overlays | Resource::SplashPages)
+}
+
+/// A remembered value as a field's.
+fn owned(kind: Kind, json: &Json) -> Value<'static> {
+    value::read(kind, &json.to_string()).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

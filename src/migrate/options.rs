@@ -1,0 +1,205 @@
+//! What somebody wants otherwise than it was in the old account: texts that are
+//! replaced, records that stay behind, contents that no list tells.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use regex::Regex;
+
+use crate::model::{Resource, Role, Value};
+
+/// The fields of one record, by their places in the table's row.
+pub type Fields = BTreeMap<usize, Value<'static>>;
+
+/// How to move.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The resources to move.
+    pub which: Vec<Resource>,
+    /// Ids of short links in the other account, by their old ones.
+    pub links: BTreeMap<i64, i64>,
+    pub set: Vec<Substitution>,
+    pub wheres: Vec<Where>,
+    /// What QR codes contain, by their old ids.
+    pub codes: BTreeMap<i64, Fields>,
+    /// A code whose content nobody knows becomes one that opens its old link.
+    pub link_codes: bool,
+}
+
+/// Why an option cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    #[error("`{0}` is not of the form {1}")]
+    Form(String, &'static str),
+    #[error("there is no resource `{0}` that can be moved")]
+    Resource(String),
+    #[error("`{resource}` has no field `{field}` that can be named here; it has {known}")]
+    Field { resource: Resource, field: String, known: String },
+    #[error("`{0}` is no pattern: {1}")]
+    Pattern(String, String),
+}
+
+/// A text that is replaced: the whole value of a field, or its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Substitution {
+    pub resource: Resource,
+    pub field: &'static str,
+    pub old: String,
+    pub new: String,
+}
+
+const MOVABLE: [Resource; 6] = [
+    Resource::Domains,
+    Resource::Campaigns,
+    Resource::Channels,
+    Resource::ChannelItems,
+    Resource::QrCodes,
+    Resource::Pixels,
+];
+
+fn field(
+    resource: &str,
+    field: &str,
+    may: impl Fn(Role) -> bool,
+) -> Result<(Resource, &'static str), OptionError> {
+    let found = Resource::from_name(resource).filter(|it| MOVABLE.contains(it));
+    let resource = found.ok_or_else(|| OptionError::Resource(resource.to_owned()))?;
+    let fields = || resource.spec().fields.iter().filter(|it| may(it.role)).map(|it| it.name);
+    let found = fields().find(|name| *name == field);
+    found.map(|name| (resource, name)).ok_or_else(|| OptionError::Field {
+        resource,
+        field: field.to_owned(),
+        known: fields().collect::<Vec<_>>().join(", "),
+    })
+}
+
+impl FromStr for Substitution {
+    type Err = OptionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let form = || OptionError::Form(text.to_owned(), "RESOURCE.FIELD:old=new");
+        let (place, texts) = text.split_once(':').ok_or_else(form)?;
+        let (resource, name) = place.split_once('.').ok_or_else(form)?;
+        let (old, new) = texts.split_once('=').ok_or_else(form)?;
+        if old.is_empty() {
+            return Err(form());
+        }
+        let settable = |role| matches!(role, Role::Writable | Role::WriteOnly);
+        let (resource, field) = field(resource, name, settable)?;
+        Ok(Self { resource, field, old: old.to_owned(), new: new.to_owned() })
+    }
+}
+
+impl std::fmt::Display for Substitution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}:{}={}", self.resource, self.field, self.old, self.new)
+    }
+}
+
+impl Substitution {
+    /// Replaces in a record's fields; whether there was something to replace.
+    pub fn apply(&self, resource: Resource, fields: &mut Fields) -> bool {
+        let Some((place, _)) = self.resource.spec().field(self.field) else { return false };
+        let value = fields.get_mut(&place).filter(|_| resource == self.resource);
+        let Some(Value::Text(text)) = value else { return false };
+        let Some(rest) = text.strip_prefix(self.old.as_str()) else { return false };
+        *text = Cow::Owned(format!("{}{rest}", self.new));
+        true
+    }
+}
+
+/// A pattern that a field of the records to be moved has to match.
+#[derive(Debug, Clone)]
+pub struct Where {
+    pub resource: Resource,
+    pub field: &'static str,
+    pub pattern: Regex,
+}
+
+impl FromStr for Where {
+    type Err = OptionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let form = || OptionError::Form(text.to_owned(), "RESOURCE.FIELD~PATTERN");
+        let (place, pattern) = text.split_once('~').ok_or_else(form)?;
+        let (resource, name) = place.split_once('.').ok_or_else(form)?;
+        let (resource, field) = field(resource, name, |_| true)?;
+        let found = Regex::new(pattern);
+        let pattern = found.map_err(|error| {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            OptionError::Pattern(pattern.to_owned(), why.to_owned())
+        })?;
+        Ok(Self { resource, field, pattern })
+    }
+}
+
+impl Where {
+    /// Whether a record of `resource` may come along, as far as this tells.
+    #[must_use]
+    pub fn admits(&self, resource: Resource, id: i64, fields: &Fields) -> bool {
+        if resource != self.resource {
+            return true;
+        }
+        if self.field == "id" {
+            return self.pattern.is_match(&id.to_string());
+        }
+        let place = resource.spec().field(self.field).map(|(place, _)| place);
+        let value = place.and_then(|place| fields.get(&place));
+        self.pattern.is_match(&value.map(Value::cell).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> Result<Substitution, String> {
+        text.parse().map_err(|error: OptionError| error.to_string())
+    }
+
+    #[test]
+    fn a_substitution_is_a_field_and_two_texts() {
+        let it = set("domains.domain:https://old.example=https://new.example").unwrap();
+        assert_eq!((it.resource, it.field), (Resource::Domains, "domain"));
+        assert_eq!(
+            (it.old.as_str(), it.new.as_str()),
+            ("https://old.example", "https://new.example")
+        );
+        let form = "is not of the form RESOURCE.FIELD:old=new";
+        for wrong in ["x", "domains:a=b", "domains.domain:a", "domains.domain:=b"] {
+            assert_eq!(set(wrong), Err(format!("`{wrong}` {form}")));
+        }
+        assert!(set("overlays.name:a=b").unwrap_err().contains("no resource `overlays`"));
+        assert!(set("campaigns.list:a=b").unwrap_err().contains("it has name, public, slug"));
+    }
+
+    #[test]
+    fn a_whole_value_or_its_beginning_is_replaced() {
+        let it = set("campaigns.name:Old=New").unwrap();
+        let of = |text: &'static str| {
+            let mut fields = Fields::from([(1, Value::Text(text.into()))]);
+            let used = it.apply(Resource::Campaigns, &mut fields);
+            (used, fields[&1].cell().into_owned())
+        };
+        assert_eq!(of("Old"), (true, "New".to_owned()));
+        assert_eq!(of("Old shop"), (true, "New shop".to_owned()));
+        assert_eq!(of("Very Old"), (false, "Very Old".to_owned()));
+    }
+
+    #[test]
+    fn a_pattern_decides_on_its_own_resource_only() {
+        let it: Where = "campaigns.name~^Spring".parse().unwrap();
+        let fields = |text: &'static str| Fields::from([(1, Value::Text(text.into()))]);
+        assert!(it.admits(Resource::Campaigns, 1, &fields("Spring 2026")));
+        assert!(!it.admits(Resource::Campaigns, 1, &fields("Late Spring")));
+        assert!(it.admits(Resource::Channels, 1, &fields("x")));
+        let it: Where = "qr_codes.id~^[12]$".parse().unwrap();
+        assert!(it.admits(Resource::QrCodes, 2, &Fields::new()));
+        assert!(!it.admits(Resource::QrCodes, 3, &Fields::new()));
+        assert!(
+            "campaigns.name~(".parse::<Where>().unwrap_err().to_string().contains("no pattern")
+        );
+    }
+}

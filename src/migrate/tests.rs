@@ -1,0 +1,209 @@
+//! The mapping of a source, with all that stays behind.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::change::plan::tests::state;
+use crate::change::plan::{Current, plan};
+use crate::change::policy::Policy;
+
+const FROM: Origin<'_> = Origin { id: "https://old.example#1", name: "old@#1" };
+
+fn all() -> Options {
+    Options { which: Resource::ALL.to_vec(), ..Options::default() }
+}
+
+fn source() -> State {
+    state(&[
+        (Resource::Account, json!({"id": 1, "email": "a@x.example"})),
+        (Resource::Domains, json!({"id": 1, "domain": "https://go.old.example"})),
+        (Resource::Campaigns, json!({"id": 1, "name": "Spring", "rotator": "https://o/r/sp"})),
+        (Resource::Campaigns, json!({"id": 2, "name": "Autumn"})),
+        (Resource::Channels, json!({"id": 1, "name": "News"})),
+        (Resource::Channels, json!({"id": 2, "name": "Attic"})),
+        (Resource::ChannelItems, json!({"channel": 1, "type": "links", "id": 7})),
+        (Resource::ChannelItems, json!({"channel": 1, "type": "links", "id": 8, "title": "t"})),
+        (Resource::ChannelItems, json!({"channel": 1, "type": "bio", "id": 7})),
+        (Resource::ChannelItems, json!({"channel": 1, "type": "qr", "id": 3})),
+        (Resource::ChannelItems, json!({"channel": 2, "type": "links", "id": 7})),
+        (Resource::QrCodes, json!({"id": 3, "name": "Door", "link": "https://o/q/3"})),
+        (Resource::QrCodes, json!({"id": 4, "name": "Gate", "link": "https://o/q/4"})),
+        (Resource::Pixels, json!({"id": 5, "type": "bing", "name": "p", "tag": "t"})),
+        (Resource::Pixels, json!({"id": 6, "type": "psychic", "name": "p", "tag": "t"})),
+        (Resource::Overlays, json!({"id": 2, "type": "message", "name": "o"})),
+        (Resource::SplashPages, json!({"id": 2, "name": "s"})),
+    ])
+}
+
+/// The source remembers one code's content and one campaign's links.
+fn memory() -> Memory {
+    let mut memory = Memory::default();
+    let of = |all: &[(&str, Json)]| {
+        all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    };
+    let code = of(&[("type", json!("vcard")), ("data", json!(["Ann", "Lee"]))]);
+    memory.sent.insert((Resource::QrCodes, Key::Id(3)), code);
+    memory.sent.insert((Resource::Campaigns, Key::Id(1)), of(&[("links", json!([7, 9]))]));
+    memory
+}
+
+fn ids(mapped: &Mapped, resource: Resource) -> Vec<i64> {
+    let wanted = mapped.desired.resources.get(&resource);
+    wanted.into_iter().flat_map(|it| &it.records).filter_map(|row| row.id).collect()
+}
+
+fn by_hand(mapped: &Mapped) -> Vec<String> {
+    let each = |it: &Manual| format!("{} {} {}", it.resource, it.id, it.left);
+    mapped.manual.iter().map(each).collect()
+}
+
+#[test]
+fn what_cannot_move_is_told_with_its_reason() {
+    let options = Options { links: BTreeMap::from([(7, 70)]), ..all() };
+    let mapped = map(&source(), &memory(), FROM, &options);
+    assert_eq!(
+        by_hand(&mapped),
+        [
+            "account  false",
+            "domains 1 false",
+            "campaigns  false",
+            "campaigns 1/links/9 true",
+            "channel_items 1/bio/7 true",
+            "channel_items 1/links/8 true",
+            "qr_codes  false",
+            "qr_codes  false",
+            "qr_codes 4 true",
+            "pixels 6 true",
+            "overlays 2 true",
+            "splash_pages 2 true",
+        ]
+    );
+    assert_eq!(ids(&mapped, Resource::ChannelItems), [70, 3, 70]);
+    assert_eq!(ids(&mapped, Resource::QrCodes), [3]);
+    assert_eq!(ids(&mapped, Resource::Pixels), [5]);
+    assert!(!mapped.desired.resources.contains_key(&Resource::Account));
+    assert!(!mapped.desired.resources.contains_key(&Resource::Overlays));
+    let links = &mapped.desired.campaign_links;
+    assert_eq!(links.iter().map(|it| it.link).collect::<Vec<_>>(), [70]);
+    let spring = &mapped.desired.resources[&Resource::Campaigns].records[0];
+    assert_eq!(spring.value(Resource::Campaigns, "slug"), Some(&Value::Text("sp".into())));
+}
+
+#[test]
+fn a_code_nobody_knows_opens_its_old_link_or_holds_what_a_file_tells() {
+    let content = |mapped: &Mapped| {
+        let code = mapped.desired.resources[&Resource::QrCodes].records.last().unwrap().clone();
+        let cell = |name| code.value(Resource::QrCodes, name).unwrap().cell().into_owned();
+        (code.id.unwrap(), cell("type"), cell("data"))
+    };
+    let options = Options { link_codes: true, ..all() };
+    let mapped = map(&source(), &memory(), FROM, &options);
+    assert_eq!(content(&mapped), (4, "link".to_owned(), "https://o/q/4".to_owned()));
+    assert!(mapped.manual.iter().any(|it| it.id == "4" && it.reason == manual::OLD_LINK));
+    let place = |name| Resource::QrCodes.spec().field(name).unwrap().0;
+    let told = Fields::from([
+        (place("name"), Value::Text("not from here".into())),
+        (place("type"), Value::Text("text".into())),
+        (place("data"), Value::Text("hi".into())),
+    ]);
+    let options = Options { codes: BTreeMap::from([(4, told)]), ..options };
+    let mapped = map(&source(), &memory(), FROM, &options);
+    assert_eq!(content(&mapped), (4, "text".to_owned(), "hi".to_owned()));
+    assert!(!mapped.manual.iter().any(|it| it.id == "4"));
+}
+
+#[test]
+fn what_belongs_to_a_record_that_stays_stays_with_it() {
+    let wheres = ["channels.name~^News$", "campaigns.name~^Autumn$", "qr_codes.id~^4$"];
+    let wheres = wheres.map(|it| it.parse().unwrap()).into();
+    let options = Options { links: BTreeMap::from([(7, 70)]), wheres, link_codes: true, ..all() };
+    let mapped = map(&source(), &memory(), FROM, &options);
+    assert_eq!(ids(&mapped, Resource::Channels), [1]);
+    assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
+    assert_eq!(ids(&mapped, Resource::Campaigns), [2]);
+    assert!(mapped.desired.campaign_links.is_empty());
+    let told = by_hand(&mapped);
+    assert!(!told.iter().any(|it| it.starts_with("campaigns 1")), "{told:?}");
+    // Of channels and codes that are not moved at all, the filter still holds.
+    let options = Options { which: vec![Resource::ChannelItems], ..options };
+    let mapped = map(&source(), &memory(), FROM, &options);
+    assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
+    assert_eq!(mapped.desired.resources.len(), 1);
+}
+
+#[test]
+fn a_substitution_that_replaces_nothing_is_told() {
+    let set = ["domains.domain:https://go.old=https://go.new", "campaigns.name:Winter=Summer"];
+    let options = Options { set: set.map(|it| it.parse().unwrap()).into(), ..all() };
+    let mapped = map(&source(), &memory(), FROM, &options);
+    let domain = &mapped.desired.resources[&Resource::Domains].records[0];
+    let url = domain.value(Resource::Domains, "domain").unwrap().cell();
+    assert_eq!(url, "https://go.new.example");
+    assert_eq!(mapped.unused, [set[1]]);
+}
+
+#[test]
+fn the_report_counts_what_became_of_each_and_escapes_what_it_shows() {
+    let mapped = map(&source(), &memory(), FROM, &all());
+    let live = state(&[
+        (Resource::Domains, json!({"id": 9, "domain": "https://go.old.example"})),
+        (Resource::Campaigns, json!({"id": 9, "name": "SPRING", "rotator": "https://n/r/sp"})),
+        (Resource::Channels, json!({"id": 99, "name": "none"})),
+        (Resource::ChannelItems, json!({"channel": 99, "type": "links", "id": 1})),
+        (Resource::QrCodes, json!({"id": 99, "name": "none"})),
+        (Resource::Pixels, json!({"id": 99, "type": "bing", "name": "p", "tag": "other"})),
+    ]);
+    let memory = Memory::default();
+    let current = Current { state: &live, memory: &memory };
+    let plan = plan(&mapped.desired, current, None, &Policy::default()).unwrap();
+    let autumn = plan.steps.iter().find(|step| step.key == "Autumn").unwrap().step;
+    let undone = BTreeMap::from([(autumn, "a | limit".to_owned())]);
+    let ids = BTreeMap::from([((Resource::Campaigns, 1), 9)]);
+    let report = Report::new(&mapped.desired, &plan, mapped.manual.clone(), &undone, &ids);
+    let of = |name: &str| {
+        let it = report.counts[name];
+        [it.created, it.matched, it.unchanged, it.unsupported, it.failed]
+    };
+    assert_eq!(of("domains"), [0, 0, 1, 0, 0]);
+    assert_eq!(of("campaigns"), [0, 1, 0, 0, 1]);
+    assert_eq!(of("channels"), [2, 0, 0, 0, 0]);
+    // The code of the item is made by this plan; its links are not in the map.
+    assert_eq!(of("channel_items"), [1, 0, 0, 4, 0]);
+    assert_eq!(of("campaign_links"), [0, 0, 0, 2, 0]);
+    assert_eq!(of("qr_codes"), [1, 0, 0, 1, 0]);
+    assert_eq!(of("pixels"), [1, 0, 0, 1, 0]);
+    assert_eq!(of("overlays"), [0, 0, 0, 1, 0]);
+    let mut text = String::new();
+    report.markdown(&mut text).unwrap();
+    assert!(text.contains("| campaigns | 0 | 1 | 0 | 0 | 1 |"), "{text}");
+    assert!(text.contains("- campaigns Autumn: a \\| limit"), "{text}");
+    assert!(text.contains("| 1 | 9 | Spring |"), "{text}");
+    assert!(text.contains("  - 4 Gate\n"), "{text}");
+}
+
+proptest! {
+    /// Every record of the source is wanted, told of, or filtered out by somebody.
+    #[test]
+    fn nothing_is_silently_left_behind(
+        linked in prop::collection::btree_set(0..12_i64, 0..12), link_codes in any::<bool>(),
+        known in any::<bool>(), skip in 0..9_usize,
+    ) {
+        let source = source();
+        let memory = if known { memory() } else { Memory::default() };
+        let mut which = Resource::ALL.to_vec();
+        let skipped = which.remove(skip);
+        let links = linked.iter().map(|id| (*id, id + 100)).collect();
+        let options = Options { which, links, link_codes, ..Options::default() };
+        let mapped = map(&source, &memory, FROM, &options);
+        for (resource, records) in source.iter() {
+            let wanted = mapped.desired.resources.get(&resource).map_or(0, |it| it.records.len());
+            let left = mapped.manual.iter().filter(|it| it.left && it.resource == resource);
+            let left = left.filter(|it| resource != Resource::Campaigns || !it.id.contains('/'));
+            let found = wanted + left.count();
+            let account = resource == Resource::Account;
+            let expected = if resource == skipped || account { 0 } else { records.len() };
+            prop_assert_eq!(found, expected, "{}", resource);
+        }
+    }
+}

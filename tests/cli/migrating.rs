@@ -1,0 +1,350 @@
+//! A move from one service to another that behaves differently.
+
+use linkvault::api::http::Method;
+use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::{Counts, generate};
+use serde_json::{Value, json};
+
+use crate::support::{KEY, LiveService, TestEnvironment, until};
+
+const OLD: &str = "ids=strings,booleans=integers,campaign-list=campaign,max-limit=7,\
+                   rate-limit=300";
+const NEW: &str = "names=lowered,create-status=201,pixel-answer=bare,campaign-create=name,\
+                   channel-update=whole,result=total,rate-limit=2000";
+
+/// Both accounts, configured as `old` and `new`.
+fn environment(old: &LiveService, new: &LiveService) -> TestEnvironment {
+    let account = |name: &str, service: &LiveService| {
+        format!("[accounts.{name}]\nurl = \"{}\"\nkey_env = \"LINKS_KEY\"\n", service.url())
+    };
+    let text = account("old", old) + &account("new", new);
+    TestEnvironment::new().variable("LINKS_KEY", KEY).config(&text)
+}
+
+/// The old account has a little of everything; the new one has nothing.
+fn services() -> (LiveService, LiveService) {
+    (LiveService::start(OLD, ""), LiveService::serving(Store::default(), NEW, ""))
+}
+
+const FILES: [&str; 6] = ["--links", "map.csv", "--qr-data", "codes.csv", "--qr-content", "link"];
+
+/// A map of all short links, and the content of two codes.
+fn with_files(environment: TestEnvironment) -> TestEnvironment {
+    let links: String = (1..200).map(|id| format!("{id},{}\n", id + 1000)).collect();
+    let codes = "id,type,data\n1,link,https://lantern-books.example.com/hours\n\
+                 6,phone,+1-555-0142\n";
+    environment.file("map.csv", &format!("from,to\n{links}")).file("codes.csv", codes)
+}
+
+fn writes(service: &LiveService) -> usize {
+    service.inside().log().iter().filter(|entry| entry.method != Method::Get).count()
+}
+
+fn migrate(environment: &TestEnvironment, more: &[&str]) -> crate::support::Ran {
+    environment.run(&[&["migrate", "old", "new"], &FILES[..], more].concat())
+}
+
+fn names(service: &LiveService, path: &str, list: &str, fields: &[&str]) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_lowercase();
+    let name = |record: &Value| fields.iter().map(|field| text(&record[*field])).collect();
+    let mut all: Vec<String> = service.list(path, list).iter().map(name).collect();
+    all.sort();
+    all
+}
+
+/// The last part of each rotator's address.
+fn slugs(service: &LiveService) -> Vec<String> {
+    let all = service.list("/api/campaigns", "campaigns");
+    let slug = |it: &Value| it["rotator"].as_str()?.rsplit('/').next().map(str::to_owned);
+    let mut all: Vec<_> = all.iter().filter_map(slug).collect();
+    all.sort();
+    all
+}
+
+/// How many items all channels of a service have.
+fn items(service: &LiveService) -> usize {
+    let channels = service.list("/api/channels", "channels");
+    let id = |channel: &Value| channel["id"].to_string().replace('"', "");
+    let of =
+        |channel: &Value| service.list(&format!("/api/channel/{}", id(channel)), "items").len();
+    channels.iter().map(of).sum()
+}
+
+#[track_caller]
+fn equals(old: &LiveService, new: &LiveService) {
+    let campaign = ["name", "domain", "campaign"];
+    for (path, list, fields) in [
+        ("/api/domains", "domains", &["domain", "redirectroot", "redirect404"][..]),
+        ("/api/campaigns", "campaigns", &campaign),
+        ("/api/channels", "channels", &["name", "description", "color"]),
+        ("/api/pixels", "pixels", &["type", "tag", "name"]),
+    ] {
+        assert_eq!(names(old, path, list, fields), names(new, path, list, fields), "{list}");
+    }
+    assert_eq!(old.list("/api/qr", "qrs").len(), new.list("/api/qr", "qrs").len());
+}
+
+#[test]
+fn everything_moves_once_and_what_cannot_is_told() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    migrate(&environment, &["--verify-only"]).exits_with(2);
+    assert_eq!(writes(&new), 0);
+    migrate(&environment, &["-n"]).succeeds().prints_among("TO BE DONE BY HAND");
+    assert_eq!(writes(&new), 0);
+
+    let ran = migrate(&environment, &["--yes", "--json", "--report", "moved.md"]);
+    let document = ran.succeeds().json();
+    let counts = |document: &Value, name: &str| {
+        let it = &document["resources"][name];
+        ["created", "matched", "unchanged", "unsupported", "failed"]
+            .map(|word| it[word].as_u64().unwrap())
+    };
+    assert_eq!(counts(&document, "domains"), [3, 0, 0, 0, 0], "{document:#}");
+    assert_eq!(counts(&document, "campaigns"), [8, 0, 0, 0, 0]);
+    assert_eq!(counts(&document, "channels"), [5, 0, 0, 0, 0]);
+    assert_eq!(counts(&document, "qr_codes"), [12, 0, 0, 0, 0]);
+    assert_eq!(counts(&document, "pixels"), [4, 0, 0, 0, 0]);
+    assert_eq!(counts(&document, "overlays"), [0, 0, 0, 3, 0]);
+    assert_eq!(counts(&document, "splash_pages"), [0, 0, 0, 2, 0]);
+    let [made, _, _, bio, failed] = counts(&document, "channel_items");
+    assert_eq!((bio, failed), (2, 0));
+    assert_eq!(made as usize, items(&new));
+    assert_eq!(items(&new) + 2, items(&old));
+    assert_eq!((&document["run"], &document["account"]), (&json!(1), &json!("new")));
+    assert_eq!(document["ids"]["campaigns"].as_object().unwrap().len(), 8);
+    assert_eq!(document["ids"]["pixels"].as_object().unwrap().len(), 4);
+    equals(&old, &new);
+    assert_eq!(slugs(&old), slugs(&new));
+    assert_eq!(slugs(&new).len(), 6);
+    let id = |resource: &str, old: &str| document["ids"][resource][old].to_string();
+    let window = new.list(&format!("/api/channel/{}", id("channels", "1")), "items");
+    let mut found: Vec<_> = window
+        .iter()
+        .map(|item| format!("{}/{}", item["type"].as_str().unwrap(), item["id"]))
+        .collect();
+    found.sort();
+    let mut wanted: Vec<_> = ["1", "2"].map(|code| format!("qr/{}", id("qr_codes", code))).into();
+    wanted.push("links/1103".to_owned());
+    wanted.sort();
+    assert_eq!(found, wanted);
+    assert_eq!(writes(&old), 0);
+
+    let report = std::fs::read_to_string(environment.path("moved.md")).unwrap();
+    for part in [
+        "# From old@\\#3 to new",
+        "| campaigns | 8 | 0 | 0 | 0 | 0 |",
+        "## To be done by hand",
+        "the API cannot create a CTA overlay",
+        "## Ids of qr\\_codes",
+    ] {
+        assert!(report.contains(part), "{part:?} is not in\n{report}");
+    }
+
+    let before = writes(&new);
+    let again = migrate(&environment, &["--yes", "--json"]).succeeds().json();
+    assert_eq!(again["run"], Value::Null);
+    assert_eq!(counts(&again, "campaigns"), [0, 0, 8, 0, 0]);
+    assert_eq!(counts(&again, "channel_items"), [0, 0, made, bio, 0]);
+    assert_eq!(again["ids"], document["ids"]);
+    assert_eq!(writes(&new), before);
+    assert_eq!(old.throttled() + new.throttled(), 0);
+    migrate(&environment, &["--verify-only"]).succeeds().fits();
+}
+
+#[test]
+fn a_rename_at_the_source_is_one_update() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    // One campaign is there already, under another id and with a name that is nearly the same.
+    new.inside().mutate(|store| {
+        store.add_campaign("someone else's", None, false);
+        store.add_campaign("newsletter", None, true);
+    });
+    let only = ["--only", "campaigns", "--yes", "--json", "--max-update", "100%"];
+    let document = migrate(&environment, &only).succeeds().json();
+    assert_eq!(document["resources"]["campaigns"]["created"], 7, "{document:#}");
+    assert_eq!(document["ids"]["campaigns"]["3"], 2);
+    old.inside().mutate(|store| {
+        store.campaigns.get_mut(3).unwrap().name = "Letters from the shop".to_owned();
+    });
+    new.inside().clear_log();
+    let document = migrate(&environment, &only).succeeds().json();
+    let campaigns = &document["resources"]["campaigns"];
+    assert_eq!((&campaigns["matched"], &campaigns["created"]), (&json!(1), &json!(0)));
+    assert_eq!(writes(&new), 1);
+    let campaign = ["name", "domain", "campaign"];
+    let names = names(&new, "/api/campaigns", "campaigns", &campaign);
+    assert_eq!(names.len(), 9);
+    assert!(names.contains(&"letters from the shop".to_owned()), "{names:?}");
+}
+
+#[test]
+fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
+    let counts = Counts {
+        domains: 3,
+        campaigns: 40,
+        channels: 6,
+        channel_items: 5,
+        qr_codes: 12,
+        pixels: 5,
+        overlays: 1,
+        splash_pages: 1,
+    };
+    let old = LiveService::serving(generate(3, counts), OLD, "");
+    let new = LiveService::serving(Store::default(), "", "latency=2ms");
+    let environment = environment(&old, &new);
+    let links: String = (1..200).map(|id| format!("{id},{}\n", id + 1000)).collect();
+    let environment = environment.file("map.csv", &format!("from,to\n{links}"));
+    let all =
+        ["migrate", "old", "new", "--links", "map.csv", "--qr-content", "link", "--yes", "-q"];
+    let kill_after = |arguments: &[&str], more: usize| {
+        let before = writes(&new);
+        let mut child = environment.start(arguments);
+        until("some writes", || writes(&new) >= before + more);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    kill_after(&all, 9);
+    environment.run(&all).exits_with(1).says_among("run 1 of new is not finished");
+    kill_after(&["resume", "new", "-q"], 13);
+    kill_after(&["resume", "new", "-q"], 11);
+    let ran = environment.run(&["resume", "new", "-q"]);
+    ran.succeeds();
+    let made = writes(&new);
+    let document = environment.run(&[&all[..8], &["--json"]].concat()).succeeds().json();
+    for (resource, counts) in document["resources"].as_object().unwrap() {
+        for word in ["created", "matched", "failed"] {
+            assert_eq!(counts[word], 0, "{resource} {word}: {document:#}");
+        }
+    }
+    assert_eq!((writes(&new), writes(&old)), (made, 0));
+    equals(&old, &new);
+}
+
+#[test]
+fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
+    let (old, new) = services();
+    let environment = environment(&old, &new)
+        .file("campaign_links.csv", "campaign,link\n2,7\n2,9\n")
+        .file("qr_codes.csv", "type,data,foreground\ntext,Riddle,\"rgb(1,2,3)\"\n")
+        .file("map.csv", "from,to\n7,1007\n");
+    for file in ["campaign_links.csv", "qr_codes.csv"] {
+        environment.run(&["import", file, "--to", "old", "--yes", "-q"]).succeeds();
+    }
+    old.inside().clear_log();
+    let arguments =
+        ["migrate", "old", "new", "--only", "campaigns,qr_codes", "--links", "map.csv", "--yes"];
+    let document = environment.run(&[&arguments[..], &["--json"]].concat()).succeeds().json();
+    let counts = |name: &str, word: &str| document["resources"][name][word].as_u64().unwrap();
+    assert_eq!((counts("qr_codes", "created"), counts("qr_codes", "unsupported")), (1, 12));
+    let links = ["created", "unsupported"].map(|word| counts("campaign_links", word));
+    assert_eq!(links, [1, 1], "{document:#}");
+    let manual = document["manual"].as_array().unwrap();
+    assert!(manual.iter().any(|it| it["id"] == "2/links/9"), "{document:#}");
+    let campaign = &document["ids"]["campaigns"]["2"];
+    let log = new.inside().log().clone();
+    let assigned = format!("/api/campaign/{campaign}/assign/1007");
+    assert_eq!(log.iter().filter(|entry| entry.path == assigned).count(), 1);
+    let created = log.iter().find(|entry| entry.path == "/api/qr/add").unwrap();
+    let body: Value = serde_json::from_slice(created.body.as_ref().unwrap()).unwrap();
+    let sent = json!({"type": "text", "data": "Riddle", "foreground": "rgb(1,2,3)"});
+    assert_eq!(body, sent);
+    assert_eq!(writes(&old), 0);
+    environment.run(&[&arguments[..7], &["--verify-only"]].concat()).succeeds();
+}
+
+#[test]
+fn what_was_refused_is_told_and_moves_when_it_can() {
+    let (old, new) = services();
+    let environment = environment(&old, &new);
+    new.inside().behaviour_mut().cap_campaigns = Some(5);
+    let arguments = ["migrate", "old", "new", "--only", "campaigns", "--yes", "--json"];
+    let document = environment.run(&[&arguments[..], &["--report", "r.md"]].concat());
+    let document = document.exits_with(3).json();
+    let campaigns = &document["resources"]["campaigns"];
+    assert_eq!((&campaigns["created"], &campaigns["failed"]), (&json!(5), &json!(3)));
+    let failed = &document["failed"][0];
+    assert_eq!(failed["resource"], "campaigns");
+    let reason = failed["reason"].as_str().unwrap();
+    assert!(!reason.is_empty() && !reason.contains("not there yet"), "{reason}");
+    let report = std::fs::read_to_string(environment.path("r.md")).unwrap();
+    assert!(report.contains("## Not done") && report.contains(reason), "{report}");
+    environment.run(&[&arguments[..5], &["--verify-only"]].concat()).exits_with(2);
+    new.inside().behaviour_mut().cap_campaigns = None;
+    let document = environment.run(&arguments).succeeds().json();
+    let campaigns = &document["resources"]["campaigns"];
+    assert_eq!((&campaigns["created"], &campaigns["unchanged"]), (&json!(3), &json!(5)));
+}
+
+#[test]
+fn a_saved_move_is_applied_later_and_known_afterwards() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    new.inside().mutate(|store| store.add_campaign("press", None, false));
+    migrate(&environment, &["-o", "plan.json"]).succeeds();
+    assert_eq!(writes(&new), 0);
+    environment.run(&["apply", "plan.json", "--to", "new", "--yes"]).succeeds();
+    equals(&old, &new);
+    migrate(&environment, &["--verify-only"]).succeeds();
+    let ids = environment.sqlite("new");
+    let count: i64 = ids
+        .query_row(
+            "SELECT count(*) FROM id_map WHERE origin <> '' AND resource = 'campaigns'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(count, 8);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_read() {
+    let (old, new) = services();
+    let environment = environment(&old, &new);
+    for (flag, value, why) in [
+        ("--set", "campaigns.list:a=b", "it has name, public, slug"),
+        ("--set", "overlays.name:a=b", "no resource `overlays`"),
+        ("--where", "campaigns.name~(", "is no pattern"),
+    ] {
+        environment.run(&["migrate", "old", "new", flag, value]).exits_with(64).says_among(why);
+    }
+    let environment = environment.file("map.csv", "from,to\n1,x\n");
+    let ran = environment.run(&["migrate", "old", "new", "--links", "map.csv"]);
+    ran.exits_with(1).says_among("map.csv:2: to: is no id");
+    let environment = environment.file("codes.csv", "id,type,data\n,text,hi\n");
+    let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv"]);
+    ran.exits_with(1).says_among("codes.csv:2: id: is needed");
+    environment.run(&["migrate", "old", "old"]).exits_with(64).says_among("to itself");
+    assert_eq!(old.handled() + new.handled(), 0);
+}
+
+#[test]
+fn a_part_moves_under_other_names_from_a_snapshot() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    environment.run(&["backup", "old", "-q", "--stats", "none"]).succeeds();
+    let before = old.handled();
+    let arguments = [
+        "migrate",
+        "old@latest",
+        "new",
+        "--only",
+        "campaigns,domains",
+        "--where",
+        "campaigns.name~^S",
+        "--set",
+        "campaigns.name:Summer=Winter",
+        "--set",
+        "domains.domain:https://go.lantern-books=https://to.lantern",
+        "--yes",
+        "-q",
+    ];
+    environment.run(&arguments).succeeds();
+    assert_eq!(old.handled(), before, "a snapshot needs no request");
+    let campaign = ["name", "domain", "campaign"];
+    let found = names(&new, "/api/campaigns", "campaigns", &campaign);
+    assert_eq!(found, ["spring reading list", "winter sale"]);
+    let domains = names(&new, "/api/domains", "domains", &["domain"]);
+    assert!(domains.contains(&"https://to.lantern.example.com".to_owned()), "{domains:?}");
+}

@@ -1,0 +1,350 @@
+//! Answers that are lost while somebody else works on the account as well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use linkvault::apply::request::set_password;
+use linkvault::apply::resolve::{self, Decision};
+use linkvault::apply::{ApplyError, Options, Outcome, Secrets};
+use linkvault::change::plan::{Plan, fingerprint};
+use linkvault::model::{Key, Resource, Verb};
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::store::QrCode;
+use linkvault::vault::journal::{JournalStep, RunStatus, StepState};
+use serde_json::{Value, json};
+
+use super::applied::{add, rows};
+use super::world::World;
+
+fn world(behaviour: &str) -> World {
+    World::of(generate(5, Counts::each(4)), behaviour)
+}
+
+fn options() -> Options {
+    let (command, plan_id) = ("apply".to_owned(), "the plan".to_owned());
+    Options { command, plan_id, service: "http://sandbox".to_owned(), ..Options::default() }
+}
+
+fn create(plan: &mut Plan, resource: Resource, body: Value) -> u32 {
+    let endpoint = resource.spec().endpoint(Verb::Create).unwrap();
+    add(plan, resource, Verb::Create, endpoint.path, Some(body))
+}
+
+fn journal(world: &World) -> Vec<JournalStep> {
+    rows(&world.open())
+}
+
+/// How many codes hold what the plan asks for.
+fn ours(world: &World) -> Vec<u64> {
+    let wanted = json!("ours");
+    let service = world.service();
+    let codes = service.store().qr_codes.iter();
+    codes.filter(|(_, code)| code.content.data.as_ref() == Some(&wanted)).map(|it| it.0).collect()
+}
+
+/// Stops a run before its code is sent; hours later, somebody else has made a code.
+fn interrupted_for_hours() -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": "ours"}));
+    world.limits.max_requests = Some(3);
+    let stopped = world.apply(&plan, &options()).unwrap_err();
+    assert!(matches!(stopped, ApplyError::Stopped { .. }), "{stopped}");
+    world.limits.max_requests = None;
+    world.pass(Duration::from_secs(5 * 3600));
+    world.change(|store| {
+        store.qr_codes.add(QrCode { name: "Theirs".to_owned(), ..QrCode::default() });
+    });
+    world
+}
+
+fn resumed(world: &mut World) -> Outcome {
+    world.resume(1, &options()).unwrap()
+}
+
+#[test]
+fn a_code_that_somebody_made_in_a_pause_is_never_taken_for_ours() {
+    for fault in ["lost-request", "lost-reply"] {
+        let mut world = interrupted_for_hours();
+        world.set_faults(&format!("{fault}@POST /api/qr/add#1"), 1);
+        let outcome = resumed(&mut world);
+        assert_eq!((outcome.done, outcome.unknown), (2, 0), "{fault}: {outcome:?}");
+        let made = ours(&world);
+        assert_eq!(made.len(), 1, "{fault}");
+        assert_eq!(journal(&world)[1].id, Some(made[0].cast_signed()), "{fault}");
+    }
+}
+
+/// The pause is within one process, which looks once and not for each code.
+#[test]
+fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    for nth in 0..20 {
+        create(&mut plan, Resource::Campaigns, json!({"name": format!("Made {nth}")}));
+    }
+    for nth in 0..6 {
+        let data = if nth == 0 { "ours".to_owned() } else { format!("other {nth}") };
+        create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": data}));
+    }
+    world.latency = Duration::from_secs(15);
+    world.meddle(|store, nth| {
+        if nth == 10 {
+            store.qr_codes.add(QrCode { name: "Theirs".to_owned(), ..QrCode::default() });
+        }
+    });
+    world.set_faults("lost-request@POST /api/qr/add#1", 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.unknown), (26, 0), "{outcome:?}");
+    assert_eq!(ours(&world).len(), 1);
+    assert_eq!(journal(&world)[20].id, Some(ours(&world)[0].cast_signed()));
+    let listed = world.asked().iter().filter(|path| path.starts_with("/api/qr?")).count();
+    // Before, after the pause, twice for the lost one, and at the end.
+    assert_eq!(listed, 5);
+}
+
+/// A plan that changes channel 2, with what it was when the plan was made.
+fn update(world: &World, plan: &mut Plan, body: Value) {
+    let path = "/api/channel/2/update";
+    add(plan, Resource::Channels, Verb::Update, path, Some(body));
+    let mut vault = world.open();
+    let options = linkvault::crawl::Options::new("http://sandbox").only(&[Resource::Channels]);
+    let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
+    let state = vault.state(number, &[Resource::Channels]).unwrap();
+    let record = &state.get(Resource::Channels).unwrap()[&Key::Id(2)];
+    let value = |name: &str| {
+        let (place, _) = Resource::Channels.spec().field(name).unwrap();
+        record.values[place].json()
+    };
+    let step = plan.steps.last_mut().unwrap();
+    step.fingerprint = Some(fingerprint(Resource::Channels, record));
+    step.name = value("name").as_str().unwrap().to_owned();
+    let fields = step.after.iter().flat_map(|after| after.keys());
+    step.before = Some(fields.map(|name| (name.clone(), value(name))).collect());
+}
+
+const UPDATE: &str = "PUT /api/channel/2/update";
+
+#[test]
+fn an_update_whose_replies_are_always_lost_does_not_hold_up_the_others() {
+    for (fault, state, said) in [
+        ("lost-reply", StepState::Done, None),
+        ("lost-request", StepState::Refused, Some("no answer came, and the list shows that")),
+    ] {
+        let mut world = world("");
+        let mut plan = Plan::default();
+        update(&world, &mut plan, json!({"description": "new"}));
+        create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+        world.set_faults(&format!("{fault}@{UPDATE}"), 1);
+        world.apply(&plan, &options()).unwrap();
+        let rows = journal(&world);
+        assert_eq!((rows[0].state, rows[1].state), (state, StepState::Done), "{fault}");
+        let message = rows[0].message.as_deref();
+        assert_eq!(message.is_some(), said.is_some(), "{message:?}");
+        assert!(message.unwrap_or_default().starts_with(said.unwrap_or_default()), "{message:?}");
+    }
+}
+
+/// No list shows a code's data.
+fn poisoned() -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    let path = "/api/qr/1/update";
+    add(&mut plan, Resource::QrCodes, Verb::Update, path, Some(json!({"data": "new"})));
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.unknown, outcome.done), (1, 1), "{outcome:?}");
+    world
+}
+
+#[test]
+fn what_no_list_tells_of_an_update_is_left_to_a_person() {
+    let mut world = poisoned();
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    assert!(open[0].candidates.is_empty());
+    resolve::decide(&mut vault, 1, 1, Decision::Retry, world.now()).unwrap();
+    drop(vault);
+    world.set_faults("", 1);
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.unknown, outcome.done), (0, 2), "{outcome:?}");
+}
+
+#[test]
+fn a_service_that_is_down_stops_the_run() {
+    for fault in ["no-connection", "lost-request"] {
+        let mut world = world("");
+        let mut plan = Plan::default();
+        update(&world, &mut plan, json!({"description": "new"}));
+        let faults = Arc::clone(&world.faults);
+        world.meddle(move |_, nth| {
+            if nth == 2 {
+                *faults.lock().unwrap() = format!("{fault}=1").parse().unwrap();
+            }
+        });
+        assert!(world.apply(&plan, &options()).is_err());
+        let state = journal(&world)[0].state;
+        assert!(matches!(state, StepState::Planned | StepState::Sent), "{fault}: {state:?}");
+        world.meddler = None;
+        world.set_faults("", 1);
+        assert_eq!(resumed(&mut world).done, 1, "{fault}");
+    }
+}
+
+#[test]
+fn a_run_can_be_abandoned() {
+    let world = poisoned();
+    let mut vault = world.open();
+    resolve::abandon(&mut vault, 1, world.now()).unwrap();
+    let run = vault.run(1).unwrap();
+    assert_eq!((run.status, run.count(StepState::Skipped)), (RunStatus::Partial, 1));
+    assert!(run.finished.is_some() && vault.unfinished_run().unwrap().is_none());
+    assert!(resolve::abandon(&mut vault, 1, world.now()).is_err(), "it is finished");
+}
+
+/// A run that stopped before its update, which a colleague overtakes.
+fn overtaken(change: impl FnOnce(&mut linkvault::sandbox::Store)) -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    update(&world, &mut plan, json!({"description": "ours"}));
+    create(&mut plan, Resource::Campaigns, json!({"name": "Two"}));
+    let channel = create(&mut plan, Resource::Channels, json!({"name": "Three"}));
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    world.set_faults(&format!("no-connection@{UPDATE}"), 1);
+    world.apply(&plan, &options()).unwrap_err();
+    assert_eq!(journal(&world)[1].state, StepState::Planned);
+    world.set_faults("", 1);
+    world.change(change);
+    world
+}
+
+#[test]
+fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
+    let mut world = overtaken(|store| {
+        let row = store.channels.get_mut(2).unwrap();
+        row.description = "theirs".to_owned();
+        store.add_campaign("two", None, false);
+        let channel = store.channels.get(1).unwrap().clone();
+        store
+            .channels
+            .add(linkvault::sandbox::store::Channel { name: "three".to_owned(), ..channel });
+    });
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused, outcome.skipped), (1, 3, 1), "{outcome:?}");
+    assert_eq!(world.service().store().channels.get(2).unwrap().description, "theirs");
+    let rows = journal(&world);
+    let said = |nth: usize| rows[nth].message.as_deref();
+    assert_eq!(said(1), Some("has changed since the plan was made"));
+    assert_eq!((said(2), said(4)), (Some("exists already"), Some("step 4 was refused")));
+}
+
+#[test]
+fn what_did_not_change_while_a_run_was_stopped_is_done() {
+    let mut world = overtaken(|_| {});
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused), (5, 0), "{outcome:?}");
+}
+
+/// Our own update, whose answer was lost, is no colleague's.
+#[test]
+fn an_update_that_worked_before_the_stop_is_done_and_not_stale() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    update(&world, &mut plan, json!({"description": "ours"}));
+    let faults = Arc::clone(&world.faults);
+    world.meddle(move |store, _| {
+        if store.channels.get(2).unwrap().description == "ours" {
+            *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+        }
+    });
+    world.set_faults(&format!("lost-reply@{UPDATE}"), 1);
+    world.apply(&plan, &options()).unwrap_err();
+    world.meddler = None;
+    world.set_faults(&format!("server-error@{UPDATE}"), 1);
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
+}
+
+#[test]
+fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "Sale & More"}));
+    world.set_faults("lost-reply@POST /api/campaign/add", 1);
+    world.meddle(|store, _| {
+        for (_, row) in store.campaigns.iter_mut() {
+            row.name = row.name.replace('&', "&amp;");
+        }
+    });
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!(outcome.unknown, 1, "{outcome:?}");
+    assert_eq!(world.service().store().campaigns.iter().count(), 5);
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
+    assert_eq!(ids, [5]);
+    resolve::decide(&mut vault, 1, 1, Decision::Adopt(5), world.now()).unwrap();
+    drop(vault);
+    assert_eq!(resumed(&mut world).done, 1);
+}
+
+#[test]
+fn fail_fast_leaves_nothing_in_doubt_as_skipped() {
+    for (resource, path, body, state) in [
+        (
+            Resource::Channels,
+            "/api/channel/2/update",
+            json!({"description": "new"}),
+            StepState::Done,
+        ),
+        (Resource::QrCodes, "/api/qr/1/update", json!({"data": "new"}), StepState::Unknown),
+    ] {
+        let mut world = world("cap-campaigns=4");
+        let mut plan = Plan::default();
+        create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+        add(&mut plan, resource, Verb::Update, path, Some(body));
+        let faults = Arc::clone(&world.faults);
+        let put = path.to_owned();
+        world.meddle(move |store, nth| {
+            let new = store.channels.get(2).unwrap().description == "new";
+            if new || (nth > 5 && put.contains("qr")) {
+                *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+            }
+        });
+        world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+        world.apply(&plan, &options()).unwrap_err();
+        assert_eq!(journal(&world)[1].state, StepState::Sent);
+        world.meddler = None;
+        world.set_faults("", 1);
+        let options = Options { fail_fast: true, ..options() };
+        world.resume(1, &options).unwrap();
+        assert_eq!(journal(&world)[1].state, state);
+    }
+}
+
+#[test]
+fn a_password_whose_answer_was_lost_may_have_been_set() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    set_password(&mut plan, None);
+    let secrets = Secrets { password: Some("correct horse".to_owned()) };
+    let options = Options { secrets, ..options() };
+    let faults = Arc::clone(&world.faults);
+    world.meddle(move |_, nth| {
+        if nth == 3 {
+            *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+        }
+    });
+    world.set_faults("lost-reply@PUT /api/account/update", 1);
+    world.apply(&plan, &options).unwrap_err();
+    assert_eq!(journal(&world)[0].state, StepState::Sent);
+    world.meddler = None;
+    world.set_faults("", 1);
+    assert_eq!(resumed(&mut world).unknown, 1);
+    let said = journal(&world)[0].message.clone().unwrap();
+    assert!(said.contains("may have been set") && said.contains("set it again"), "{said}");
+}
