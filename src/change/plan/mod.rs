@@ -1,10 +1,10 @@
 //! The ordered steps that lead from one state to another, what they cost, and
 //! what cannot be done. What is printed is what is applied.
 //!
-//! * [`matching`]: which record of the account a wanted one is
-//! * [`fields`]: when two values are the same
-//! * [`records`]: updates · [`creates`] · [`deletes`] · [`assign`]: assignments
-//! * [`order`]: which step comes first · [`request`]: how it is sent
+//! * `matching`: which record of the account a wanted one is
+//! * `fields`: when two values are the same
+//! * `records`: updates · `creates` · `deletes` · `assign`: assignments
+//! * `order`: which step comes first · `request`: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
 //! * [`claims`]: whether what a step says of the account is so
 
