@@ -9,6 +9,7 @@
 //! * [`change`]: pure comparison of states, and their form as files.
 //! * [`migrate`]: what an account should become that another one moves to.
 //! * [`apply`]: runs a plan step by step, journal first.
+//! * [`daemon`]: backups on a schedule, and who has to know what came of them.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod crawl;
+pub mod daemon;
 pub mod files;
 pub mod migrate;
 pub mod model;

@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("config", &["api::base_url", "api::http", "clock", "config", "files", "nearest"]),
     ("crawl", &["api", "clock", "crawl", "model", "progress", "vault"]),
+    ("daemon", &["clock", "daemon", "model", "progress", "shown"]),
     ("files", &[]),
     ("migrate", &["change", "migrate", "model", "shown"]),
     ("model", &["model"]),
