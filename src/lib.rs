@@ -27,6 +27,7 @@ pub mod files;
 pub mod migrate;
 pub mod model;
 pub mod nearest;
+pub mod process;
 pub mod progress;
 pub mod sandbox;
 pub mod shown;

@@ -220,7 +220,8 @@ fn the_configuration_shown_is_the_sample_and_has_every_key() {
 
 fn assert_is_set(key: &KeyDoc, sample: &str) {
     let set = format!("{} = ", key.name);
-    assert!(sample.contains(&set), "{set}");
+    let table = format!(".{}]", key.name);
+    assert!(sample.contains(&set) || sample.contains(&table), "{set}");
     if let Holds::Table(inner) = key.holds {
         inner.iter().for_each(|key| assert_is_set(key, sample));
     }

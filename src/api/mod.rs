@@ -2,6 +2,7 @@
 //! else is decided here on plain data.
 //!
 //! * [`base_url`]: where a service lives, and whether a key may go there
+//! * [`hook`]: addresses for messages to the owner
 //! * [`http`]: requests, responses, and the door they go through
 //! * [`error`]: what can go wrong, and what to do about it
 //! * [`envelope`]: what a body says, read leniently
@@ -15,6 +16,7 @@ pub mod base_url;
 pub mod client;
 pub mod envelope;
 pub mod error;
+pub mod hook;
 pub mod http;
 pub mod pacer;
 pub mod read_only;

@@ -252,5 +252,6 @@ impl<T: wire::Transport> wire::Transport for Marked<T> {
     }
 }
 
+pub mod call;
 #[cfg(test)]
 mod tests;

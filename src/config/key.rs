@@ -3,19 +3,16 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use super::permissions::open_to_others;
 use crate::api::http::Key;
-use crate::clock::{Clock, Slept};
+use crate::clock::Clock;
+use crate::process::{self, Given, ProcessError};
 
 /// How long a key command may take: somebody may have to touch a token.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
-/// How long its pipes may stay open after it ended.
-const PIPE_TIME: Duration = Duration::from_secs(2);
-/// The most bytes that are read of anything that should be a key.
+/// The most bytes that are read of a file that should hold a key.
 const LARGEST: u64 = 64 * 1024;
 
 /// Where a key comes from.
@@ -107,77 +104,20 @@ fn checked(bytes: &[u8], source: impl Fn() -> String) -> Result<Key, KeyError> {
 }
 
 fn command(words: &[String], clock: &dyn Clock, time: Duration) -> Result<Key, KeyError> {
-    let shown = words.join(" ");
-    let not_run = |why: String| KeyError::NotRun { command: shown.clone(), why };
-    let (program, arguments) =
-        words.split_first().ok_or_else(|| not_run("no program is named".to_owned()))?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| not_run(error.to_string()))?;
-    let stdout = collected(child.stdout.take());
-    let stderr = collected(child.stderr.take());
-    let status = ended(&mut child, clock, time, &shown)?;
-    // A grandchild may hold the pipes open: they are not waited for forever.
-    let key = stdout.recv_timeout(PIPE_TIME).unwrap_or_default();
-    if !status.success() {
-        let stderr = stderr.recv_timeout(PIPE_TIME).unwrap_or_default();
-        return Err(KeyError::Failed {
-            command: shown,
-            status: exit(status),
-            stderr: String::from_utf8_lossy(&stderr).trim().to_owned(),
-        });
-    }
-    checked(&key, || format!("the output of the key command `{shown}`"))
-}
-
-/// Reads a pipe to its end beside the child, so that neither waits for the other.
-fn collected<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.by_ref().take(LARGEST).read_to_end(&mut bytes);
-            let _ = sender.send(bytes);
-            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+    let command = words.join(" ");
+    let ended = match process::run(words, &Given::default(), clock, time) {
+        Ok(ended) => ended,
+        Err(ProcessError::NotRun(why)) => return Err(KeyError::NotRun { command, why }),
+        Err(ProcessError::Slow) => {
+            return Err(KeyError::Slow { command, seconds: time.as_secs() });
         }
-    });
-    receiver
-}
-
-/// Waits for the child, a bounded time.
-fn ended(
-    child: &mut Child,
-    clock: &dyn Clock,
-    time: Duration,
-    shown: &str,
-) -> Result<ExitStatus, KeyError> {
-    let begun = clock.monotonic();
-    let error = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ok(status),
-            Ok(None) => {}
-            Err(error) => {
-                break KeyError::NotRun { command: shown.to_owned(), why: error.to_string() };
-            }
-        }
-        if clock.monotonic().saturating_sub(begun) >= time {
-            break KeyError::Slow { command: shown.to_owned(), seconds: time.as_secs() };
-        }
-        if clock.sleep(Duration::from_millis(10)) == Slept::Interrupted {
-            break KeyError::Interrupted(shown.to_owned());
-        }
+        Err(ProcessError::Interrupted) => return Err(KeyError::Interrupted(command)),
     };
-    let _ = child.kill();
-    let _ = child.wait();
-    Err(error)
-}
-
-fn exit(status: ExitStatus) -> String {
-    status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
+    if !ended.status.success() {
+        let stderr = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+        return Err(KeyError::Failed { command, status: ended.exit(), stderr });
+    }
+    checked(&ended.stdout, || format!("the output of the key command `{command}`"))
 }
 
 #[cfg(unix)]

@@ -25,7 +25,7 @@ pub use home::{Home, HomeError};
 pub use key::{KeyError, KeySource};
 pub use permissions::open_to_others;
 pub use schema::{ACCOUNT_KEYS, DEFAULT_KEYS, Holds, KeyDoc};
-pub use settings::{Keep, Settings, Stats, Timeouts};
+pub use settings::{Alerts, Amount, Export, ExportFormat, Keep, Settings, Stats, Timeouts};
 pub use values::{
     Period, ValueError, parse_account_name, parse_duration, parse_period, parse_timezone,
 };

@@ -10,7 +10,8 @@ use toml::de::{DeTable, DeValue};
 use super::Problem;
 use super::document::place;
 use super::schema::KeyDoc;
-use super::values::ValueError;
+use super::settings::Amount;
+use super::values::{ValueError, percent};
 use crate::nearest::suggestion;
 
 /// The text that is read, and the mistakes found so far.
@@ -163,6 +164,15 @@ impl<'r, 't> Entry<'r, 't> {
         let count = number.and_then(|number| u32::try_from(number).ok());
         count.filter(|count| *count >= least).or_else(|| {
             self.problem(format!("must be a whole number from {least} to {}", u32::MAX));
+            None
+        })
+    }
+
+    /// A count, or a percentage as text.
+    pub(super) fn amount(&self) -> Option<Amount> {
+        let Some(text) = self.value.as_str() else { return self.count(0).map(Amount::Count) };
+        percent(text).map(Amount::Percent).or_else(|| {
+            self.problem("must be a whole number, or a percentage such as \"30%\"");
             None
         })
     }

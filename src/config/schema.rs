@@ -8,9 +8,9 @@ use super::document;
 use super::home::Home;
 use super::key::KeySource;
 use super::reader::{Entry, Reader, Section};
-use super::settings::{Keep, Settings, Stats, Timeouts};
+use super::settings::{Alerts, Export, ExportFormat, Keep, Settings, Stats, Timeouts};
 use super::values::{
-    base_url, parse_account_name, parse_duration, parse_period, parse_timezone, schedule,
+    base_url, hook, parse_account_name, parse_duration, parse_period, parse_timezone, schedule,
 };
 use super::{Account, Place, Problem};
 
@@ -51,6 +51,29 @@ const STATS_BUDGET: KeyDoc =
 const TIMEOUTS: KeyDoc =
     key("timeouts", Holds::Table(&TIMEOUT_KEYS), "how long each part of a request may take");
 
+const EXPORT: KeyDoc =
+    key("export", Holds::Table(&EXPORT_KEYS), "what the daemon exports after each backup");
+const COPY: KeyDoc =
+    key("copy", Holds::Text, "the folder in which the daemon leaves a copy of the vault");
+const HEARTBEAT: KeyDoc =
+    key("heartbeat", Holds::Text, "the URL that the daemon asks after each complete backup");
+const ALERTS: KeyDoc =
+    key("alerts", Holds::Table(&ALERT_KEYS), "whom the daemon tells of problems, and of which");
+
+const EXPORT_KEYS: [KeyDoc; 2] = [
+    key("to", Holds::Text, "the folder; each account gets one of its name in it"),
+    key("format", Holds::Text, "csv (the default) or json"),
+];
+
+const ALERT_KEYS: [KeyDoc; 6] = [
+    key("webhook", Holds::Text, "the URL that gets each alert as JSON"),
+    key("secret_env", Holds::Text, "the variable with the secret that signs the webhook"),
+    key("secret_file", Holds::Text, "the file with that secret"),
+    key("command", Holds::Words, "the command that reads each alert, run without a shell"),
+    key("removed", Holds::Text, "so many removed records are told (default 30%)"),
+    key("max_age", Holds::Text, "the oldest that the newest complete backup may be"),
+];
+
 const KEEP_KEYS: [KeyDoc; 7] = [
     key("last", Holds::Count, "the newest so many"),
     key("hourly", Holds::Count, "the last of each of so many hours"),
@@ -68,8 +91,20 @@ const TIMEOUT_KEYS: [KeyDoc; 3] = [
 ];
 
 /// The keys of `[defaults]`: what holds for each account that does not say otherwise.
-pub const DEFAULT_KEYS: &[KeyDoc] =
-    &[SCHEDULE, TIMEZONE, RESERVE, LIMIT, KEEP, STATS, STATS_BUDGET, TIMEOUTS];
+pub const DEFAULT_KEYS: &[KeyDoc] = &[
+    SCHEDULE,
+    TIMEZONE,
+    RESERVE,
+    LIMIT,
+    KEEP,
+    STATS,
+    STATS_BUDGET,
+    TIMEOUTS,
+    EXPORT,
+    COPY,
+    HEARTBEAT,
+    ALERTS,
+];
 
 /// The keys of `[accounts.NAME]`.
 pub const ACCOUNT_KEYS: &[KeyDoc] = &[
@@ -87,6 +122,10 @@ pub const ACCOUNT_KEYS: &[KeyDoc] = &[
     STATS,
     STATS_BUDGET,
     TIMEOUTS,
+    EXPORT,
+    COPY,
+    HEARTBEAT,
+    ALERTS,
 ];
 
 const ROOT_KEYS: &[KeyDoc] = &[
@@ -110,7 +149,7 @@ pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<(Vec<Account>, Settings)
     let defaults = root
         .get("defaults")
         .and_then(|entry| entry.section())
-        .map(|section| settings(&section.only(DEFAULT_KEYS), &Settings::default()))
+        .map(|section| settings(home, &section.only(DEFAULT_KEYS), &Settings::default()))
         .unwrap_or_default();
     let accounts = root.get("accounts").and_then(|entry| entry.section());
     let accounts = accounts.map_or_else(Vec::new, |section| {
@@ -133,7 +172,7 @@ fn account(
         reader.problem(span, &entry.key, error.to_string());
     }
     let section = entry.section()?.only(ACCOUNT_KEYS);
-    let settings = settings(&section, defaults);
+    let settings = settings(home, &section, defaults);
     let vault = section.get("vault").and_then(|entry| path(home, &entry));
     let place = place(home, &section)?;
     let vault = vault.unwrap_or_else(|| home.vault_file(&name));
@@ -191,7 +230,7 @@ fn path(home: &Home, entry: &Entry<'_, '_>) -> Option<PathBuf> {
     Some(home.config_folder().join(Path::new(text)))
 }
 
-fn settings(section: &Section<'_, '_>, defaults: &Settings) -> Settings {
+fn settings(home: &Home, section: &Section<'_, '_>, defaults: &Settings) -> Settings {
     let base = defaults.clone();
     Settings {
         schedule: section.checked("schedule", schedule).or(base.schedule),
@@ -202,6 +241,42 @@ fn settings(section: &Section<'_, '_>, defaults: &Settings) -> Settings {
         stats: section.checked("stats", stats).unwrap_or(base.stats),
         stats_budget: section.count("stats_budget", 0).or(base.stats_budget),
         timeouts: timeouts(section, base.timeouts),
+        export: export(home, section).or(base.export),
+        copy: section.get("copy").and_then(|entry| path(home, &entry)).or(base.copy),
+        heartbeat: section.checked("heartbeat", hook).or(base.heartbeat),
+        alerts: alerts(home, section, base.alerts),
+    }
+}
+
+fn export(home: &Home, section: &Section<'_, '_>) -> Option<Export> {
+    let section = section.get("export")?.section()?.only(&EXPORT_KEYS);
+    let format = |text: &str| super::values::one_of(text, &ExportFormat::NAMES);
+    let format = section.checked("format", format).unwrap_or_default();
+    if section.get("to").is_none() {
+        section.problem("`to` is missing: the folder for the files");
+    }
+    let folder = path(home, &section.get("to")?)?;
+    Some(Export { folder, format })
+}
+
+/// An account's alerts go over those of the defaults, key by key.
+fn alerts(home: &Home, section: &Section<'_, '_>, base: Alerts) -> Alerts {
+    let Some(section) = section.get("alerts").and_then(|entry| entry.section()) else {
+        return base;
+    };
+    let section = section.only(&ALERT_KEYS);
+    let variable = section.checked("secret_env", super::values::variable).map(KeySource::Variable);
+    let file = section.get("secret_file").and_then(|entry| path(home, &entry));
+    if let (Some(_), Some(entry)) = (&variable, section.get("secret_file")) {
+        entry.problem("the secret has a source already: `secret_env`; keep one");
+    }
+    let command = section.get("command").and_then(|entry| entry.words());
+    Alerts {
+        webhook: section.checked("webhook", hook).or(base.webhook),
+        secret: variable.or(file.map(KeySource::File)).or(base.secret),
+        command: command.or(base.command),
+        removed: section.get("removed").and_then(|entry| entry.amount()).or(base.removed),
+        max_age: section.checked("max_age", nonzero).or(base.max_age),
     }
 }
 

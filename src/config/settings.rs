@@ -1,8 +1,11 @@
 //! What can be set for an account, and for all of them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::key::KeySource;
 use super::values::Period;
+use crate::api::hook::Hook;
 
 /// How an account is treated. Everything here has a default.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,6 +24,55 @@ pub struct Settings {
     /// The most QR codes whose statistics one backup fetches.
     pub stats_budget: Option<u32>,
     pub timeouts: Timeouts,
+    /// Where the newest snapshot is exported after each backup: a folder of the
+    /// account's name in it.
+    pub export: Option<Export>,
+    /// The folder for a copy of the vault after each backup.
+    pub copy: Option<PathBuf>,
+    /// What is asked after each complete backup.
+    pub heartbeat: Option<Hook>,
+    pub alerts: Alerts,
+}
+
+/// An export after each backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    pub folder: PathBuf,
+    pub format: ExportFormat,
+}
+
+/// The form of exported files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExportFormat {
+    #[default]
+    Csv,
+    Json,
+}
+
+impl ExportFormat {
+    /// Every choice with its name.
+    pub const NAMES: [(&'static str, Self); 2] = [("csv", Self::Csv), ("json", Self::Json)];
+}
+
+/// Who is told of problems, and what is one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Alerts {
+    pub webhook: Option<Hook>,
+    /// What the webhook's messages are signed with.
+    pub secret: Option<KeySource>,
+    /// A program and its arguments, run without a shell.
+    pub command: Option<Vec<String>>,
+    /// So many removed records are a problem.
+    pub removed: Option<Amount>,
+    /// The oldest that the newest complete backup may be.
+    pub max_age: Option<Duration>,
+}
+
+/// A number of records, or a part of all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    Count(u32),
+    Percent(f64),
 }
 
 /// Which QR codes' statistics a backup fetches.

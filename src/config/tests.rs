@@ -212,6 +212,59 @@ fn the_sample_is_valid_and_shows_every_key() {
         _ => None,
     });
     for key in tables.flatten().chain(ACCOUNT_KEYS) {
-        assert!(text.contains(&format!("{} = ", key.name)), "{}", key.name);
+        let forms = [format!("{} = ", key.name), format!(".{}]", key.name)];
+        assert!(forms.iter().any(|form| text.contains(form)), "{}", key.name);
     }
+}
+
+#[test]
+fn what_comes_after_a_backup_is_read_and_inherited() {
+    let text = r#"
+        [defaults]
+        export = { to = "exports" }
+        copy = "/srv/copies"
+        [defaults.alerts]
+        webhook = "https://chat.example/hooks/s3cret"
+        secret_env = "S"
+        removed = "12.5%"
+
+        [accounts.main]
+        url = "https://links.example.com/"
+        key_env = "K"
+        heartbeat = "https://beat.example/x?y=z"
+        [accounts.main.alerts]
+        removed = 5
+        max_age = "26h"
+        command = ["tell"]
+    "#;
+    let config = Config::parse(&home(), text.as_bytes()).unwrap();
+    let settings = &config.account("main").unwrap().settings;
+    let export = settings.export.as_ref().unwrap();
+    assert_eq!(export.folder, Path::new("/home/exports"));
+    assert_eq!(export.format, ExportFormat::Csv);
+    assert_eq!(settings.copy.as_deref(), Some(Path::new("/srv/copies")));
+    let alerts = &settings.alerts;
+    let webhook = alerts.webhook.as_ref().unwrap();
+    assert_eq!(webhook.reveal(), "https://chat.example/hooks/s3cret");
+    assert_eq!(alerts.secret, Some(KeySource::Variable("S".into())));
+    assert_eq!(alerts.removed, Some(Amount::Count(5)));
+    assert_eq!(alerts.max_age, Some(std::time::Duration::from_secs(26 * 3600)));
+    assert!(!format!("{config:?}").contains("s3cret"));
+}
+
+#[test]
+fn mistakes_in_what_comes_after_a_backup_are_named() {
+    let more = "heartbeat = \"beat.example\"\nexport = { format = \"xml\" }\n\
+                [accounts.main.alerts]\nsecret_env = \"A\"\nsecret_file = \"b\"\n\
+                removed = \"many\"\nmax_age = \"0s\"\nwebhooks = \"x\"\n";
+    let told = mistakes(&account(more));
+    let lines: Vec<_> = told.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
+    let alerts = |key: &str| format!("accounts.main.alerts.{key}");
+    let mut wanted = vec![
+        "accounts.main.heartbeat".to_owned(),
+        "accounts.main.export".to_owned(),
+        "accounts.main.export.format".to_owned(),
+    ];
+    wanted.extend(["secret_file", "removed", "max_age", "webhooks"].map(alerts));
+    assert_eq!(lines, wanted, "{told}");
 }

@@ -9,6 +9,7 @@ use chrono::{Days, Months, TimeDelta};
 
 use super::SANDBOX;
 use crate::api::base_url::BaseUrl;
+use crate::api::hook::Hook;
 use crate::clock::Timestamp;
 use crate::nearest::suggestion;
 
@@ -46,6 +47,17 @@ pub fn parse_account_name(name: &str) -> Result<String, ValueError> {
 /// The base URL of a service.
 pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ValueError> {
     BaseUrl::parse(text, allow_http).map_err(|error| ValueError(error.to_string()))
+}
+
+/// An address for messages.
+pub(super) fn hook(text: &str) -> Result<Hook, ValueError> {
+    Hook::parse(text).map_err(|error| ValueError(error.to_string()))
+}
+
+/// A part of a whole: `30%`.
+pub(super) fn percent(text: &str) -> Option<f64> {
+    let number: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
+    (0.0..=100.0).contains(&number).then_some(number)
 }
 
 /// A time zone by its name in the zone database.

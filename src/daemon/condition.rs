@@ -73,6 +73,9 @@ pub struct Attempt {
     pub snapshot: Option<i64>,
     /// Why it failed, or what the snapshot lacks.
     pub message: Option<String>,
+    /// It failed because the service does not accept the key.
+    #[serde(default)]
+    pub key_refused: bool,
     pub requests: u64,
     /// Requests that the service refused for its limit.
     pub throttled: u64,

@@ -1,0 +1,179 @@
+//! Messages on their way: what could not be delivered is tried again, with
+//! growing pauses, also by the next process.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::problems::Alert;
+use crate::clock::Timestamp;
+
+/// The ways out of the house.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    Webhook,
+    Command,
+}
+
+/// An alert that is still to be delivered on one channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outgoing {
+    pub alert: Alert,
+    pub channel: Channel,
+    pub tries: u32,
+    /// Not before then.
+    pub next: Timestamp,
+}
+
+/// No more than so many wait; the oldest go first.
+const MOST: usize = 200;
+/// What could not be delivered for so long is given up.
+const PATIENCE: Duration = Duration::from_secs(3 * 24 * 3600);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Adds `alerts`, each for every channel.
+pub fn post(outbox: &mut Vec<Outgoing>, alerts: &[Alert], channels: &[Channel]) {
+    for alert in alerts {
+        outbox.extend(channels.iter().map(|channel| Outgoing {
+            alert: alert.clone(),
+            channel: *channel,
+            tries: 0,
+            next: alert.at,
+        }));
+    }
+    outbox.drain(..outbox.len().saturating_sub(MOST));
+}
+
+/// Tries by `send` what is due, in order; a channel that fails is left alone
+/// until its next time, so that an end never overtakes its beginning. Returns
+/// what went wrong.
+pub fn deliver(
+    outbox: &mut Vec<Outgoing>,
+    now: Timestamp,
+    mut send: impl FnMut(&Outgoing) -> Result<(), String>,
+) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut blocked = Vec::new();
+    outbox.retain_mut(|item| {
+        if blocked.contains(&item.channel) {
+            return true;
+        }
+        // A clock that was set back holds nothing up for longer than a pause.
+        let far = item.next > now.plus(LONGEST_PAUSE);
+        if item.next > now && !far {
+            blocked.push(item.channel);
+            return true;
+        }
+        let Err(why) = send(item) else { return false };
+        blocked.push(item.channel);
+        item.tries += 1;
+        item.next = now.plus(pause(item.tries));
+        let given_up = now.since(item.alert.at) > PATIENCE;
+        failures.push(if given_up { format!("{why}; given up") } else { why });
+        !given_up
+    });
+    failures
+}
+
+/// After the first failure 10 s, then twice as long each time, up to an hour.
+fn pause(tries: u32) -> Duration {
+    let factor = 1_u32.checked_shl(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+    FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::condition::ProblemKind;
+    use crate::daemon::problems::AlertEvent;
+
+    fn alert(at: i64) -> Alert {
+        Alert {
+            kind: ProblemKind::Failed,
+            event: AlertEvent::Begun,
+            since: Timestamp(at),
+            at: Timestamp(at),
+            message: at.to_string(),
+            hint: None,
+        }
+    }
+
+    fn outbox(times: &[i64]) -> Vec<Outgoing> {
+        let mut outbox = Vec::new();
+        let alerts: Vec<_> = times.iter().map(|at| alert(*at)).collect();
+        post(&mut outbox, &alerts, &[Channel::Webhook]);
+        outbox
+    }
+
+    #[test]
+    fn what_is_delivered_is_gone() {
+        let mut outbox = outbox(&[1, 2]);
+        let mut sent = Vec::new();
+        let failures = deliver(&mut outbox, Timestamp(2), |item| {
+            sent.push(item.alert.message.clone());
+            Ok(())
+        });
+        assert_eq!((sent, failures.len(), outbox.len()), (vec!["1".into(), "2".into()], 0, 0));
+    }
+
+    #[test]
+    fn an_end_never_overtakes_its_beginning() {
+        let mut outbox = outbox(&[1, 2]);
+        let mut tried = 0;
+        let mut fail = |_: &Outgoing| {
+            tried += 1;
+            Err("no".to_owned())
+        };
+        assert_eq!(deliver(&mut outbox, Timestamp(2), &mut fail), ["no"]);
+        deliver(&mut outbox, Timestamp(3), &mut fail);
+        deliver(&mut outbox, Timestamp(2).plus(FIRST_PAUSE), &mut fail);
+        assert_eq!((tried, outbox.len()), (2, 2));
+    }
+
+    #[test]
+    fn one_channel_does_not_wait_for_the_other() {
+        let mut outbox = Vec::new();
+        post(&mut outbox, &[alert(1), alert(2)], &[Channel::Webhook, Channel::Command]);
+        let mut ran = 0;
+        deliver(&mut outbox, Timestamp(2), |item| match item.channel {
+            Channel::Webhook => Err("no".to_owned()),
+            Channel::Command => {
+                ran += 1;
+                Ok(())
+            }
+        });
+        assert_eq!((ran, outbox.len()), (2, 2));
+    }
+
+    #[test]
+    fn pauses_grow_and_patience_ends() {
+        let pauses: Vec<_> = (1..12).map(|tries| pause(tries).as_secs()).collect();
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
+        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+        let mut outbox = outbox(&[0]);
+        let (mut now, mut tries) = (Timestamp(0), 0);
+        while !outbox.is_empty() {
+            tries += 1;
+            assert!(tries < 200);
+            deliver(&mut outbox, now, |_| Err("no".to_owned()));
+            now = outbox.first().map_or(now, |item| item.next);
+        }
+        assert!(now.since(Timestamp(0)) > PATIENCE);
+    }
+
+    #[test]
+    fn a_clock_set_back_holds_nothing_up() {
+        let mut outbox = outbox(&[1_000_000_000_000]);
+        deliver(&mut outbox, Timestamp(5), |_| Ok(()));
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn the_outbox_is_bounded() {
+        let times: Vec<_> = (0..500).collect();
+        let outbox = outbox(&times);
+        assert_eq!((outbox.len(), outbox[0].alert.message.as_str()), (MOST, "300"));
+    }
+}

@@ -1,0 +1,402 @@
+//! What is wrong with an account, from when it is first seen until it is no
+//! more: one alert at the beginning, one at the end, none between.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::condition::{Attempt, AttemptOutcome, Problem, ProblemKind};
+use crate::clock::Timestamp;
+
+/// What is known of an account.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// A backup that has just ended; `None` between backups.
+    pub attempt: Option<&'a Attempt>,
+    /// What went wrong in the work after it; `None` when there was none.
+    pub after: Option<&'a [String]>,
+    /// When the newest complete backup ended.
+    pub last_complete: Option<Timestamp>,
+    /// Since when the account is looked after.
+    pub watched: Timestamp,
+    /// Records that the newest snapshot shows.
+    pub records: u64,
+    /// Runs with writes whose outcome nobody knows.
+    pub unknown_runs: u64,
+}
+
+/// From where on something is a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rules {
+    /// The oldest that the newest complete backup may be.
+    pub max_age: Option<Duration>,
+    pub removed: Threshold,
+}
+
+/// How many records may vanish between two backups.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Threshold {
+    Count(u64),
+    /// Of all records, and at least [`FEW`].
+    Percent(f64),
+}
+
+/// So few records are no percentage of anything.
+pub const FEW: u64 = 10;
+
+impl Default for Threshold {
+    fn default() -> Self {
+        Self::Percent(30.0)
+    }
+}
+
+impl Threshold {
+    fn exceeded(self, removed: u64, before: u64) -> bool {
+        match self {
+            Self::Count(most) => removed > most,
+            #[allow(clippy::cast_precision_loss)] // nobody has so many records
+            Self::Percent(most) => {
+                removed >= FEW && removed as f64 > before as f64 * (most / 100.0)
+            }
+        }
+    }
+}
+
+/// A problem that begins, or one that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alert {
+    pub kind: ProblemKind,
+    pub event: AlertEvent,
+    /// When the problem began.
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlertEvent {
+    Begun,
+    Ended,
+}
+
+/// What is said of one kind of problem.
+enum Verdict {
+    /// There is this problem.
+    Wrong { message: String, hint: Option<String> },
+    /// There is none; so it is told if there was one.
+    Right(&'static str),
+    /// Another problem has taken its place.
+    Replaced,
+    /// Nothing new is known.
+    Unchanged,
+}
+
+/// The problems that there are now, worst first, and the news about them.
+#[must_use]
+pub fn judge(
+    open: &[Problem],
+    facts: &Facts<'_>,
+    rules: &Rules,
+    account: &str,
+    now: Timestamp,
+) -> (Vec<Problem>, Vec<Alert>) {
+    let (mut problems, mut alerts) = (Vec::new(), Vec::new());
+    for kind in ProblemKind::ALL {
+        let before = open.iter().find(|problem| problem.kind == kind);
+        let alert = |event, since, message: &str, hint: Option<&String>| Alert {
+            kind,
+            event,
+            since,
+            at: now,
+            message: message.to_owned(),
+            hint: hint.cloned(),
+        };
+        match (verdict(kind, facts, rules, account, now), before) {
+            (Verdict::Wrong { message, hint }, before) => {
+                let since = before.map_or(now, |problem| problem.since);
+                if before.is_none() {
+                    alerts.push(alert(AlertEvent::Begun, since, &message, hint.as_ref()));
+                }
+                problems.push(Problem { kind, since, message, hint });
+            }
+            (Verdict::Right(message), Some(before)) => {
+                alerts.push(alert(AlertEvent::Ended, before.since, message, None));
+            }
+            (Verdict::Unchanged, Some(before)) => problems.push(before.clone()),
+            (Verdict::Right(_) | Verdict::Unchanged, None) | (Verdict::Replaced, _) => {}
+        }
+    }
+    (problems, alerts)
+}
+
+fn verdict(
+    kind: ProblemKind,
+    facts: &Facts<'_>,
+    rules: &Rules,
+    account: &str,
+    now: Timestamp,
+) -> Verdict {
+    match kind {
+        ProblemKind::KeyRefused | ProblemKind::Failed => failed(kind, facts, account),
+        ProblemKind::Partial => partial(facts, account),
+        ProblemKind::Removed => removed(facts, rules, account),
+        ProblemKind::Old => old(facts, rules, account, now),
+        ProblemKind::After => after(facts),
+        ProblemKind::Unknown => unknown(facts, account),
+    }
+}
+
+fn failed(kind: ProblemKind, facts: &Facts<'_>, account: &str) -> Verdict {
+    let Some(attempt) = facts.attempt else { return Verdict::Unchanged };
+    match attempt.outcome {
+        AttemptOutcome::Stopped => return Verdict::Unchanged,
+        AttemptOutcome::Complete | AttemptOutcome::Partial => {
+            return Verdict::Right(match kind {
+                ProblemKind::KeyRefused => "the service accepts the key again",
+                _ => "backups are made again",
+            });
+        }
+        AttemptOutcome::Failed => {}
+    }
+    if attempt.key_refused != (kind == ProblemKind::KeyRefused) {
+        return Verdict::Replaced;
+    }
+    let why = attempt.message.as_deref().unwrap_or("no reason is known");
+    if attempt.key_refused {
+        return Verdict::Wrong {
+            message: format!("the service does not accept the key: {why}"),
+            hint: Some(format!(
+                "put a valid key where the configuration says, then `linkvault doctor {account}`"
+            )),
+        };
+    }
+    Verdict::Wrong {
+        message: format!("the backup failed: {why}"),
+        hint: Some(format!(
+            "`linkvault doctor {account}` shows what is wrong; the next try is by itself"
+        )),
+    }
+}
+
+fn partial(facts: &Facts<'_>, account: &str) -> Verdict {
+    match facts.attempt.map(|attempt| (attempt.outcome, attempt)) {
+        Some((AttemptOutcome::Partial, attempt)) => {
+            let lacks = attempt.message.as_deref().unwrap_or("it does not say what");
+            let number = attempt.snapshot.map_or(String::new(), |number| format!("@#{number}"));
+            Verdict::Wrong {
+                message: format!("the backup is partial: {lacks}"),
+                hint: Some(format!("`linkvault show {account}{number}` says what it lacks")),
+            }
+        }
+        Some((AttemptOutcome::Complete, _)) => Verdict::Right("backups are complete again"),
+        Some((AttemptOutcome::Failed | AttemptOutcome::Stopped, _)) | None => Verdict::Unchanged,
+    }
+}
+
+fn removed(facts: &Facts<'_>, rules: &Rules, account: &str) -> Verdict {
+    let Some(attempt) = facts.attempt else { return Verdict::Unchanged };
+    if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
+        return Verdict::Unchanged;
+    }
+    let before = facts.records.saturating_add(attempt.removed).saturating_sub(attempt.added);
+    if !rules.removed.exceeded(attempt.removed, before) {
+        return Verdict::Right("the newest backup found nothing unusual removed");
+    }
+    let since = attempt.snapshot.map_or(String::new(), |number| format!("@#{}", number - 1));
+    Verdict::Wrong {
+        message: format!("{} of {before} records vanished from the account", attempt.removed),
+        hint: Some(format!(
+            "`linkvault diff {account}@latest~1` lists them; if nobody meant it, \
+             `linkvault restore {account}{since} --to {account}` plans them back"
+        )),
+    }
+}
+
+fn old(facts: &Facts<'_>, rules: &Rules, account: &str, now: Timestamp) -> Verdict {
+    let Some(max_age) = rules.max_age else { return Verdict::Replaced };
+    let age = now.since(facts.last_complete.unwrap_or(facts.watched));
+    if age <= max_age {
+        return Verdict::Right("there is a young enough complete backup again");
+    }
+    let message = match facts.last_complete {
+        Some(last) => format!("the newest complete backup is of {}", last.iso()),
+        None => format!("there has been no complete backup since {}", facts.watched.iso()),
+    };
+    Verdict::Wrong {
+        message,
+        hint: Some(format!("`linkvault backup {account}` makes one now, or tells what is wrong")),
+    }
+}
+
+fn after(facts: &Facts<'_>) -> Verdict {
+    match facts.after {
+        None => Verdict::Unchanged,
+        Some([]) => Verdict::Right("the work after a backup is done again"),
+        Some(failures) => Verdict::Wrong {
+            message: failures.join("; "),
+            hint: Some("the backup itself is sound; it is tried again after the next".to_owned()),
+        },
+    }
+}
+
+fn unknown(facts: &Facts<'_>, account: &str) -> Verdict {
+    if facts.unknown_runs == 0 {
+        return Verdict::Right("no write is in doubt any more");
+    }
+    Verdict::Wrong {
+        message: format!(
+            "{} left writes whose outcome is unknown",
+            match facts.unknown_runs {
+                1 => "a run has".to_owned(),
+                runs => format!("{runs} runs have"),
+            }
+        ),
+        hint: Some(format!(
+            "`linkvault runs {account}` names it; `linkvault resolve` shows the candidates"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn attempt(outcome: AttemptOutcome) -> Attempt {
+        Attempt {
+            started: Timestamp(0),
+            ended: Timestamp(0),
+            outcome,
+            snapshot: Some(7),
+            message: Some("why".to_owned()),
+            key_refused: false,
+            requests: 0,
+            throttled: 0,
+            waited: Duration::ZERO,
+            added: 0,
+            changed: 0,
+            removed: 0,
+        }
+    }
+
+    fn facts(attempt: Option<&Attempt>) -> Facts<'_> {
+        Facts {
+            attempt,
+            after: None,
+            last_complete: Some(Timestamp(0)),
+            watched: Timestamp(0),
+            records: 100,
+            unknown_runs: 0,
+        }
+    }
+
+    /// Judges one thing after another and gives the news of each.
+    fn told(attempts: &[Attempt], rules: &Rules) -> Vec<Vec<(ProblemKind, AlertEvent)>> {
+        let mut open = Vec::new();
+        let mut news = Vec::new();
+        for (nth, attempt) in attempts.iter().enumerate() {
+            let now = Timestamp(i64::try_from(nth).unwrap());
+            let (now_open, alerts) = judge(&open, &facts(Some(attempt)), rules, "main", now);
+            open = now_open;
+            news.push(alerts.into_iter().map(|it| (it.kind, it.event)).collect());
+        }
+        news
+    }
+
+    use AlertEvent::{Begun, Ended};
+    use AttemptOutcome::{Complete, Failed, Partial, Stopped};
+
+    #[test]
+    fn one_alert_when_it_begins_and_one_when_it_ends() {
+        let tries = [Complete, Failed, Failed, Stopped, Failed, Complete, Complete].map(attempt);
+        let failed = ProblemKind::Failed;
+        let news = told(&tries, &Rules::default());
+        let wanted =
+            [vec![], vec![(failed, Begun)], vec![], vec![], vec![], vec![(failed, Ended)], vec![]];
+        assert_eq!(news, wanted);
+    }
+
+    #[test]
+    fn a_partial_backup_ends_a_failure_and_begins_a_lack() {
+        let tries = [Failed, Partial, Failed, Complete].map(attempt);
+        let news = told(&tries, &Rules::default());
+        let (failed, partial) = (ProblemKind::Failed, ProblemKind::Partial);
+        assert_eq!(news[1], [(failed, Ended), (partial, Begun)]);
+        assert_eq!(news[2], [(failed, Begun)], "the lack is still there, and told already");
+        assert_eq!(news[3], [(failed, Ended), (partial, Ended)]);
+    }
+
+    #[test]
+    fn a_refused_key_is_its_own_problem_and_no_end_of_another() {
+        let refused = Attempt { key_refused: true, ..attempt(Failed) };
+        let news = told(&[attempt(Failed), refused, attempt(Complete)], &Rules::default());
+        assert_eq!(news[1], [(ProblemKind::KeyRefused, Begun)]);
+        assert_eq!(news[2], [(ProblemKind::KeyRefused, Ended)]);
+    }
+
+    #[test]
+    fn a_problem_keeps_its_beginning_and_tells_the_newest_reason() {
+        let first = attempt(Failed);
+        let (open, _) = judge(&[], &facts(Some(&first)), &Rules::default(), "main", Timestamp(5));
+        let second = Attempt { message: Some("other".to_owned()), ..attempt(Failed) };
+        let (open, _) =
+            judge(&open, &facts(Some(&second)), &Rules::default(), "main", Timestamp(9));
+        assert_eq!(open[0].since, Timestamp(5));
+        assert_eq!(open[0].message, "the backup failed: other");
+    }
+
+    #[test]
+    fn a_backup_that_is_too_old_is_told_between_backups() {
+        let rules = Rules { max_age: Some(HOUR), ..Rules::default() };
+        let at = |hours: u32| Timestamp(0).plus(HOUR * hours);
+        let (open, news) = judge(&[], &facts(None), &rules, "main", at(1));
+        assert!(open.is_empty() && news.is_empty(), "an hour is not more than an hour");
+        let (open, news) = judge(&[], &facts(None), &rules, "main", at(2));
+        assert_eq!((open.len(), news.len()), (1, 1));
+        let (open, news) = judge(&open, &facts(None), &rules, "main", at(3));
+        assert_eq!((open.len(), news.len()), (1, 0));
+        let young = Facts { last_complete: Some(at(3)), ..facts(None) };
+        let (open, news) = judge(&open, &young, &rules, "main", at(3));
+        assert!(open.is_empty());
+        assert_eq!(news[0].event, Ended);
+        let (open, news) = judge(&open, &facts(None), &Rules::default(), "main", at(9));
+        assert!(open.is_empty() && news.is_empty(), "nobody asked");
+    }
+
+    #[test]
+    fn vanished_records_are_told_above_the_threshold() {
+        let lost = |removed| Attempt { removed, ..attempt(Complete) };
+        let told = |threshold, removed, records| {
+            let rules = Rules { max_age: None, removed: threshold };
+            let attempt = lost(removed);
+            let facts = Facts { records, ..facts(Some(&attempt)) };
+            judge(&[], &facts, &rules, "main", Timestamp(0)).0.len()
+        };
+        assert_eq!(told(Threshold::Count(5), 5, 100), 0);
+        assert_eq!(told(Threshold::Count(5), 6, 100), 1);
+        assert_eq!(told(Threshold::Percent(30.0), 30, 70), 0);
+        assert_eq!(told(Threshold::Percent(30.0), 31, 69), 1);
+        assert_eq!(told(Threshold::Percent(30.0), 9, 0), 0, "few are no percentage");
+        assert_eq!(told(Threshold::Percent(30.0), 10, 0), 1);
+        assert_eq!(told(Threshold::Count(0), 0, 0), 0);
+    }
+
+    #[test]
+    fn what_failed_after_a_backup_is_a_problem_of_its_own() {
+        let good = attempt(Complete);
+        let failures = ["the copy: no space".to_owned()];
+        let with = |after| Facts { after, ..facts(Some(&good)) };
+        let rules = Rules::default();
+        let (open, news) = judge(&[], &with(Some(&failures)), &rules, "main", Timestamp(0));
+        assert_eq!(news[0].kind, ProblemKind::After);
+        let (open, _) = judge(&open, &with(None), &rules, "main", Timestamp(0));
+        assert_eq!(open.len(), 1);
+        let (open, news) = judge(&open, &with(Some(&[])), &rules, "main", Timestamp(0));
+        assert!(open.is_empty());
+        assert_eq!(news[0].event, Ended);
+    }
+}
