@@ -14,7 +14,7 @@ use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Method;
 use crate::change::plan::{Current, Step, fingerprint};
 use crate::clock::Slept;
-use crate::model::{Key, Resource, State, Verb};
+use crate::model::{Key, Record, Resource, State, Verb};
 use crate::vault::journal::{Settled, StepState};
 
 /// So often a create is sent that then is nowhere to be found.
@@ -34,7 +34,15 @@ pub(super) enum Told {
 
 pub(super) fn told(step: &Step, params: &[String], state: &State) -> Told {
     let record = || state.get(step.resource)?.get(&Key::Id(step.id?));
+    let unmoved = |record: &Record<'_>| {
+        step.fingerprint.as_ref() == Some(&fingerprint(step.resource, record))
+    };
     match look(step, step.id, params, state).0 {
+        // What was asked for differs from what was there in its form alone, and so
+        // nobody can tell whether it was done. To do it again does no harm.
+        Look::AsAsked(Some(_)) if step.verb == Verb::Update && record().is_some_and(unmoved) => {
+            Told::NotDone
+        }
         Look::AsAsked(_) => Told::Done,
         Look::Hidden(why) => Told::Nothing(why),
         Look::Differs(why) => match (&step.fingerprint, record()) {

@@ -5,10 +5,13 @@
 //! `run(args, &App) -> Result<Exit, Failure>`, a variant in [`args::Command`],
 //! and an arm in `dispatch` below.
 
+pub mod afterwards;
+pub mod alerting;
 pub mod app;
 pub mod args;
 pub mod commands;
 pub mod error;
+pub mod exporting;
 mod failures;
 pub mod home_sandbox;
 pub mod human;

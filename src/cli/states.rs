@@ -134,14 +134,7 @@ impl Target {
     pub fn load(&self, app: &App, bounds: &Bounds, which: &[Resource]) -> Result<Loaded, Failure> {
         match self.find()? {
             None => self.live(app, bounds, which),
-            Some((vault, snapshot)) => Ok(Loaded {
-                vault,
-                number: snapshot.number,
-                resources: which.to_vec(),
-                name: format!("{}@#{}", self.account.name, snapshot.number),
-                snapshot: Some(snapshot),
-                lacking: Vec::new(),
-            }),
+            Some((vault, snapshot)) => Ok(shown(&self.account, vault, snapshot, which)),
         }
     }
 
@@ -224,6 +217,28 @@ impl Target {
             snapshot: None,
         })
     }
+}
+
+/// A snapshot of `account`'s vault.
+fn shown(account: &Account, vault: Vault, snapshot: Snapshot, which: &[Resource]) -> Loaded {
+    Loaded {
+        vault,
+        number: snapshot.number,
+        resources: which.to_vec(),
+        name: format!("{}@#{}", account.name, snapshot.number),
+        snapshot: Some(snapshot),
+        lacking: Vec::new(),
+    }
+}
+
+/// All of the newest snapshot of `account`.
+///
+/// # Errors
+/// When there is none, or no vault.
+pub fn newest(account: &Account) -> Result<Loaded, Failure> {
+    let target = Target { account: account.clone(), reference: Reference::Latest(0) };
+    let (vault, snapshot) = target.find()?.ok_or_else(|| target.explain(ReferenceError::Empty))?;
+    Ok(shown(account, vault, snapshot, &Resource::ALL))
 }
 
 /// Opens an account's vault for reading.

@@ -125,6 +125,35 @@ impl Vault {
         Self::ready(db, &self.path)
     }
 
+    /// Writes a copy as of now to `file`, whole and for its user alone, over
+    /// whatever is there. It is one file, as small as can be, and no process
+    /// writes to it: what other tools can take away.
+    ///
+    /// # Errors
+    /// When this vault cannot be read, or the copy cannot be written.
+    pub fn copy_to(&self, file: &Path) -> Result<(), VaultError> {
+        let io = |error| VaultError::io(file, error);
+        private_folder_of(file).map_err(io)?;
+        let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
+        let new = tempfile::Builder::new()
+            .prefix(".linkvault-")
+            .tempfile_in(folder.unwrap_or(Path::new(".")))
+            .map_err(io)?;
+        // SQLite fills an empty file that is there; its mode stays 0600. A connection
+        // that is for queries alone may not even write elsewhere.
+        let to = new.path().to_string_lossy().into_owned();
+        let fail = |source| VaultError::sql(file, source);
+        let guard: bool =
+            self.db.pragma_query_value(None, "query_only", |row| row.get(0)).map_err(fail)?;
+        self.db.pragma_update(None, "query_only", false).map_err(fail)?;
+        let written = self.db.execute("VACUUM INTO ?1", [&to]);
+        self.db.pragma_update(None, "query_only", guard).map_err(fail)?;
+        written.map_err(fail)?;
+        new.as_file().sync_all().map_err(io)?;
+        new.persist(file).map_err(|error| io(error.error))?;
+        Ok(())
+    }
+
     fn ready(mut db: Connection, path: &Path) -> Result<Self, VaultError> {
         let from = migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
         if from > 0 {

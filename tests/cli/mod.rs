@@ -1,6 +1,7 @@
 //! The program from end to end, a file for each command or concern.
 
 mod accounts;
+mod afterwards;
 mod applying;
 mod backup;
 mod bounds;

@@ -1,23 +1,19 @@
 //! `linkvault export`: write a state as files.
 
-use std::collections::BTreeMap;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
-use serde_json::{Value as Json, json};
 
 use super::scope;
-use crate::change::export::{JSON, MANIFEST, raw};
-use crate::change::sheet::SheetKind;
-use crate::change::sheet::write::{Remembered, Writer, campaign_links};
+use crate::cli::exporting::{self, Exported, check_folder};
 use crate::cli::session::Bounds;
-use crate::cli::session::cannot_write;
-use crate::cli::states::{Loaded, Target, remembered};
+use crate::cli::states::Target;
 use crate::cli::values;
-use crate::cli::{App, Exit, Failure, Kind, Shown, human};
-use crate::model::{Key, Resource};
+use crate::cli::{App, Exit, Failure, Shown, human};
+use crate::config::ExportFormat;
+use crate::model::Resource;
 use crate::vault::reference::Reference;
+use serde_json::json;
 
 /// Write a state as CSV or JSON files
 #[derive(Debug, clap::Args)]
@@ -70,29 +66,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     for what in loaded.stale() {
         app.out.warn(what);
     }
-    let folder = |error: &std::io::Error| cannot_write(&args.to, error);
-    std::fs::create_dir_all(&args.to).map_err(|error| folder(&error))?;
-    let files = match args.format {
-        Format::Csv => csv_files(args, &mut loaded, &remembered(&target.account, &which)?)?,
-        Format::Json => vec![json_file(args, &mut loaded)?],
-    };
-    let manifest = json!({
-        "format": 1,
-        "account": target.account.name,
-        "state": loaded.name,
-        "snapshot": loaded.snapshot.as_ref().map(|it| it.number),
-        "digest": loaded.snapshot.as_ref().and_then(|it| it.digest.clone()),
-        "status": loaded.snapshot.as_ref().map(|it| it.status.name()),
-        "stale": loaded.stale(),
-        "files": files.iter().map(|file| json!({
-            "file": file.name, "resource": file.resource, "records": file.records,
-            "blake3": file.hash,
-        })).collect::<Vec<_>>(),
-    });
-    let mut file = NewFile::new(&args.to, MANIFEST.to_owned(), None)?;
-    file.write(|out| writeln!(out, "{manifest:#}"))?;
-    file.keep()?;
-    remove_others(&args.to, &files)?;
+    let format = args.format.form();
+    let Exported { manifest, files } =
+        exporting::export(&target.account, &mut loaded, &which, &args.to, format)?;
     if app.out.is_json() {
         let mut document = manifest;
         document["to"] = json!(args.to.display().to_string());
@@ -108,159 +84,17 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
 }
 
 impl Format {
+    const fn form(self) -> ExportFormat {
+        match self {
+            Self::Csv => ExportFormat::Csv,
+            Self::Json => ExportFormat::Json,
+        }
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Csv => "CSV",
             Self::Json => "JSON",
         }
-    }
-}
-
-/// A written file.
-struct Written {
-    name: String,
-    resource: Option<Resource>,
-    records: u64,
-    hash: String,
-}
-
-/// Only an empty folder, or one that holds an export, is written to.
-fn check_folder(folder: &Path) -> Result<(), Failure> {
-    let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    if entries.next().is_none() || folder.join(MANIFEST).is_file() {
-        return Ok(());
-    }
-    let message = format!("{} holds other files", folder.display());
-    Err(Failure::new(Kind::Failed, message).hint("name a new or empty folder with --to"))
-}
-
-/// Removes what an earlier export left here and this one did not write: the
-/// folder is read as one state. Its manifest is not believed, for it could name
-/// any file; only names that an export gives are removed.
-fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
-    let names = SheetKind::all().map(sheet_name).chain([JSON.to_owned()]);
-    for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
-        let path = folder.join(name);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let message = format!("{} cannot be removed: {error}", path.display());
-                return Err(Failure::new(Kind::Failed, message));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn sheet_name(sheet: SheetKind) -> String {
-    format!("{sheet}.csv")
-}
-
-fn csv_files(
-    args: &Args,
-    loaded: &mut Loaded,
-    sent: &BTreeMap<Resource, BTreeMap<Key, Remembered>>,
-) -> Result<Vec<Written>, Failure> {
-    let mut files = Vec::new();
-    let mut links = Vec::new();
-    for resource in loaded.resources.clone() {
-        let sent = sent.get(&resource);
-        let mut file =
-            NewFile::new(&args.to, sheet_name(SheetKind::Resource(resource)), Some(resource))?;
-        let mut sheet = Writer::begin(resource, &mut file.out);
-        let mut count = 0;
-        loaded.each(resource, |record| {
-            count += 1;
-            let sent = sent.and_then(|sent| sent.get(&record.key));
-            if resource == Resource::Campaigns {
-                links.extend(sent.map(|it| links_of(&record.key, it)).unwrap_or_default());
-            }
-            // The first error stays; what comes after it is of no use.
-            if let Ok(begun) = &mut sheet
-                && let Err(error) = begun.record(&record, sent)
-            {
-                sheet = Err(error);
-            }
-        })?;
-        let written = sheet.and_then(Writer::finish);
-        file.write(|_| written)?;
-        file.records = count;
-        files.push(file.keep()?);
-    }
-    if !links.is_empty() {
-        let mut file = NewFile::new(&args.to, sheet_name(SheetKind::CampaignLinks), None)?;
-        file.records = links.len() as u64;
-        file.write(|out| campaign_links(out, links))?;
-        files.push(file.keep()?);
-    }
-    Ok(files)
-}
-
-/// The short links that were assigned to a campaign, as far as is remembered.
-fn links_of(key: &Key, sent: &Remembered) -> Vec<(i64, i64)> {
-    let links = sent.get("links").and_then(Json::as_array).into_iter().flatten();
-    links.filter_map(Json::as_i64).map(|link| (key.id(), link)).collect()
-}
-
-/// Everything in one document, each record exactly as the service sent it.
-fn json_file(args: &Args, loaded: &mut Loaded) -> Result<Written, Failure> {
-    let mut file = NewFile::new(&args.to, JSON.to_owned(), None)?;
-    let state = json!(loaded.name);
-    file.write(|out| write!(out, "{{\"format\":1,\"state\":{state},\"resources\":{{"))?;
-    for (nth, resource) in loaded.resources.clone().into_iter().enumerate() {
-        let comma = if nth == 0 { "" } else { "," };
-        file.write(|out| write!(out, "{comma}\"{resource}\":["))?;
-        let mut first = true;
-        let mut written = Ok(());
-        loaded.each(resource, |record| {
-            if written.is_ok() {
-                let comma = if first { "" } else { "," };
-                written = write!(file.out, "{comma}\n{}", raw(&record));
-                file.records += 1;
-                first = false;
-            }
-        })?;
-        file.write(|out| written.and_then(|()| write!(out, "]")))?;
-    }
-    file.write(|out| writeln!(out, "}}}}"))?;
-    file.keep()
-}
-
-/// A file that appears whole or not at all, for its user alone.
-struct NewFile {
-    name: String,
-    resource: Option<Resource>,
-    records: u64,
-    path: PathBuf,
-    out: BufWriter<tempfile::NamedTempFile>,
-}
-
-impl NewFile {
-    fn new(folder: &Path, name: String, resource: Option<Resource>) -> Result<Self, Failure> {
-        let path = folder.join(&name);
-        let file =
-            tempfile::NamedTempFile::new_in(folder).map_err(|error| cannot_write(&path, &error))?;
-        Ok(Self { name, resource, records: 0, path, out: BufWriter::new(file) })
-    }
-
-    fn write(
-        &mut self,
-        work: impl FnOnce(&mut BufWriter<tempfile::NamedTempFile>) -> std::io::Result<()>,
-    ) -> Result<(), Failure> {
-        work(&mut self.out).map_err(|error| cannot_write(&self.path, &error))
-    }
-
-    fn keep(self) -> Result<Written, Failure> {
-        let path = self.path;
-        let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
-        let hash = file
-            .and_then(|file| {
-                let mut hasher = blake3::Hasher::new();
-                hasher.update_reader(std::fs::File::open(file.path())?)?;
-                file.persist(&path)?;
-                Ok(hasher.finalize().to_hex().to_string())
-            })
-            .map_err(|error| cannot_write(&path, &error))?;
-        Ok(Written { name: self.name, resource: self.resource, records: self.records, hash })
     }
 }

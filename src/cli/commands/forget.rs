@@ -97,10 +97,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         app.out.note(format_args!("{} has no snapshot yet", account.name));
         return finish(app, &account, &[], args.dry_run);
     };
-    let keep = keep(&rules, &args.keep_tag, newest);
-    let zone = |time| states::local(&account, time);
     let needed = vault.needed_by_runs()?;
-    let verdicts = retention::decide(&snapshots, &keep, &needed, newest, &zone);
+    let verdicts = decide(&account, &snapshots, &needed, &rules, &args.keep_tag, newest);
     show(app, &account, &snapshots, &verdicts)?;
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
@@ -118,6 +116,20 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     vault.forget(&gone, app.clock.now())?;
     vault.close()?;
     finish(app, &account, &verdicts, false)
+}
+
+/// What becomes of each snapshot of `account`.
+#[must_use]
+pub fn decide(
+    account: &Account,
+    snapshots: &[Snapshot],
+    needed: &[i64],
+    rules: &Keep,
+    tags: &[String],
+    newest: Timestamp,
+) -> Vec<Verdict> {
+    let zone = |time| states::local(account, time);
+    retention::decide(snapshots, &keep(rules, tags, newest), needed, newest, &zone)
 }
 
 /// The rules with every period as a time before the newest snapshot.

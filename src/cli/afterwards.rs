@@ -1,0 +1,67 @@
+//! What the daemon does after a backup: retention, an export, a copy of the
+//! vault. Each is tried whatever became of the others.
+
+use std::time::Duration;
+
+use super::commands::forget;
+use super::error::Failure;
+use super::exporting;
+use super::session::command_words;
+use super::states;
+use crate::clock::Clock;
+use crate::config::{Account, Export};
+use crate::model::Resource;
+use crate::vault::Vault;
+use crate::vault::lock::Lock;
+
+/// How long another process that works on the vault is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Does what `account` asks for, and returns what went wrong.
+#[must_use]
+pub fn afterwards(account: &Account, clock: &dyn Clock) -> Vec<String> {
+    let settings = &account.settings;
+    let mut failures = Vec::new();
+    let mut note = |what: &str, result: Result<(), Failure>| {
+        if let Err(failure) = result {
+            failures.push(format!("{what}: {}", failure.message));
+        }
+    };
+    if settings.keep.is_some() {
+        note("old snapshots were not forgotten", retain(account, clock));
+    }
+    if let Some(to) = &settings.export {
+        note("the newest snapshot was not exported", export(account, to));
+    }
+    if let Some(folder) = &settings.copy {
+        let file = folder.join(format!("{}.db", account.name));
+        let copy = states::open(account).and_then(|vault| Ok(vault.copy_to(&file)?));
+        note("the vault was not copied", copy);
+    }
+    failures
+}
+
+fn retain(account: &Account, clock: &dyn Clock) -> Result<(), Failure> {
+    let words = command_words("daemon (retention)", &account.name);
+    let _lock = Lock::take(&account.vault, &words, PATIENCE, clock)?;
+    let mut vault = Vault::open(&account.vault)?;
+    let snapshots = vault.snapshots()?;
+    let (Some(rules), Some(newest)) = (&account.settings.keep, snapshots.last()) else {
+        return Ok(());
+    };
+    let needed = vault.needed_by_runs()?;
+    let verdicts = forget::decide(account, &snapshots, &needed, rules, &[], newest.started);
+    let gone: Vec<_> =
+        verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
+    if !gone.is_empty() {
+        vault.forget(&gone, clock.now())?;
+    }
+    Ok(vault.close()?)
+}
+
+fn export(account: &Account, to: &Export) -> Result<(), Failure> {
+    let mut loaded = states::newest(account)?;
+    let folder = to.folder.join(&account.name);
+    exporting::export(account, &mut loaded, &Resource::ALL, &folder, to.format)?;
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Messages out of the house: the webhook, the command, the heartbeat.
+
+use std::time::Duration;
+
+use crate::api::ureq::call::call;
+use crate::clock::Clock;
+use crate::config::{Account, Alerts, Amount, KeySource, Place};
+use crate::daemon::message::{SIGNATURE, document, sentence, signature};
+use crate::daemon::outbox::{Channel, Outgoing};
+use crate::daemon::problems::{Rules, Threshold};
+use crate::process::{self, Given, ProcessError};
+
+/// How long an alert command may take.
+const COMMAND_TIME: Duration = Duration::from_secs(60);
+
+/// Where alerts of an account go.
+#[must_use]
+pub fn channels(alerts: &Alerts) -> Vec<Channel> {
+    let webhook = alerts.webhook.as_ref().map(|_| Channel::Webhook);
+    let command = alerts.command.as_ref().map(|_| Channel::Command);
+    webhook.into_iter().chain(command).collect()
+}
+
+/// What is a problem of an account; `usual` is the oldest that a complete
+/// backup may be where the configuration does not say.
+#[must_use]
+pub fn rules(alerts: &Alerts, usual: Option<Duration>) -> Rules {
+    let removed = match alerts.removed {
+        None => Threshold::default(),
+        Some(Amount::Count(count)) => Threshold::Count(count.into()),
+        Some(Amount::Percent(percent)) => Threshold::Percent(percent),
+    };
+    Rules { max_age: alerts.max_age.or(usual), removed }
+}
+
+/// The variables that hold keys: no alert command sees them.
+#[must_use]
+pub fn key_variables(accounts: &[Account]) -> Vec<String> {
+    let keys = accounts.iter().filter_map(|account| match &account.place {
+        Place::Service { key, .. } => Some(key),
+        Place::Sandbox => None,
+    });
+    let secrets = accounts.iter().filter_map(|account| account.settings.alerts.secret.as_ref());
+    let names = keys.chain(secrets).filter_map(|source| match source {
+        KeySource::Variable(name) => Some(name.clone()),
+        KeySource::File(_) | KeySource::Command(_) => None,
+    });
+    names.collect()
+}
+
+/// Delivers one alert of `account`.
+///
+/// # Errors
+/// What went wrong, for the log. A channel that is not configured any more
+/// takes everything.
+pub fn deliver(
+    account: &Account,
+    item: &Outgoing,
+    hidden: &[String],
+    clock: &dyn Clock,
+) -> Result<(), String> {
+    let alerts = &account.settings.alerts;
+    let body = document(&account.name, &item.alert).to_string();
+    match (item.channel, &alerts.webhook, &alerts.command) {
+        (Channel::Webhook, Some(hook), _) => {
+            let signed = match &alerts.secret {
+                None => None,
+                Some(secret) => {
+                    let secret = secret.read(clock).map_err(|error| error.to_string())?;
+                    Some(signature(secret.reveal().as_bytes(), body.as_bytes()))
+                }
+            };
+            let headers: Vec<_> = signed.iter().map(|it| (SIGNATURE, it.as_str())).collect();
+            call(hook, Some(body.as_bytes()), &headers)
+                .map_err(|why| format!("the webhook was not delivered: {why}"))
+        }
+        (Channel::Command, _, Some(words)) => {
+            let text = sentence(&account.name, &item.alert);
+            let set = [
+                ("LINKVAULT_ACCOUNT", account.name.as_str()),
+                ("LINKVAULT_EVENT", item.alert.event.name()),
+                ("LINKVAULT_PROBLEM", item.alert.kind.name()),
+                ("LINKVAULT_TEXT", &text),
+            ];
+            command(words, &Given { input: body.as_bytes(), set: &set, hidden }, clock)
+                .map_err(|why| format!("the alert command `{}` {why}", words.join(" ")))
+        }
+        (Channel::Webhook | Channel::Command, _, _) => Ok(()),
+    }
+}
+
+fn command(words: &[String], given: &Given<'_>, clock: &dyn Clock) -> Result<(), String> {
+    match process::run(words, given, clock, COMMAND_TIME) {
+        Ok(ended) if ended.status.success() => Ok(()),
+        Ok(ended) => Err(format!("failed ({})", ended.exit())),
+        Err(ProcessError::NotRun(why)) => Err(format!("cannot be run: {why}")),
+        Err(ProcessError::Slow) => {
+            Err(format!("did not end within {} s and was stopped", COMMAND_TIME.as_secs()))
+        }
+        Err(ProcessError::Interrupted) => Err("was stopped with the program".to_owned()),
+    }
+}
+
+/// Tells the heartbeat's host that a complete backup was made.
+///
+/// # Errors
+/// What went wrong, for the log.
+pub fn heartbeat(account: &Account) -> Result<(), String> {
+    let Some(hook) = &account.settings.heartbeat else { return Ok(()) };
+    call(hook, None, &[]).map_err(|why| format!("the heartbeat was not delivered: {why}"))
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::clock::{Interrupt, SystemClock, Timestamp};
+    use crate::config::{Config, Home};
+    use crate::daemon::condition::ProblemKind;
+    use crate::daemon::problems::{Alert, AlertEvent};
+
+    fn account(more: &str) -> Account {
+        let text = format!(
+            "[accounts.main]\nurl = \"https://a.example\"\nkey_env = \"LINKS_KEY\"\n\
+             [accounts.main.alerts]\n{more}"
+        );
+        let config = Config::parse(&Home::at(Path::new("/home")), text.as_bytes()).unwrap();
+        config.account("main").unwrap()
+    }
+
+    fn item(channel: Channel) -> Outgoing {
+        let alert = Alert {
+            kind: ProblemKind::Failed,
+            event: AlertEvent::Begun,
+            since: Timestamp(0),
+            at: Timestamp(0),
+            message: "the backup failed".to_owned(),
+            hint: None,
+        };
+        Outgoing { alert, channel, tries: 0, next: Timestamp(0) }
+    }
+
+    fn delivered(account: &Account, channel: Channel) -> Result<(), String> {
+        let clock = SystemClock::new(Interrupt::default());
+        deliver(account, &item(channel), &key_variables(std::slice::from_ref(account)), &clock)
+    }
+
+    #[test]
+    fn a_command_reads_the_document_and_its_variables() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("told");
+        let script = format!(
+            "(cat; echo; echo $LINKVAULT_ACCOUNT $LINKVAULT_EVENT $LINKVAULT_PROBLEM) > {}",
+            file.display()
+        );
+        let account = account(&format!("command = [\"sh\", \"-c\", \"{script}\"]"));
+        delivered(&account, Channel::Command).unwrap();
+        let told = std::fs::read_to_string(file).unwrap();
+        let (document, variables) = told.trim_end().split_once('\n').unwrap();
+        let document: serde_json::Value = serde_json::from_str(document).unwrap();
+        assert_eq!(document["message"], "the backup failed");
+        assert_eq!(variables, "main begun failed");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_told_and_keys_are_hidden_from_it() {
+        let failing = account("command = [\"sh\", \"-c\", \"exit 3\"]");
+        let told = delivered(&failing, Channel::Command).unwrap_err();
+        assert_eq!(told, "the alert command `sh -c exit 3` failed (exit code 3)");
+        assert_eq!(key_variables(&[account("secret_env = \"S\"")]), ["LINKS_KEY", "S"]);
+    }
+
+    #[test]
+    fn what_is_not_configured_any_more_is_done() {
+        assert_eq!(delivered(&account(""), Channel::Webhook), Ok(()));
+        assert_eq!(delivered(&account(""), Channel::Command), Ok(()));
+        assert!(channels(&account("").settings.alerts).is_empty());
+    }
+
+    #[test]
+    fn without_its_secret_a_webhook_is_not_sent_unsigned() {
+        let account = account("webhook = \"http://127.0.0.1:9/\"\nsecret_file = \"/no/such/file\"");
+        let told = delivered(&account, Channel::Webhook).unwrap_err();
+        assert!(told.contains("/no/such/file"), "{told}");
+    }
+}

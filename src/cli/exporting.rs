@@ -1,0 +1,211 @@
+//! A state written as files: what `export` does, and the daemon after a backup.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+use super::error::{Failure, Kind};
+use super::session::cannot_write;
+use super::states::{Loaded, remembered};
+use crate::change::export::{JSON, MANIFEST, raw};
+use crate::change::sheet::SheetKind;
+use crate::change::sheet::write::{Remembered, Writer, campaign_links};
+use crate::config::{Account, ExportFormat};
+use crate::model::{Key, Resource};
+
+/// What was written.
+pub struct Exported {
+    pub manifest: Json,
+    pub files: Vec<Written>,
+}
+
+/// Writes `loaded`, and a manifest that says which state it is, to `folder`.
+///
+/// # Errors
+/// When the folder holds something else or cannot be written.
+pub fn export(
+    account: &Account,
+    loaded: &mut Loaded,
+    which: &[Resource],
+    folder: &Path,
+    format: ExportFormat,
+) -> Result<Exported, Failure> {
+    check_folder(folder)?;
+    std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+    let files = match format {
+        ExportFormat::Csv => csv_files(folder, loaded, &remembered(account, which)?)?,
+        ExportFormat::Json => vec![json_file(folder, loaded)?],
+    };
+    let manifest = json!({
+        "format": 1,
+        "account": account.name,
+        "state": loaded.name,
+        "snapshot": loaded.snapshot.as_ref().map(|it| it.number),
+        "digest": loaded.snapshot.as_ref().and_then(|it| it.digest.clone()),
+        "status": loaded.snapshot.as_ref().map(|it| it.status.name()),
+        "stale": loaded.stale(),
+        "files": files.iter().map(|file| json!({
+            "file": file.name, "resource": file.resource, "records": file.records,
+            "blake3": file.hash,
+        })).collect::<Vec<_>>(),
+    });
+    let mut file = NewFile::new(folder, MANIFEST.to_owned(), None)?;
+    file.write(|out| writeln!(out, "{manifest:#}"))?;
+    file.keep()?;
+    remove_others(folder, &files)?;
+    Ok(Exported { manifest, files })
+}
+
+/// A written file.
+pub struct Written {
+    pub name: String,
+    resource: Option<Resource>,
+    pub records: u64,
+    hash: String,
+}
+
+/// Only an empty folder, or one that holds an export, is written to.
+///
+/// # Errors
+/// When it holds other files.
+pub fn check_folder(folder: &Path) -> Result<(), Failure> {
+    let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    if entries.next().is_none() || folder.join(MANIFEST).is_file() {
+        return Ok(());
+    }
+    let message = format!("{} holds other files", folder.display());
+    Err(Failure::new(Kind::Failed, message).hint("name a new or empty folder with --to"))
+}
+
+/// Removes what an earlier export left here and this one did not write: the
+/// folder is read as one state. Its manifest is not believed, for it could name
+/// any file; only names that an export gives are removed.
+fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
+    let names = SheetKind::all().map(sheet_name).chain([JSON.to_owned()]);
+    for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
+        let path = folder.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let message = format!("{} cannot be removed: {error}", path.display());
+                return Err(Failure::new(Kind::Failed, message));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn sheet_name(sheet: SheetKind) -> String {
+    format!("{sheet}.csv")
+}
+
+fn csv_files(
+    folder: &Path,
+    loaded: &mut Loaded,
+    sent: &BTreeMap<Resource, BTreeMap<Key, Remembered>>,
+) -> Result<Vec<Written>, Failure> {
+    let mut files = Vec::new();
+    let mut links = Vec::new();
+    for resource in loaded.resources.clone() {
+        let sent = sent.get(&resource);
+        let mut file =
+            NewFile::new(folder, sheet_name(SheetKind::Resource(resource)), Some(resource))?;
+        let mut sheet = Writer::begin(resource, &mut file.out);
+        let mut count = 0;
+        loaded.each(resource, |record| {
+            count += 1;
+            let sent = sent.and_then(|sent| sent.get(&record.key));
+            if resource == Resource::Campaigns {
+                links.extend(sent.map(|it| links_of(&record.key, it)).unwrap_or_default());
+            }
+            // The first error stays; what comes after it is of no use.
+            if let Ok(begun) = &mut sheet
+                && let Err(error) = begun.record(&record, sent)
+            {
+                sheet = Err(error);
+            }
+        })?;
+        let written = sheet.and_then(Writer::finish);
+        file.write(|_| written)?;
+        file.records = count;
+        files.push(file.keep()?);
+    }
+    if !links.is_empty() {
+        let mut file = NewFile::new(folder, sheet_name(SheetKind::CampaignLinks), None)?;
+        file.records = links.len() as u64;
+        file.write(|out| campaign_links(out, links))?;
+        files.push(file.keep()?);
+    }
+    Ok(files)
+}
+
+/// The short links that were assigned to a campaign, as far as is remembered.
+fn links_of(key: &Key, sent: &Remembered) -> Vec<(i64, i64)> {
+    let links = sent.get("links").and_then(Json::as_array).into_iter().flatten();
+    links.filter_map(Json::as_i64).map(|link| (key.id(), link)).collect()
+}
+
+/// Everything in one document, each record exactly as the service sent it.
+fn json_file(folder: &Path, loaded: &mut Loaded) -> Result<Written, Failure> {
+    let mut file = NewFile::new(folder, JSON.to_owned(), None)?;
+    let state = json!(loaded.name);
+    file.write(|out| write!(out, "{{\"format\":1,\"state\":{state},\"resources\":{{"))?;
+    for (nth, resource) in loaded.resources.clone().into_iter().enumerate() {
+        let comma = if nth == 0 { "" } else { "," };
+        file.write(|out| write!(out, "{comma}\"{resource}\":["))?;
+        let mut first = true;
+        let mut written = Ok(());
+        loaded.each(resource, |record| {
+            if written.is_ok() {
+                let comma = if first { "" } else { "," };
+                written = write!(file.out, "{comma}\n{}", raw(&record));
+                file.records += 1;
+                first = false;
+            }
+        })?;
+        file.write(|out| written.and_then(|()| write!(out, "]")))?;
+    }
+    file.write(|out| writeln!(out, "}}}}"))?;
+    file.keep()
+}
+
+/// A file that appears whole or not at all, for its user alone.
+struct NewFile {
+    name: String,
+    resource: Option<Resource>,
+    records: u64,
+    path: PathBuf,
+    out: BufWriter<tempfile::NamedTempFile>,
+}
+
+impl NewFile {
+    fn new(folder: &Path, name: String, resource: Option<Resource>) -> Result<Self, Failure> {
+        let path = folder.join(&name);
+        let file =
+            tempfile::NamedTempFile::new_in(folder).map_err(|error| cannot_write(&path, &error))?;
+        Ok(Self { name, resource, records: 0, path, out: BufWriter::new(file) })
+    }
+
+    fn write(
+        &mut self,
+        work: impl FnOnce(&mut BufWriter<tempfile::NamedTempFile>) -> std::io::Result<()>,
+    ) -> Result<(), Failure> {
+        work(&mut self.out).map_err(|error| cannot_write(&self.path, &error))
+    }
+
+    fn keep(self) -> Result<Written, Failure> {
+        let path = self.path;
+        let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
+        let hash = file
+            .and_then(|file| {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update_reader(std::fs::File::open(file.path())?)?;
+                file.persist(&path)?;
+                Ok(hasher.finalize().to_hex().to_string())
+            })
+            .map_err(|error| cannot_write(&path, &error))?;
+        Ok(Written { name: self.name, resource: self.resource, records: self.records, hash })
+    }
+}
