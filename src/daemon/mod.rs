@@ -2,7 +2,14 @@
 //! came of it, and who has to know.
 //!
 //! * [`condition`]: how an account fares, as plain data
+//! * [`schedule`]: when something is due, as crontab means it
+//! * [`agenda`]: whose turn it is
+//! * [`notes`]: what is remembered of an account between two processes
 
+pub mod agenda;
 pub mod condition;
+pub mod notes;
+pub mod schedule;
 
 pub use condition::Condition;
+pub use schedule::Schedule;
