@@ -5,11 +5,17 @@
 //! * [`schedule`]: when something is due, as crontab means it
 //! * [`agenda`]: whose turn it is
 //! * [`notes`]: what is remembered of an account between two processes
+//! * [`board`]: what is known while the daemon runs
+//! * [`service`]: the loop
 
 pub mod agenda;
+pub mod board;
 pub mod condition;
 pub mod notes;
 pub mod schedule;
+pub mod service;
 
+pub use board::{Board, Charge};
 pub use condition::Condition;
 pub use schedule::Schedule;
+pub use service::{News, Service, Work};

@@ -4,6 +4,7 @@ mod accounts;
 mod applying;
 mod backup;
 mod bounds;
+mod daemon;
 mod diff_files;
 mod disk;
 mod export;
