@@ -91,6 +91,27 @@ impl Interrupt {
     }
 }
 
+/// Wakes whoever waits, from any thread. A ring that nobody heard is heard by
+/// the next who waits.
+#[derive(Debug, Clone, Default)]
+pub struct Bell(Arc<(Mutex<bool>, Condvar)>);
+
+impl Bell {
+    /// Ends a wait, the one under way or the next.
+    pub fn ring(&self) {
+        *self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Waits for a ring, for `time` at most.
+    pub fn wait(&self, time: Duration) {
+        let (rung, condvar) = &*self.0;
+        let guard = rung.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let waited = condvar.wait_timeout_while(guard, time, |rung| !*rung);
+        *waited.unwrap_or_else(std::sync::PoisonError::into_inner).0 = false;
+    }
+}
+
 /// The machine's own clock.
 #[derive(Debug)]
 pub struct SystemClock {

@@ -6,6 +6,8 @@ use std::time::Duration;
 /// Something that happened on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
+    /// A snapshot was begun, or is gone on with.
+    Snapshot { number: i64, resumed: bool },
     /// A resource's listing begins (`parent`: the channel, for channel items).
     Listing { resource: &'a str, parent: Option<i64> },
     /// `done` records of `total` (when the service tells a total) were read.

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config::{Account, Alerts, Amount, KeySource, Place};
 use crate::daemon::message::{SIGNATURE, document, sentence, signature};
 use crate::daemon::outbox::{Channel, Outgoing};
-use crate::daemon::problems::{Rules, Threshold};
+use crate::daemon::problems::Threshold;
 use crate::process::{self, Given, ProcessError};
 
 /// How long an alert command may take.
@@ -21,26 +21,25 @@ pub fn channels(alerts: &Alerts) -> Vec<Channel> {
     webhook.into_iter().chain(command).collect()
 }
 
-/// What is a problem of an account; `usual` is the oldest that a complete
-/// backup may be where the configuration does not say.
+/// How many records may vanish between two backups.
 #[must_use]
-pub fn rules(alerts: &Alerts, usual: Option<Duration>) -> Rules {
-    let removed = match alerts.removed {
+pub fn most_removed(alerts: &Alerts) -> Threshold {
+    match alerts.removed {
         None => Threshold::default(),
         Some(Amount::Count(count)) => Threshold::Count(count.into()),
         Some(Amount::Percent(percent)) => Threshold::Percent(percent),
-    };
-    Rules { max_age: alerts.max_age.or(usual), removed }
+    }
 }
 
 /// The variables that hold keys: no alert command sees them.
 #[must_use]
-pub fn key_variables(accounts: &[Account]) -> Vec<String> {
-    let keys = accounts.iter().filter_map(|account| match &account.place {
+pub fn key_variables<'a>(accounts: impl IntoIterator<Item = &'a Account> + Clone) -> Vec<String> {
+    let keys = accounts.clone().into_iter().filter_map(|account| match &account.place {
         Place::Service { key, .. } => Some(key),
         Place::Sandbox => None,
     });
-    let secrets = accounts.iter().filter_map(|account| account.settings.alerts.secret.as_ref());
+    let secrets =
+        accounts.into_iter().filter_map(|account| account.settings.alerts.secret.as_ref());
     let names = keys.chain(secrets).filter_map(|source| match source {
         KeySource::Variable(name) => Some(name.clone()),
         KeySource::File(_) | KeySource::Command(_) => None,
@@ -144,7 +143,7 @@ mod tests {
 
     fn delivered(account: &Account, channel: Channel) -> Result<(), String> {
         let clock = SystemClock::new(Interrupt::default());
-        deliver(account, &item(channel), &key_variables(std::slice::from_ref(account)), &clock)
+        deliver(account, &item(channel), &key_variables([account]), &clock)
     }
 
     #[test]
@@ -169,7 +168,7 @@ mod tests {
         let failing = account("command = [\"sh\", \"-c\", \"exit 3\"]");
         let told = delivered(&failing, Channel::Command).unwrap_err();
         assert_eq!(told, "the alert command `sh -c exit 3` failed (exit code 3)");
-        assert_eq!(key_variables(&[account("secret_env = \"S\"")]), ["LINKS_KEY", "S"]);
+        assert_eq!(key_variables([&account("secret_env = \"S\"")]), ["LINKS_KEY", "S"]);
     }
 
     #[test]

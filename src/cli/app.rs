@@ -1,6 +1,7 @@
 //! What every command is given: output, time, and the configuration when asked.
 
 use std::io::{self, BufWriter, IsTerminal, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::args::GlobalArgs;
@@ -8,7 +9,7 @@ use super::error::Failure;
 use super::output::{Output, Surroundings};
 use super::progress;
 use crate::api::http::Key;
-use crate::clock::{Clock, Interrupt, SystemClock};
+use crate::clock::{Bell, Clock, Interrupt, SystemClock};
 use crate::config::{Account, Config, Home, KeySource};
 use crate::progress::Progress;
 
@@ -44,6 +45,24 @@ impl App {
         };
         if let Err(error) = super::signals::raise_on_signal(self.interrupt.clone(), told) {
             self.out.warn(format_args!("an interrupt will not be orderly: {error}"));
+        }
+    }
+
+    /// Lets SIGTERM and Ctrl-C interrupt the clock and ring `bell`, and SIGHUP set
+    /// `reload` and ring it, for a program that runs on.
+    pub fn catch_signals(&self, bell: &Bell, reload: &Arc<AtomicBool>) {
+        let (interrupt, rung) = (self.interrupt.clone(), bell.clone());
+        let stop = move || {
+            interrupt.raise();
+            rung.ring();
+        };
+        let (again, rung) = (Arc::clone(reload), bell.clone());
+        let reload = move || {
+            again.store(true, Ordering::SeqCst);
+            rung.ring();
+        };
+        if let Err(error) = super::signals::on_signals(stop, reload) {
+            self.out.warn(format_args!("signals are not heeded: {error}"));
         }
     }
 

@@ -4,9 +4,9 @@
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::commands::{
-    apply, backup, capabilities, check, completions, diff, doctor, export, forget, import, init,
-    log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show, snapshots,
-    template, undo,
+    apply, backup, capabilities, check, completions, daemon, diff, doctor, export, forget, import,
+    init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show,
+    snapshots, status, template, undo,
 };
 
 /// Back up a link-management account: every record, every change, in one SQLite file
@@ -122,8 +122,39 @@ pub enum Command {
     Resolve(resolve::Args),
     Forget(forget::Args),
     Check(check::Args),
+    Daemon(daemon::Args),
+    Status(status::Args),
     Sandbox(sandbox::Args),
     Capabilities(capabilities::Args),
     Completions(completions::Args),
     Man(man::Args),
+}
+
+impl Command {
+    /// The log that this command writes: what `-v` asks for, and the daemon's own.
+    #[must_use]
+    pub fn log(&self, flags: &GlobalArgs) -> Log {
+        let (least, format) = match self {
+            Self::Daemon(args) => (if flags.quiet { 1 } else { 2 }, args.log_format),
+            _ => (0, LogFormat::Text),
+        };
+        let more = if flags.verbose > 0 && least == 0 { 1 } else { 0 };
+        Log { level: least + more + flags.verbose, format }
+    }
+}
+
+/// A log: how much it tells, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// 0: nothing; 1: warnings; 2: what happens; more: more.
+    pub level: u8,
+    pub format: LogFormat,
+}
+
+/// How the lines of a log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
 }

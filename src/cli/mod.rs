@@ -27,12 +27,14 @@ pub mod session;
 mod signals;
 pub mod states;
 pub mod table;
+pub mod unattended;
 pub mod values;
 pub mod wanted;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, Parser};
 
@@ -55,8 +57,9 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Exit {
     signals::survive_file_limits();
-    let app = App::new(&cli.global);
-    logging::start(cli.global.verbose, app.out.error_stream());
+    let app = Arc::new(App::new(&cli.global));
+    let log = cli.command.log(&cli.global);
+    logging::start(log, app.out.error_stream());
     let result = dispatch(cli.command, &app);
     let result = result.and_then(|exit| exit.after(app.out.finish()));
     result.unwrap_or_else(|failure| {
@@ -67,7 +70,7 @@ fn run(cli: Cli) -> Exit {
     })
 }
 
-fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
+fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, Failure> {
     use commands as c;
     match command {
         Command::Template(args) => c::template::run(&args, app),
@@ -95,6 +98,8 @@ fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
         Command::Forget(args) => c::forget::run(&args, app),
         Command::Check(args) => c::check::run(&args, app),
         Command::Sandbox(args) => c::sandbox::run(&args, app),
+        Command::Daemon(args) => c::daemon::run(&args, app),
+        Command::Status(args) => c::status::run(&args, app),
     }
 }
 

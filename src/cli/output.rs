@@ -6,6 +6,7 @@
 
 use std::fmt::{Arguments, Display};
 use std::io::{self, BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{MultiProgress, ProgressDrawTarget};
@@ -101,6 +102,8 @@ pub struct Output {
     around: Surroundings,
     color: ColorChoice,
     progress: ProgressMode,
+    /// Whether remarks and warnings go into the log.
+    logs: AtomicBool,
 }
 
 impl Output {
@@ -126,6 +129,7 @@ impl Output {
             around,
             color: flags.color,
             progress,
+            logs: AtomicBool::new(false),
         }
     }
 
@@ -212,8 +216,17 @@ impl Output {
         self.line(text)
     }
 
+    /// From now on remarks and warnings are lines of the log.
+    pub fn log_instead(&self) {
+        self.logs.store(true, Ordering::Relaxed);
+    }
+
     /// A remark on stderr; not with `-q`.
     pub fn note(&self, text: impl Display) {
+        if self.logs.load(Ordering::Relaxed) {
+            tracing::info!("{}", Shown(text));
+            return;
+        }
         if !self.quiet {
             self.tell(format_args!("{}", ShownLines(text)));
         }
@@ -221,6 +234,10 @@ impl Output {
 
     /// A warning on stderr, even with `-q`.
     pub fn warn(&self, text: impl Display) {
+        if self.logs.load(Ordering::Relaxed) {
+            tracing::warn!("{}", Shown(text));
+            return;
+        }
         let word = Paint::Warning.on("warning:", self.colored(self.around.stderr_terminal));
         self.tell(format_args!("{word} {}", ShownLines(text)));
     }

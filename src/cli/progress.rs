@@ -56,6 +56,7 @@ impl Progress for Warnings {
 /// One JSON object a line. The keys are part of the interface:
 ///
 /// ```json
+/// {"event":"snapshot","account":"main","snapshot":12,"resumed":false}
 /// {"event":"listing","account":"main","resource":"channel_items","parent":7}
 /// {"event":"records","account":"main","resource":"campaigns","done":50,"total":120}
 /// {"event":"finished","account":"main","resource":"campaigns","state":"complete","records":120}
@@ -74,6 +75,9 @@ impl Progress for Json {
     fn event(&self, event: &Event<'_>) {
         let account = &self.account;
         let line: Value = match *event {
+            Event::Snapshot { number, resumed } => {
+                json!({"event": "snapshot", "account": account, "snapshot": number, "resumed": resumed})
+            }
             Event::Listing { resource, parent } => {
                 json!({"event": "listing", "account": account, "resource": resource, "parent": parent})
             }
@@ -231,6 +235,7 @@ impl Progress for Bars {
             wait.finish_and_clear();
         }
         match *event {
+            Event::Snapshot { .. } => {}
             Event::Listing { resource, parent } => {
                 let bar = self.bar(&mut shelf, resource);
                 let channel = parent.map(|parent| format!("in channel {parent}"));

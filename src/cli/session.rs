@@ -151,7 +151,7 @@ impl Session {
         (store, behaviour): (Store, Behaviour),
         clock: &Arc<dyn Clock>,
     ) -> Self {
-        let told = PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit);
+        let told = told_limit(account);
         let assumed = account.settings.limit.map(u64::from);
         let limit = told.or(assumed).unwrap_or(match account.place {
             Place::Sandbox => home_sandbox::LIMIT,
@@ -258,6 +258,12 @@ fn write_at_start(mut file: &File, text: &[u8]) -> std::io::Result<()> {
     use std::io::{Seek as _, Write as _};
     file.rewind()?;
     file.write_all(text)
+}
+
+/// Requests a minute that the service allows `account`, as it last told.
+#[must_use]
+pub fn told_limit(account: &Account) -> Option<u64> {
+    PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit)
 }
 
 /// The words of this process's command line, for whoever finds the lock held.

@@ -26,6 +26,33 @@ pub(super) fn raise_on_signal(
     Ok(())
 }
 
+/// Calls `stop` at the first SIGTERM or SIGINT and `reload` at each SIGHUP; the
+/// second request to stop does what it always does.
+#[cfg(unix)]
+pub(super) fn on_signals(
+    stop: impl Fn() + Send + 'static,
+    reload: impl Fn() + Send + 'static,
+) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut stopping = false;
+        for signal in &mut signals {
+            if signal == SIGHUP {
+                reload();
+                continue;
+            }
+            if stopping {
+                // Nothing better can be done with a failure here than to go on.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            stopping = true;
+            stop();
+        }
+    })?;
+    Ok(())
+}
+
 /// Lets a write beyond the limit on a file's size (`ulimit -f`) fail as one on
 /// a full disk does, instead of ending the process.
 #[cfg(unix)]
@@ -37,6 +64,14 @@ pub(super) fn survive_file_limits() {
 
 #[cfg(not(unix))]
 pub(super) fn survive_file_limits() {}
+
+#[cfg(not(unix))]
+pub(super) fn on_signals(
+    _stop: impl Fn() + Send + 'static,
+    _reload: impl Fn() + Send + 'static,
+) -> io::Result<()> {
+    Ok(())
+}
 
 #[cfg(not(unix))]
 pub(super) fn raise_on_signal(

@@ -64,6 +64,12 @@ impl Home {
         self.vaults_folder().join(format!("{name}.db"))
     }
 
+    /// What the daemon of this home locks, so that there is only one.
+    #[must_use]
+    pub fn daemon_file(&self) -> PathBuf {
+        self.data.join("daemon")
+    }
+
     /// Where the built-in sandbox keeps its state between commands.
     #[must_use]
     pub fn sandbox_file(&self) -> PathBuf {

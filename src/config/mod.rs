@@ -15,6 +15,7 @@ mod schema;
 mod settings;
 mod values;
 mod write;
+mod zone;
 
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,7 @@ pub use values::{
     Period, ValueError, parse_account_name, parse_duration, parse_period, parse_timezone,
 };
 pub use write::{AddError, NewAccount, add_account};
+pub use zone::machine_zone;
 
 /// The account that is always there: a service in this very process.
 pub const SANDBOX: &str = "sandbox";

@@ -84,7 +84,7 @@ fn each_mistake_has_its_place_key_and_reason() {
         ),
         (
             "schedule = \"daily\"",
-            "c.toml:4:12: accounts.main.schedule: must have the five fields of crontab (six with seconds), such as `0 3 * * *`",
+            "c.toml:4:12: accounts.main.schedule: must have the five fields of crontab (six with seconds), such as `0 3 * * *`, but has 1",
         ),
         (
             "stats = \"some\"",

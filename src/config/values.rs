@@ -11,6 +11,7 @@ use super::SANDBOX;
 use crate::api::base_url::BaseUrl;
 use crate::api::hook::Hook;
 use crate::clock::Timestamp;
+use crate::daemon::Schedule;
 use crate::nearest::suggestion;
 
 /// What is wrong with a value, as the rest of a sentence about it.
@@ -78,15 +79,9 @@ pub fn parse_timezone(name: &str) -> Result<chrono_tz::Tz, ValueError> {
     Ok(zone)
 }
 
-/// A schedule as crontab writes it. Only its shape is judged here; what the
-/// fields mean is the business of who runs it.
+/// A schedule as crontab writes it, kept as it was written.
 pub(super) fn schedule(text: &str) -> Result<String, ValueError> {
-    if !matches!(text.split_whitespace().count(), 5 | 6) {
-        return fault(
-            "must have the five fields of crontab (six with seconds), such as `0 3 * * *`",
-        );
-    }
-    Ok(text.to_owned())
+    Schedule::parse(text).map(|_| text.to_owned()).map_err(ValueError)
 }
 
 /// The name of an environment variable.

@@ -196,6 +196,7 @@ impl Crawler<'_> {
         let identity = Identity { service: self.options.service.clone(), account };
         self.vault.claim(&identity, self.options.service_moved)?;
         let resumed = self.take_up()?;
+        self.progress.event(&Event::Snapshot { number: self.snapshot, resumed });
         if self.options.scope.contains(&Resource::Account) {
             self.store_account(&decoded)?;
         }

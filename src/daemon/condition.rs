@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::notes::Notes;
 use crate::clock::Timestamp;
 
 /// One account at one moment.
@@ -34,6 +35,8 @@ pub struct Condition {
     pub totals: Totals,
     /// Requests a minute that the service allows, as last told.
     pub limit: Option<u64>,
+    /// Runs with writes whose outcome nobody knows.
+    pub unknown_runs: u64,
 }
 
 /// How it is, in one word.
@@ -64,7 +67,7 @@ impl Health {
 }
 
 /// One try at a backup.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub started: Timestamp,
     pub ended: Timestamp,
@@ -73,9 +76,6 @@ pub struct Attempt {
     pub snapshot: Option<i64>,
     /// Why it failed, or what the snapshot lacks.
     pub message: Option<String>,
-    /// It failed because the service does not accept the key.
-    #[serde(default)]
-    pub key_refused: bool,
     pub requests: u64,
     /// Requests that the service refused for its limit.
     pub throttled: u64,
@@ -83,6 +83,9 @@ pub struct Attempt {
     pub added: u64,
     pub changed: u64,
     pub removed: u64,
+    /// Whether it failed because the service did not accept the key.
+    #[serde(default)]
+    pub key_refused: bool,
 }
 
 /// What it came to.
@@ -137,4 +140,132 @@ pub struct Totals {
     pub requests: u64,
     pub throttled: u64,
     pub waited: Duration,
+}
+
+/// What an account's vault tells, without a note of the daemon's.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Held {
+    /// The newest finished snapshot, as the attempt that ended with it.
+    pub newest: Option<Attempt>,
+    /// When the newest complete one ended.
+    pub last_complete: Option<Timestamp>,
+    /// Records by resource's name, as the newest snapshot shows them.
+    pub records: BTreeMap<String, u64>,
+    /// Requests a minute that the service allows, as last told.
+    pub limit: Option<u64>,
+    /// Runs with writes whose outcome nobody knows.
+    pub unknown_runs: u64,
+}
+
+/// When an account is due, and from when its newest complete backup is too old.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Due {
+    /// The schedule as the configuration writes it.
+    pub schedule: Option<String>,
+    pub next: Option<Timestamp>,
+    pub running: Option<Timestamp>,
+    pub old_from: Option<Timestamp>,
+}
+
+impl Condition {
+    /// How `account` fares at `now`, by the daemon's notes and by what its vault
+    /// holds. Whichever is newer is believed: somebody may have made a backup by
+    /// hand, and the daemon may have been off.
+    #[must_use]
+    pub fn of(account: &str, notes: &Notes, held: &Held, due: Due, now: Timestamp) -> Self {
+        let newest = |one: Option<Timestamp>, other: Option<Timestamp>| one.max(other);
+        let by_hand = held
+            .newest
+            .as_ref()
+            .filter(|newest| notes.last.as_ref().is_none_or(|last| newest.ended > last.ended));
+        let last = by_hand.or(notes.last.as_ref()).cloned();
+        let last_complete = newest(notes.last_complete, held.last_complete);
+        let in_vault = held.newest.as_ref().map(|newest| newest.ended);
+        let last_success = newest(notes.last_success, in_vault);
+        let old_from = due.old_from.filter(|from| *from <= now);
+        let problems = problems(&notes.problems, last.as_ref(), old_from, last_complete);
+        let health = match problems.first().map(|problem| problem.kind) {
+            Some(ProblemKind::KeyRefused | ProblemKind::Failed | ProblemKind::Old) => {
+                Health::Failing
+            }
+            Some(_) => Health::Warning,
+            None if last_success.is_none() => Health::New,
+            None => Health::Good,
+        };
+        let words = match (problems.first(), health) {
+            (Some(problem), _) => problem.message.clone(),
+            (None, Health::New) => "there has been no backup yet".to_owned(),
+            (None, _) => "the newest backup is complete".to_owned(),
+        };
+        let records = if held.records.is_empty() { &notes.records } else { &held.records };
+        Self {
+            account: account.to_owned(),
+            health,
+            words,
+            schedule: due.schedule,
+            next: due.next,
+            running: due.running,
+            last,
+            last_success,
+            last_complete,
+            records: records.clone(),
+            problems,
+            totals: notes.totals,
+            limit: held.limit,
+            unknown_runs: held.unknown_runs,
+        }
+    }
+}
+
+/// The open problems, worst first: those noted, without what has passed since
+/// and with what nobody could note.
+fn problems(
+    noted: &[Problem],
+    last: Option<&Attempt>,
+    old_from: Option<Timestamp>,
+    last_complete: Option<Timestamp>,
+) -> Vec<Problem> {
+    let of_last = last.and_then(told_by);
+    let passed = |kind: ProblemKind| match kind {
+        ProblemKind::KeyRefused | ProblemKind::Failed | ProblemKind::Partial => {
+            // A stopped backup says nothing about the one before it.
+            let stopped = last.is_some_and(|last| last.outcome == AttemptOutcome::Stopped);
+            !stopped && of_last.as_ref().is_none_or(|(of_last, _)| *of_last != kind)
+        }
+        ProblemKind::Old => old_from.is_none() && last_complete.is_some(),
+        _ => false,
+    };
+    let mut open: Vec<_> = noted.iter().filter(|it| !passed(it.kind)).cloned().collect();
+    let mut add = |kind, since, message: String, hint: Option<&str>| {
+        if !open.iter().any(|problem: &Problem| problem.kind == kind) {
+            let hint = hint.map(str::to_owned);
+            open.push(Problem { kind, since, message, hint });
+        }
+    };
+    if let (Some((kind, message)), Some(last)) = (of_last.clone(), last) {
+        add(kind, last.ended, message, None);
+    }
+    if let (Some(since), Some(complete)) = (old_from, last_complete) {
+        let message = format!("the newest complete backup is of {}", complete.iso());
+        add(
+            ProblemKind::Old,
+            since,
+            message,
+            Some("see whether the daemon runs, and what it logs"),
+        );
+    }
+    open.sort_by_key(|problem| problem.kind);
+    open
+}
+
+/// What a bad ending says of the account.
+fn told_by(last: &Attempt) -> Option<(ProblemKind, String)> {
+    let kind = match last.outcome {
+        AttemptOutcome::Failed if last.key_refused => ProblemKind::KeyRefused,
+        AttemptOutcome::Failed => ProblemKind::Failed,
+        AttemptOutcome::Partial => ProblemKind::Partial,
+        AttemptOutcome::Complete | AttemptOutcome::Stopped => return None,
+    };
+    let message = last.message.clone();
+    Some((kind, message.unwrap_or_else(|| "the newest backup is not whole".to_owned())))
 }

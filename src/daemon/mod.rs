@@ -5,10 +5,23 @@
 //! * [`problems`]: what is wrong, and the news about it
 //! * [`message`]: news as messages, signed
 //! * [`outbox`]: messages on their way
+//! * [`schedule`]: when something is due, as crontab means it
+//! * [`agenda`]: whose turn it is
+//! * [`notes`]: what is remembered of an account between two processes
+//! * [`board`]: what is known while the daemon runs
+//! * [`service`]: the loop
 
+pub mod agenda;
+pub mod board;
 pub mod condition;
 pub mod message;
+pub mod notes;
 pub mod outbox;
 pub mod problems;
+pub mod schedule;
+pub mod service;
 
+pub use board::{Board, Charge};
 pub use condition::Condition;
+pub use schedule::Schedule;
+pub use service::{News, Service, Work};

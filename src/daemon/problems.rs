@@ -1,8 +1,6 @@
 //! What is wrong with an account, from when it is first seen until it is no
 //! more: one alert at the beginning, one at the end, none between.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::condition::{Attempt, AttemptOutcome, Problem, ProblemKind};
@@ -17,20 +15,13 @@ pub struct Facts<'a> {
     pub after: Option<&'a [String]>,
     /// When the newest complete backup ended.
     pub last_complete: Option<Timestamp>,
-    /// Since when the account is looked after.
-    pub watched: Timestamp,
+    /// From when it is too old, or it is too long that there is none; `None`:
+    /// never.
+    pub old_from: Option<Timestamp>,
     /// Records that the newest snapshot shows.
     pub records: u64,
     /// Runs with writes whose outcome nobody knows.
     pub unknown_runs: u64,
-}
-
-/// From where on something is a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Rules {
-    /// The oldest that the newest complete backup may be.
-    pub max_age: Option<Duration>,
-    pub removed: Threshold,
 }
 
 /// How many records may vanish between two backups.
@@ -99,7 +90,7 @@ enum Verdict {
 pub fn judge(
     open: &[Problem],
     facts: &Facts<'_>,
-    rules: &Rules,
+    most_removed: Threshold,
     account: &str,
     now: Timestamp,
 ) -> (Vec<Problem>, Vec<Alert>) {
@@ -114,7 +105,7 @@ pub fn judge(
             message: message.to_owned(),
             hint: hint.cloned(),
         };
-        match (verdict(kind, facts, rules, account, now), before) {
+        match (verdict(kind, facts, most_removed, account, now), before) {
             (Verdict::Wrong { message, hint }, before) => {
                 let since = before.map_or(now, |problem| problem.since);
                 if before.is_none() {
@@ -135,15 +126,15 @@ pub fn judge(
 fn verdict(
     kind: ProblemKind,
     facts: &Facts<'_>,
-    rules: &Rules,
+    most_removed: Threshold,
     account: &str,
     now: Timestamp,
 ) -> Verdict {
     match kind {
         ProblemKind::KeyRefused | ProblemKind::Failed => failed(kind, facts, account),
         ProblemKind::Partial => partial(facts, account),
-        ProblemKind::Removed => removed(facts, rules, account),
-        ProblemKind::Old => old(facts, rules, account, now),
+        ProblemKind::Removed => removed(facts, most_removed, account),
+        ProblemKind::Old => old(facts, account, now),
         ProblemKind::After => after(facts),
         ProblemKind::Unknown => unknown(facts, account),
     }
@@ -196,13 +187,13 @@ fn partial(facts: &Facts<'_>, account: &str) -> Verdict {
     }
 }
 
-fn removed(facts: &Facts<'_>, rules: &Rules, account: &str) -> Verdict {
+fn removed(facts: &Facts<'_>, most: Threshold, account: &str) -> Verdict {
     let Some(attempt) = facts.attempt else { return Verdict::Unchanged };
     if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
         return Verdict::Unchanged;
     }
     let before = facts.records.saturating_add(attempt.removed).saturating_sub(attempt.added);
-    if !rules.removed.exceeded(attempt.removed, before) {
+    if !most.exceeded(attempt.removed, before) {
         return Verdict::Right("the newest backup found nothing unusual removed");
     }
     let since = attempt.snapshot.map_or(String::new(), |number| format!("@#{}", number - 1));
@@ -215,15 +206,14 @@ fn removed(facts: &Facts<'_>, rules: &Rules, account: &str) -> Verdict {
     }
 }
 
-fn old(facts: &Facts<'_>, rules: &Rules, account: &str, now: Timestamp) -> Verdict {
-    let Some(max_age) = rules.max_age else { return Verdict::Replaced };
-    let age = now.since(facts.last_complete.unwrap_or(facts.watched));
-    if age <= max_age {
+fn old(facts: &Facts<'_>, account: &str, now: Timestamp) -> Verdict {
+    let Some(old_from) = facts.old_from else { return Verdict::Replaced };
+    if now < old_from {
         return Verdict::Right("there is a young enough complete backup again");
     }
     let message = match facts.last_complete {
         Some(last) => format!("the newest complete backup is of {}", last.iso()),
-        None => format!("there has been no complete backup since {}", facts.watched.iso()),
+        None => "there has been no complete backup yet".to_owned(),
     };
     Verdict::Wrong {
         message,
@@ -264,8 +254,6 @@ fn unknown(facts: &Facts<'_>, account: &str) -> Verdict {
 mod tests {
     use super::*;
 
-    const HOUR: Duration = Duration::from_secs(3600);
-
     fn attempt(outcome: AttemptOutcome) -> Attempt {
         Attempt {
             started: Timestamp(0),
@@ -276,7 +264,7 @@ mod tests {
             key_refused: false,
             requests: 0,
             throttled: 0,
-            waited: Duration::ZERO,
+            waited: std::time::Duration::ZERO,
             added: 0,
             changed: 0,
             removed: 0,
@@ -288,14 +276,14 @@ mod tests {
             attempt,
             after: None,
             last_complete: Some(Timestamp(0)),
-            watched: Timestamp(0),
+            old_from: None,
             records: 100,
             unknown_runs: 0,
         }
     }
 
     /// Judges one thing after another and gives the news of each.
-    fn told(attempts: &[Attempt], rules: &Rules) -> Vec<Vec<(ProblemKind, AlertEvent)>> {
+    fn told(attempts: &[Attempt], rules: Threshold) -> Vec<Vec<(ProblemKind, AlertEvent)>> {
         let mut open = Vec::new();
         let mut news = Vec::new();
         for (nth, attempt) in attempts.iter().enumerate() {
@@ -314,7 +302,7 @@ mod tests {
     fn one_alert_when_it_begins_and_one_when_it_ends() {
         let tries = [Complete, Failed, Failed, Stopped, Failed, Complete, Complete].map(attempt);
         let failed = ProblemKind::Failed;
-        let news = told(&tries, &Rules::default());
+        let news = told(&tries, Threshold::default());
         let wanted =
             [vec![], vec![(failed, Begun)], vec![], vec![], vec![], vec![(failed, Ended)], vec![]];
         assert_eq!(news, wanted);
@@ -323,7 +311,7 @@ mod tests {
     #[test]
     fn a_partial_backup_ends_a_failure_and_begins_a_lack() {
         let tries = [Failed, Partial, Failed, Complete].map(attempt);
-        let news = told(&tries, &Rules::default());
+        let news = told(&tries, Threshold::default());
         let (failed, partial) = (ProblemKind::Failed, ProblemKind::Partial);
         assert_eq!(news[1], [(failed, Ended), (partial, Begun)]);
         assert_eq!(news[2], [(failed, Begun)], "the lack is still there, and told already");
@@ -333,7 +321,7 @@ mod tests {
     #[test]
     fn a_refused_key_is_its_own_problem_and_no_end_of_another() {
         let refused = Attempt { key_refused: true, ..attempt(Failed) };
-        let news = told(&[attempt(Failed), refused, attempt(Complete)], &Rules::default());
+        let news = told(&[attempt(Failed), refused, attempt(Complete)], Threshold::default());
         assert_eq!(news[1], [(ProblemKind::KeyRefused, Begun)]);
         assert_eq!(news[2], [(ProblemKind::KeyRefused, Ended)]);
     }
@@ -341,29 +329,32 @@ mod tests {
     #[test]
     fn a_problem_keeps_its_beginning_and_tells_the_newest_reason() {
         let first = attempt(Failed);
-        let (open, _) = judge(&[], &facts(Some(&first)), &Rules::default(), "main", Timestamp(5));
+        let (open, _) =
+            judge(&[], &facts(Some(&first)), Threshold::default(), "main", Timestamp(5));
         let second = Attempt { message: Some("other".to_owned()), ..attempt(Failed) };
         let (open, _) =
-            judge(&open, &facts(Some(&second)), &Rules::default(), "main", Timestamp(9));
+            judge(&open, &facts(Some(&second)), Threshold::default(), "main", Timestamp(9));
         assert_eq!(open[0].since, Timestamp(5));
         assert_eq!(open[0].message, "the backup failed: other");
     }
 
     #[test]
     fn a_backup_that_is_too_old_is_told_between_backups() {
-        let rules = Rules { max_age: Some(HOUR), ..Rules::default() };
-        let at = |hours: u32| Timestamp(0).plus(HOUR * hours);
-        let (open, news) = judge(&[], &facts(None), &rules, "main", at(1));
-        assert!(open.is_empty() && news.is_empty(), "an hour is not more than an hour");
-        let (open, news) = judge(&[], &facts(None), &rules, "main", at(2));
+        let old = Facts { old_from: Some(Timestamp(5)), ..facts(None) };
+        let judged = |open: &[Problem], facts, at| {
+            judge(open, facts, Threshold::default(), "main", Timestamp(at))
+        };
+        let (open, news) = judged(&[], &old, 4);
+        assert!(open.is_empty() && news.is_empty());
+        let (open, news) = judged(&open, &old, 5);
         assert_eq!((open.len(), news.len()), (1, 1));
-        let (open, news) = judge(&open, &facts(None), &rules, "main", at(3));
+        let (open, news) = judged(&open, &old, 6);
         assert_eq!((open.len(), news.len()), (1, 0));
-        let young = Facts { last_complete: Some(at(3)), ..facts(None) };
-        let (open, news) = judge(&open, &young, &rules, "main", at(3));
+        let young = Facts { old_from: Some(Timestamp(50)), ..facts(None) };
+        let (open, news) = judged(&open, &young, 7);
         assert!(open.is_empty());
         assert_eq!(news[0].event, Ended);
-        let (open, news) = judge(&open, &facts(None), &Rules::default(), "main", at(9));
+        let (open, news) = judged(&open, &facts(None), 90);
         assert!(open.is_empty() && news.is_empty(), "nobody asked");
     }
 
@@ -371,10 +362,9 @@ mod tests {
     fn vanished_records_are_told_above_the_threshold() {
         let lost = |removed| Attempt { removed, ..attempt(Complete) };
         let told = |threshold, removed, records| {
-            let rules = Rules { max_age: None, removed: threshold };
             let attempt = lost(removed);
             let facts = Facts { records, ..facts(Some(&attempt)) };
-            judge(&[], &facts, &rules, "main", Timestamp(0)).0.len()
+            judge(&[], &facts, threshold, "main", Timestamp(0)).0.len()
         };
         assert_eq!(told(Threshold::Count(5), 5, 100), 0);
         assert_eq!(told(Threshold::Count(5), 6, 100), 1);
@@ -390,12 +380,12 @@ mod tests {
         let good = attempt(Complete);
         let failures = ["the copy: no space".to_owned()];
         let with = |after| Facts { after, ..facts(Some(&good)) };
-        let rules = Rules::default();
-        let (open, news) = judge(&[], &with(Some(&failures)), &rules, "main", Timestamp(0));
+        let rules = Threshold::default();
+        let (open, news) = judge(&[], &with(Some(&failures)), rules, "main", Timestamp(0));
         assert_eq!(news[0].kind, ProblemKind::After);
-        let (open, _) = judge(&open, &with(None), &rules, "main", Timestamp(0));
+        let (open, _) = judge(&open, &with(None), rules, "main", Timestamp(0));
         assert_eq!(open.len(), 1);
-        let (open, news) = judge(&open, &with(Some(&[])), &rules, "main", Timestamp(0));
+        let (open, news) = judge(&open, &with(Some(&[])), rules, "main", Timestamp(0));
         assert!(open.is_empty());
         assert_eq!(news[0].event, Ended);
     }

@@ -251,6 +251,18 @@ impl Vault {
         self.select_snapshots(&sql, [])
     }
 
+    /// The newest snapshot that can be read back; the newest complete one if so asked.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn newest(&self, complete: bool) -> Result<Option<Snapshot>, VaultError> {
+        let sql = format!(
+            "{SELECT} WHERE finished IS NOT NULL AND forgotten IS NULL
+               AND (status = 'complete' OR NOT ?1) ORDER BY snapshot DESC LIMIT 1"
+        );
+        Ok(self.select_snapshots(&sql, [complete])?.pop())
+    }
+
     /// The snapshot of that number.
     ///
     /// # Errors

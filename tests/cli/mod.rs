@@ -5,6 +5,7 @@ mod afterwards;
 mod applying;
 mod backup;
 mod bounds;
+mod daemon;
 mod diff_files;
 mod disk;
 mod export;

@@ -12,6 +12,7 @@ mod applied;
 mod applies;
 mod checks;
 mod crashes;
+mod daemon;
 mod doubts;
 mod draw;
 mod edits;

@@ -108,10 +108,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
 }
 
 /// A failure outweighs a partial backup, and that a complete one.
-fn worse(one: Exit, other: Exit) -> Exit {
+pub const fn worse(one: Exit, other: Exit) -> Exit {
     match (one, other) {
         (Exit::Done, other) => other,
-        (Exit::Partial, other) if other != Exit::Done => other,
+        (Exit::Partial, other) if !matches!(other, Exit::Done) => other,
         (one, _) => one,
     }
 }
@@ -137,21 +137,31 @@ fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failu
 }
 
 fn options(args: &Args, account: &Account, service: &str) -> Result<Options, Failure> {
-    let settings = &account.settings;
-    let budget = args.stats_budget.or(settings.stats_budget);
-    let options = Options::new(service).only(&scope(&args.only, &args.skip)?);
+    let standing = standing(account, service);
     Ok(Options {
-        stats: match args.stats.unwrap_or(settings.stats) {
-            Stats::Changed => crawl::Stats::Changed,
-            Stats::All => crawl::Stats::All,
-            Stats::None => crawl::Stats::None,
-        },
-        stats_budget: budget.map(u64::from),
+        stats: args.stats.map_or(standing.stats, which),
+        stats_budget: args.stats_budget.map(u64::from).or(standing.stats_budget),
         fresh: args.fresh,
         tag: args.tag.clone(),
         service_moved: args.service_moved,
-        ..options
+        ..standing.only(&scope(&args.only, &args.skip)?)
     })
+}
+
+/// What a backup of `account` does where only the configuration is asked.
+#[must_use]
+pub fn standing(account: &Account, service: &str) -> Options {
+    let settings = &account.settings;
+    let stats_budget = settings.stats_budget.map(u64::from);
+    Options { stats: which(settings.stats), stats_budget, ..Options::new(service) }
+}
+
+const fn which(stats: Stats) -> crawl::Stats {
+    match stats {
+        Stats::Changed => crawl::Stats::Changed,
+        Stats::All => crawl::Stats::All,
+        Stats::None => crawl::Stats::None,
+    }
 }
 
 /// What a backup would cost, as far as the vault can tell.

@@ -6,6 +6,7 @@ pub mod backup;
 pub mod capabilities;
 pub mod check;
 pub mod completions;
+pub mod daemon;
 pub mod diff;
 pub mod doctor;
 pub mod export;
@@ -24,6 +25,7 @@ pub mod runs;
 pub mod sandbox;
 pub mod show;
 pub mod snapshots;
+pub mod status;
 pub mod template;
 pub mod undo;
 

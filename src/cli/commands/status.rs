@@ -1,0 +1,172 @@
+//! `linkvault status`: how the accounts fare, from notes and vaults.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::cli::unattended::{charges, held};
+use crate::cli::{App, Exit, Failure, Table, human};
+use crate::clock::Timestamp;
+use crate::config::Account;
+use crate::daemon::Charge;
+use crate::daemon::agenda::Agenda;
+use crate::daemon::condition::{Attempt, AttemptOutcome, Condition, Due, Health};
+use crate::daemon::notes::Notes;
+use crate::vault::lock::Lock;
+
+/// Show how each account's backups fare, with an exit code for monitoring
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault status
+  linkvault status main --json
+
+It reads what the daemon noted and what the vaults hold, whether or not a daemon
+runs. A backup is too old when two of its times passed without a complete one.
+
+Exit codes:
+  0 all is well   1 backups fail or are too old   3 something is lacking: the
+  newest backup is partial, or there is none yet")]
+pub struct Args {
+    /// Accounts to show; all configured ones if none is named
+    #[arg(value_name = "ACCOUNT")]
+    pub accounts: Vec<String>,
+}
+
+/// Shows them.
+///
+/// # Errors
+/// When an account does not exist, or the output cannot be written.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let accounts = app.accounts(&args.accounts)?;
+    let scheduled: BTreeMap<_, _> = charges(&accounts, app)?
+        .into_iter()
+        .map(|charge| (charge.account.clone(), charge))
+        .collect();
+    let now = app.clock.now();
+    let conditions: Vec<_> = accounts
+        .iter()
+        .map(|account| condition(app, account, scheduled.get(&account.name), now))
+        .collect();
+    if app.out.is_json() {
+        let all: Vec<_> = conditions.iter().map(document).collect();
+        app.out.json(&json!({"format": 1, "accounts": all}))?;
+    } else {
+        show(app, &conditions, now)?;
+    }
+    let worst = conditions.iter().map(|it| it.health).max().unwrap_or(Health::Good);
+    Ok(match worst {
+        Health::Good => Exit::Done,
+        Health::New | Health::Warning => Exit::Partial,
+        Health::Failing => Exit::Failed,
+    })
+}
+
+fn condition(app: &App, account: &Account, charge: Option<&Charge>, now: Timestamp) -> Condition {
+    let (notes, broken) = Notes::read(&account.vault);
+    if let Some(broken) = broken {
+        app.out.warn(broken);
+    }
+    let held = held(account).unwrap_or_else(|failure| {
+        app.out.warn(format_args!("{}: {}", account.name, failure.message));
+        Default::default()
+    });
+    let holder = Lock::holder(&account.vault);
+    let backs_up = |command: &str| {
+        ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
+    };
+    let mut due = Due {
+        running: holder.filter(|it| backs_up(&it.command)).map(|it| it.since),
+        ..Due::default()
+    };
+    if let Some(charge) = charge {
+        let mut agenda = Agenda::default();
+        let past = notes.past(&charge.counts_by(), &held, now);
+        agenda.enter(&account.name, charge.timetable.clone(), past, now);
+        let complete = notes.last_complete.max(held.last_complete);
+        due.schedule = Some(charge.schedule.clone());
+        due.next = agenda.next(&account.name);
+        due.old_from = complete.and_then(|complete| charge.old_from(complete));
+    }
+    Condition::of(&account.name, &notes, &held, due, now)
+}
+
+fn show(app: &App, conditions: &[Condition], now: Timestamp) -> Result<(), Failure> {
+    let headers = ["account", "state", "complete", "last run", "next run", "records"];
+    let mut table = Table::new(&headers).right(&[5]);
+    for it in conditions {
+        let age =
+            |time: Option<Timestamp>| time.map_or("never".to_owned(), |time| human::age(time, now));
+        let next = match (it.running, it.next) {
+            (Some(_), _) => "under way".to_owned(),
+            (None, None) => "not scheduled".to_owned(),
+            (None, Some(next)) if next <= now => "now".to_owned(),
+            (None, Some(next)) => human::age(next, now),
+        };
+        let last = it.last.as_ref().map(|last| last.ended);
+        let records = human::count(it.records.values().sum());
+        let name = it.account.clone();
+        let state = it.health.name().to_owned();
+        table.row([name, state, age(it.last_complete), age(last), next, records]);
+    }
+    app.out.table(table)?;
+    for it in conditions {
+        for problem in &it.problems {
+            app.out.line("")?;
+            let (account, since) = (&it.account, human::age(problem.since, now));
+            let text = format!("{account}: {} (since {since})", problem.message);
+            app.out.line(crate::cli::ShownLines(text))?;
+            if let Some(hint) = &problem.hint {
+                app.out.line(crate::cli::ShownLines(hint))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn document(it: &Condition) -> Value {
+    let iso = |time: Option<Timestamp>| time.map(Timestamp::iso);
+    let problems = it.problems.iter().map(|problem| {
+        json!({
+            "kind": problem.kind, "since": problem.since.iso(), "message": problem.message,
+            "hint": problem.hint,
+        })
+    });
+    json!({
+        "account": it.account,
+        "health": it.health.name(),
+        "words": it.words,
+        "schedule": it.schedule,
+        "next": iso(it.next),
+        "running": iso(it.running),
+        "last": it.last.as_ref().map(attempt),
+        "last_success": iso(it.last_success),
+        "last_complete": iso(it.last_complete),
+        "records": it.records,
+        "problems": problems.collect::<Vec<_>>(),
+        "limit": it.limit,
+        "totals": {
+            "backups": it.totals.backups,
+            "complete": it.totals.complete,
+            "failures": it.totals.failures,
+            "requests": it.totals.requests,
+            "throttled": it.totals.throttled,
+            "waited_seconds": it.totals.waited.as_secs_f64(),
+        },
+    })
+}
+
+fn attempt(it: &Attempt) -> Value {
+    let outcome = match it.outcome {
+        AttemptOutcome::Complete => "complete",
+        AttemptOutcome::Partial => "partial",
+        AttemptOutcome::Failed => "failed",
+        AttemptOutcome::Stopped => "stopped",
+    };
+    json!({
+        "started": it.started.iso(), "ended": it.ended.iso(), "outcome": outcome,
+        "snapshot": it.snapshot, "message": it.message, "requests": it.requests,
+        "throttled": it.throttled, "waited_seconds": it.waited.as_secs_f64(),
+        "added": it.added, "changed": it.changed, "removed": it.removed,
+    })
+}

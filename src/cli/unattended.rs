@@ -1,0 +1,372 @@
+//! What the daemon has done: a backup with nobody watching, what a vault holds,
+//! and which accounts have a schedule.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use super::afterwards::afterwards;
+use super::alerting;
+use super::commands::backup::{standing, worse};
+use super::session::{Bounds, Session, command_words, told_limit};
+use super::{App, Exit, Failure, Kind, human};
+use crate::clock::Timestamp;
+use crate::config::{Account, Config, Home, machine_zone};
+use crate::crawl;
+use crate::daemon::agenda::Timetable;
+use crate::daemon::condition::{Attempt, AttemptOutcome, Due, Held};
+use crate::daemon::notes::Notes;
+use crate::daemon::problems::{self, AlertEvent, Facts};
+use crate::daemon::{Charge, Condition, Schedule, Work, message, outbox};
+use crate::progress::{Event, Progress};
+use crate::shown::Shown;
+use crate::vault::journal::{Run, RunStatus};
+use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Usage};
+use crate::vault::{Vault, VaultError};
+
+/// Another process may work on an account for so long before its backup fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The daemon's hands.
+pub struct Unattended {
+    app: Arc<App>,
+    home: Home,
+    accounts: RwLock<BTreeMap<String, Account>>,
+    charges: RwLock<Vec<Charge>>,
+    /// Begins at the very time, for whoever starts the process for each run.
+    punctual: bool,
+    worst: Mutex<Exit>,
+}
+
+impl Unattended {
+    #[must_use]
+    pub fn new(app: &Arc<App>, home: Home, punctual: bool) -> Self {
+        let worst = Mutex::new(Exit::Done);
+        let (accounts, charges) = (RwLock::default(), RwLock::default());
+        Self { app: Arc::clone(app), home, accounts, charges, punctual, worst }
+    }
+
+    /// The worst that a backup came to so far.
+    #[must_use]
+    pub fn worst(&self) -> Exit {
+        *self.worst.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, exit: Exit) {
+        let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
+        *worst = worse(*worst, exit);
+    }
+
+    fn account(&self, name: &str) -> Option<Account> {
+        self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The scheduled accounts of the configuration, which is kept.
+    ///
+    /// # Errors
+    /// With every mistake in the file.
+    pub fn load(&self) -> Result<Vec<Charge>, Failure> {
+        let config = Config::load(&self.home)?;
+        for warning in &config.warnings {
+            self.app.out.warn(warning);
+        }
+        let mut found = charges(config.accounts(), &self.app)?;
+        if self.punctual {
+            found.iter_mut().for_each(|charge| charge.timetable.offset = Duration::ZERO);
+        }
+        let accounts = config.accounts().iter().map(|it| (it.name.clone(), it.clone())).collect();
+        *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts;
+        self.charges.write().unwrap_or_else(PoisonError::into_inner).clone_from(&found);
+        Ok(found)
+    }
+
+    /// Finds out what is wrong now, and tells whoever has to know.
+    fn news(
+        &self,
+        account: &Account,
+        condition: &Condition,
+        attempt: Option<&Attempt>,
+        after: Option<&[String]>,
+        notes: &mut Notes,
+    ) {
+        let now = self.app.clock.now();
+        let watched = *notes.watched.get_or_insert(now);
+        let complete = condition.last_complete.unwrap_or(watched);
+        let charges = self.charges.read().unwrap_or_else(PoisonError::into_inner);
+        let charge = charges.iter().find(|charge| charge.account == account.name);
+        let facts = Facts {
+            attempt,
+            after,
+            last_complete: condition.last_complete,
+            old_from: charge.and_then(|charge| charge.old_from(complete)),
+            records: condition.records.values().sum(),
+            unknown_runs: condition.unknown_runs,
+        };
+        drop(charges);
+        let alerts = &account.settings.alerts;
+        let most = alerting::most_removed(alerts);
+        let (open, news) = problems::judge(&notes.problems, &facts, most, &account.name, now);
+        for alert in &news {
+            let (account, text) = (&account.name, message::sentence(&account.name, alert));
+            match alert.event {
+                AlertEvent::Begun => tracing::warn!(account, "{text}"),
+                AlertEvent::Ended => tracing::info!(account, "{text}"),
+            }
+        }
+        notes.problems = open;
+        outbox::post(&mut notes.outbox, &news, &alerting::channels(alerts));
+        if notes.outbox.is_empty() && !notes.heartbeat {
+            return;
+        }
+        let hidden = {
+            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+            alerting::key_variables(accounts.values())
+        };
+        let clock = &*self.app.clock;
+        let mut failures = outbox::deliver(&mut notes.outbox, now, |item| {
+            alerting::deliver(account, item, &hidden, clock)
+        });
+        if notes.heartbeat {
+            match alerting::heartbeat(account) {
+                Ok(()) => notes.heartbeat = false,
+                Err(why) => failures.push(why),
+            }
+        }
+        for failure in failures {
+            tracing::warn!(account = account.name, "{}", Shown(failure));
+        }
+    }
+
+    /// Makes a backup and says what it spent, whether or not it came to an end.
+    fn made(
+        &self,
+        account: &Account,
+        log: &Arc<Log>,
+        spent: &mut Usage,
+    ) -> Result<Snapshot, Failure> {
+        let app = &*self.app;
+        let words = command_words("daemon", &account.name);
+        let bounds = Bounds { lock_timeout: Some(PATIENCE), ..Bounds::default() };
+        let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
+        let mut session = Session::open(app, account, &words, &bounds, progress)?;
+        let options = standing(account, &session.service);
+        let mut vault = Vault::open_or_create(&account.vault)?;
+        let ended = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &**log, &options);
+        let counters = session.client.counters();
+        *spent = Usage {
+            requests: counters.requests,
+            throttled: counters.throttled,
+            waited: counters.waited,
+        };
+        let snapshot = ended?.snapshot;
+        vault.checkpoint()?;
+        Ok(snapshot)
+    }
+}
+
+/// The accounts with a schedule, each with its timetable.
+///
+/// # Errors
+/// When a schedule is none; the configuration was checked, so this is a defect.
+pub fn charges(accounts: &[Account], app: &App) -> Result<Vec<Charge>, Failure> {
+    let mut machine = None;
+    let mut charges = Vec::new();
+    for account in accounts {
+        let Some(line) = &account.settings.schedule else { continue };
+        let schedule = Schedule::parse(line).map_err(|error| {
+            Failure::new(Kind::Config, format_args!("accounts.{}.schedule: {error}", account.name))
+        })?;
+        let zone = account.settings.timezone.unwrap_or_else(|| {
+            *machine.get_or_insert_with(|| {
+                machine_zone().unwrap_or_else(|why| {
+                    app.out.warn(format_args!("{why}; schedules without `timezone` are in UTC"));
+                    chrono_tz::UTC
+                })
+            })
+        });
+        charges.push(Charge {
+            account: account.name.clone(),
+            vault: account.vault.clone(),
+            schedule: line.clone(),
+            timetable: Timetable::new(&account.name, schedule, zone),
+            max_age: account.settings.alerts.max_age,
+        });
+    }
+    Ok(charges)
+}
+
+/// What the vault of `account` holds; nothing where there is none.
+///
+/// # Errors
+/// When there is one, and it cannot be read.
+pub fn held(account: &Account) -> Result<Held, Failure> {
+    let limit = told_limit(account);
+    let vault = match Vault::open_read_only(&account.vault) {
+        Ok(vault) => vault,
+        Err(VaultError::Missing(_)) => return Ok(Held { limit, ..Held::default() }),
+        Err(error) => return Err(error.into()),
+    };
+    let complete = vault.newest(true)?;
+    let newest = vault.newest(false)?;
+    let records = newest.iter().flat_map(|newest| &newest.outcomes);
+    let records =
+        records.map(|outcome| (outcome.resource.name().to_owned(), outcome.records)).collect();
+    let last_complete = complete.as_ref().and_then(|complete| complete.finished);
+    // One that was asked for a part alone says nothing of the rest.
+    let skipped = |it: &Snapshot| it.outcomes.iter().any(|it| it.state == ReadState::Skipped);
+    let telling = newest.filter(|newest| !skipped(newest)).or(complete);
+    let newest = telling.map(|snapshot| {
+        let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
+        made(&snapshot, started, ended, snapshot.usage)
+    });
+    let unknown = |run: &&Run| run.status == RunStatus::Unknown;
+    let unknown_runs = vault.runs()?.iter().filter(unknown).count() as u64;
+    Ok(Held { newest, last_complete, records, limit, unknown_runs })
+}
+
+/// A finished snapshot as an attempt.
+fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
+    let lacking: Vec<_> = snapshot.outcomes.iter().filter(|it| !it.is_whole()).collect();
+    let outcome = match lacking.is_empty() {
+        true => AttemptOutcome::Complete,
+        false => AttemptOutcome::Partial,
+    };
+    let sum = |count: fn(&Outcome) -> u64| snapshot.outcomes.iter().map(count).sum();
+    let lacks = lacking.iter().map(|it| {
+        let why = it.message.as_deref().unwrap_or_else(|| it.state.name());
+        format!("{} ({why})", it.resource.name())
+    });
+    let lacks = lacks.collect::<Vec<_>>().join(", ");
+    Attempt {
+        started,
+        ended,
+        outcome,
+        snapshot: Some(snapshot.number),
+        message: (!lacking.is_empty()).then(|| format!("not read whole: {lacks}")),
+        requests: spent.requests,
+        throttled: spent.throttled,
+        waited: spent.waited,
+        added: sum(|it| it.added),
+        changed: sum(|it| it.changed),
+        removed: sum(|it| it.removed),
+        key_refused: false,
+    }
+}
+
+impl Work for Unattended {
+    fn charges(&self) -> Result<Vec<Charge>, Vec<String>> {
+        self.load().map_err(|failure| {
+            let mut lines = vec![failure.message];
+            lines.extend(failure.details);
+            lines
+        })
+    }
+
+    fn look(&self, account: &str) -> Held {
+        let Some(account) = self.account(account) else { return Held::default() };
+        held(&account).unwrap_or_else(|failure| {
+            let name = account.name.as_str();
+            tracing::error!(account = name, "the vault: {}", Shown(failure.message));
+            Held::default()
+        })
+    }
+
+    fn back_up(&self, account: &str) -> Attempt {
+        let started = self.app.clock.now();
+        let log = Arc::new(Log { account: account.to_owned(), snapshot: AtomicI64::new(0) });
+        let mut spent = Usage::default();
+        let found = self.account(account).ok_or_else(|| {
+            Failure::new(Kind::Account, "the account is gone from the configuration")
+        });
+        let made_one = found.and_then(|account| self.made(&account, &log, &mut spent));
+        let ended = self.app.clock.now();
+        let failure = match made_one {
+            Ok(snapshot) => {
+                let attempt = made(&snapshot, started, ended, spent);
+                let whole = attempt.outcome == AttemptOutcome::Complete;
+                self.note(if whole { Exit::Done } else { Exit::Partial });
+                return attempt;
+            }
+            Err(failure) => failure,
+        };
+        self.note(failure.kind.exit());
+        let outcome = match failure.kind {
+            Kind::Interrupted => AttemptOutcome::Stopped,
+            _ => AttemptOutcome::Failed,
+        };
+        let told = [Some(failure.message), failure.hint].into_iter().flatten();
+        Attempt {
+            started,
+            ended,
+            outcome,
+            snapshot: log.snapshot(),
+            message: Some(told.collect::<Vec<_>>().join("; ")),
+            requests: spent.requests,
+            throttled: spent.throttled,
+            waited: spent.waited,
+            added: 0,
+            changed: 0,
+            removed: 0,
+            key_refused: failure.kind == Kind::Unauthorised,
+        }
+    }
+
+    fn settle(&self, account: &str, attempt: &Attempt, notes: &mut Notes) {
+        let Some(account) = self.account(account) else { return };
+        let made_one =
+            matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial);
+        let failures = made_one.then(|| afterwards(&account, &*self.app.clock));
+        for failure in failures.iter().flatten() {
+            tracing::error!(account = account.name, "{}", Shown(failure));
+        }
+        notes.heartbeat |= attempt.outcome == AttemptOutcome::Complete;
+        // Where the vault cannot be read, the look after this one says so.
+        let held = held(&account).unwrap_or_default();
+        let condition = Condition::of(&account.name, notes, &held, Due::default(), attempt.ended);
+        self.news(&account, &condition, Some(attempt), failures.as_deref(), notes);
+    }
+
+    fn judge(&self, condition: &Condition, notes: &mut Notes) {
+        let Some(account) = self.account(&condition.account) else { return };
+        // Somebody may have made a backup by hand.
+        let newer = |it: &&Attempt| notes.last.as_ref().is_none_or(|last| it.ended > last.ended);
+        let by_hand = condition.last.as_ref().filter(newer).cloned();
+        self.news(&account, condition, by_hand.as_ref(), None, notes);
+    }
+}
+
+/// The progress of a backup as lines of the log.
+struct Log {
+    account: String,
+    /// The snapshot that is made; 0 before there is one.
+    snapshot: AtomicI64,
+}
+
+impl Log {
+    fn snapshot(&self) -> Option<i64> {
+        Some(self.snapshot.load(Ordering::Relaxed)).filter(|number| *number != 0)
+    }
+}
+
+impl Progress for Log {
+    fn event(&self, event: &Event<'_>) {
+        let (account, run) = (self.account.as_str(), self.snapshot());
+        match *event {
+            Event::Snapshot { number, resumed } => {
+                self.snapshot.store(number, Ordering::Relaxed);
+                let how = if resumed { "goes on" } else { "begins" };
+                tracing::info!(account, run = number, "backup {how}");
+            }
+            Event::Finished { resource, state, records } => {
+                tracing::debug!(account, run, resource, state, records, "read");
+            }
+            Event::Waiting { time, why } => {
+                let time = human::duration(time);
+                tracing::debug!(account, run, "waiting {time} for {}", Shown(why));
+            }
+            Event::Warning { text } => tracing::warn!(account, run, "{}", Shown(text)),
+            Event::Listing { .. } | Event::Records { .. } | Event::Steps { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Whose turn it is: each account's schedule, how far it was served, and what
+//! is tried again. Told the time, it touches nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono_tz::Tz;
+
+use super::schedule::{Schedule, offset};
+use crate::clock::Timestamp;
+
+/// When a backup that failed is tried again, unless its next time comes before.
+const RETRIES: [Duration; 3] =
+    [Duration::from_secs(300), Duration::from_secs(900), Duration::from_secs(3600)];
+
+/// A clock that is set back by no more serves no slot twice; one that is set
+/// back further was wrong before, and what it said is forgotten.
+const SET_BACK: Duration = Duration::from_secs(3 * 3600);
+
+/// A backup may take so long before the one that it should have made is missed.
+const GRACE: Duration = Duration::from_secs(3600);
+
+/// When an account is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timetable {
+    pub schedule: Schedule,
+    pub zone: Tz,
+    /// How long after its time it begins.
+    pub offset: Duration,
+}
+
+impl Timetable {
+    /// The timetable of `account`, with its own part of the schedule's spread.
+    #[must_use]
+    pub fn new(account: &str, schedule: Schedule, zone: Tz) -> Self {
+        let offset = offset(account, schedule.spread());
+        Self { schedule, zone, offset }
+    }
+
+    /// When the first slot after `served` begins.
+    fn after(&self, served: Timestamp) -> Option<Timestamp> {
+        Some(self.schedule.next_after(served, self.zone)?.plus(self.offset))
+    }
+
+    /// Until when a backup that was complete at `complete` is young enough: two
+    /// slots on, and an hour for the backup itself.
+    #[must_use]
+    pub fn old_from(&self, complete: Timestamp) -> Option<Timestamp> {
+        let first = self.schedule.next_after(complete, self.zone)?;
+        Some(self.after(first)?.plus(GRACE))
+    }
+}
+
+/// What is known of an account that comes onto the agenda.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Past {
+    /// Its slots up to here are done with; `None`: it is due at once.
+    pub served: Option<Timestamp>,
+    /// How many tries failed since, and when the last of them ended.
+    pub failed: Option<(u32, Timestamp)>,
+    /// Whether the last one was stopped and is to be gone on with.
+    pub stopped: bool,
+}
+
+/// How a backup ended, as far as the agenda minds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Served,
+    /// It is tried again.
+    Failed,
+    /// It failed, and would again until somebody does something.
+    Hopeless,
+    Stopped,
+}
+
+/// The accounts and when each is due.
+#[derive(Debug, Default)]
+pub struct Agenda(BTreeMap<String, Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    timetable: Timetable,
+    /// Slots up to here are done with.
+    served: Timestamp,
+    /// Due regardless of the timetable.
+    urgent: Option<Timestamp>,
+    tries: u32,
+    running: bool,
+    /// When it is due; kept, for it is asked all the time.
+    next: Option<Timestamp>,
+}
+
+impl Entry {
+    fn settle(&mut self) {
+        let slot = self.timetable.after(self.served);
+        let sooner = self.urgent.filter(|urgent| slot.is_none_or(|slot| *urgent < slot));
+        self.next = sooner.or(slot);
+    }
+
+    fn try_again(&mut self, ended: Timestamp) {
+        let nth = usize::try_from(self.tries).unwrap_or(usize::MAX).wrapping_sub(1);
+        self.urgent = RETRIES.get(nth).map(|time| ended.plus(*time));
+    }
+
+    /// Believes the clock that was set back, and not what it said before.
+    fn look_at_the_clock(&mut self, now: Timestamp) {
+        let set_back = self.served.since(now) > SET_BACK;
+        if set_back {
+            self.served = now;
+        }
+        let far = self.urgent.is_some_and(|urgent| urgent.since(now) > RETRIES[2]);
+        if far {
+            self.urgent = Some(now);
+        }
+        if set_back || far {
+            self.settle();
+        }
+    }
+}
+
+impl Agenda {
+    /// Puts an account on the agenda, or gives it another timetable: that one
+    /// counts from `now`, for its earlier slots were never missed.
+    pub fn enter(&mut self, account: &str, timetable: Timetable, past: Past, now: Timestamp) {
+        if let Some(entry) = self.0.get_mut(account) {
+            if entry.timetable != timetable {
+                entry.timetable = timetable;
+                entry.served = now;
+                entry.settle();
+            }
+            return;
+        }
+        let mut entry = Entry {
+            timetable,
+            served: past.served.unwrap_or(now),
+            urgent: (past.served.is_none() || past.stopped).then_some(now),
+            tries: 0,
+            running: false,
+            next: None,
+        };
+        if let Some((tries, ended)) = past.failed {
+            entry.tries = tries;
+            entry.try_again(ended);
+        }
+        entry.settle();
+        self.0.insert(account.to_owned(), entry);
+    }
+
+    /// Takes every account off that `stays` does not know.
+    pub fn retain(&mut self, stays: impl Fn(&str) -> bool) {
+        self.0.retain(|account, _| stays(account));
+    }
+
+    /// Who is due at `now`, the longest due first.
+    pub fn due(&mut self, now: Timestamp) -> Vec<String> {
+        let mut due = Vec::new();
+        for (account, entry) in self.0.iter_mut().filter(|(_, entry)| !entry.running) {
+            entry.look_at_the_clock(now);
+            if let Some(next) = entry.next.filter(|next| *next <= now) {
+                due.push((next, account.clone()));
+            }
+        }
+        due.sort();
+        due.into_iter().map(|(_, account)| account).collect()
+    }
+
+    /// Notes that the backup of `account` begins: however many slots were
+    /// missed, all of them are served by this one.
+    pub fn begin(&mut self, account: &str, now: Timestamp) {
+        let Some(entry) = self.0.get_mut(account) else { return };
+        let slot = entry.timetable.after(entry.served).is_some_and(|slot| slot <= now);
+        if slot {
+            entry.tries = 0;
+        }
+        let offset = i64::try_from(entry.timetable.offset.as_millis()).unwrap_or(0);
+        entry.served = entry.served.max(Timestamp(now.0.saturating_sub(offset)));
+        entry.urgent = None;
+        entry.running = true;
+        entry.settle();
+    }
+
+    /// Notes how it ended.
+    pub fn end(&mut self, account: &str, ended: Ended, now: Timestamp) {
+        let Some(entry) = self.0.get_mut(account) else { return };
+        entry.running = false;
+        match ended {
+            Ended::Served | Ended::Hopeless => entry.tries = 0,
+            Ended::Failed => {
+                entry.tries += 1;
+                entry.try_again(now);
+            }
+            Ended::Stopped => entry.urgent = Some(now),
+        }
+        entry.settle();
+    }
+
+    /// How far the slots of `account` are done with, and how many tries failed since.
+    #[must_use]
+    pub fn served(&self, account: &str) -> Option<(Timestamp, u32)> {
+        self.0.get(account).map(|entry| (entry.served, entry.tries))
+    }
+
+    /// When the next backup of `account` is due.
+    #[must_use]
+    pub fn next(&self, account: &str) -> Option<Timestamp> {
+        self.0.get(account)?.next
+    }
+
+    /// When somebody is due next.
+    #[must_use]
+    pub fn soonest(&self) -> Option<Timestamp> {
+        self.0.values().filter(|entry| !entry.running).filter_map(|entry| entry.next).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Notes on the disk, and what follows from them.
+
+use std::time::Duration;
+
+use super::*;
+use crate::daemon::condition::{Condition, Due, Health, ProblemKind};
+
+fn attempt(outcome: AttemptOutcome, ended: i64) -> Attempt {
+    Attempt {
+        started: Timestamp(ended - 1000),
+        ended: Timestamp(ended),
+        outcome,
+        snapshot: Some(7),
+        message: (outcome == AttemptOutcome::Failed).then(|| "no route".to_owned()),
+        requests: 3,
+        throttled: 1,
+        waited: Duration::from_millis(1500),
+        added: 1,
+        changed: 2,
+        removed: 3,
+        key_refused: false,
+    }
+}
+
+fn held(ended: i64) -> Held {
+    let newest = Some(attempt(AttemptOutcome::Complete, ended));
+    Held { newest, last_complete: Some(Timestamp(ended)), ..Held::default() }
+}
+
+#[test]
+fn notes_read_back_as_written_and_are_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("vaults/main.db");
+    assert_eq!(Notes::read(&vault), (Notes::default(), None));
+    let mut notes = Notes { schedule: Some("0 3 * * * UTC".to_owned()), ..Notes::default() };
+    notes.add(&attempt(AttemptOutcome::Complete, 5000));
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    notes.write(&vault).unwrap();
+    assert_eq!(Notes::read(&vault), (notes.clone(), None));
+    assert_eq!((notes.last_complete, notes.totals.failures), (Some(Timestamp(5000)), 1));
+    assert_eq!(notes.totals.waited, Duration::from_secs(3));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(file(&vault)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn broken_notes_are_told_and_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    for broken in ["", "{", "{\"totals\": {\"backups\": -1}}", "{\"last\": 5}", "\u{0}"] {
+        std::fs::write(file(&vault), broken).unwrap();
+        let (notes, told) = Notes::read(&vault);
+        assert_eq!(notes, Notes::default(), "{broken}");
+        assert!(told.unwrap().contains("main.db.daemon cannot be read and is begun anew"));
+    }
+}
+
+#[test]
+fn without_notes_the_newest_snapshot_tells_what_was_served() {
+    let (now, notes) = (Timestamp(99_000), Notes::default());
+    assert_eq!(notes.past("0 3 * * *", &Held::default(), now), Past::default());
+    let past = notes.past("0 3 * * *", &held(5000), now);
+    assert_eq!(past.served, Some(Timestamp(4000)));
+}
+
+#[test]
+fn a_schedule_that_changed_meanwhile_counts_from_now() {
+    let schedule = Some("0 3 * * * UTC".to_owned());
+    let notes = Notes { schedule, served: Some(Timestamp(3000)), ..Notes::default() };
+    let now = Timestamp(99_000);
+    assert_eq!(notes.past("0 3 * * * UTC", &held(5000), now).served, Some(Timestamp(3000)));
+    assert_eq!(notes.past("0 4 * * * UTC", &held(5000), now).served, Some(now));
+}
+
+#[test]
+fn what_failed_or_was_stopped_is_known_after_a_restart() {
+    let now = Timestamp(99_000);
+    let mut notes = Notes { tries: 2, served: Some(Timestamp(1)), ..Notes::default() };
+    notes.schedule = Some("s".to_owned());
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    let past = notes.past("s", &Held::default(), now);
+    assert_eq!((past.failed, past.stopped), (Some((2, Timestamp(9000))), false));
+    notes.add(&attempt(AttemptOutcome::Stopped, 9000));
+    let past = notes.past("s", &held(5000), now);
+    assert_eq!((past.failed, past.stopped), (None, true));
+}
+
+fn condition(notes: &Notes, held: &Held, old_from: Option<i64>) -> Condition {
+    let due = Due { old_from: old_from.map(Timestamp), ..Due::default() };
+    Condition::of("main", notes, held, due, Timestamp(50_000))
+}
+
+#[test]
+fn health_follows_from_the_newest_backup_whoever_made_it() {
+    let mut notes = Notes::default();
+    assert_eq!(condition(&notes, &Held::default(), None).health, Health::New);
+    assert_eq!(condition(&notes, &held(5000), None).health, Health::Good);
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    let failing = condition(&notes, &held(5000), None);
+    assert_eq!((failing.health, failing.words.as_str()), (Health::Failing, "no route"));
+    // Somebody made one by hand since.
+    let by_hand = condition(&notes, &held(12_000), None);
+    assert_eq!((by_hand.health, by_hand.last_complete), (Health::Good, Some(Timestamp(12_000))));
+    notes.add(&attempt(AttemptOutcome::Partial, 15_000));
+    assert_eq!(condition(&notes, &held(12_000), None).health, Health::Warning);
+    let refused = Attempt { key_refused: true, ..attempt(AttemptOutcome::Failed, 20_000) };
+    notes.add(&refused);
+    assert_eq!(condition(&notes, &held(5000), None).problems[0].kind, ProblemKind::KeyRefused);
+}
+
+#[test]
+fn a_backup_too_old_is_seen_without_a_daemon() {
+    let notes = Notes::default();
+    assert_eq!(condition(&notes, &held(5000), Some(50_001)).health, Health::Good);
+    let old = condition(&notes, &held(5000), Some(50_000));
+    assert_eq!((old.health, old.problems[0].kind), (Health::Failing, ProblemKind::Old));
+    assert_eq!(old.words, "the newest complete backup is of 1970-01-01T00:00:05Z");
+}
+
+#[test]
+fn a_noted_problem_stays_with_its_beginning_until_it_has_passed() {
+    let mut notes = Notes::default();
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    let noted = Problem {
+        kind: ProblemKind::Failed,
+        since: Timestamp(2000),
+        message: "down".to_owned(),
+        hint: Some("look".to_owned()),
+    };
+    let after = Problem { kind: ProblemKind::After, ..noted.clone() };
+    notes.problems = vec![after.clone(), noted.clone()];
+    assert_eq!(condition(&notes, &held(5000), None).problems, [noted.clone(), after.clone()]);
+    notes.add(&attempt(AttemptOutcome::Stopped, 9500));
+    assert_eq!(condition(&notes, &held(5000), None).problems, [noted, after.clone()]);
+    notes.add(&attempt(AttemptOutcome::Complete, 9900));
+    assert_eq!(condition(&notes, &held(9900), None).problems, [after]);
+}

@@ -1,0 +1,340 @@
+//! The loop: begins what is due on threads of its own, looks over the accounts
+//! once a minute, reads the configuration again when told, and ends when told.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::board::{Board, Charge, Job};
+use super::condition::{Attempt, AttemptOutcome, Condition, Held};
+use super::notes::Notes;
+use crate::clock::{Bell, Clock, Timestamp};
+use crate::shown::Shown;
+
+/// What the loop has others do: it knows neither network nor vault.
+pub trait Work: Send + Sync + 'static {
+    /// The accounts that have a schedule, by the configuration as it is now.
+    ///
+    /// # Errors
+    /// Its mistakes, a line each.
+    fn charges(&self) -> Result<Vec<Charge>, Vec<String>>;
+    /// What an account's vault holds.
+    fn look(&self, account: &str) -> Held;
+    /// Makes a backup. It ends early when the clock is interrupted.
+    fn back_up(&self, account: &str) -> Attempt;
+    /// Does what belongs after a backup, and says in `notes` what is wrong now.
+    fn settle(&self, account: &str, attempt: &Attempt, notes: &mut Notes);
+    /// Looks an account over, about once a minute while no backup is under way,
+    /// and says in `notes` what is wrong now.
+    fn judge(&self, condition: &Condition, notes: &mut Notes);
+}
+
+/// What the loop tells whoever started the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    Ready,
+    Reloading,
+    Stopping,
+    /// The loop lives.
+    Alive,
+    Status(String),
+}
+
+/// The loop waits no longer before it looks at the clock, which may have jumped.
+const REST: Duration = Duration::from_secs(10);
+/// Where somebody is due but cannot begin yet.
+const SHORT: Duration = Duration::from_millis(200);
+/// How often accounts are looked over.
+const JUDGED: Duration = Duration::from_secs(60);
+/// How long backups under way may take to stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A backup keeps its pages on the heap.
+const STACK: usize = 1 << 20;
+
+/// The daemon.
+#[derive(Clone)]
+pub struct Service {
+    pub board: Arc<Board>,
+    pub work: Arc<dyn Work>,
+    pub clock: Arc<dyn Clock>,
+    /// Rung when something happened that the loop should see.
+    pub bell: Bell,
+    /// Set when the configuration is to be read again.
+    pub reload: Arc<AtomicBool>,
+    /// The most backups at once.
+    pub workers: usize,
+}
+
+impl Service {
+    /// Puts the accounts on the board.
+    ///
+    /// # Errors
+    /// The mistakes of the configuration; the board is then as it was.
+    pub fn load(&self) -> Result<(), Vec<String>> {
+        let charges = self.work.charges()?;
+        let mut found = BTreeMap::new();
+        for charge in self.board.new_among(&charges) {
+            let (notes, broken) = Notes::read(&charge.vault);
+            if let Some(broken) = broken {
+                tracing::warn!(account = charge.account, "{}", Shown(broken));
+            }
+            let held = self.work.look(&charge.account);
+            found.insert(charge.account, (notes, held));
+        }
+        for (account, what) in self.board.enter(charges, found) {
+            tracing::debug!(account, "the account {what}");
+        }
+        Ok(())
+    }
+
+    /// Runs until the clock is interrupted; with `once`, until everybody who is
+    /// due now had a turn.
+    pub fn run(&self, once: bool, tell: &dyn Fn(News)) {
+        if once {
+            self.board.only_once();
+        }
+        let judging = Arc::new(AtomicBool::new(false));
+        let mut judged = None;
+        let mut status = String::new();
+        tell(News::Ready);
+        while !self.clock.interrupted() {
+            if self.reload.swap(false, Ordering::SeqCst) {
+                tell(News::Reloading);
+                self.reload();
+                tell(News::Ready);
+            }
+            let soonest = self.board.look();
+            for _ in 0..self.board.hire(self.workers) {
+                self.hire();
+            }
+            if once && self.board.had_their_turn() {
+                break;
+            }
+            let monotonic = self.clock.monotonic();
+            if !once && judged.is_none_or(|judged| monotonic >= judged + JUDGED) {
+                judged = Some(monotonic);
+                self.judge_all(&judging);
+            }
+            tell(News::Alive);
+            let now_status = self.status(soonest);
+            if now_status != status {
+                tell(News::Status(now_status.clone()));
+                status = now_status;
+            }
+            self.bell.wait(self.rest(soonest));
+        }
+        tell(News::Stopping);
+        self.end();
+    }
+
+    fn rest(&self, soonest: Option<Timestamp>) -> Duration {
+        let full = self.board.working() >= self.workers;
+        let left = soonest.map(|soonest| soonest.since(self.clock.now()));
+        match left {
+            Some(left) if left.is_zero() => {
+                if full {
+                    REST
+                } else {
+                    SHORT
+                }
+            }
+            Some(left) => left.min(REST),
+            None => REST,
+        }
+    }
+
+    fn status(&self, soonest: Option<Timestamp>) -> String {
+        let (working, accounts) = (self.board.working(), self.board.accounts().len());
+        let next = soonest.map_or("never".to_owned(), Timestamp::iso);
+        format!("{accounts} accounts, {working} backups under way, next at {next}")
+    }
+
+    fn reload(&self) {
+        match self.load() {
+            Ok(()) => {
+                let accounts = self.board.accounts().len();
+                tracing::info!(accounts, "the configuration was read again");
+            }
+            Err(mistakes) => {
+                for mistake in mistakes {
+                    tracing::error!("{}", Shown(mistake));
+                }
+                tracing::error!("the configuration is wrong; the old one is kept");
+            }
+        }
+    }
+
+    /// A thread that makes backups until there is none to be made.
+    fn hire(&self) {
+        let service = self.clone();
+        let thread = std::thread::Builder::new().name("backup".to_owned()).stack_size(STACK);
+        let started = thread.spawn(move || {
+            while let Some(job) = service.board.take() {
+                service.make(&job);
+            }
+            service.bell.ring();
+        });
+        if let Err(error) = started {
+            self.board.dismiss();
+            tracing::error!("a backup cannot begin: {error}");
+        }
+    }
+
+    fn make(&self, job: &Job) {
+        let account = job.charge.account.as_str();
+        let work = &self.work;
+        let attempt = catch_unwind(AssertUnwindSafe(|| work.back_up(account)))
+            .unwrap_or_else(|panic| broken_off(job, self.clock.now(), &*panic));
+        report(account, &attempt);
+        let mut notes = job.notes.clone();
+        notes.add(&attempt);
+        let held = catch_unwind(AssertUnwindSafe(|| {
+            work.settle(account, &attempt, &mut notes);
+            work.look(account)
+        }));
+        let held = held.unwrap_or_else(|panic| {
+            tracing::error!(account, "the work after the backup broke off: {}", said(&*panic));
+            Held::default()
+        });
+        if !held.records.is_empty() {
+            notes.records.clone_from(&held.records);
+        }
+        let notes = self.board.done(job, &attempt, notes, held);
+        keep(&notes, &job.charge);
+        self.bell.ring();
+    }
+
+    /// Looks every account over on a thread of its own, for whoever is told of
+    /// a problem may be slow to listen.
+    fn judge_all(&self, judging: &Arc<AtomicBool>) {
+        if judging.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (service, running) = (self.clone(), Arc::clone(judging));
+        let thread = std::thread::Builder::new().name("judge".to_owned()).stack_size(STACK);
+        let started = thread.spawn(move || {
+            for account in service.board.accounts() {
+                service.judge(&account);
+            }
+            running.store(false, Ordering::SeqCst);
+        });
+        if let Err(error) = started {
+            judging.store(false, Ordering::SeqCst);
+            tracing::error!("the accounts cannot be looked over: {error}");
+        }
+    }
+
+    fn judge(&self, account: &str) {
+        let Some((charge, mut notes, condition)) = self.board.lend(account) else { return };
+        let before = notes.clone();
+        let judged = catch_unwind(AssertUnwindSafe(|| self.work.judge(&condition, &mut notes)));
+        if let Err(panic) = judged {
+            tracing::error!(account, "looking the account over broke off: {}", said(&*panic));
+        }
+        if notes != before {
+            keep(&notes, &charge);
+        }
+        self.board.give_back(account, &notes);
+    }
+
+    /// Waits for the backups under way, which stop after their request, and
+    /// notes of those that do not that they were stopped.
+    fn end(&self) {
+        self.board.stop();
+        let until = self.clock.monotonic() + PATIENCE;
+        loop {
+            let left = until.saturating_sub(self.clock.monotonic());
+            if self.board.working() == 0 || left.is_zero() {
+                break;
+            }
+            self.bell.wait(left.min(SHORT));
+        }
+        for job in self.board.under_way() {
+            let message = "the program ended while the service was being asked";
+            let attempt = Attempt {
+                outcome: AttemptOutcome::Stopped,
+                ..unmade(&job, self.clock.now(), message.to_owned())
+            };
+            report(&job.charge.account, &attempt);
+            let mut notes = job.notes.clone();
+            notes.add(&attempt);
+            keep(&notes, &job.charge);
+        }
+    }
+}
+
+fn keep(notes: &Notes, charge: &Charge) {
+    if let Err(error) = notes.write(&charge.vault) {
+        let file = super::notes::file(&charge.vault);
+        let (account, file) = (charge.account.as_str(), file.display());
+        tracing::error!(account, "{file} cannot be written: {error}");
+    }
+}
+
+/// The line of the log that tells of a backup.
+fn report(account: &str, attempt: &Attempt) {
+    let Attempt { snapshot: run, requests, added, changed, removed, .. } = attempt;
+    let seconds = attempt.ended.since(attempt.started).as_secs_f64();
+    let message = attempt.message.as_deref().unwrap_or_default();
+    match attempt.outcome {
+        AttemptOutcome::Complete => {
+            tracing::info!(account, run, requests, added, changed, removed, seconds, "complete");
+        }
+        AttemptOutcome::Partial => tracing::warn!(
+            account,
+            run,
+            requests,
+            added,
+            changed,
+            removed,
+            seconds,
+            "partial: {}",
+            Shown(message)
+        ),
+        AttemptOutcome::Failed => {
+            tracing::error!(account, run, requests, seconds, "failed: {}", Shown(message));
+        }
+        AttemptOutcome::Stopped => {
+            tracing::info!(
+                account,
+                run,
+                requests,
+                seconds,
+                "stopped; the next one goes on with it"
+            );
+        }
+    }
+}
+
+fn unmade(job: &Job, ended: Timestamp, message: String) -> Attempt {
+    Attempt {
+        started: job.started,
+        ended,
+        outcome: AttemptOutcome::Failed,
+        snapshot: None,
+        message: Some(message),
+        requests: 0,
+        throttled: 0,
+        waited: Duration::ZERO,
+        added: 0,
+        changed: 0,
+        removed: 0,
+        key_refused: false,
+    }
+}
+
+fn broken_off(job: &Job, ended: Timestamp, panic: &(dyn Any + Send)) -> Attempt {
+    unmade(job, ended, format!("the program has a defect: {}", said(panic)))
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    Shown(text.unwrap_or_else(|| "it did not say which".to_owned())).to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The loop with its threads, on work that does nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use crate::clock::{Interrupt, SystemClock};
+use crate::daemon::agenda::Timetable;
+use crate::daemon::condition::Health;
+use crate::daemon::schedule::Schedule;
+
+/// Work that tells what it was asked to do. `stuck` waits to be let go, `broken`
+/// panics, `failing` fails.
+struct Fake {
+    folder: tempfile::TempDir,
+    accounts: Mutex<Result<Vec<&'static str>, Vec<String>>>,
+    told: Mutex<Sender<String>>,
+    gate: Mutex<Receiver<()>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Work for Fake {
+    fn charges(&self) -> Result<Vec<Charge>, Vec<String>> {
+        let accounts = self.accounts.lock().unwrap().clone()?;
+        let charges = accounts.into_iter().map(|account| Charge {
+            account: account.to_owned(),
+            vault: self.folder.path().join(account),
+            schedule: "* * * * * *".to_owned(),
+            timetable: Timetable::new(
+                account,
+                Schedule::parse("* * * * * *").unwrap(),
+                chrono_tz::UTC,
+            ),
+            max_age: None,
+        });
+        Ok(charges.collect())
+    }
+
+    fn look(&self, _account: &str) -> Held {
+        Held::default()
+    }
+
+    fn back_up(&self, account: &str) -> Attempt {
+        self.told.lock().unwrap().send(account.to_owned()).unwrap();
+        match account {
+            "stuck" => self.gate.lock().unwrap().recv().unwrap_or_default(),
+            "broken" => panic!("it broke"),
+            _ => {}
+        }
+        let now = self.clock.now();
+        let failing = account == "failing";
+        Attempt {
+            started: now,
+            ended: now,
+            outcome: if failing { AttemptOutcome::Failed } else { AttemptOutcome::Complete },
+            snapshot: None,
+            message: failing.then(|| "no route".to_owned()),
+            requests: 1,
+            throttled: 0,
+            waited: Duration::ZERO,
+            added: 0,
+            changed: 0,
+            removed: 0,
+            key_refused: false,
+        }
+    }
+
+    fn settle(&self, _account: &str, _attempt: &Attempt, _notes: &mut Notes) {}
+
+    fn judge(&self, condition: &Condition, _notes: &mut Notes) {
+        self.told.lock().unwrap().send(format!("judged {}", condition.account)).unwrap();
+    }
+}
+
+struct Running {
+    service: Service,
+    work: Arc<Fake>,
+    interrupt: Interrupt,
+    told: Receiver<String>,
+    gate: Option<Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(accounts: &[&'static str], workers: usize, once: bool) -> Self {
+        let interrupt = Interrupt::default();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(interrupt.clone()));
+        let ((tell, told), (open, gate)) = (channel(), channel());
+        let work = Arc::new(Fake {
+            folder: tempfile::tempdir().unwrap(),
+            accounts: Mutex::new(Ok(accounts.to_vec())),
+            told: Mutex::new(tell),
+            gate: Mutex::new(gate),
+            clock: Arc::clone(&clock),
+        });
+        let service = Service {
+            board: Arc::new(Board::new(Arc::clone(&clock))),
+            work: Arc::clone(&work) as _,
+            clock,
+            bell: Bell::default(),
+            reload: Arc::default(),
+            workers,
+        };
+        service.load().unwrap();
+        let loops = service.clone();
+        let thread = Some(std::thread::spawn(move || loops.run(once, &|_| {})));
+        Self { service, work, interrupt, told, gate: Some(open), thread }
+    }
+
+    /// Waits until all of these were told.
+    fn hear(&self, words: &[&str]) {
+        let mut left: BTreeSet<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        while !left.is_empty() {
+            let heard = self.told.recv_timeout(Duration::from_secs(30));
+            left.remove(&heard.unwrap_or_else(|_| panic!("never heard of {left:?}")));
+        }
+    }
+
+    fn ended(mut self) -> Arc<Fake> {
+        self.thread.take().unwrap().join().unwrap();
+        Arc::clone(&self.work)
+    }
+
+    fn stopped(mut self) -> Arc<Fake> {
+        self.gate = None;
+        self.interrupt.raise();
+        self.service.bell.ring();
+        self.ended()
+    }
+}
+
+fn notes(work: &Fake, account: &str) -> Notes {
+    Notes::read(&work.folder.path().join(account)).0
+}
+
+#[test]
+fn one_account_that_is_stuck_delays_no_other() {
+    let running = Running::start(&["a", "b", "stuck"], 2, false);
+    running.hear(&["stuck", "a", "b"]);
+    running.hear(&["a", "b"]);
+    running.hear(&["a", "b"]);
+    let board = &running.service.board;
+    assert_eq!(board.alive(), Ok(()));
+    let stuck = &board.conditions()[2];
+    assert_eq!((stuck.account.as_str(), stuck.running.is_some()), ("stuck", true));
+    let work = running.stopped();
+    assert!(notes(&work, "a").totals.complete >= 2);
+    assert_eq!(notes(&work, "stuck").totals.backups, 1);
+}
+
+#[test]
+fn a_panic_is_a_failed_backup_of_that_account_alone() {
+    let running = Running::start(&["broken", "good"], 1, true);
+    running.hear(&["broken", "good"]);
+    let board = Arc::clone(&running.service.board);
+    let work = running.ended();
+    let last = notes(&work, "broken").last.unwrap();
+    assert_eq!(last.outcome, AttemptOutcome::Failed);
+    assert_eq!(last.message.as_deref(), Some("the program has a defect: it broke"));
+    let health: Vec<_> = board.conditions().iter().map(|it| it.health).collect();
+    assert_eq!(health, [Health::Failing, Health::Good]);
+}
+
+#[test]
+fn once_gives_each_a_turn_and_ends() {
+    let running = Running::start(&["a", "b", "c", "failing"], 2, true);
+    let work = running.ended();
+    for account in ["a", "b", "c", "failing"] {
+        assert_eq!(notes(&work, account).totals.backups, 1, "{account}");
+    }
+    assert_eq!(notes(&work, "failing").tries, 1);
+}
+
+#[test]
+fn a_configuration_read_again_brings_and_takes_accounts_and_a_wrong_one_changes_nothing() {
+    let running = Running::start(&["a", "b"], 2, false);
+    running.hear(&["a", "b", "judged a"]);
+    let reload = |accounts| {
+        *running.work.accounts.lock().unwrap() = accounts;
+        running.service.reload.store(true, Ordering::SeqCst);
+        running.service.bell.ring();
+    };
+    reload(Ok(vec!["b", "c"]));
+    running.hear(&["c"]);
+    running.hear(&["b", "c"]);
+    assert_eq!(running.service.board.accounts(), ["b", "c"]);
+    reload(Err(vec!["line 3 is wrong".to_owned()]));
+    running.hear(&["b", "c"]);
+    running.hear(&["b", "c"]);
+    assert_eq!(running.service.board.accounts(), ["b", "c"]);
+    running.stopped();
+}
+
+#[test]
+fn who_does_not_stop_is_noted_as_stopped_and_is_due_at_the_next_start() {
+    let mut running = Running::start(&["stuck"], 1, false);
+    running.hear(&["stuck"]);
+    let gate = running.gate.take();
+    running.interrupt.raise();
+    running.service.bell.ring();
+    let work = running.ended();
+    let notes = notes(&work, "stuck");
+    assert_eq!(notes.last.as_ref().map(|last| last.outcome), Some(AttemptOutcome::Stopped));
+    assert!(notes.past("* * * * * * UTC", &Held::default(), Timestamp(0)).stopped);
+    drop(gate);
+}

@@ -1,0 +1,228 @@
+//! The daemon as a process: schedules of every second, signals, and what
+//! `status` says of it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{KEY, LiveService, TestEnvironment};
+
+/// A configuration with these accounts, each at its URL and with its schedule.
+fn config(accounts: &[(&str, &str, &str)]) -> String {
+    let account = |(name, url, schedule): &(&str, &str, &str)| {
+        format!(
+            "[accounts.{name}]\nurl = \"{url}\"\nkey_env = \"LINKS_KEY\"\n\
+             schedule = \"{schedule}\"\n"
+        )
+    };
+    accounts.iter().map(account).collect()
+}
+
+fn environment(accounts: &[(&str, &str, &str)]) -> TestEnvironment {
+    TestEnvironment::new().variable("LINKS_KEY", KEY).config(&config(accounts))
+}
+
+const SECONDLY: &str = "* * * * * *";
+const NIGHTLY: &str = "0 3 * * *";
+
+/// A daemon whose log is read as it comes.
+struct Daemon<'e> {
+    environment: &'e TestEnvironment,
+    child: Child,
+    lines: Receiver<Value>,
+}
+
+impl<'e> Daemon<'e> {
+    fn start(environment: &'e TestEnvironment) -> Self {
+        let mut child = environment.start(&["daemon", "--log-format", "json"]);
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).unwrap_or_else(|_| Value::String(line));
+                if tell.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { environment, child, lines }
+    }
+
+    /// The next line of which this is so.
+    #[track_caller]
+    fn hear(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
+        let mut heard = Vec::new();
+        loop {
+            let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60)) else {
+                panic!("never heard: {what}, but {heard:#?}");
+            };
+            if so(&line) {
+                return line;
+            }
+            heard.push(line);
+        }
+    }
+
+    /// The next line about `account` with a message that begins so.
+    #[track_caller]
+    fn hear_of(&self, account: &str, message: &str) -> Value {
+        self.hear(&format!("{account}: {message}"), |line| {
+            let text = line["message"].as_str().unwrap_or_default();
+            line["account"] == account && text.starts_with(message)
+        })
+    }
+
+    #[track_caller]
+    fn stops(mut self, signal: &str) -> Vec<Value> {
+        self.environment.signal(signal, &self.child);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        self.lines.iter().collect()
+    }
+}
+
+#[test]
+fn a_service_that_fails_half_the_time_delays_no_other() {
+    let (good, shaky) = (LiveService::start("", ""), LiveService::start("", "html=0.08,seed=4"));
+    let environment =
+        environment(&[("good", &good.url(), SECONDLY), ("shaky", &shaky.url(), SECONDLY)]);
+    let daemon = Daemon::start(&environment);
+    let (mut complete, mut lacking, mut of_good) = (0, 0, 0);
+    while complete < 2 || lacking < 2 || of_good < 4 {
+        let line = daemon.hear("an end", |line| !line["seconds"].is_null());
+        let is_complete = line["message"] == "complete";
+        match line["account"].as_str() {
+            Some("good") => {
+                assert!(is_complete && line["run"].is_u64(), "{line}");
+                of_good += 1;
+            }
+            _ if is_complete => complete += 1,
+            _ => lacking += 1,
+        }
+    }
+    let rest = daemon.stops("TERM");
+    assert!(rest.iter().all(Value::is_object), "{rest:?}");
+    assert_eq!(rest.last().unwrap()["message"], "the daemon ends");
+    assert_eq!(good.throttled() + shaky.throttled(), 0);
+    let status = environment.run(&["status", "good", "--json"]).succeeds().json();
+    let good = &status["accounts"][0];
+    assert_eq!((&good["health"], &good["last"]["outcome"]), (&"good".into(), &"complete".into()));
+    assert!(good["totals"]["complete"].as_u64() >= Some(4), "{good}");
+    assert_eq!(good["records"]["campaigns"], 8);
+    environment.run(&["check", "shaky"]).succeeds();
+}
+
+#[test]
+fn stopped_in_the_middle_a_backup_goes_on_where_it_stopped() {
+    let service = LiveService::start("", "latency=150ms");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    let daemon = Daemon::start(&environment);
+    assert_eq!(daemon.hear_of("main", "backup begins")["run"], 1);
+    crate::support::until("some requests", || service.handled() >= 4);
+    let rest = daemon.stops("TERM");
+    let stopped = rest.iter().find(|line| !line["seconds"].is_null()).unwrap();
+    assert_eq!((&stopped["run"], &stopped["account"]), (&1.into(), &"main".into()));
+    assert!(stopped["message"].as_str().unwrap().starts_with("stopped"), "{stopped}");
+    let status = environment.run(&["status", "--json"]).exits_with(3).json();
+    assert_eq!(status["accounts"][0]["last"]["outcome"], "stopped");
+    service.faults("");
+    let before = service.new_requests();
+    let daemon = Daemon::start(&environment);
+    assert_eq!(daemon.hear_of("main", "backup goes on")["run"], 1);
+    assert_eq!(daemon.hear_of("main", "complete")["run"], 1);
+    daemon.stops("INT");
+    let after = service.new_requests();
+    let twice: Vec<_> = after.iter().filter(|path| before.contains(path)).collect();
+    assert!(twice.len() <= 2, "{twice:?}");
+    environment.run(&["status"]).succeeds().prints_among("good");
+}
+
+#[test]
+fn hangup_reads_the_configuration_again_and_keeps_the_old_one_if_it_is_wrong() {
+    let service = LiveService::start("", "");
+    let url = service.url();
+    let environment = environment(&[("one", &url, SECONDLY)]);
+    let daemon = Daemon::start(&environment);
+    daemon.hear_of("one", "complete");
+    environment.write("config.toml", &config(&[("one", &url, SECONDLY), ("two", &url, "x")]));
+    environment.signal("HUP", &daemon.child);
+    let told = daemon.hear("the mistake", |line| {
+        line["message"].as_str().is_some_and(|text| text.contains("accounts.two.schedule: must"))
+    });
+    assert_eq!(told["level"], "ERROR");
+    daemon.hear("the old one", |line| {
+        line["message"] == "the configuration is wrong; the old one is kept"
+    });
+    daemon.hear_of("one", "complete");
+    environment.write("config.toml", &config(&[("two", &url, SECONDLY)]));
+    environment.signal("HUP", &daemon.child);
+    daemon.hear("the new one", |line| line["message"] == "the configuration was read again");
+    daemon.hear_of("two", "complete");
+    let rest = daemon.stops("TERM");
+    let of_one = rest.iter().filter(|line| line["account"] == "one").count();
+    assert_eq!(of_one, 0, "{rest:?}");
+}
+
+#[test]
+fn once_backs_up_who_is_due_and_ends_as_backup_does() {
+    let (service, broken) =
+        (LiveService::start("", ""), LiveService::start("", "html@/api/account"));
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    environment.run(&["status"]).exits_with(3).prints_among("never");
+    environment.run(&["daemon", "--once"]).succeeds().prints("").says_among("complete");
+    assert!(!service.new_requests().is_empty());
+    environment.run(&["daemon", "--once"]).succeeds();
+    assert_eq!(service.new_requests(), Vec::<String>::new(), "nothing was due");
+    environment.run(&["status"]).succeeds().fits();
+    let two = [("main", service.url(), NIGHTLY), ("new", broken.url(), NIGHTLY)];
+    let two = two.each_ref().map(|(name, url, line)| (*name, url.as_str(), *line));
+    environment.write("config.toml", &config(&two));
+    environment.run(&["daemon", "--once"]).exits_with(1).says_among("failed: ");
+    environment.run(&["status", "main"]).succeeds();
+    let status = environment.run(&["status", "--json"]).exits_with(1).json();
+    assert_eq!(status["accounts"][1]["problems"][0]["kind"], "failed");
+    broken.faults("html@/api/pixels");
+    environment.run(&["backup", "new", "-q"]).exits_with(3);
+    let status = environment.run(&["status", "new"]).exits_with(3).fits();
+    status.prints_among("warning").prints_among("not read whole: pixels");
+}
+
+#[test]
+fn a_refused_key_is_told_and_not_tried_again() {
+    let service = LiveService::start("", "");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    let environment = environment.variable("LINKS_KEY", "wrong");
+    environment.run(&["daemon", "--once"]).exits_with(7).says_among("failed");
+    let status = environment.run(&["status", "--json"]).exits_with(1).json();
+    assert_eq!(status["accounts"][0]["problems"][0]["kind"], "key_refused");
+}
+
+#[test]
+fn a_daemon_without_a_schedule_and_a_second_one_are_refused() {
+    let service = LiveService::start("", "latency=200ms");
+    let bare = TestEnvironment::new().account(&service.url());
+    bare.run(&["daemon"]).exits_with(1).says_among("no account has a schedule in HOME/config.toml");
+    bare.run(&["daemon"]).says_among("schedule = \"0 3 * * *\"");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    let daemon = Daemon::start(&environment);
+    daemon.hear_of("main", "backup begins");
+    let second = environment.run(&["daemon", "--once"]).exits_with(11);
+    second.says_among("another daemon looks after these accounts: pid");
+    let status = environment.run(&["status"]).exits_with(3);
+    status.prints_among("under way");
+    daemon.stops("TERM");
+}
+
+#[test]
+fn broken_notes_are_told_in_the_log_and_cost_no_backup() {
+    let service = LiveService::start("", "");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    environment.run(&["daemon", "--once"]).succeeds();
+    environment.write("vaults/main.db.daemon", "{\"served\": \"never\"}");
+    environment.run(&["status"]).succeeds().says_among("is begun anew");
+    service.new_requests();
+    environment.run(&["daemon", "--once"]).succeeds().says_among("is begun anew");
+    assert_eq!(service.new_requests(), Vec::<String>::new(), "the vault tells when it was made");
+}

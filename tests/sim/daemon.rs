@@ -1,0 +1,204 @@
+//! The daemon's board on simulated time: a day of real backups of fifty
+//! accounts, and a year of an agenda with stops, jumps and new schedules.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linkvault::clock::{Clock, SimulatedClock, Timestamp};
+use linkvault::daemon::agenda::{Agenda, Ended, Past, Timetable};
+use linkvault::daemon::board::Job;
+use linkvault::daemon::condition::{Attempt, AttemptOutcome, Health, Held};
+use linkvault::daemon::notes::Notes;
+use linkvault::daemon::{Board, Charge, Schedule};
+use linkvault::vault::snapshot::Status;
+
+use super::world::World;
+
+/// 2026-11-01T00:00:00Z, when every world begins.
+const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn charge(account: &str, line: &str) -> Charge {
+    let schedule = Schedule::parse(line).unwrap();
+    Charge {
+        account: account.to_owned(),
+        vault: PathBuf::from(account),
+        schedule: line.to_owned(),
+        timetable: Timetable::new(account, schedule, chrono_tz::Europe::Berlin),
+        max_age: None,
+    }
+}
+
+/// A backup of an account in its own world, which is led to `now` before.
+fn back_up(world: &mut World, now: Timestamp) -> Attempt {
+    world.pass(now.since(world.now()));
+    let made = world.start();
+    let summary = made.as_ref().ok().map(|summary| summary.snapshot.clone());
+    let outcome = match &summary {
+        Some(snapshot) if snapshot.status == Status::Complete => AttemptOutcome::Complete,
+        Some(_) => AttemptOutcome::Partial,
+        None => AttemptOutcome::Failed,
+    };
+    Attempt {
+        started: now,
+        ended: world.now(),
+        outcome,
+        snapshot: summary.map(|snapshot| snapshot.number),
+        message: made.err().map(|error| error.to_string()),
+        requests: 0,
+        throttled: 0,
+        waited: Duration::ZERO,
+        added: 0,
+        changed: 0,
+        removed: 0,
+        key_refused: false,
+    }
+}
+
+#[test]
+fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
+    const WORKERS: usize = 8;
+    let names: Vec<_> = (0..50).map(|nth| format!("account-{nth:02}")).collect();
+    let mut worlds: BTreeMap<String, World> = BTreeMap::new();
+    for (nth, name) in names.iter().enumerate() {
+        let world = World::lifelike().seeded(nth as u64);
+        if nth % 5 == 0 {
+            world.set_faults("html=0.05", nth as u64);
+        }
+        worlds.insert(name.clone(), world);
+    }
+    let clock = Arc::new(SimulatedClock::new(BEGIN));
+    let board = Board::new(clock.clone());
+    // Every six hours, and so at 2 and 8 and 14 and 20 by Berlin's clocks.
+    let charges: Vec<_> = names.iter().map(|name| charge(name, "0 2,8,14,20 * * *")).collect();
+    board.enter(charges, BTreeMap::new());
+    let mut under_way: Vec<(Job, Attempt)> = Vec::new();
+    let mut made: BTreeMap<String, Vec<Attempt>> = BTreeMap::new();
+    let end = BEGIN.plus(24 * HOUR);
+    while clock.now() < end {
+        for _ in 0..board.hire(WORKERS) {
+            let Some(job) = board.take() else { break };
+            let attempt = back_up(worlds.get_mut(&job.charge.account).unwrap(), clock.now());
+            under_way.push((job, attempt));
+        }
+        assert!(under_way.len() <= WORKERS);
+        let next = under_way.iter().map(|(_, attempt)| attempt.ended).min();
+        let soonest = board.look().filter(|soonest| *soonest > clock.now());
+        let soonest = soonest.filter(|_| under_way.len() < WORKERS);
+        let next = next.into_iter().chain(soonest).min().unwrap_or(end);
+        clock.sleep(next.since(clock.now()));
+        let now = clock.now();
+        let (ended, rest) = under_way.into_iter().partition(|(_, attempt)| attempt.ended <= now);
+        under_way = rest;
+        let ended: Vec<(Job, Attempt)> = ended;
+        for (job, attempt) in ended {
+            let mut notes = job.notes.clone();
+            notes.add(&attempt);
+            board.done(&job, &attempt, notes, Held::default());
+            board.dismiss();
+            made.entry(job.charge.account.clone()).or_default().push(attempt);
+        }
+    }
+    let mut failed = 0;
+    for (nth, name) in names.iter().enumerate() {
+        let attempts = &made[name];
+        // At once, and then at the four times; those that fail again and again.
+        assert!(attempts.windows(2).all(|pair| pair[0].ended <= pair[1].started), "no overlap");
+        let bad = attempts.iter().filter(|it| it.outcome == AttemptOutcome::Failed).count();
+        if nth % 5 == 0 {
+            failed += bad;
+            assert!((5..=16).contains(&attempts.len()), "{name}: {}", attempts.len());
+        } else {
+            assert_eq!((attempts.len(), bad), (5, 0), "{name}");
+            let late = attempts.iter().skip(1).map(|it| it.started.0 % HOUR.as_millis() as i64);
+            let late = late.max().unwrap();
+            assert!(late < 10 * 60_000, "{name} began {late} ms late, behind who fails");
+        }
+    }
+    assert!(failed >= 5, "the faults did fail backups: {failed}");
+    let conditions = board.conditions();
+    let good = conditions.iter().filter(|it| it.health == Health::Good).count();
+    assert!(good >= 40, "{good}");
+    for world in worlds.values_mut() {
+        assert!(world.open().check().unwrap().problems.is_empty());
+    }
+}
+
+/// Serves an agenda minute by minute, as a daemon that is off between `off`.
+fn year(line: &str, zone: chrono_tz::Tz, off: impl Fn(Timestamp) -> bool) -> Vec<Timestamp> {
+    let timetable =
+        Timetable { schedule: Schedule::parse(line).unwrap(), zone, offset: Duration::ZERO };
+    let mut agenda = Agenda::default();
+    let past = Past { served: Some(BEGIN), ..Past::default() };
+    agenda.enter("main", timetable.clone(), past, BEGIN);
+    let (mut served, mut was_off) = (Vec::new(), false);
+    for minute in 1..=366 * 24 * 60 {
+        let now = BEGIN.plus(Duration::from_secs(minute * 60));
+        if off(now) {
+            was_off = true;
+            continue;
+        }
+        if std::mem::take(&mut was_off) {
+            // Another process, with what the notes say.
+            let past = Past { served: agenda.served("main").map(|it| it.0), ..Past::default() };
+            agenda = Agenda::default();
+            agenda.enter("main", timetable.clone(), past, now);
+        }
+        for account in agenda.due(now) {
+            agenda.begin(&account, now);
+            agenda.end(&account, Ended::Served, now);
+            served.push(now);
+        }
+    }
+    served
+}
+
+#[test]
+fn a_year_of_a_nightly_backup_has_a_backup_for_each_night() {
+    for zone in [chrono_tz::Europe::Berlin, chrono_tz::America::New_York, chrono_tz::UTC] {
+        let nights = year("30 2 * * *", zone, |_| false);
+        assert_eq!(nights.len(), 366, "{zone}");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
+    // Off for the second half of each fortnight.
+    let fortnight = |now: Timestamp| now.since(BEGIN).as_secs() / 86_400 % 14 >= 7;
+    let served = year("0 * * * *", chrono_tz::UTC, fortnight);
+    // Of each fortnight seven days of hours; the one at the return is both the
+    // slot of that hour and the catch-up of the week.
+    assert_eq!(served.len(), (366 / 14 * 7 + 2) * 24);
+    assert!(served.windows(2).all(|pair| pair[0] < pair[1]));
+}
+
+#[test]
+fn lost_notes_cost_no_backup_and_make_none_too_many() {
+    let notes = Notes::default();
+    let attempt = Attempt {
+        started: BEGIN,
+        ended: BEGIN.plus(HOUR),
+        outcome: AttemptOutcome::Complete,
+        snapshot: Some(1),
+        message: None,
+        requests: 0,
+        throttled: 0,
+        waited: Duration::ZERO,
+        added: 0,
+        changed: 0,
+        removed: 0,
+        key_refused: false,
+    };
+    let held = Held { newest: Some(attempt), ..Held::default() };
+    let now = BEGIN.plus(2 * HOUR);
+    let clock = Arc::new(SimulatedClock::new(now));
+    let board = Board::new(clock.clone());
+    let charges = vec![charge("main", "0 3 * * *")];
+    board.enter(charges, BTreeMap::from([("main".to_owned(), (notes, held))]));
+    // It began at 1 by Berlin's clocks; now it is 3 there, and its minute runs.
+    clock.sleep(Duration::from_secs(60));
+    assert_eq!(board.hire(1), 1);
+    assert_eq!(board.take().map(|job| job.charge.account), Some("main".to_owned()));
+}
