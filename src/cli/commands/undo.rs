@@ -42,7 +42,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     crate::cli::states::open(&account)?;
     let name = &account.name;
     let mut desk = Desk::open(app, &account, "undo", &args.bounds)?;
-    let run = desk.vault.run(args.run)?;
+    let run = desk.vault.run(args.run).map_err(|error| failures::of_vault(error, name))?;
     if run.finished.is_none() {
         let message = format!("run {} of {name} is not finished", run.number);
         return Err(Failure::new(Kind::Failed, message)
