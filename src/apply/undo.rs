@@ -72,7 +72,11 @@ fn called(step: &Step) -> String {
 /// When the vault cannot be read.
 pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
     let Some(after) = run.after else { return Ok(None) };
-    let mut state = read_whole(vault, after, &[], &run.touched)?;
+    let mut state = match read_whole(vault, after, &[], &run.touched) {
+        // It was forgotten.
+        Err(VaultError::NoSnapshot(_)) => return Ok(None),
+        read => read?,
+    };
     // It gave no channel an item, so the channels that it made had none.
     if !run.touched.contains(&Resource::ChannelItems) {
         state.resource_mut(Resource::ChannelItems);

@@ -66,8 +66,11 @@ impl Read {
     /// it was made: it may be somebody else's work since. Says whether it did.
     pub fn deletes_nothing(&mut self) -> bool {
         let unknown = self.exported && self.base.is_none();
-        let all = self.desired.resources.values_mut().filter(|_| unknown);
-        all.fold(false, |any, wanted| std::mem::replace(&mut wanted.whole, false) || any)
+        let mut any = false;
+        for wanted in self.desired.resources.values_mut().filter(|_| unknown) {
+            any |= std::mem::replace(&mut wanted.whole, false);
+        }
+        any
     }
 
     /// Refuses ids of another account: here they are those of other records.
