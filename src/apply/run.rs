@@ -231,10 +231,8 @@ pub(super) fn seen_before(
 
 /// What a row of the journal says its step is.
 pub(super) fn step_of(row: &JournalStep) -> Result<Step, ApplyError> {
-    serde_json::from_str(&row.spec).map_err(|error| ApplyError::Step {
-        step: row.step,
-        why: format!("its text in the journal is damaged: {error}"),
-    })
+    serde_json::from_str(&row.spec)
+        .map_err(|error| ApplyError::Journal { step: row.step, why: error.to_string() })
 }
 
 /// The steps of a run, with what the journal knows of each.
@@ -243,8 +241,8 @@ fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
     for (nth, row) in (1..).zip(vault.steps(run.number)?) {
         let step = step_of(&row)?;
         if (row.step, step.step) != (nth, nth) {
-            let why = "its number in the journal is damaged".to_owned();
-            return Err(ApplyError::Step { step: nth, why });
+            let why = "it has another number".to_owned();
+            return Err(ApplyError::Journal { step: nth, why });
         }
         all.push(Work {
             step,

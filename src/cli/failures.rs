@@ -97,6 +97,7 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
     let (kind, hint) = match &error {
         ApplyError::Stale(_) => (Kind::Stale, Some("make the plan anew and look at it".to_owned())),
         ApplyError::Used(_) => (Kind::Stale, error.hint().map(str::to_owned)),
+        ApplyError::Journal { .. } => (Kind::Vault, error.hint().map(str::to_owned)),
         ApplyError::Unread { .. } => (Kind::Service, error.hint().map(str::to_owned)),
         ApplyError::Step { .. } | ApplyError::Finished(_) => {
             (Kind::Failed, error.hint().map(str::to_owned))

@@ -313,3 +313,18 @@ fn an_update_has_no_record_to_be_adopted() {
     let ran = environment.run(&["resolve", "main", "2", "--adopt", "1=1"]).exits_with(64);
     ran.says_among("it makes no record to be adopted; --retry sends it again");
 }
+
+#[test]
+fn a_damaged_journal_is_told_and_nothing_is_sent() {
+    for number in [0, 2, 99] {
+        let (environment, service) = rows(3, "", "");
+        environment.run(&[&IMPORT[..], &["--max-requests", "3"]].concat()).exits_with(8);
+        let sent = posts(&service);
+        let spec = format!("replace(spec, '\"step\":1,', '\"step\":{number},')");
+        let sql = format!("UPDATE step SET spec = {spec} WHERE step = 1");
+        assert_eq!(environment.sqlite("main").execute(&sql, []).unwrap(), 1);
+        let ran = environment.run(&["resume", "main"]).exits_with(1);
+        ran.says_among("error: step 1 is damaged in the journal: it has another number\n");
+        assert_eq!(posts(&service), sent);
+    }
+}
