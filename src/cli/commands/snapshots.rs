@@ -66,7 +66,7 @@ fn table(account: &Account, snapshots: &[Snapshot]) -> Table {
             sum(|it| it.changed),
             sum(|it| it.removed),
             match &snapshot.tag {
-                None if snapshot.of_run => "(a run's look)".to_owned(),
+                None if snapshot.of_run => "(run)".to_owned(),
                 tag => tag.clone().unwrap_or_default(),
             },
         ]);
