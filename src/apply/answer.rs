@@ -62,14 +62,16 @@ fn failed(error: ApiError) -> Fate {
 fn id(body: &[u8]) -> Option<i64> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let told = |id: &serde_json::Value| id.as_i64().or_else(|| id.as_str()?.trim().parse().ok());
-    body.get("id").and_then(told).or_else(|| body.get("data")?.get("id").and_then(told))
+    let id = body.get("id").and_then(told).or_else(|| body.get("data")?.get("id").and_then(told));
+    // What is no record's id says as little as none.
+    id.filter(|id| *id > 0)
 }
 
 /// Whether a refusal says that the thing is not there (any more).
 #[must_use]
 pub fn says_absent(message: &str) -> bool {
     let message = message.to_lowercase();
-    ["not found", "does not exist", "doesn't exist", "no such", "not offered"]
+    ["not found", "does not exist", "doesn't exist", "no such"]
         .iter()
         .any(|words| message.contains(words))
 }
@@ -100,6 +102,8 @@ mod tests {
             (r#"{"error":"0","id":"8"}"#, Some(8)),
             (r#"{"error":0,"data":{"id":9}}"#, Some(9)),
             (r#"{"error":0,"id":1e300}"#, None),
+            (r#"{"error":0,"id":0}"#, None),
+            (r#"{"error":0,"id":"-3"}"#, None),
             (r#"{"error":0,"message":"ok"}"#, None),
         ] {
             let fate = fate(Verb::Create, answer(body));

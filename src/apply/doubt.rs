@@ -159,6 +159,8 @@ impl Runner<'_> {
             match told(&self.all[nth].step, params, &state) {
                 Told::Done => return self.done(nth, None, params),
                 Told::NotDone => {}
+                // The service's own word is more than no list's.
+                Told::Nothing(_) if self.all[nth].declined => break,
                 Told::Nothing(why) | Told::Changed(why) => {
                     let why = format!("no answer came, and {why}");
                     return self.close(nth, &Settled::of(StepState::Unknown).saying(why));

@@ -21,6 +21,9 @@ pub enum ApplyError {
     /// Nothing was written: a step is not one that the API has.
     #[error("step {step}: {why}")]
     Step { step: u32, why: String },
+    /// The journal does not say what a step is.
+    #[error("step {step} is damaged in the journal: {why}")]
+    Journal { step: u32, why: String },
     /// There is nothing left to decide on.
     #[error("run {0} is finished")]
     Finished(i64),
@@ -46,6 +49,7 @@ impl ApplyError {
             Self::Used(_) => Some("nothing was written; make a new plan, which may be empty"),
             Self::Finished(_) => None,
             Self::Unread { .. } => Some("try again when the service answers for it"),
+            Self::Journal { .. } => Some("`linkvault check` says what is hit"),
             Self::Step { .. } => Some("nothing was written; make the plan anew"),
             Self::Stopped { source, .. } => Some(source.hint()),
             Self::Unsettled { .. } => Some("`linkvault resume` goes on when the service answers"),

@@ -71,6 +71,8 @@ pub struct Outcome {
     pub after: Option<i64>,
     /// What a person should know: refusals and differences, in the order of steps.
     pub problems: Vec<String>,
+    /// Those of them that progress has not told while the run was under way.
+    pub untold: Vec<String>,
 }
 
 #[cfg(test)]

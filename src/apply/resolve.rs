@@ -10,6 +10,9 @@ use crate::model::{Key, Record, Verb};
 use crate::vault::Vault;
 use crate::vault::journal::{Run, RunStatus, Settled, StepState};
 
+/// Of a step that was left, though it may have been done.
+pub const MAY_BE_DONE: &str = "left by decision; whether it was done is not known";
+
 /// What a person decides on a step of unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -85,8 +88,20 @@ pub fn decide(
         Decision::Adopt(id) => {
             let ids: Vec<_> = open.candidates.iter().map(|record| record.key.id()).collect();
             if !ids.contains(&id) {
-                let may = settle::ids_in_words(&ids);
-                return Err(fault(format!("{id} cannot be its record; these can: {may}")));
+                let why = match (open.step.verb, settle::ids_in_words(&ids)) {
+                    (Verb::Create, none) if none.is_empty() => {
+                        format!(
+                            "{id} cannot be its record, and no other in the newest snapshot can"
+                        )
+                    }
+                    (Verb::Create, may) => format!("{id} cannot be its record; these can: {may}"),
+                    _ => {
+                        "it makes no record to be adopted; --retry sends it again, --leave leaves \
+                          it as it is"
+                            .to_owned()
+                    }
+                };
+                return Err(fault(why));
             }
             Settled {
                 id: Some(id),
@@ -96,7 +111,7 @@ pub fn decide(
             }
         }
         Decision::Retry => Settled::of(StepState::Planned),
-        Decision::Skip => Settled::of(StepState::Skipped).saying("left as it is, by decision"),
+        Decision::Skip => Settled::of(StepState::Skipped).saying(MAY_BE_DONE),
     };
     Ok(vault.settle_step(run, step, &settled, now, false)?)
 }
@@ -114,9 +129,7 @@ pub fn abandon(vault: &mut Vault, run: i64, now: Timestamp) -> Result<(), ApplyE
     for row in vault.steps(run)? {
         let why = match row.state {
             StepState::Planned => "left by decision",
-            StepState::Sent | StepState::Unknown => {
-                "left by decision; whether it was done is not known"
-            }
+            StepState::Sent | StepState::Unknown => MAY_BE_DONE,
             _ => continue,
         };
         let left = Settled::of(StepState::Skipped).saying(why);

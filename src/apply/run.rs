@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error::ApplyError;
 use super::settle::Seen;
 use super::steps::{Runner, Work};
-use super::verify::{Look, look};
+use super::verify::{HIDDEN, Look, look};
 use super::{Options, Outcome, before, keep, request};
 use crate::api::client::Client;
 use crate::change::plan::{Current, Plan, Step};
@@ -85,7 +85,8 @@ pub fn resume(
     run: i64,
 ) -> Result<Outcome, ApplyError> {
     if vault.run(run)?.finished.is_some() {
-        return outcome(vault, run, Vec::new());
+        let problems = problems_of(vault, run)?;
+        return outcome(vault, run, problems.into_iter().map(Problem::New).collect());
     }
     let run = vault.take_up_run(run)?;
     let spent = client.counters().requests;
@@ -120,6 +121,8 @@ fn go_on(
         unanswered: 0,
         reading,
         wrote: false,
+        seen: run.after.is_some(),
+        told: BTreeSet::new(),
     };
     let compared = if again { runner.compare() } else { Ok(()) };
     let ended = compared.and_then(|()| runner.work()).and_then(|()| runner.look_again(run));
@@ -228,17 +231,19 @@ pub(super) fn seen_before(
 
 /// What a row of the journal says its step is.
 pub(super) fn step_of(row: &JournalStep) -> Result<Step, ApplyError> {
-    serde_json::from_str(&row.spec).map_err(|error| ApplyError::Step {
-        step: row.step,
-        why: format!("its text in the journal is damaged: {error}"),
-    })
+    serde_json::from_str(&row.spec)
+        .map_err(|error| ApplyError::Journal { step: row.step, why: error.to_string() })
 }
 
 /// The steps of a run, with what the journal knows of each.
 fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
     let mut all = Vec::new();
-    for row in vault.steps(run.number)? {
+    for (nth, row) in (1..).zip(vault.steps(run.number)?) {
         let step = step_of(&row)?;
+        if (row.step, step.step) != (nth, nth) {
+            let why = "it has another number".to_owned();
+            return Err(ApplyError::Journal { step: nth, why });
+        }
         all.push(Work {
             step,
             state: row.state,
@@ -258,8 +263,50 @@ fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
     Ok(all)
 }
 
-fn outcome(vault: &Vault, run: i64, problems: Vec<String>) -> Result<Outcome, ApplyError> {
+/// What there was to tell at the end of a run.
+fn problems_of(vault: &Vault, run: i64) -> Result<Vec<String>, ApplyError> {
+    let mut problems = Vec::new();
+    for row in vault.steps(run)? {
+        let name = titled(&step_of(&row)?);
+        if row.state != StepState::Done {
+            problems.push(not_done(&name, row.state, row.message.as_deref()));
+        } else if let Some(remark) = row.remark.filter(|_| row.verified.as_deref() != Some(HIDDEN))
+        {
+            problems.push(format!("{name}: {remark}"));
+        }
+    }
+    Ok(problems)
+}
+
+/// `step 3 (create campaign Winter)`.
+pub(super) fn titled(step: &Step) -> String {
+    let (verb, title) = (step.verb.name(), step.resource.spec().title);
+    format!("step {} ({verb} {title} {})", step.step, step.key)
+}
+
+pub(super) fn not_done(name: &str, state: StepState, message: Option<&str>) -> String {
+    format!("{name} {}: {}", state.name(), message.unwrap_or("not sent"))
+}
+
+/// What a person should know of a run.
+enum Problem {
+    /// Progress has told it.
+    Told(String),
+    New(String),
+}
+
+fn outcome(vault: &Vault, run: i64, all: Vec<Problem>) -> Result<Outcome, ApplyError> {
     let run = vault.run(run)?;
+    let (mut problems, mut untold) = (Vec::new(), Vec::new());
+    for problem in all {
+        match problem {
+            Problem::Told(text) => problems.push(text),
+            Problem::New(text) => {
+                untold.push(text.clone());
+                problems.push(text);
+            }
+        }
+    }
     Ok(Outcome {
         run: run.number,
         done: run.count(StepState::Done),
@@ -272,6 +319,7 @@ fn outcome(vault: &Vault, run: i64, problems: Vec<String>) -> Result<Outcome, Ap
         before: run.before,
         after: run.after,
         problems,
+        untold,
     })
 }
 
@@ -339,7 +387,7 @@ impl Runner<'_> {
 
     /// Reads everything again and verifies. Gives what there is to tell, and the
     /// snapshot.
-    fn look_again(&mut self, run: &Run) -> Result<(Vec<String>, i64), ApplyError> {
+    fn look_again(&mut self, run: &Run) -> Result<(Vec<Problem>, i64), ApplyError> {
         let look = crawl_options(self.options, &run.touched, self.wrote);
         let crawled = crawl::crawl(self.client, self.vault, self.clock, self.progress, &look);
         let snapshot = match crawled {
@@ -353,9 +401,9 @@ impl Runner<'_> {
         for resource in run.touched.iter().copied() {
             match lacking(&snapshot, &[resource]) {
                 None => whole.push(resource),
-                Some((_, why)) => unread.push(format!(
+                Some((_, why)) => unread.push(Problem::New(format!(
                     "{resource} could not be read again, so their steps are not verified: {why}"
-                )),
+                ))),
             }
         }
         let state = self.vault.state(snapshot.number, &whole)?;
@@ -365,17 +413,15 @@ impl Runner<'_> {
         Ok((problems, snapshot.number))
     }
 
-    fn verify(&self, state: &State) -> (Vec<Verified>, Vec<String>) {
+    fn verify(&self, state: &State) -> (Vec<Verified>, Vec<Problem>) {
         let (mut all, mut problems) = (Vec::new(), Vec::new());
         for work in &self.all {
             let step = &work.step;
-            let name = || {
-                let (verb, title) = (step.verb.name(), step.resource.spec().title);
-                format!("step {} ({verb} {title} {})", step.step, step.key)
-            };
+            let name = || titled(step);
             if work.state != StepState::Done {
-                let why = work.message.as_deref().unwrap_or("not sent");
-                problems.push(format!("{} {}: {why}", name(), work.state.name()));
+                let text = not_done(&name(), work.state, work.message.as_deref());
+                let told = self.told.contains(&step.step);
+                problems.push(if told { Problem::Told(text) } else { Problem::New(text) });
                 continue;
             }
             let ids = |number: u32| self.all.get((number as usize).checked_sub(1)?)?.id;
@@ -383,8 +429,9 @@ impl Runner<'_> {
             let params = params.map_or_else(|_| Vec::new(), |ready| ready.params);
             let (look, id) = look(step, work.id.or(step.id), &params, state);
             match &look {
-                Look::Differs(why) => problems.push(format!("{}: {why}", name())),
-                Look::AsAsked(Some(remark)) => problems.push(format!("{}: {remark}", name())),
+                Look::Differs(why) | Look::AsAsked(Some(why)) => {
+                    problems.push(Problem::New(format!("{}: {why}", name())));
+                }
                 _ => {}
             }
             let created = step.verb == Verb::Create;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::answer::{Fate, fate, says_absent, says_present};
 use super::error::ApplyError;
+use super::run::{not_done, titled};
 use super::settle::{self, Seen};
 use super::{Options, keep, request};
 use crate::api::client::Client;
@@ -80,6 +81,10 @@ pub(super) struct Runner<'a> {
     pub reading: u64,
     /// Whether this process sent anything.
     pub wrote: bool,
+    /// Whether an earlier process looked at what the run left.
+    pub seen: bool,
+    /// Steps whose end progress has told in words.
+    pub told: BTreeSet<u32>,
 }
 
 /// Whether a step can be sent.
@@ -104,16 +109,25 @@ impl Runner<'_> {
                 }
             }
             self.settle(|_| true)?;
-            if !self.all.iter().enumerate().any(|(nth, _)| self.is_due(nth)) {
+            if !self.is_any_due() {
                 return Ok(());
             }
         }
     }
 
-    /// Not sent, and not waiting for what needs a person.
-    fn is_due(&self, nth: usize) -> bool {
-        (self.all[nth].state == StepState::Planned || self.intended.contains(&nth))
-            && !self.waits_for(nth).any(|on| self.all[on].state == StepState::Unknown)
+    /// Whether any step is not sent, and does not wait for what needs a person,
+    /// or for what waits for that.
+    fn is_any_due(&self) -> bool {
+        let mut waits = vec![false; self.all.len()];
+        for (nth, work) in self.all.iter().enumerate() {
+            waits[nth] =
+                work.state == StepState::Unknown || self.waits_for(nth).any(|on| waits[on]);
+            let open = work.state == StepState::Planned || self.intended.contains(&nth);
+            if open && !waits[nth] {
+                return true;
+            }
+        }
+        false
     }
 
     /// The places of the steps that the `nth` waits for; only earlier ones count.
@@ -224,6 +238,9 @@ impl Runner<'_> {
             group.extend(more.filter(|at| self.all[*at].state == StepState::Planned));
         }
         let numbers: Vec<_> = group.iter().map(|at| self.all[*at].step.step).collect();
+        if std::mem::take(&mut self.seen) {
+            self.vault.unsee_run(self.run)?;
+        }
         let now = self.clock.now();
         self.vault.intend(self.run, &numbers, now)?;
         for at in group {
@@ -363,7 +380,13 @@ impl Runner<'_> {
             return Ok(());
         }
         self.unanswered = 0;
-        self.close(nth, &Settled::of(StepState::Refused).saying(why))
+        let refused = Settled::of(StepState::Refused).saying(why);
+        if work.doubted {
+            // This try was refused; one before it may have worked.
+            work.declined = true;
+            return self.look_for(nth, params, &refused);
+        }
+        self.close(nth, &refused)
     }
 
     /// Nothing more can be sent now: what never left is planned again.
@@ -405,8 +428,9 @@ impl Runner<'_> {
         work.id = what.id;
         work.message.clone_from(&what.message);
         if let Some(why) = &what.message {
-            let what = format!("step {step} {}: {why}", what.state.name());
+            let what = not_done(&titled(&work.step), what.state, Some(why));
             self.progress.event(&Event::Warning { text: &what });
+            self.told.insert(step);
         }
         let (total, left) = (self.all.len() as u64, self.open);
         let requests = left + self.reading;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::resolve::MAY_BE_DONE;
 use super::run;
 use super::{ApplyError, request};
 use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords};
@@ -34,7 +35,14 @@ pub struct Undo {
 pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
     let journal = vault.run(run)?;
     let mut done = Vec::new();
+    let mut left = Vec::new();
     for row in vault.steps(run)? {
+        if row.state == StepState::Skipped && row.message.as_deref() == Some(MAY_BE_DONE) {
+            left.push(format!(
+                "{}: whether it was done is not known",
+                called(&run::step_of(&row)?)
+            ));
+        }
         if row.state == StepState::Done {
             let step = run::step_of(&row)?;
             let id = row.id.or(step.id);
@@ -46,7 +54,14 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
         Some(before) => read_whole(vault, before, &journal.touched, &[Resource::ChannelItems])?,
         None => State::default(),
     };
-    Ok(undo(&done, &before, &format!("run {run}")))
+    let mut undo = undo(&done, &before, &format!("run {run}"));
+    undo.irreversible.append(&mut left);
+    Ok(undo)
+}
+
+/// `create of campaign Winter`.
+fn called(step: &Step) -> String {
+    format!("{} of {} {}", step.verb.name(), step.resource.spec().title, step.key)
 }
 
 /// What `run` left, as far as it was read again: whoever changed it since has a
@@ -57,7 +72,11 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
 /// When the vault cannot be read.
 pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
     let Some(after) = run.after else { return Ok(None) };
-    let mut state = read_whole(vault, after, &[], &run.touched)?;
+    let mut state = match read_whole(vault, after, &[], &run.touched) {
+        // It was forgotten.
+        Err(VaultError::NoSnapshot(_)) => return Ok(None),
+        read => read?,
+    };
     // It gave no channel an item, so the channels that it made had none.
     if !run.touched.contains(&Resource::ChannelItems) {
         state.resource_mut(Resource::ChannelItems);
@@ -119,8 +138,7 @@ impl Way<'_> {
     }
 
     fn lost(&mut self, step: &Step, why: &str) {
-        let (verb, title) = (step.verb.name(), step.resource.spec().title);
-        self.undo.irreversible.push(format!("{verb} of {title} {}: {why}", step.key));
+        self.undo.irreversible.push(format!("{}: {why}", called(step)));
     }
 
     fn record(&self, resource: Resource, id: i64) -> Option<&Record<'static>> {
@@ -133,7 +151,9 @@ impl Way<'_> {
     }
 
     fn created(&mut self, step: &Step, id: i64) {
-        if step.resource.spec().endpoint(Verb::Delete).is_some() {
+        if self.record(step.resource, id).is_some() {
+            self.lost(step, "the service answered with a record that was there before");
+        } else if step.resource.spec().endpoint(Verb::Delete).is_some() {
             self.undo.desired.unwanted.entry(step.resource).or_default().insert(id);
         } else {
             self.lost(step, "the API cannot delete it");
@@ -282,6 +302,14 @@ mod tests {
         assert_eq!(undo.desired.unwanted, unwanted);
         let wanted = &undo.desired.resources[&Resource::Campaigns];
         assert_eq!((wanted.whole, wanted.records[0].id), (false, Some(2)));
+    }
+
+    #[test]
+    fn what_was_there_before_is_not_deleted_whatever_a_create_was_answered() {
+        let create = done(Verb::Create, "/api/campaign/add", 2, Some(json!({"name": "new"})));
+        let undo = undo(&[create], &before(), "run 1");
+        assert_eq!(undo.desired.unwanted, BTreeMap::new());
+        assert_eq!(undo.irreversible.len(), 1);
     }
 
     #[test]

@@ -7,6 +7,9 @@ use super::settle::{record_key, wanted_key};
 use crate::change::plan::{Fields, Step};
 use crate::model::{Key, Kind, Record, State, Value, Verb, value};
 
+/// How looking at a step that lists do not show is called.
+pub const HIDDEN: &str = "unverifiable";
+
 /// What looking at a step showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
@@ -25,7 +28,7 @@ impl Look {
         match self {
             Self::AsAsked(_) => crate::vault::journal::AS_ASKED,
             Self::Differs(_) => "differs",
-            Self::Hidden(_) => "unverifiable",
+            Self::Hidden(_) => HIDDEN,
         }
     }
 

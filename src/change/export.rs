@@ -171,6 +171,17 @@ pub fn records(bytes: &[u8]) -> Result<State, ExportError> {
     Ok(state)
 }
 
+/// The account that a JSON export says it is of.
+#[must_use]
+pub fn account(bytes: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Text {
+        state: String,
+    }
+    let text: Text = serde_json::from_slice(bytes).ok()?;
+    text.state.split_once('@').map(|(account, _)| account.to_owned())
+}
+
 /// The channel that an export writes in front of an item, and the item as it came.
 fn channel(raw: &str) -> Option<(Option<i64>, String)> {
     #[derive(Deserialize)]

@@ -40,6 +40,18 @@ impl From<VaultError> for Failure {
     }
 }
 
+/// What is wrong with the vault of `account`, or not in it.
+#[must_use]
+pub fn of_vault(error: VaultError, account: &str) -> Failure {
+    match error {
+        VaultError::NoRun(run) => {
+            Failure::new(Kind::NotFound, format_args!("{account} has no run {run}"))
+                .hint(format_args!("`linkvault runs {account}` lists them"))
+        }
+        error => error.into(),
+    }
+}
+
 impl From<CrawlError> for Failure {
     fn from(error: CrawlError) -> Self {
         match error {
@@ -85,6 +97,7 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
     let (kind, hint) = match &error {
         ApplyError::Stale(_) => (Kind::Stale, Some("make the plan anew and look at it".to_owned())),
         ApplyError::Used(_) => (Kind::Stale, error.hint().map(str::to_owned)),
+        ApplyError::Journal { .. } => (Kind::Vault, error.hint().map(str::to_owned)),
         ApplyError::Unread { .. } => (Kind::Service, error.hint().map(str::to_owned)),
         ApplyError::Step { .. } | ApplyError::Finished(_) => {
             (Kind::Failed, error.hint().map(str::to_owned))
@@ -106,7 +119,7 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
         ApplyError::Crawl(_) | ApplyError::Vault(_) => {
             return match error {
                 ApplyError::Crawl(error) => error.into(),
-                ApplyError::Vault(error) => error.into(),
+                ApplyError::Vault(error) => of_vault(error, account),
                 _ => Failure::new(Kind::Failed, ""),
             };
         }

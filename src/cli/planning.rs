@@ -108,7 +108,7 @@ impl PolicyArgs {
         // An account's own record is never changed by the way.
         which.retain(|it| *it != Resource::Account || self.names_the_account());
         let read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
-        Ok(Self::told(app, read))
+        self.told(app, read)
     }
 
     /// The same of a file, whatever else its name may mean.
@@ -118,15 +118,22 @@ impl PolicyArgs {
     pub fn wanted_file(&self, app: &App, file: &Path, account: &Account) -> Result<Read, Failure> {
         let mut which = scope(&self.only, &self.skip)?;
         which.retain(|it| *it != Resource::Account || self.names_the_account());
-        Ok(Self::told(app, wanted::files(file, self.resource, Some(account), &which)?))
+        self.told(app, wanted::files(file, self.resource, Some(account), &which)?)
     }
 
-    fn told(app: &App, mut read: Read) -> Read {
+    fn told(&self, app: &App, mut read: Read) -> Result<Read, Failure> {
+        read.find_owner(app)?;
         for warning in &read.warnings {
             app.out.warn(warning);
         }
+        if read.deletes_nothing() && self.delete {
+            app.out.warn(format_args!(
+                "{} deletes nothing: what was there when it was exported is not known",
+                read.name
+            ));
+        }
         leave_untouched(&mut read);
-        read
+        Ok(read)
     }
 }
 

@@ -15,7 +15,7 @@ use super::session::{Bounds, Session, command_words};
 use super::wanted::{self, Read};
 use crate::apply::{self, Options, Outcome, Secrets};
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
-use crate::change::plan::{Plan, Step};
+use crate::change::plan::{Current, Matched, Plan, Step};
 use crate::change::policy::Policy;
 use crate::clock::Clock;
 use crate::config::Account;
@@ -195,6 +195,9 @@ pub fn push_from(
         which.push(Resource::Account);
     }
     let looked = desk.look(&which, run.dry_run)?;
+    wanted
+        .is_of(desk.account, &looked.service, looked.account_id)
+        .map_err(|failure| desk.forgetting(&looked, failure))?;
     let made = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy);
     let mut plan = made.map_err(|failure| desk.forgetting(&looked, failure))?;
     if job.secrets.password.is_some() {
@@ -248,13 +251,28 @@ pub fn saved_from(
     }
     let which = saved.plan.touched();
     let looked = desk.look(&which, run.dry_run)?;
+    let own = looked.account_id.map(|id| format!("{}#{id}", looked.service));
+    let moves = saved.plan.foreign.as_ref().map(|it| &it.origin);
+    if moves.is_some() && moves == own.as_ref() {
+        let message = "the plan moves records of this account to itself";
+        let failure = Failure::new(Kind::Stale, message).hint("nothing was written");
+        return Err(desk.forgetting(&looked, failure));
+    }
     if other(&looked.service, looked.account_id) {
         let message = format!("the plan was made for another account at {}", saved.service);
         let failure = Failure::new(Kind::Stale, message).hint("nothing was written");
         return Err(desk.forgetting(&looked, failure));
     }
-    let job = Job { plan_id: saved.id.clone(), ..Job::new("apply", asked) };
-    carry_out(desk, job, &saved.plan, &looked, policy, run)
+    // Nobody is to be shown a plan, or asked about it, that cannot be applied.
+    let current = Current { state: &looked.state, memory: &looked.memory };
+    let stale = apply::before::stale(&saved.plan.steps, current);
+    if !stale.is_empty() {
+        let failure = super::failures::of_apply(apply::ApplyError::Stale(stale), &account.name);
+        return Err(desk.forgetting(&looked, failure));
+    }
+    let job = Job { plan_id: saved.id, ..Job::new("apply", asked) };
+    let plan = Plan { cost: looked.cost(&saved.plan), ..saved.plan };
+    carry_out(desk, job, &plan, &looked, policy, run)
 }
 
 /// Shows a plan, asks, and applies it.
@@ -272,20 +290,21 @@ pub fn carry_out(
     let (app, account) = (desk.app, desk.account);
     planning::show(app, plan, Form::Text)?;
     planning::guard(plan, looked, policy).map_err(|it| desk.forgetting(looked, it))?;
-    if plan.steps.is_empty() {
-        desk.forget(looked)?;
-        if desk.rehearsed {
-            return rehearsing::nothing(&desk, plan);
-        }
-        return nothing(&desk, plan, run, &job);
-    }
     if run.dry_run {
         if app.out.is_json() {
             let mut document = planning::document(plan, account, &job.asked, looked);
             document["dry_run"] = json!(true);
             app.out.json(&document)?;
         }
-        return Ok(Exit::Done);
+        let lacks = plan.steps.is_empty() && !rejected::rows(&[], &plan.unsupported).is_empty();
+        return Ok(if lacks { Exit::Partial } else { Exit::Done });
+    }
+    if plan.steps.is_empty() {
+        desk.forget(looked)?;
+        if desk.rehearsed {
+            return rehearsing::nothing(&desk, plan);
+        }
+        return nothing(&desk, plan, run, &job);
     }
     let fresh = job.plan_id.is_empty();
     match ask_and_apply(&mut desk, job, plan, looked, run)? {
@@ -318,7 +337,7 @@ pub fn ask_and_apply(
         app.out.note("nothing was written");
         return Ok(None);
     }
-    note_matches(desk, plan)?;
+    note_matches(desk, plan, !job.plan_id.is_empty())?;
     let thought = desk.clock.monotonic().saturating_sub(asked);
     let options = Options {
         command: job.command.to_owned(),
@@ -333,18 +352,28 @@ pub fn ask_and_apply(
     };
     let progress = Arc::clone(&desk.progress);
     let (client, vault) = (&mut desk.session.client, &mut desk.vault);
-    Ok(Some(apply::apply(client, vault, &*desk.clock, &*progress, &options, plan)))
+    let ended = apply::apply(client, vault, &*desk.clock, &*progress, &options, plan);
+    if matches!(&ended, Err(apply::ApplyError::Stale(_) | apply::ApplyError::Used(_))) {
+        // No run was begun.
+        desk.forget(looked)?;
+    }
+    Ok(Some(ended))
 }
 
-/// Remembers what the records of another account were found to be here.
+/// Remembers what the records of another account were found to be here; `saved`
+/// when the plan is from a file.
 ///
 /// # Errors
 /// When the vault cannot be written.
-pub fn note_matches(desk: &mut Desk<'_>, plan: &Plan) -> Result<(), Failure> {
+pub fn note_matches(desk: &mut Desk<'_>, plan: &Plan, saved: bool) -> Result<(), Failure> {
     let Some(foreign) = &plan.foreign else { return Ok(()) };
     let known = desk.vault.id_map(&foreign.origin)?;
-    let new =
-        foreign.matched.iter().filter(|it| known.get(&(it.resource, it.old)) != Some(&it.new));
+    // What a plan file says replaces nothing that is known.
+    let is_new = |it: &&Matched| match known.get(&(it.resource, it.old)) {
+        Some(here) => !saved && *here != it.new,
+        None => true,
+    };
+    let new = foreign.matched.iter().filter(is_new);
     let new = new.map(|it| Stands {
         origin: foreign.origin.clone(),
         resource: it.resource,
@@ -361,7 +390,7 @@ const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
 fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result<Exit, Failure> {
     let app = desk.app;
     let rows = rejected::rows(&[], &plan.unsupported);
-    if !run.dry_run && job.plan_id.is_empty() {
+    if job.plan_id.is_empty() {
         rejected::write(app, &rows, &Origin::of(plan), run.rejected.as_deref());
     }
     if app.out.is_json() {
@@ -393,8 +422,9 @@ pub fn finish(
     let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
     checkpoint?;
     drop((session, progress));
-    outcome.problems.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
-    if let more @ 1.. = outcome.problems.len().saturating_sub(MOST_TOLD) {
+    // Progress has told the others.
+    outcome.untold.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
+    if let more @ 1.. = outcome.untold.len().saturating_sub(MOST_TOLD) {
         let (name, run) = (&account.name, outcome.run);
         app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
     }

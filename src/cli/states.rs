@@ -87,6 +87,14 @@ impl Loaded {
         Ok(self.vault.record(self.number, resource, key)?)
     }
 
+    /// Whose state it is.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn identity(&self) -> Result<Option<Identity>, Failure> {
+        Ok(self.vault.identity()?)
+    }
+
     /// How many records of each resource there are.
     ///
     /// # Errors
@@ -95,6 +103,18 @@ impl Loaded {
         let snapshot = self.vault.snapshot(self.number)?;
         let count = |resource| snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
         Ok(self.resources.iter().map(|resource| (*resource, count(*resource))).collect())
+    }
+}
+
+/// Whose vault `account` has, if it has one.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn identity_of(account: &Account) -> Result<Option<Identity>, Failure> {
+    match Vault::open_read_only(&account.vault) {
+        Ok(vault) => Ok(vault.identity()?),
+        Err(VaultError::Missing(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -156,15 +176,6 @@ impl Target {
         Ok(found.cloned().map(|snapshot| (vault, snapshot)))
     }
 
-    /// Whose vault this account has, if it has one.
-    fn identity(&self) -> Result<Option<Identity>, Failure> {
-        match Vault::open_read_only(&self.account.vault) {
-            Ok(vault) => Ok(vault.identity()?),
-            Err(VaultError::Missing(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn explain(&self, error: ReferenceError) -> Failure {
         let name = &self.account.name;
         match error {
@@ -189,7 +200,7 @@ impl Target {
         let options = Options { stats: Stats::None, ..options };
         let mut vault = Vault::in_memory()?;
         // Whoever's vault it is, the live account must be the same one.
-        if let Some(ours) = self.identity()? {
+        if let Some(ours) = identity_of(&self.account)? {
             vault.claim(&ours, false)?;
         }
         let summary =

@@ -16,8 +16,8 @@ use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::config::{Account, Config};
 use crate::model::{Resource, State};
 use crate::nearest::suggestion;
-use crate::vault::VaultError;
 use crate::vault::reference::{Named, Reference};
+use crate::vault::{Identity, VaultError};
 
 /// What somebody wants, and from where it comes.
 #[derive(Debug, Default)]
@@ -34,6 +34,61 @@ pub struct Read {
     pub state: Option<State>,
     /// Files that nobody has edited since they were exported.
     pub untouched: Vec<String>,
+    /// Whose ids these are, where they may be another account's.
+    pub of: Option<Owner>,
+    /// It is of files that `export` wrote.
+    pub exported: bool,
+}
+
+/// An account whose ids stand in a state or an export.
+#[derive(Debug, Clone)]
+pub struct Owner {
+    /// As the configuration or the export calls it.
+    pub name: String,
+    /// `None` where nobody here knows it.
+    pub identity: Option<Identity>,
+}
+
+impl Read {
+    /// Looks up whose ids these are, where only a name is known.
+    ///
+    /// # Errors
+    /// When the configuration has mistakes, or a vault cannot be read.
+    pub fn find_owner(&mut self, app: &App) -> Result<(), Failure> {
+        let Some(of) = self.of.as_mut().filter(|of| of.identity.is_none()) else { return Ok(()) };
+        if let Ok(account) = Config::load(&app.home()?)?.account(&of.name) {
+            of.identity = states::identity_of(&account)?;
+        }
+        Ok(())
+    }
+
+    /// Lets what an export leaves out be, where nobody knows what was there when
+    /// it was made: it may be somebody else's work since. Says whether it did.
+    pub fn deletes_nothing(&mut self) -> bool {
+        let unknown = self.exported && self.base.is_none();
+        let mut any = false;
+        for wanted in self.desired.resources.values_mut().filter(|_| unknown) {
+            any |= std::mem::replace(&mut wanted.whole, false);
+        }
+        any
+    }
+
+    /// Refuses ids of another account: here they are those of other records.
+    ///
+    /// # Errors
+    /// When they are.
+    pub fn is_of(&self, account: &Account, service: &str, id: Option<i64>) -> Result<(), Failure> {
+        let Some(of) = &self.of else { return Ok(()) };
+        if of.identity.as_ref().is_some_and(|it| it.service == service && Some(it.account) == id) {
+            return Ok(());
+        }
+        let (ours, theirs) = (&account.name, &of.name);
+        let message = format!("{} is of `{theirs}`, another account than `{ours}`", self.name);
+        Err(Failure::new(Kind::Usage, message).hint(format_args!(
+            "its ids are those of other records there, so nothing was written;\n\
+             `linkvault migrate {theirs} {ours}` moves records by their names"
+        )))
+    }
 }
 
 /// The largest file that is read.
@@ -79,7 +134,11 @@ fn state(
     }
     let lacking = loaded.lacking.iter().map(|what| format!("not read: {what}"));
     let warnings = lacking.chain(loaded.stale()).collect();
-    Ok(Read { name: loaded.name, desired, warnings, state: Some(state), ..Read::default() })
+    let of = match loaded.identity()? {
+        _ if target.account.name == account.name => None,
+        identity => Some(Owner { name: target.account.name, identity }),
+    };
+    Ok(Read { name: loaded.name, desired, warnings, state: Some(state), of, ..Read::default() })
 }
 
 /// The path that `text` is, if it is one. What names an account or a snapshot
@@ -143,7 +202,9 @@ pub fn files(
         })?;
         state = only(state, which);
         let desired = Desired::of_state(&state, &name);
-        return Ok(Read { desired, state: Some(state), ..read });
+        let other = export::account(&bytes).filter(|it| account.is_some_and(|of| of.name != *it));
+        let of = other.map(|name| Owner { name, identity: None });
+        return Ok(Read { desired, state: Some(state), exported: true, of, ..read });
     }
     let kind = match resource {
         Some(kind) => kind,
@@ -283,9 +344,15 @@ fn folder(
         Some(state) => state.iter().map(|(resource, _)| resource).collect(),
         None => sheets.iter().map(|(_, kind, ..)| kind.resource()).collect(),
     };
+    read.exported = true;
     match base(&manifest, account, &spoken)? {
         Ok(base) => read.base = Some(base),
-        Err(why) => read.warnings.push(why),
+        Err(why) => {
+            read.warnings.push(why);
+            let is_other = account.is_some_and(|it| it.name != manifest.account);
+            let name = Some(manifest.account).filter(|_| is_other);
+            read.of = name.map(|name| Owner { name, identity: None });
+        }
     }
     if let Some(state) = state {
         read.desired = Desired::of_state(&state, &folder.join(JSON).display().to_string());
@@ -312,14 +379,16 @@ fn base(
     which: &[Resource],
 ) -> Result<Result<State, String>, Failure> {
     let every = "every cell counts as edited";
-    let Some(account) = account.filter(|it| it.name == manifest.account) else {
-        let why = format!("the export is of `{}`, so {every}", manifest.account);
-        return Ok(Err(why));
-    };
+    let other = || format!("the export is of `{}`, so {every}", manifest.account);
+    let Some(account) = account else { return Ok(Err(other())) };
     let (Some(number), Some(digest)) = (manifest.snapshot, &manifest.digest) else {
         return Ok(Err(format!("the export is of {}, no snapshot, so {every}", manifest.state)));
     };
-    let gone = format!("snapshot #{number} of the export is not in the vault, so {every}");
+    // An account may have been given another name since; its digests tell.
+    let gone = match manifest.account == account.name {
+        true => format!("snapshot #{number} of the export is not in the vault, so {every}"),
+        false => other(),
+    };
     let mut vault = match crate::vault::Vault::open_read_only(&account.vault) {
         Err(VaultError::Missing(_)) => return Ok(Err(gone)),
         opened => opened?,

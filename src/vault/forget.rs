@@ -7,15 +7,16 @@ use crate::clock::Timestamp;
 use crate::model::Resource;
 
 impl Vault {
-    /// The snapshots that unfinished runs need.
+    /// The snapshots that unfinished runs need: of all that was seen since they
+    /// began, they tell what is new.
     ///
     /// # Errors
     /// When the vault cannot be read.
     pub fn needed_by_runs(&self) -> Result<Vec<i64>, VaultError> {
         let read = || -> rusqlite::Result<Vec<i64>> {
             let mut find = self.db.prepare(
-                "SELECT before FROM run WHERE finished IS NULL AND before IS NOT NULL
-                 UNION SELECT after FROM run WHERE finished IS NULL AND after IS NOT NULL",
+                "SELECT snapshot FROM snapshot WHERE forgotten IS NULL AND snapshot >=
+                   (SELECT min(before) FROM run WHERE finished IS NULL)",
             )?;
             find.query_map([], |row| row.get(0))?.collect()
         };

@@ -370,6 +370,20 @@ impl Vault {
         })
     }
 
+    /// Notes that what was seen at an earlier end of the run is not what it left:
+    /// more is about to be sent.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn unsee_run(&mut self, run: i64) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            ledger::run(tx, run, || {
+                tx.execute("UPDATE run SET after = NULL WHERE run = ?1", [run])?;
+                Ok(())
+            })
+        })
+    }
+
     /// Notes that a process ends its work on the run: with what the run is now,
     /// and what the process spent. A run that is complete or partial is finished.
     ///

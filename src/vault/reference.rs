@@ -11,7 +11,8 @@ use crate::clock::Timestamp;
 pub enum Reference {
     /// What the service has now.
     Live,
-    /// The newest snapshot, or so many before it.
+    /// The newest snapshot, or so many backups before it: what runs looked at
+    /// between is not counted.
     Latest(usize),
     Number(i64),
     /// The newest snapshot begun at or before this local time.
@@ -45,7 +46,7 @@ pub enum ReferenceError {
     NoNumber(i64, String),
     #[error("there is only one snapshot yet, and none before it")]
     Alone,
-    #[error("there are only {1} snapshots, so none is {0} before the newest")]
+    #[error("there are only {1} snapshots, runs aside, so none is {0} before the newest")]
     NoOlder(usize, usize),
     #[error("the oldest snapshot is younger than that: it began {0}")]
     NoneBefore(String),
@@ -123,11 +124,17 @@ impl Reference {
         let found = match self {
             Self::Live => None,
             Self::Latest(back) => {
-                let none = match snapshots.len() {
-                    1 => ReferenceError::Alone,
-                    many => ReferenceError::NoOlder(*back, many),
+                let (newest, older) = snapshots.split_last().ok_or(ReferenceError::Empty)?;
+                let mut older = older.iter().rev().filter(|it| !it.of_run);
+                let none = match older.clone().count() {
+                    0 => ReferenceError::Alone,
+                    many => ReferenceError::NoOlder(*back, many + 1),
                 };
-                Some(snapshots.iter().rev().nth(*back).ok_or(none)?)
+                let found = match back.checked_sub(1) {
+                    None => Some(newest),
+                    Some(back) => older.nth(back),
+                };
+                Some(found.ok_or(none)?)
             }
             Self::Number(number) => {
                 let found = snapshots.iter().find(|it| it.number == *number);
@@ -215,6 +222,7 @@ mod tests {
             usage: Usage::default(),
             digest: None,
             outcomes: Vec::new(),
+            of_run: false,
         };
         begun.iter().enumerate().map(one).collect()
     }
@@ -247,10 +255,27 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_looked_at_is_the_newest_but_never_so_many_before_it() {
+        let mut all = snapshots(&["2026-11-01T10:00:00Z"; 5]);
+        for at in [1, 2, 4] {
+            all[at].of_run = true;
+        }
+        let found = |back| {
+            let found = Reference::Latest(back).find(&all, &chrono::Utc)?;
+            Ok::<_, ReferenceError>(found.unwrap().number)
+        };
+        assert_eq!([found(0), found(1), found(2)], [Ok(5), Ok(4), Ok(1)]);
+        assert_eq!(found(3), Err(ReferenceError::NoOlder(3, 3)));
+        all.truncate(1);
+        let alone = Reference::Latest(1).find(&all, &chrono::Utc);
+        assert_eq!(alone, Err(ReferenceError::Alone));
+    }
+
+    #[test]
     fn what_is_not_there_is_told() {
         for (text, message) in [
             ("#9", "there is no snapshot #9; the snapshots are #1 to #3"),
-            ("latest~3", "there are only 3 snapshots, so none is 3 before the newest"),
+            ("latest~3", "there are only 3 snapshots, runs aside, so none is 3 before the newest"),
             ("latest~x", "`latest~x` is no reference: `x` is not a number"),
             (
                 "2026-10-01",

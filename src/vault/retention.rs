@@ -61,10 +61,15 @@ pub fn decide(
             reasons: always(snapshots, snapshot, keep, needed, now),
         })
         .collect();
-    let newest =
-        |count: u64| snapshots.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
-    for verdict in &mut verdicts[newest(keep.last)..] {
+    // What runs looked at is not counted, and stays with the backups around it:
+    // without it, a run cannot be undone.
+    let mut left = keep.last;
+    for (verdict, snapshot) in verdicts.iter_mut().zip(snapshots).rev() {
+        if left == 0 {
+            break;
+        }
         verdict.reasons.push("last".to_owned());
+        left -= u64::from(!snapshot.of_run);
     }
     let rules: [(u64, &str, Bucket); 5] = [
         (keep.hourly, "hourly", |time| (time.num_days_from_ce(), time.hour(), 0)),
@@ -92,7 +97,8 @@ fn always(
     if keep.is_empty() {
         reasons.push("no rule".to_owned());
     }
-    match all.iter().rev().find(|it| it.status == Status::Complete) {
+    let mut complete = all.iter().rev().filter(|it| it.status == Status::Complete);
+    match complete.clone().find(|it| !it.of_run).or_else(|| complete.next()) {
         Some(newest) if newest.number == snapshot.number => {
             reasons.push("newest complete".to_owned());
         }
@@ -114,7 +120,7 @@ fn always(
 }
 
 /// The newest snapshot of each of the newest `count` buckets that have one; a
-/// complete one goes before a partial one.
+/// complete one goes before a partial one, and a backup before a run's look.
 fn picks(
     snapshots: &[Snapshot],
     count: u64,
@@ -128,9 +134,8 @@ fn picks(
         match known {
             Some(known) => {
                 let picked = &mut picks[known].1;
-                let better = snapshots[*picked].status != Status::Complete
-                    && snapshot.status == Status::Complete;
-                if better {
+                let worth = |it: &Snapshot| (it.status == Status::Complete, !it.of_run);
+                if worth(snapshot) > worth(&snapshots[*picked]) {
                     *picked = at;
                 }
             }
@@ -160,6 +165,7 @@ mod tests {
             usage: Usage::default(),
             digest: None,
             outcomes: Vec::new(),
+            of_run: false,
         };
         days.iter().enumerate().map(one).collect()
     }
@@ -178,6 +184,22 @@ mod tests {
     fn a_partial_snapshot_never_stands_for_a_complete_one_of_its_day() {
         let days = [(1, Complete), (1, Partial), (2, Complete), (2, Partial)];
         assert_eq!(kept(&days, &Keep { daily: 2, ..Keep::default() }), [1, 3]);
+    }
+
+    #[test]
+    fn what_runs_looked_at_pushes_no_backup_out() {
+        let mut all = snapshots(&[1, 2, 2, 2, 3, 3].map(|day| (day, Complete)));
+        for at in [2, 3, 5] {
+            all[at].of_run = true;
+        }
+        let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
+        let kept = |keep: &Keep| -> Vec<i64> {
+            let verdicts = decide(&all, keep, &[], all[5].started, &utc);
+            verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
+        };
+        assert_eq!(kept(&Keep { last: 1, ..Keep::default() }), [5, 6]);
+        assert_eq!(kept(&Keep { last: 2, ..Keep::default() }), [2, 3, 4, 5, 6]);
+        assert_eq!(kept(&Keep { daily: 2, ..Keep::default() }), [2, 5]);
     }
 
     #[test]

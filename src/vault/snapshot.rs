@@ -145,6 +145,8 @@ pub struct Snapshot {
     pub usage: Usage,
     pub digest: Option<String>,
     pub outcomes: Vec<Outcome>,
+    /// A run made it, of what the run touches alone: a look, and no backup.
+    pub of_run: bool,
 }
 
 impl Snapshot {
@@ -392,10 +394,13 @@ fn snapshot(row: &Row<'_>, db: &rusqlite::Connection) -> Result<Snapshot, Failur
     let status: String = row.get(1)?;
     let status = Status::from_name(&status)
         .ok_or_else(|| Failure::Damaged(format!("snapshot #{number} has an unknown status")))?;
+    let (started, outcomes) = (Timestamp(row.get(2)?), outcomes(db, number)?);
+    let scoped = outcomes.iter().any(|it| it.state == ReadState::Skipped);
     Ok(Snapshot {
         number,
         status,
-        started: Timestamp(row.get(2)?),
+        of_run: scoped && is_within_run(db, number, started)?,
+        started,
         touched: Timestamp(row.get(3)?),
         finished: row.get::<_, Option<_>>(4)?.map(Timestamp),
         forgotten: row.get::<_, Option<_>>(5)?.map(Timestamp),
@@ -406,8 +411,18 @@ fn snapshot(row: &Row<'_>, db: &rusqlite::Connection) -> Result<Snapshot, Failur
             waited: Duration::from_millis(unsigned(row, 9)?),
         },
         digest: row.get::<_, Option<String>>(10)?.filter(|digest| !digest.is_empty()),
-        outcomes: outcomes(db, number)?,
+        outcomes,
     })
+}
+
+fn is_within_run(
+    db: &rusqlite::Connection,
+    number: i64,
+    started: Timestamp,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS(SELECT 1 FROM run WHERE before <= ?1
+               AND (finished IS NULL OR finished >= ?2))";
+    db.prepare_cached(sql)?.query_row((number, started.0), |row| row.get(0))
 }
 
 /// What snapshot `number` says of each resource, in the order of the table.

@@ -176,6 +176,14 @@ fn an_unedited_export_asks_for_nothing() {
 }
 
 #[test]
+fn a_dry_run_of_an_empty_plan_is_a_plan_for_programs() {
+    let (environment, _service) = exported();
+    let ran = environment.run(&["apply", "sheets", "--to", "main", "-n", "--json"]).succeeds();
+    let document = ran.json();
+    assert_eq!((&document["dry_run"], &document["steps"]), (&true.into(), &json!([])));
+}
+
+#[test]
 fn only_the_edited_cells_are_pushed() {
     let (environment, service) = edited();
     service.inside().mutate(|store| {

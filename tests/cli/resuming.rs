@@ -238,7 +238,24 @@ fn an_unknown_create_is_sent_again_or_left_as_a_person_decides() {
     let (environment, service) = two_candidates();
     environment.run(&["resolve", "main", "1", "--leave", "1"]).succeeds();
     environment.run(&["resume", "main"]).exits_with(3).prints_among("1 skipped");
+    let undo = environment.run(&["undo", "main", "1", "-n"]).succeeds();
+    undo.says_among("cannot be taken back: create of QR code text/hello: whether it was done is");
     assert_eq!(posts(&service), 1);
+}
+
+#[test]
+fn what_was_seen_before_more_was_sent_is_not_what_a_run_left() {
+    let (environment, service) = two_candidates();
+    let seen = || {
+        let run = environment.run(&["runs", "main", "1", "--json"]).succeeds().json();
+        run["snapshot_after"].as_i64()
+    };
+    assert!(seen().is_some());
+    environment.run(&["resolve", "main", "1", "--retry", "1"]).succeeds();
+    environment.run(&["resume", "main", "--max-requests", "1"]).exits_with(8);
+    assert_eq!((posts(&service), seen()), (2, None));
+    environment.run(&["resume", "main"]).succeeds();
+    assert!(seen().is_some());
 }
 
 #[test]
@@ -259,4 +276,55 @@ fn there_is_nothing_to_resolve_where_all_is_known() {
     environment.run(&IMPORT).succeeds();
     environment.run(&["resolve", "main", "1"]).succeeds();
     environment.run(&["resolve", "main", "9"]).exits_with(1);
+}
+
+#[test]
+fn a_refusal_is_told_once_and_a_finished_run_tells_it_again_when_asked() {
+    let (environment, service) = rows(2, "cap-campaigns=1", "");
+    let ran = environment.run(&IMPORT).exits_with(3);
+    assert_eq!(ran.stderr().matches("maximum limit").count(), 1, "{}", ran.stderr());
+    ran.says_among("step 2 (create campaign Campaign 2) refused: ");
+    let document = environment.run(&["resume", "main", "1", "--json"]).exits_with(3).json();
+    let problems = document["problems"].as_array().unwrap();
+    assert!(problems[0].as_str().unwrap().starts_with("step 2 (create campaign "), "{document}");
+    environment.run(&["resume", "main", "1"]).exits_with(3).says_among("Campaign 2) refused: ");
+    assert_eq!(posts(&service), 2);
+}
+
+#[test]
+fn a_run_that_is_not_there_is_told_with_the_account_to_look_in() {
+    let (environment, _service) = rows(1, "", "");
+    environment.run(&IMPORT).succeeds();
+    for command in ["undo", "resume", "runs", "resolve"] {
+        let ran = environment.run(&[command, "main", "9"]).exits_with(1);
+        ran.says("error: main has no run 9\nhint: `linkvault runs main` lists them\n");
+    }
+}
+
+#[test]
+fn an_update_has_no_record_to_be_adopted() {
+    let (environment, service) = rows(1, "", "");
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.write("qr_codes.csv", "type,data\ntext,hello\n");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
+    environment.write("qr_codes.csv", "id,data\n1,bye\n");
+    service.faults("lost-reply@PUT /api/qr");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).exits_with(6);
+    let ran = environment.run(&["resolve", "main", "2", "--adopt", "1=1"]).exits_with(64);
+    ran.says_among("it makes no record to be adopted; --retry sends it again");
+}
+
+#[test]
+fn a_damaged_journal_is_told_and_nothing_is_sent() {
+    for number in [0, 2, 99] {
+        let (environment, service) = rows(3, "", "");
+        environment.run(&[&IMPORT[..], &["--max-requests", "3"]].concat()).exits_with(8);
+        let sent = posts(&service);
+        let spec = format!("replace(spec, '\"step\":1,', '\"step\":{number},')");
+        let sql = format!("UPDATE step SET spec = {spec} WHERE step = 1");
+        assert_eq!(environment.sqlite("main").execute(&sql, []).unwrap(), 1);
+        let ran = environment.run(&["resume", "main"]).exits_with(1);
+        ran.says_among("error: step 1 is damaged in the journal: it has another number\n");
+        assert_eq!(posts(&service), sent);
+    }
 }

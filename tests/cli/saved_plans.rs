@@ -1,6 +1,8 @@
 //! Plans that were saved: applied as they are, once, to the account they are for.
 
-use linkvault::change::plan::{Step, saved};
+use linkvault::change::plan::{Foreign, Matched, Step, saved};
+use linkvault::model::Resource;
+use linkvault::vault::Vault;
 use serde_json::{Value, json};
 
 use crate::support::{KEY, LiveService, TestEnvironment};
@@ -215,6 +217,36 @@ fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
         let (environment, service) = forged(|steps| forge(&mut steps[0]));
         environment.run(&APPLY).exits_with(code).says_among(says);
         assert_eq!(service.writes(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_stale_plan_is_neither_shown_nor_asked_about() {
+    let (environment, service) = saved();
+    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public = false);
+    let dry = environment.run(&["apply", "plan.json", "--to", "main", "-n"]).exits_with(4);
+    dry.prints("").says_among("step 1: campaign 4 has changed since the plan was made\n");
+    let snapshots = || {
+        let ran = environment.run(&["snapshots", "main", "--json"]).succeeds();
+        ran.json()["snapshots"].as_array().unwrap().len()
+    };
+    let before = snapshots();
+    environment.run(&APPLY).exits_with(4).prints("");
+    assert_eq!(snapshots(), before, "a look that no run came of stands between no others");
+}
+
+#[test]
+fn a_plan_file_moves_no_ids_of_the_account_to_others() {
+    let (environment, _service) = saved();
+    let mut plan = saved::read(environment.text("plan.json").as_bytes()).unwrap();
+    let matched = Matched { resource: Resource::Campaigns, old: 1, new: 2 };
+    let id = plan.account_id.unwrap();
+    for (origin, code) in [(String::new(), 1), (format!("{}#{id}", plan.service), 4)] {
+        plan.plan.foreign = Some(Foreign { origin: origin.clone(), matched: vec![matched] });
+        environment.write("plan.json", &plan.to_json());
+        environment.run(&APPLY).exits_with(code);
+        let vault = Vault::open(&environment.path("vaults/main.db")).unwrap();
+        assert!(vault.id_map(&origin).unwrap().is_empty(), "{origin}");
     }
 }
 

@@ -137,6 +137,19 @@ fn there_is_no_undo_of_a_run_that_is_none_or_not_finished() {
 }
 
 #[test]
+fn a_run_whose_beginning_was_forgotten_says_so() {
+    let (environment, _service) = backed_up();
+    environment.write("campaigns.csv", "name\nA\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["forget", "main", "--keep-last", "1", "--yes", "-q"]).succeeds();
+    environment.run(&["undo", "main", "1", "--yes"]).exits_with(1).fits().says(
+        "error: run 1 cannot be taken back: snapshot #2 from before it was forgotten\n\
+         hint: `linkvault restore REF --to main` leads back to one that is there\n",
+    );
+}
+
+#[test]
 fn an_undone_delete_comes_back_with_a_new_id() {
     let (environment, service) = backed_up();
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();

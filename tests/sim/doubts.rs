@@ -348,3 +348,19 @@ fn a_password_whose_answer_was_lost_may_have_been_set() {
     let said = journal(&world)[0].message.clone().unwrap();
     assert!(said.contains("may have been set") && said.contains("set it again"), "{said}");
 }
+
+#[test]
+fn a_refusal_of_the_second_try_says_nothing_of_the_first() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    update(&world, &mut plan, json!({"name": "Fresh"}));
+    // Between the two, somebody takes the name for another channel as well.
+    world.meddle(|store, _| {
+        if store.channels.get(2).unwrap().name == "Fresh" {
+            store.channels.get_mut(3).unwrap().name = "Fresh".to_owned();
+        }
+    });
+    world.set_faults(&format!("lost-reply@{UPDATE}#1"), 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
+}

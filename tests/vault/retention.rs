@@ -30,6 +30,7 @@ fn snapshots() -> impl Strategy<Value = Vec<Snapshot>> {
                 usage: Usage::default(),
                 digest: None,
                 outcomes: Vec::new(),
+                of_run: false,
             });
         }
         snapshots
@@ -138,6 +139,7 @@ proptest! {
             usage: Usage::default(),
             digest: None,
             outcomes: Vec::new(),
+            of_run: false,
         }).collect();
         let kept = kept(&all, &Keep { daily, ..Keep::default() }, &[]);
         let first = (days - i64::try_from(daily).unwrap()).max(0) + 1;

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::Memory;
 use super::fields::{folded, is_empty, same, text};
+use super::labels;
 use super::matching;
 use super::order::Draft;
 use super::records::{Planner, name_of};
@@ -14,8 +15,6 @@ use super::request::{Ref, Subject};
 use crate::change::desired::{Meant, Source, Wanted};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{Key, Record, Resource, Role, Value, Verb};
-
-const FOREVER: &str = "the API cannot unassign";
 
 /// The links that linkvault assigned to a campaign.
 pub(super) fn links_of(memory: &Memory, campaign: i64) -> impl Iterator<Item = i64> + use<'_> {
@@ -211,7 +210,6 @@ impl Planner<'_> {
             Subject::Link { campaign, .. } => self.owner(Resource::Campaigns, *campaign),
             _ => String::new(),
         };
-        let unseen = "the API cannot unassign, and no list shows it";
         self.drafts.push(Draft {
             resource,
             verb: Verb::Assign,
@@ -222,9 +220,7 @@ impl Planner<'_> {
             before: None,
             after: None,
             body: None,
-            reversible: false,
-            verifiable,
-            remark: Some(if verifiable { FOREVER } else { unseen }.to_owned()),
+            label: labels::of_assign(verifiable),
             replaces: None,
             fingerprint: None,
             source,

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::fields::{from_json, same, sendable, slug, text};
 use super::records::{everything, name_of, rotator};
 use super::request::Ref;
-use super::{Current, Fields, Memory, Step};
+use super::{Current, Fields, Memory, Step, labels};
 use crate::model::{Key, Record, Resource, Verb};
 
 /// Whether `step` calls its record what it is called, knows what it holds, and
@@ -20,7 +20,11 @@ pub fn is_so(step: &Step, current: Current<'_>) -> bool {
         Verb::Update => update(step, record, current.memory),
         Verb::Delete => step.before.as_ref().is_some_and(|before| {
             let all = everything(resource, record);
-            all.len() == before.len() && all.keys().all(|name| was(resource, record, before, name))
+            let sent = current.memory.sent.get(&(resource, record.key.clone()));
+            let lost = sent.is_none_or(|sent| !sent.contains_key("data"));
+            all.len() == before.len()
+                && all.keys().all(|name| was(resource, record, before, name))
+                && (resource != Resource::QrCodes || labels::are_so(step, Some(lost)))
         }),
         _ => true,
     };

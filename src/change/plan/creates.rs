@@ -6,7 +6,7 @@ use super::order::Draft;
 use super::problems::Conflict;
 use super::records::{Planner, a, everything, label, label_of};
 use super::request::{Ref, Subject};
-use super::{Fields, fields, matching};
+use super::{Fields, fields, labels, matching};
 use crate::change::desired::Wanted;
 use crate::change::policy::OnConflict;
 use crate::model::{Key, Record, Resource, Role, Value, Verb};
@@ -86,9 +86,8 @@ impl Planner<'_> {
         let natural = matching::written(resource, |name| {
             body.get(name).map(|json| json.as_str().map_or_else(|| json.to_string(), str::to_owned))
         });
-        let removable = spec.endpoint(Verb::Delete).is_some();
+        let label = labels::of_create(resource);
         let number = u32::try_from(self.drafts.len()).unwrap_or(u32::MAX);
-        let remark = (!removable).then(|| format!("the API cannot delete {}", a(resource)));
         self.drafts.push(Draft {
             resource,
             verb: Verb::Create,
@@ -99,9 +98,7 @@ impl Planner<'_> {
             before: None,
             after: Some(body.clone()),
             body: Some(body),
-            reversible: removable,
-            verifiable: true,
-            remark,
+            label,
             replaces: row.id,
             fingerprint: None,
             source: row.source.clone(),

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::fields::fingerprint;
+use super::labels;
 use super::matching::Matches;
 use super::order::Draft;
 use super::problems::Conflict;
@@ -107,13 +108,6 @@ impl Planner<'_> {
         }
         let id = key.id();
         let lost = resource == Resource::QrCodes && self.sent(resource, key, "data").is_none();
-        let remark = match resource {
-            Resource::QrCodes if lost => "nobody knows its content, so it cannot be made again",
-            Resource::Channels => {
-                "a deleted channel comes back with a new id, and its items one by one"
-            }
-            _ => "what was deleted comes back with a new id",
-        };
         self.deleted.insert((resource, id));
         self.drafts.push(Draft {
             resource,
@@ -125,9 +119,7 @@ impl Planner<'_> {
             before: Some(everything(resource, record)),
             after: None,
             body: None,
-            reversible: false,
-            verifiable: true,
-            remark: Some(remark.to_owned()),
+            label: labels::of_delete(resource, lost),
             replaces: None,
             fingerprint: Some(fingerprint(resource, record)),
             source: None,

@@ -150,6 +150,8 @@ struct Matcher<'a> {
     current: Current<'a>,
     live: &'a Records,
     wanted: &'a [Wanted],
+    /// What was there when the wanted records were exported.
+    base: Option<&'a Records>,
     /// The wanted ids are of another account.
     foreign: bool,
     out: Matches,
@@ -169,12 +171,14 @@ pub(super) fn match_records(
 ) -> Matches {
     let nothing = Records::new();
     let live = current.state.get(resource).unwrap_or(&nothing);
+    let base = base.and_then(|base| base.get(resource));
     let out = Matches { found: vec![Match::New; wanted.len()], ..Matches::default() };
     let mut matcher = Matcher {
         resource,
         current,
         live,
         wanted,
+        base,
         foreign,
         out,
         index: None,
@@ -187,7 +191,6 @@ pub(super) fn match_records(
             None => rest.push(at),
         }
     }
-    let base = base.and_then(|base| base.get(resource));
     for at in rest {
         match wanted[at].id {
             None => matcher.unnamed(at),
@@ -256,14 +259,38 @@ impl Matcher<'_> {
             ([one], _) => self.claim(at, *one),
             ([], Some(taken)) => {
                 let first = self.out.claimed.get(taken).copied().unwrap_or(at);
-                self.twice(at, first);
+                if candidates.iter().all(|id| self.gives_up(*id, &key)) {
+                    self.fresh(at, key);
+                } else {
+                    self.twice(at, first);
+                }
             }
-            ([], None) => match self.fresh.insert(key, at) {
-                Some(first) => self.twice(at, first),
-                None => self.out.found[at] = Match::New,
-            },
+            ([], None) => self.fresh(at, key),
             (several, _) => self.ambiguous(at, several),
         }
+    }
+
+    fn fresh(&mut self, at: usize, key: String) {
+        match self.fresh.insert(key, at) {
+            Some(first) => self.twice(at, first),
+            None => self.out.found[at] = Match::New,
+        }
+    }
+
+    /// Whether the row that wants the record `id` gives it another name than
+    /// `key`. Updates come before creates, so that the name is free by then.
+    fn gives_up(&self, id: i64, key: &str) -> bool {
+        let resource = self.resource;
+        let named = matches!(resource, Resource::Campaigns | Resource::Channels);
+        let Some(row) = self.out.claimed.get(&id).map(|at| &self.wanted[*at]) else { return false };
+        let Some(mine) = natural(resource, |name| row.value(resource, name)) else { return false };
+        let before = self.base.map(|base| {
+            let record = base.get(&Key::Id(row.id.unwrap_or(id)))?;
+            natural_of(self.current.memory, resource, record)
+        });
+        // What nobody edited is not pushed.
+        let edited = before.is_none_or(|before| before.as_ref() != Some(&mine));
+        named && mine != key && edited
     }
 
     /// A record whose id is lost, and which is to be there again.

@@ -6,13 +6,14 @@
 //! * `records`: updates · `creates` · `deletes` · `assign`: assignments
 //! * `order`: which step comes first · `request`: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
-//! * [`claims`]: whether what a step says of the account is so
+//! * [`claims`]: whether what a step says of the account is so · `labels`: of its way back
 
 mod assign;
 pub mod claims;
 mod creates;
 mod deletes;
 mod fields;
+mod labels;
 mod matching;
 mod order;
 pub mod problems;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::fields::folded;
+use super::labels::{Label, Remark};
 use super::request::{Ref, Subject, request};
 use super::{Fields, Plan, Step, Unsupported};
 use crate::change::desired::Source;
@@ -20,9 +21,7 @@ pub(super) struct Draft {
     pub before: Option<Fields>,
     pub after: Option<Fields>,
     pub body: Option<Fields>,
-    pub reversible: bool,
-    pub verifiable: bool,
-    pub remark: Option<String>,
+    pub label: Label,
     pub replaces: Option<i64>,
     pub fingerprint: Option<String>,
     pub source: Option<Source>,
@@ -173,9 +172,9 @@ fn number_step(draft: &Draft, number: u32, numbers: &[u32]) -> Option<Step> {
         after,
         request: request(draft.resource, draft.verb, &subject, draft.body.clone())?,
         waits_for,
-        reversible: draft.reversible,
-        verifiable: draft.verifiable,
-        remark: draft.remark.clone(),
+        reversible: draft.label.reversible,
+        verifiable: draft.label.verifiable,
+        remark: draft.label.remark.map(Remark::text),
         replaces: draft.replaces,
         origin: None,
         fingerprint: draft.fingerprint.clone(),

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use super::claims::{carried, unseen};
 use super::fields::{self, fingerprint};
+use super::labels;
 use super::matching::{self, Match};
 use super::order::{self, Draft};
 use super::problems::{BadRow, Conflict};
@@ -253,11 +254,6 @@ impl<'a> Planner<'a> {
                 None => {}
             }
         }
-        let remark = match (changes.forgets, changes.visible) {
-            (true, _) => Some("what it replaces is not known"),
-            (false, false) => Some("no list shows whether it was done"),
-            (false, true) => None,
-        };
         let id = pair.live.key.id();
         let account = resource == Resource::Account;
         self.drafts.push(Draft {
@@ -270,9 +266,7 @@ impl<'a> Planner<'a> {
             before: Some(changes.before),
             after: Some(changes.after),
             body: Some(body),
-            reversible: !changes.forgets,
-            verifiable: changes.visible,
-            remark: remark.map(str::to_owned),
+            label: labels::of_update(changes.forgets, changes.visible),
             replaces: None,
             fingerprint: Some(fingerprint(resource, pair.live)),
             source: pair.row.source.clone(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::request::{Ref, Subject, request};
-use super::{Fields, Plan, Step, claims, order};
+use super::{Fields, Plan, Step, claims, labels, order};
 use crate::model::{Resource, Verb};
 
 /// The format that this program writes and reads.
@@ -146,6 +146,18 @@ fn sorted(json: &Json) -> Json {
 
 /// Holds every step against the table.
 fn check(plan: &Plan) -> Result<(), SavedPlanError> {
+    let origin = plan.foreign.as_ref().map(|it| it.origin.as_str());
+    if origin.is_some_and(|it| it.rsplit_once('#').is_none_or(|(_, id)| id.parse::<i64>().is_err()))
+    {
+        return Err(SavedPlanError::NotAPlan("its `foreign` names no account".to_owned()));
+    }
+    for step in &plan.steps {
+        // Ids that are brought back are all of one account.
+        if step.origin.as_deref() != origin.filter(|_| step.replaces.is_some()) {
+            let what = "names another account than the plan";
+            return Err(SavedPlanError::Step { step: step.step, what });
+        }
+    }
     for (place, step) in plan.steps.iter().enumerate() {
         let number = u32::try_from(place + 1).unwrap_or(u32::MAX);
         let before = &plan.steps[..place];
@@ -170,6 +182,12 @@ fn fault(step: &Step, number: u32, before: &[Step]) -> Option<&'static str> {
     if !is_called_so(step, before) {
         return Some("is called something that it is not");
     }
+    if !labels::are_so(step, None) {
+        return Some("says of its way back what is not so");
+    }
+    if step.verb != Verb::Create && step.replaces.is_some() {
+        return Some("brings nothing back, and says so");
+    }
     let Some(subject) = subject(step) else { return Some("does not say what it is about") };
     let mut steps: Vec<u32> = subject.steps().collect();
     steps.sort_unstable();
@@ -186,7 +204,8 @@ fn is_called_so(step: &Step, before: &[Step]) -> bool {
     let owner = |after: &Fields| {
         let owner = after.get("channel").or_else(|| after.get("campaign"))?;
         match Ref::from_json(owner)? {
-            Ref::Step(number) => before.iter().find(|it| it.step == number),
+            // Each stands where its number says.
+            Ref::Step(number) => before.get((number as usize).checked_sub(1)?),
             Ref::Id(_) => None,
         }
     };
@@ -325,6 +344,7 @@ mod tests {
         let update = format!("/steps/{}", of("update", "campaigns"));
         let item = format!("/steps/{}", of("assign", "channel_items"));
         let delete = format!("/steps/{}", of("delete", "campaigns"));
+        let create = format!("/steps/{}", of("create", "campaigns"));
         let forgeries = [
             (format!("{update}/request/path"), json!("/api/campaign/9/delete")),
             (format!("{update}/request/method"), json!("DELETE")),
@@ -339,6 +359,15 @@ mod tests {
             (format!("{item}/after/channel"), json!("{1}")),
             (format!("{delete}/request/path"), json!("/api/campaign/{1}/delete")),
             (format!("{delete}/after"), json!({})),
+            (format!("{update}/reversible"), json!(false)),
+            (format!("{update}/verifiable"), json!(false)),
+            (format!("{update}/remark"), json!("all is well")),
+            (format!("{update}/replaces"), json!(5)),
+            (format!("{delete}/reversible"), json!(true)),
+            (format!("{delete}/remark"), json!(null)),
+            (format!("{item}/reversible"), json!(true)),
+            (format!("{create}/reversible"), json!(false)),
+            (format!("{create}/origin"), json!("https://old.example.com#3")),
         ];
         for (pointer, value) in forgeries {
             let found = forged(&pointer, value.clone());
@@ -348,6 +377,10 @@ mod tests {
             );
         }
         assert!(forged("/id", json!("../x")).is_err());
+        for origin in ["", "https://links.example.com", "#x"] {
+            let foreign = json!({"origin": origin, "matched": []});
+            assert!(forged("/foreign", foreign).is_err(), "{origin}");
+        }
         assert_eq!(forged("/format", json!(2)), Err(SavedPlanError::Format(2)));
         assert!(forged("/made", json!(1)).is_ok(), "what the sum guards, and nothing else");
     }
@@ -401,18 +434,19 @@ mod tests {
             (format!("{campaign}/before/public"), json!(true)),
             (format!("{campaign}/before/name"), json!("Spring")),
             (format!("{campaign}/name"), json!("Winter")),
-            (format!("{code}/before/data"), json!("https://example.org")),
             (format!("{delete}/name"), json!("Spring")),
             (format!("{delete}/before/name"), json!("Spring")),
             (format!("{delete}/before"), json!({})),
             ("/steps/10/name".to_owned(), json!("Old")),
         ] {
             let found = forged(&pointer, value);
-            assert!(!all_is_so(&found.unwrap().plan), "{pointer}");
+            assert!(found.is_ok_and(|found| !all_is_so(&found.plan)), "{pointer}");
         }
         for (pointer, value) in [
             (format!("{campaign}/fingerprint"), json!(null)),
             (format!("{delete}/fingerprint"), json!(null)),
+            // What it replaces would be known, and it says that it is not.
+            (format!("{code}/before/data"), json!("https://example.org")),
             ("/steps/6/name".to_owned(), json!("Old")),
             ("/steps/6/key".to_owned(), json!("Old")),
             ("/steps/11/name".to_owned(), json!("Old")),

@@ -506,3 +506,20 @@ fn a_lone_row_with_a_new_slug_may_still_show_the_old_addresses() {
     assert_eq!((first.steps.len(), first.unsupported), (1, vec![]));
     assert_eq!(planned(&desired, &state(&[(Resource::Campaigns, new)])), Plan::default());
 }
+
+#[test]
+fn a_name_that_the_same_sheet_gives_up_can_be_taken_by_a_new_row() {
+    let live = state(&[(Resource::Campaigns, json!({"id": 4, "name": "Summer"}))]);
+    let rows = |first: &str| {
+        let rows = [json!({"id": 4, "name": first}), json!({"name": "summer", "public": true})];
+        sheet(Resource::Campaigns, &rows)
+    };
+    let steps = planned(&rows("Autumn"), &live).steps;
+    let verbs: Vec<_> = steps.iter().map(|step| (step.verb, step.key.as_str())).collect();
+    assert_eq!(verbs, [(Verb::Update, "4"), (Verb::Create, "summer")]);
+    // What keeps its name, or had it changed by somebody else, gives nothing up.
+    let current = Current { state: &live, memory: &Memory::default() };
+    plan(&rows("Summer"), current, None, &FREE).unwrap_err();
+    let base = state(&[(Resource::Campaigns, json!({"id": 4, "name": "Autumn"}))]);
+    plan(&rows("Autumn"), current, Some(&base), &FREE).unwrap_err();
+}

@@ -295,7 +295,7 @@ impl Move<'_> {
     ) -> Result<Exit, Failure> {
         let app = self.app;
         if plan.steps.is_empty() {
-            running::note_matches(&mut desk, plan)?;
+            running::note_matches(&mut desk, plan, false)?;
             desk.forget(looked)?;
             let report = self.report(&desk.vault, mapped, plan, None)?;
             drop(desk);

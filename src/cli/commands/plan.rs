@@ -47,6 +47,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let policy = args.policy.policy();
     let which = planning::needed(&wanted.desired, &policy);
     let looked = planning::look(app, &account, &args.bounds, &which)?;
+    wanted.is_of(&account, &looked.service, looked.account_id)?;
     let plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, &policy)?;
     if let Some(file) = &args.out {
         planning::save(app, &account, &plan, &looked, file)?;

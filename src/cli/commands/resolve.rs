@@ -66,10 +66,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     let mut decided = 0;
     for (step, decision) in adopted.chain(again).chain(left) {
-        decide(&mut vault, args.run, step, decision, app.clock.now()).map_err(|error| {
-            let failure = told(error);
-            Failure { kind: Kind::Usage, hint: None, ..failure }
-        })?;
+        decide(&mut vault, args.run, step, decision, app.clock.now()).map_err(
+            |error| match told(error) {
+                failure if failure.kind == Kind::Failed => {
+                    Failure { kind: Kind::Usage, hint: None, ..failure }
+                }
+                failure => failure,
+            },
+        )?;
         decided += 1;
     }
     let open = candidates(&mut vault, args.run).map_err(told)?;

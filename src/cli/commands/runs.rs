@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::change::plan::Step;
-use crate::cli::{App, Exit, Failure, Shown, Table, human, states};
+use crate::cli::{App, Exit, Failure, Shown, Table, failures, human, states};
 use crate::clock::Timestamp;
 use crate::config::Account;
 use crate::vault::journal::{JournalStep, Run, StepState};
@@ -30,7 +30,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.account)?;
     let vault = states::open(&account)?;
     if let Some(number) = args.run {
-        let run = vault.run(number)?;
+        let told = |error| failures::of_vault(error, &account.name);
+        let run = vault.run(number).map_err(told)?;
         return steps(app, &account, &run, &vault.steps(number)?);
     }
     let runs = vault.runs()?;

@@ -65,7 +65,10 @@ fn table(account: &Account, snapshots: &[Snapshot]) -> Table {
             sum(|it| it.added),
             sum(|it| it.changed),
             sum(|it| it.removed),
-            snapshot.tag.clone().unwrap_or_default(),
+            match &snapshot.tag {
+                None if snapshot.of_run => "(run)".to_owned(),
+                tag => tag.clone().unwrap_or_default(),
+            },
         ]);
     }
     table
@@ -94,6 +97,7 @@ pub(super) fn document(snapshot: &Snapshot) -> Value {
         "started": snapshot.started.iso(),
         "finished": snapshot.finished.map(crate::clock::Timestamp::iso),
         "tag": snapshot.tag,
+        "of_run": snapshot.of_run,
         "records": snapshot.records(),
         "requests": snapshot.usage.requests,
         "digest": snapshot.digest,

@@ -1,5 +1,6 @@
 //! `linkvault undo`: take a run back.
 
+use crate::apply::ApplyError;
 use crate::apply::undo::{left_by, undo_of};
 use crate::change::policy::{Bound, Policy};
 use crate::cli::planning::Whose;
@@ -8,6 +9,7 @@ use crate::cli::session::Bounds;
 use crate::cli::wanted::Read;
 use crate::cli::{App, Exit, Failure, Kind, failures};
 use crate::model::Resource;
+use crate::vault::VaultError;
 
 /// Take a run back, as far as the API can
 #[derive(Debug, clap::Args)]
@@ -42,14 +44,24 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     crate::cli::states::open(&account)?;
     let name = &account.name;
     let mut desk = Desk::open(app, &account, "undo", &args.bounds)?;
-    let run = desk.vault.run(args.run)?;
+    let run = desk.vault.run(args.run).map_err(|error| failures::of_vault(error, name))?;
     if run.finished.is_none() {
         let message = format!("run {} of {name} is not finished", run.number);
         return Err(Failure::new(Kind::Failed, message)
             .hint(format_args!("`linkvault resume {name} {}` finishes it first", run.number)));
     }
-    let back =
-        undo_of(&mut desk.vault, args.run).map_err(|error| failures::of_apply(error, name))?;
+    let back = undo_of(&mut desk.vault, args.run).map_err(|error| match error {
+        ApplyError::Vault(VaultError::NoSnapshot(before)) => {
+            let message = format!(
+                "run {} cannot be taken back: snapshot #{before} from before it was forgotten",
+                run.number
+            );
+            Failure::new(Kind::NotFound, message).hint(format_args!(
+                "`linkvault restore REF --to {name}` leads back to one that is there"
+            ))
+        }
+        error => failures::of_apply(error, name),
+    })?;
     for what in &back.irreversible {
         app.out.note(format_args!("cannot be taken back: {what}"));
     }
@@ -58,7 +70,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let seen = |it: &Resource| base.as_ref().is_some_and(|base| base.get(*it).is_some());
     for resource in run.touched.iter().filter(|it| !seen(it)) {
         app.out.warn(format_args!(
-            "{resource} could not be read after the run: what somebody changed since is not known"
+            "{resource} as the run left them are not in the vault: what changed since is not known"
         ));
     }
     let wanted = Read {
