@@ -182,6 +182,9 @@ impl Service {
         let work = &self.work;
         let attempt = catch_unwind(AssertUnwindSafe(|| work.back_up(account)))
             .unwrap_or_else(|panic| broken_off(job, self.clock.now(), &*panic));
+        if self.board.gave_up() {
+            return;
+        }
         report(account, &attempt);
         let mut notes = job.notes.clone();
         notes.add(&attempt);
@@ -246,7 +249,7 @@ impl Service {
             }
             self.bell.wait(left.min(SHORT));
         }
-        for job in self.board.under_way() {
+        for job in self.board.give_up() {
             let message = "the program ended while the service was being asked";
             let attempt = Attempt {
                 outcome: AttemptOutcome::Stopped,
