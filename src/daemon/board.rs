@@ -59,6 +59,7 @@ struct State {
     /// Threads that make backups.
     working: usize,
     stopping: bool,
+    given_up: bool,
     /// Who is still to be backed up where each is only once.
     once: Option<BTreeSet<String>>,
 }
@@ -299,16 +300,23 @@ impl Board {
         self.state().stopping = true;
     }
 
-    /// The backups that are still under way.
+    /// Takes away the backups that are still under way. What comes of them is
+    /// nobody's concern any more.
     #[must_use]
-    pub fn under_way(&self) -> Vec<Job> {
-        let state = self.state();
-        let posts = state.posts.values();
-        let jobs = posts.filter_map(|post| {
-            let (charge, notes) = (post.charge.clone(), post.notes.clone());
-            post.running.map(|started| Job { charge, notes, started })
+    pub fn give_up(&self) -> Vec<Job> {
+        let mut state = self.state();
+        state.given_up = true;
+        let jobs = state.posts.values_mut().filter_map(|post| {
+            let started = post.running.take()?;
+            Some(Job { charge: post.charge.clone(), notes: post.notes.clone(), started })
         });
         jobs.collect()
+    }
+
+    /// Whether the backups under way were taken away.
+    #[must_use]
+    pub fn gave_up(&self) -> bool {
+        self.state().given_up
     }
 }
 

@@ -43,14 +43,10 @@ pub enum News {
     Status(String),
 }
 
-/// The loop waits no longer before it looks at the clock, which may have jumped.
-const REST: Duration = Duration::from_secs(10);
 /// Where somebody is due but cannot begin yet.
 const SHORT: Duration = Duration::from_millis(200);
 /// How often accounts are looked over.
 const JUDGED: Duration = Duration::from_secs(60);
-/// How long backups under way may take to stop.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// A backup keeps its pages on the heap.
 const STACK: usize = 1 << 20;
 
@@ -66,6 +62,10 @@ pub struct Service {
     pub reload: Arc<AtomicBool>,
     /// The most backups at once.
     pub workers: usize,
+    /// The loop waits no longer before it looks at the clock, which may have jumped.
+    pub beat: Duration,
+    /// How long backups under way may take to stop.
+    pub patience: Duration,
 }
 
 impl Service {
@@ -130,26 +130,20 @@ impl Service {
         self.end();
     }
 
+    /// How long the loop may wait, where somebody is due at `soonest`.
     fn rest(&self, soonest: Option<Timestamp>) -> Duration {
         let full = self.board.working() >= self.workers;
-        let left = soonest.map(|soonest| soonest.since(self.clock.now()));
-        match left {
-            Some(left) if left.is_zero() => {
-                if full {
-                    REST
-                } else {
-                    SHORT
-                }
-            }
-            Some(left) => left.min(REST),
-            None => REST,
+        match soonest.map(|soonest| soonest.since(self.clock.now())) {
+            Some(left) if left.is_zero() && !full => SHORT,
+            Some(left) if !left.is_zero() => left.min(self.beat),
+            _ => self.beat,
         }
     }
 
     fn status(&self, soonest: Option<Timestamp>) -> String {
         let (working, accounts) = (self.board.working(), self.board.accounts().len());
         let next = soonest.map_or("never".to_owned(), Timestamp::iso);
-        format!("{accounts} accounts, {working} backups under way, next at {next}")
+        format!("{accounts} accounts, {working} backups under way, the next at {next}")
     }
 
     fn reload(&self) {
@@ -188,6 +182,9 @@ impl Service {
         let work = &self.work;
         let attempt = catch_unwind(AssertUnwindSafe(|| work.back_up(account)))
             .unwrap_or_else(|panic| broken_off(job, self.clock.now(), &*panic));
+        if self.board.gave_up() {
+            return;
+        }
         report(account, &attempt);
         let mut notes = job.notes.clone();
         notes.add(&attempt);
@@ -244,7 +241,7 @@ impl Service {
     /// notes of those that do not that they were stopped.
     fn end(&self) {
         self.board.stop();
-        let until = self.clock.monotonic() + PATIENCE;
+        let until = self.clock.monotonic() + self.patience;
         loop {
             let left = until.saturating_sub(self.clock.monotonic());
             if self.board.working() == 0 || left.is_zero() {
@@ -252,7 +249,7 @@ impl Service {
             }
             self.bell.wait(left.min(SHORT));
         }
-        for job in self.board.under_way() {
+        for job in self.board.give_up() {
             let message = "the program ended while the service was being asked";
             let attempt = Attempt {
                 outcome: AttemptOutcome::Stopped,
@@ -277,7 +274,8 @@ fn keep(notes: &Notes, charge: &Charge) {
 /// The line of the log that tells of a backup.
 fn report(account: &str, attempt: &Attempt) {
     let Attempt { snapshot: run, requests, added, changed, removed, .. } = attempt;
-    let seconds = attempt.ended.since(attempt.started).as_secs_f64();
+    let millis = attempt.ended.since(attempt.started).as_millis();
+    let seconds = f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1000.0;
     let message = attempt.message.as_deref().unwrap_or_default();
     match attempt.outcome {
         AttemptOutcome::Complete => {

@@ -102,7 +102,7 @@ fn a_service_that_fails_half_the_time_delays_no_other() {
             _ => lacking += 1,
         }
     }
-    let rest = daemon.stops("TERM");
+    let rest = daemon.stops("-TERM");
     assert!(rest.iter().all(Value::is_object), "{rest:?}");
     assert_eq!(rest.last().unwrap()["message"], "the daemon ends");
     assert_eq!(good.throttled() + shaky.throttled(), 0);
@@ -121,7 +121,7 @@ fn stopped_in_the_middle_a_backup_goes_on_where_it_stopped() {
     let daemon = Daemon::start(&environment);
     assert_eq!(daemon.hear_of("main", "backup begins")["run"], 1);
     crate::support::until("some requests", || service.handled() >= 4);
-    let rest = daemon.stops("TERM");
+    let rest = daemon.stops("-TERM");
     let stopped = rest.iter().find(|line| !line["seconds"].is_null()).unwrap();
     assert_eq!((&stopped["run"], &stopped["account"]), (&1.into(), &"main".into()));
     assert!(stopped["message"].as_str().unwrap().starts_with("stopped"), "{stopped}");
@@ -132,7 +132,7 @@ fn stopped_in_the_middle_a_backup_goes_on_where_it_stopped() {
     let daemon = Daemon::start(&environment);
     assert_eq!(daemon.hear_of("main", "backup goes on")["run"], 1);
     assert_eq!(daemon.hear_of("main", "complete")["run"], 1);
-    daemon.stops("INT");
+    daemon.stops("-INT");
     let after = service.new_requests();
     let twice: Vec<_> = after.iter().filter(|path| before.contains(path)).collect();
     assert!(twice.len() <= 2, "{twice:?}");
@@ -147,7 +147,7 @@ fn hangup_reads_the_configuration_again_and_keeps_the_old_one_if_it_is_wrong() {
     let daemon = Daemon::start(&environment);
     daemon.hear_of("one", "complete");
     environment.write("config.toml", &config(&[("one", &url, SECONDLY), ("two", &url, "x")]));
-    environment.signal("HUP", &daemon.child);
+    environment.signal("-HUP", &daemon.child);
     let told = daemon.hear("the mistake", |line| {
         line["message"].as_str().is_some_and(|text| text.contains("accounts.two.schedule: must"))
     });
@@ -157,10 +157,10 @@ fn hangup_reads_the_configuration_again_and_keeps_the_old_one_if_it_is_wrong() {
     });
     daemon.hear_of("one", "complete");
     environment.write("config.toml", &config(&[("two", &url, SECONDLY)]));
-    environment.signal("HUP", &daemon.child);
+    environment.signal("-HUP", &daemon.child);
     daemon.hear("the new one", |line| line["message"] == "the configuration was read again");
     daemon.hear_of("two", "complete");
-    let rest = daemon.stops("TERM");
+    let rest = daemon.stops("-TERM");
     let of_one = rest.iter().filter(|line| line["account"] == "one").count();
     assert_eq!(of_one, 0, "{rest:?}");
 }
@@ -185,7 +185,7 @@ fn once_backs_up_who_is_due_and_ends_as_backup_does() {
     assert_eq!(status["accounts"][1]["problems"][0]["kind"], "failed");
     broken.faults("html@/api/pixels");
     environment.run(&["backup", "new", "-q"]).exits_with(3);
-    let status = environment.run(&["status", "new"]).exits_with(3).fits();
+    let status = environment.run(&["status", "new"]).exits_with(3);
     status.prints_among("warning").prints_among("not read whole: pixels");
 }
 
@@ -212,7 +212,7 @@ fn a_daemon_without_a_schedule_and_a_second_one_are_refused() {
     second.says_among("another daemon looks after these accounts: pid");
     let status = environment.run(&["status"]).exits_with(3);
     status.prints_among("under way");
-    daemon.stops("TERM");
+    daemon.stops("-TERM");
 }
 
 #[test]
@@ -225,4 +225,33 @@ fn broken_notes_are_told_in_the_log_and_cost_no_backup() {
     service.new_requests();
     environment.run(&["daemon", "--once"]).succeeds().says_among("is begun anew");
     assert_eq!(service.new_requests(), Vec::<String>::new(), "the vault tells when it was made");
+}
+
+#[test]
+fn systemd_hears_that_the_daemon_is_ready_lives_reloads_and_stops() {
+    let service = LiveService::start("", "");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    let path = environment.path("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let environment = environment.variable("NOTIFY_SOCKET", path.to_str().unwrap());
+    let hear = |what: &str| {
+        let mut bytes = [0; 4096];
+        loop {
+            let length = socket.recv(&mut bytes).unwrap_or_else(|_| panic!("never heard {what}"));
+            let told = String::from_utf8_lossy(&bytes[..length]);
+            if told.lines().any(|line| line.starts_with(what)) {
+                return told.into_owned();
+            }
+        }
+    };
+    let daemon = Daemon::start(&environment);
+    hear("READY=1");
+    hear("WATCHDOG=1");
+    assert!(hear("STATUS=").contains("accounts, "));
+    environment.signal("-HUP", &daemon.child);
+    assert!(hear("RELOADING=1").contains("MONOTONIC_USEC="));
+    hear("READY=1");
+    daemon.stops("-TERM");
+    hear("STOPPING=1");
 }

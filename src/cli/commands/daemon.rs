@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use sd_notify::NotifyState;
-
 use crate::cli::args::LogFormat;
 use crate::cli::unattended::Unattended;
 use crate::cli::{App, Exit, Failure, Kind};
@@ -36,15 +34,16 @@ pub struct Args {
     /// Back up who is due now, then end
     #[arg(long)]
     pub once: bool,
-    /// The most backups at once; by default as many as accounts, up to 32
+    /// The most backups at once
     #[arg(
         long,
         value_name = "NUMBER",
+        default_value = "32",
         value_parser = clap::value_parser!(u16).range(1..),
         env = "LINKVAULT_WORKERS",
         hide_env_values = true
     )]
-    pub workers: Option<u16>,
+    pub workers: u16,
     /// How the log on stderr is written
     #[arg(
         long,
@@ -67,34 +66,42 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
     std::panic::set_hook(Box::new(|panic| tracing::error!("defect: {panic}")));
     let _lock = alone(app, &home)?;
     let work = Arc::new(Unattended::new(app, home.clone(), args.once));
-    let scheduled = work.load()?;
-    if scheduled.is_empty() {
+    let (bell, reload) = (Bell::default(), Arc::new(AtomicBool::new(false)));
+    let service = Service {
+        board: Arc::new(Board::new(Arc::clone(&app.clock))),
+        work: Arc::clone(&work) as _,
+        clock: Arc::clone(&app.clock),
+        bell: bell.clone(),
+        reload: Arc::clone(&reload),
+        workers: usize::from(args.workers),
+        beat: watchdog().map_or(BEAT, |within| BEAT.min(within / 2)),
+        patience: PATIENCE,
+    };
+    service.load().map_err(|mistakes| {
+        let mut mistakes = mistakes.into_iter();
+        let first = mistakes.next().unwrap_or_default();
+        let failure = Failure::new(Kind::Config, first).details(mistakes);
+        failure.hint("mend the file and start the daemon again; nothing was done")
+    })?;
+    let scheduled = service.board.accounts().len();
+    if scheduled == 0 {
         let message = format!("no account has a schedule in {}", home.config_file().display());
         return Err(Failure::new(Kind::Config, message).hint(
             "write `schedule = \"0 3 * * *\"` below [defaults], or below the accounts that are \
              to be backed up; `linkvault init` adds an account",
         ));
     }
-    let (bell, reload) = (Bell::default(), Arc::new(AtomicBool::new(false)));
     app.catch_signals(&bell, &reload);
-    let board = Arc::new(Board::new(Arc::clone(&app.clock)));
-    let service = Service {
-        board,
-        work: Arc::clone(&work) as _,
-        clock: Arc::clone(&app.clock),
-        bell,
-        reload,
-        workers: args.workers.map_or_else(|| scheduled.len().clamp(1, MOST), usize::from),
-    };
-    service.load().map_err(|mistakes| Failure::new(Kind::Config, mistakes.join("\n")))?;
-    tracing::info!(accounts = scheduled.len(), workers = service.workers, "the daemon begins");
+    tracing::info!(accounts = scheduled, workers = service.workers, "the daemon begins");
     service.run(args.once, &tell);
     tracing::info!("the daemon ends");
     Ok(if args.once { work.worst() } else { Exit::Done })
 }
 
-/// Accounts mostly wait for their limits; more threads would not wait better.
-const MOST: usize = 32;
+/// The loop looks at the clock so often, whatever happens.
+const BEAT: Duration = Duration::from_secs(10);
+/// Backups under way may take so long to stop; what they did is kept anyway.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Locks the home for this daemon.
 fn alone(app: &App, home: &Home) -> Result<Lock, Failure> {
@@ -113,8 +120,24 @@ fn alone(app: &App, home: &Home) -> Result<Lock, Failure> {
     })
 }
 
+/// How soon systemd wants to hear that the loop lives.
+#[cfg(unix)]
+fn watchdog() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
+}
+
+#[cfg(not(unix))]
+fn watchdog() -> Option<Duration> {
+    None
+}
+
+#[cfg(not(unix))]
+fn tell(_news: News) {}
+
 /// Tells systemd, where it listens.
+#[cfg(unix)]
 fn tell(news: News) {
+    use sd_notify::NotifyState;
     let status;
     let mut states = Vec::new();
     match &news {

@@ -101,6 +101,8 @@ impl Running {
             bell: Bell::default(),
             reload: Arc::default(),
             workers,
+            beat: Duration::from_secs(10),
+            patience: Duration::from_millis(if accounts == ["stuck"] { 50 } else { 10_000 }),
         };
         service.load().unwrap();
         let loops = service.clone();
