@@ -22,7 +22,6 @@ use crate::config::Account;
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
-use crate::vault::id_map::Stands;
 use crate::vault::journal::StepState;
 
 /// How a plan is carried out: the flags of every command that does.
@@ -318,7 +317,7 @@ pub fn ask_and_apply(
         app.out.note("nothing was written");
         return Ok(None);
     }
-    note_matches(desk, plan)?;
+    apply::note_matches(&mut desk.vault, plan, desk.clock.now())?;
     let thought = desk.clock.monotonic().saturating_sub(asked);
     let options = Options {
         command: job.command.to_owned(),
@@ -334,25 +333,6 @@ pub fn ask_and_apply(
     let progress = Arc::clone(&desk.progress);
     let (client, vault) = (&mut desk.session.client, &mut desk.vault);
     Ok(Some(apply::apply(client, vault, &*desk.clock, &*progress, &options, plan)))
-}
-
-/// Remembers what the records of another account were found to be here.
-///
-/// # Errors
-/// When the vault cannot be written.
-pub fn note_matches(desk: &mut Desk<'_>, plan: &Plan) -> Result<(), Failure> {
-    let Some(foreign) = &plan.foreign else { return Ok(()) };
-    let known = desk.vault.id_map(&foreign.origin)?;
-    let new =
-        foreign.matched.iter().filter(|it| known.get(&(it.resource, it.old)) != Some(&it.new));
-    let new = new.map(|it| Stands {
-        origin: foreign.origin.clone(),
-        resource: it.resource,
-        old: it.old,
-        new: it.new,
-    });
-    let new: Vec<_> = new.collect();
-    Ok(desk.vault.note_ids(0, &new, desk.clock.now())?)
 }
 
 const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
