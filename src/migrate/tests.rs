@@ -241,8 +241,7 @@ fn an_account_holds_one_record_of_a_name_and_the_other_is_told() {
     assert_eq!(unsupported[1], "campaigns 1");
     assert!(!steps.iter().any(|it| it.starts_with("update")), "{steps:?}");
     let plan = planned(&twins, &[], &[]);
-    let why =
-        "has the `type` and `tag` of pixel 1, case aside; the account can hold only one of them";
+    let why = "has the `type` and `tag` of pixel 1; an account holds only one such";
     assert_eq!(plan.unsupported[2].reason, why);
 }
 

@@ -232,6 +232,7 @@ fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
 #[test]
 fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
     let (old, new) = services();
+    new.inside().behaviour_mut().apply("assign-again=refuse").unwrap();
     let environment = environment(&old, &new)
         .file("campaign_links.csv", "campaign,link\n2,7\n2,9\n")
         .file("qr_codes.csv", "type,data,foreground\ntext,Riddle,\"rgb(1,2,3)\"\n")
@@ -258,6 +259,16 @@ fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
     let sent = json!({"type": "text", "data": "Riddle", "foreground": "rgb(1,2,3)"});
     assert_eq!(body, sent);
     assert_eq!(writes(&old), 0);
+    environment.run(&[&arguments[..7], &["--verify-only"]].concat()).succeeds();
+
+    // No list tells that somebody has added the other link by hand.
+    let id = campaign.as_u64().unwrap();
+    new.inside().mutate(|store| {
+        store.campaigns.get_mut(id).unwrap().members.insert(1009);
+    });
+    environment.write("map.csv", "from,to\n7,1007\n9,1009\n");
+    let document = environment.run(&[&arguments[..], &["--json"]].concat()).succeeds().json();
+    assert_eq!(document["resources"]["campaign_links"]["created"], 1, "{document:#}");
     environment.run(&[&arguments[..7], &["--verify-only"]].concat()).succeeds();
 }
 
@@ -446,7 +457,7 @@ fn of_two_names_that_differ_by_case_one_moves_and_the_other_is_told() {
         assert_eq!((&campaigns[moved], &campaigns["unsupported"]), (&json!(8), &json!(1)));
         let told = &document["unsupported"][0];
         assert_eq!((&told["resource"], &told["key"]), (&json!("campaigns"), &json!("9")));
-        let reason = "has the `name` of campaign 4, case aside; the account can hold only one";
+        let reason = "has the `name` of campaign 4, case aside; an account holds only one such";
         assert!(told["reason"].as_str().unwrap().starts_with(reason), "{told}");
     }
     environment.run(&[&arguments[..5], &["--verify-only"]].concat()).succeeds();
@@ -471,8 +482,8 @@ fn the_saved_plan_of_a_move_is_rehearsed_first() {
     let document = document.exits_with(3).json();
     assert_eq!(document["refused"], 3, "{document:#}");
     assert!(document["seconds"].as_f64().unwrap() > 50.0, "{}", document["seconds"]);
-    let wrong = environment.run(&[&rehearse[..], &["--behaviour", "dsn=missing"]].concat());
-    wrong.exits_with(64).says_among("nearest is `dns`").fits();
+    let wrong = environment.run(&[&rehearse[..], &["--behaviour", "resullt=total"]].concat());
+    wrong.exits_with(64).says_among("nearest is `result`").fits();
     assert_eq!((new.handled(), writes(&old), writes(&new)), (requests, 0, 0));
     environment.run(&["apply", "plan.json", "--to", "new", "--yes", "-q"]).succeeds();
     migrate(&environment, &["--verify-only"]).succeeds();

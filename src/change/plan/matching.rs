@@ -273,9 +273,9 @@ impl Matcher<'_> {
     fn too_many(&mut self, at: usize, first: usize) {
         let (title, first) = (self.resource.spec().title, self.label(first));
         let names = self.resource.spec().natural_key.join("` and `");
-        let reason = format!(
-            "has the `{names}` of {title} {first}, case aside; the account can hold only one of them"
-        );
+        let case = if self.resource == Resource::Pixels { "" } else { ", case aside" };
+        let reason =
+            format!("has the `{names}` of {title} {first}{case}; an account holds only one such");
         self.out.found[at] = Match::Unsupported(reason);
     }
 
