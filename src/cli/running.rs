@@ -359,6 +359,15 @@ fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result
 /// So many problems are told one by one.
 const MOST_TOLD: usize = 20;
 
+/// Tells of a run's problems.
+pub fn warn_of(app: &App, account: &Account, outcome: &Outcome) {
+    outcome.problems.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
+    if let more @ 1.. = outcome.problems.len().saturating_sub(MOST_TOLD) {
+        let (name, run) = (&account.name, outcome.run);
+        app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
+    }
+}
+
 /// Tells what a run came to.
 ///
 /// # Errors
@@ -373,11 +382,7 @@ pub fn finish(
     let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
     checkpoint?;
     drop((session, progress));
-    outcome.problems.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
-    if let more @ 1.. = outcome.problems.len().saturating_sub(MOST_TOLD) {
-        let (name, run) = (&account.name, outcome.run);
-        app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
-    }
+    warn_of(app, account, &outcome);
     let steps = vault.steps(outcome.run)?;
     let refused: Vec<(Step, String)> = steps
         .iter()

@@ -226,7 +226,7 @@ fn an_account_holds_one_record_of_a_name_and_the_other_is_told() {
     assert_eq!(steps.len(), 7, "{steps:?}");
     // The one that is there stays there, whichever it was, and under any name.
     let spring = (Campaigns, json!({"id": 9, "name": "spring"}));
-    let (steps, unsupported) = told(&planned(&twins, &[spring.clone()], &[]));
+    let (steps, unsupported) = told(&planned(&twins, std::slice::from_ref(&spring), &[]));
     assert_eq!((steps.len(), unsupported), (7, odd.map(str::to_owned).to_vec()));
     let second = [(Campaigns, 2, 9)];
     let (_, unsupported) = told(&planned(&twins, &[spring], &second));

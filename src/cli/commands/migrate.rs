@@ -88,6 +88,12 @@ pub struct Args {
     pub bounds: Bounds,
 }
 
+impl Args {
+    const fn writes_nothing(&self) -> bool {
+        self.verify_only || self.dry_run || self.out.is_some()
+    }
+}
+
 /// What becomes of QR codes whose content nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum QrContent {
@@ -105,15 +111,20 @@ pub enum QrContent {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let to = app.account(&args.to)?;
     let options = options(args)?;
+    let target = Source::target(args, app, &to)?;
     app.catch_interrupts();
-    let mut source = Source::read(args, app, &to, &options.which)?;
+    let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
+    if !args.writes_nothing() {
+        // Reading the source for nothing may take long.
+        desk.refuse_a_second_run()?;
+    }
+    let mut source = Source::read(args, app, target, &options.which)?;
     let from = Origin { id: &source.origin, name: &source.name };
     let mut mapped = migrate::map(&source.state, &source.memory, from, &options);
     mapped.manual.append(&mut source.unread);
     for set in &mapped.unused {
         app.out.warn(format_args!("--set {set} replaces nothing"));
     }
-    let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
     Move { args, app, to: &to, name: source.name, origin: source.origin }.go(desk, mapped)
 }
 
@@ -166,13 +177,19 @@ struct Source {
 }
 
 impl Source {
-    fn read(args: &Args, app: &App, to: &Account, which: &[Resource]) -> Result<Self, Failure> {
-        let live = Named::parse(&args.from)?.reference.is_none_or(|it| it == Reference::Live);
+    /// What is to be moved, which is another account than `to`.
+    fn target(args: &Args, app: &App, to: &Account) -> Result<Target, Failure> {
         let target = Target::parse(app, &args.from, Reference::Live, None)?;
         let from = &target.account;
         if from.name == to.name || from.vault == to.vault {
             return Err(Failure::new(Kind::Usage, "an account cannot be moved to itself"));
         }
+        Ok(target)
+    }
+
+    fn read(args: &Args, app: &App, target: Target, which: &[Resource]) -> Result<Self, Failure> {
+        let live = Named::parse(&args.from)?.reference.is_none_or(|it| it == Reference::Live);
+        let from = &target.account;
         let mut needed = which.to_vec();
         needed.extend(which.iter().flat_map(|it| it.spec().depends_on));
         needed.sort_unstable();
@@ -251,13 +268,9 @@ struct Move<'a> {
 impl Move<'_> {
     fn go(&self, mut desk: Desk<'_>, mapped: Mapped) -> Result<Exit, Failure> {
         let (args, app) = (self.args, self.app);
-        let aside = args.verify_only || args.dry_run || args.out.is_some();
-        if !aside {
-            desk.refuse_a_second_run()?;
-        }
         let policy = Policy { max_update: args.max_update, ..Policy::default() };
         let which = planning::needed(&mapped.desired, &policy);
-        let mut looked = desk.look(&which, aside)?;
+        let mut looked = desk.look(&which, args.writes_nothing())?;
         let account = looked.account_id.unwrap_or_default();
         if self.origin == format!("{}#{account}", looked.service) {
             let message = format!("{} and {} are the same account", self.args.from, self.to.name);
@@ -310,9 +323,7 @@ impl Move<'_> {
         checkpoint?;
         let report = self.report(&desk.vault, moving, Some(outcome.run))?;
         drop(desk);
-        for problem in &outcome.problems {
-            app.out.warn(problem);
-        }
+        running::warn_of(app, self.to, &outcome);
         let exit = running::exit_of(&outcome);
         exit.after(
             self.tell(&report, Some(&outcome)).and_then(|()| running::tell(app, self.to, &outcome)),
