@@ -450,14 +450,21 @@ impl Move {
             let folded = names(store.campaigns.iter().map(|(_, row)| row.name.as_str()));
             let alone = store.campaigns.iter().filter(|(_, row)| folded[&fold(&row.name)] == 1);
             let alone: Vec<_> = alone.map(|(id, _)| id).collect();
-            if let Some(id) = rng.choice(&alone).filter(|_| rng.bool()) {
+            if let Some(id) = rng.choice(&alone).filter(|_| rng.u8(..4) > 0) {
                 let row = store.campaigns.get_mut(*id).unwrap();
-                if rng.bool() {
+                if rng.u8(..3) > 0 {
                     row.name = format!("Renamed {number}");
                 } else {
                     row.public = !row.public;
                 }
                 wanted.push((Resource::Campaigns, "update"));
+            }
+            let folded = names(store.channels.iter().map(|(_, row)| row.name.as_str()));
+            let alone = store.channels.iter().filter(|(_, row)| folded[&fold(&row.name)] == 1);
+            let alone: Vec<_> = alone.map(|(id, _)| id).collect();
+            if let Some(id) = rng.choice(&alone).filter(|_| rng.u8(..4) > 0) {
+                store.channels.get_mut(*id).unwrap().name = format!("Renamed {number}");
+                wanted.push((Resource::Channels, "update"));
             }
             if rng.bool() {
                 store.add_campaign(&format!("Late {number}"), None, false);
