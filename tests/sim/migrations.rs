@@ -29,7 +29,7 @@ use super::views::fold;
 use super::world::{KEY, World};
 
 /// How many seeds `cargo test` runs.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 60;
 
 #[test]
 fn what_moves_arrives_once_and_a_second_move_is_nothing() {
