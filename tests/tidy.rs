@@ -242,6 +242,18 @@ fn only_the_command_line_prints() {
     nothing("commands print through Output", commands.flat_map(|it| it.lines(prints)));
 }
 
+/// A client that can write is given to the account that is moved to, by its desk.
+#[test]
+fn a_move_has_no_way_to_write_to_its_source() {
+    let doors = ["Session::open(", "Session::unlocked(", "Client::new(", "app.session("];
+    let command = program().filter(|source| source.path == "src/cli/commands/migrate.rs");
+    let lines = |it: &Source, word: &str| it.lines(|line| line.contains(word)).len();
+    let all: Vec<_> = command.collect();
+    let opens = |word: &str| all.iter().map(|it| lines(it, word)).sum::<usize>();
+    assert_eq!(doors.map(opens), [0; 4], "open the source with Session::open_to_read");
+    assert_eq!((opens("Session::open_to_read("), opens("Desk::open(")), (1, 1));
+}
+
 #[test]
 fn the_program_never_panics_on_purpose() {
     let ends = |line: &str| PANICS.iter().any(|word| line.contains(word));

@@ -79,7 +79,8 @@ pub fn says_absent(message: &str) -> bool {
 /// Whether a refusal says that the thing is there already.
 #[must_use]
 pub fn says_present(message: &str) -> bool {
-    message.to_lowercase().contains("already")
+    let message = message.to_lowercase();
+    message.contains("already") && !["limit", "maximum"].iter().any(|it| message.contains(it))
 }
 
 #[cfg(test)]
@@ -115,6 +116,13 @@ mod tests {
     fn an_empty_answer_proves_a_delete_and_no_create() {
         assert!(matches!(fate(Verb::Delete, answer("")), Fate::Done(None)));
         assert!(matches!(fate(Verb::Create, answer(" ")), Fate::Unknown { .. }));
+    }
+
+    #[test]
+    fn what_is_there_already_is_no_limit_that_is_reached() {
+        assert!(says_present("This link is already part of the campaign."));
+        assert!(!says_present("You have already reached the maximum."));
+        assert!(!says_present("Not found."));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use serde_json::Value as Json;
 
 use super::verify::rememberable;
-use crate::change::plan::{Memory, Step};
+use crate::change::plan::{Matched, Memory, Plan, Step};
+use crate::clock::Timestamp;
 use crate::model::{Key, Resource, Verb};
 use crate::vault::id_map::Stands;
 use crate::vault::journal::Remembered;
@@ -43,6 +44,35 @@ pub fn memory_of(vault: &Vault, origin: &str) -> Result<Memory, VaultError> {
         }
     }
     Ok(Memory { ids, ..own })
+}
+
+/// Remembers what the records of another account were found to be here; `saved`
+/// when the plan is from a file.
+///
+/// # Errors
+/// When the vault cannot be written.
+pub fn note_matches(
+    vault: &mut Vault,
+    plan: &Plan,
+    saved: bool,
+    now: Timestamp,
+) -> Result<(), VaultError> {
+    let Some(foreign) = &plan.foreign else { return Ok(()) };
+    let known = vault.id_map(&foreign.origin)?;
+    // What a plan file says replaces nothing that is known.
+    let is_new = |it: &&Matched| match known.get(&(it.resource, it.old)) {
+        Some(here) => !saved && *here != it.new,
+        None => true,
+    };
+    let new = foreign.matched.iter().filter(is_new);
+    let new = new.map(|it| Stands {
+        origin: foreign.origin.clone(),
+        resource: it.resource,
+        old: it.old,
+        new: it.new,
+    });
+    let new: Vec<_> = new.collect();
+    vault.note_ids(0, &new, now)
 }
 
 /// What to remember of `step`, whose record has `id`.
@@ -102,7 +132,6 @@ pub(super) fn maps(step: &Step, id: Option<i64>) -> Option<Stands> {
 mod tests {
     use super::*;
     use crate::apply::tests::step;
-    use crate::clock::Timestamp;
     use serde_json::json;
 
     #[test]

@@ -29,7 +29,7 @@ pub mod verify;
 
 pub use before::Stale;
 pub use error::ApplyError;
-pub use keep::{memory, memory_of};
+pub use keep::{memory, memory_of, note_matches};
 pub use request::{NOT_SHOWN, Secrets};
 pub use run::{apply, resume};
 

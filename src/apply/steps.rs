@@ -363,13 +363,13 @@ impl Runner<'_> {
 
     fn refused(&mut self, nth: usize, why: String, params: &[String]) -> Result<(), ApplyError> {
         let work = &mut self.all[nth];
-        // What the try before may have done needs no doing again.
-        let twice = work.doubted
-            && match work.step.verb {
-                Verb::Delete => says_absent(&why),
-                Verb::Assign => says_present(&why),
-                _ => false,
-            };
+        // What the try before may have done needs no doing again, nor what a person
+        // has assigned where no list shows it.
+        let twice = match work.step.verb {
+            Verb::Delete => work.doubted && says_absent(&why),
+            Verb::Assign => says_present(&why),
+            _ => false,
+        };
         if twice {
             return self.done(nth, None, params);
         }

@@ -11,7 +11,7 @@ use super::error::{Exit, Failure, Kind};
 use super::running::{self, Desk};
 use super::session::{Bounds, Session};
 use super::states::{self, Target};
-use super::{Shown, failures, human, rejected, served, wanted};
+use super::{Shown, failures, human, rejected, served, values, wanted};
 use crate::apply::{ApplyError, Outcome};
 use crate::change::plan::{Plan, Step};
 use crate::clock::{Clock, SimulatedClock};
@@ -40,8 +40,37 @@ pub fn refuse_live(app: &App, text: &str, account: &Account) -> Result<(), Failu
         .hint(format_args!("run `linkvault backup {name}` first and name {name}@latest")))
 }
 
+/// What a rehearsal assumes of the service.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Assumed {
+    /// How many records the account's plan allows, such as campaigns=50
+    #[arg(
+        long = "cap",
+        value_name = "RESOURCE=NUMBER",
+        value_delimiter = ',',
+        value_parser = values::cap
+    )]
+    pub caps: Vec<(&'static str, u64)>,
+    /// How it behaves where its document leaves it open, as for `sandbox`
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', visible_alias = "behavior")]
+    pub behaviour: Vec<String>,
+}
+
+impl Assumed {
+    /// `behaviour` with all that is assumed.
+    fn upon(&self, mut behaviour: Behaviour) -> Result<Behaviour, Failure> {
+        let usage = |error| {
+            Failure::new(Kind::Usage, error).hint("`linkvault sandbox --behaviour list` shows them")
+        };
+        behaviour.apply(&self.behaviour.join(",")).map_err(usage)?;
+        for (cap, most) in &self.caps {
+            behaviour.set(cap, &most.to_string()).map_err(usage)?;
+        }
+        Ok(behaviour)
+    }
+}
+
 /// A copy of `account` as its newest snapshot shows it, ready to be written to.
-/// `caps` are behaviours of the sandbox, and how many records each allows.
 ///
 /// # Errors
 /// When the account was never backed up, or its vault cannot be read.
@@ -49,7 +78,7 @@ pub fn desk<'a>(
     app: &'a App,
     account: &'a Account,
     bounds: &Bounds,
-    caps: &[(&str, u64)],
+    assumed: &Assumed,
 ) -> Result<Desk<'a>, Failure> {
     let mut vault = states::open(account)?.copy()?;
     let name = &account.name;
@@ -67,15 +96,14 @@ pub fn desk<'a>(
             app.out.warn(format_args!("{name}@#{number} shows {resource} as last known before it"));
         }
     }
-    let mut behaviour = Behaviour::default();
+    let rate_limit = Session::known_limit(account);
+    let mut behaviour = Behaviour { rate_limit, ..Behaviour::default() };
     let wrong = |error| Failure::new(Kind::Usage, error);
     let parts = not_offered(&newest);
     if !parts.is_empty() {
         behaviour.set("not-offered", &parts.join("+")).map_err(wrong)?;
     }
-    for (cap, most) in caps {
-        behaviour.set(cap, &most.to_string()).map_err(wrong)?;
-    }
+    let behaviour = assumed.upon(behaviour)?;
     let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(app.clock.now()));
     let session = Session::rehearsed(account, bounds, (loaded.store, behaviour), &clock);
     Ok(Desk { app, account, session, vault, progress: Arc::new(Silent), clock, rehearsed: true })

@@ -15,14 +15,13 @@ use super::session::{Bounds, Session, command_words};
 use super::wanted::{self, Read};
 use crate::apply::{self, Options, Outcome, Secrets};
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
-use crate::change::plan::{Current, Matched, Plan, Step};
+use crate::change::plan::{Current, Plan, Step};
 use crate::change::policy::Policy;
 use crate::clock::Clock;
 use crate::config::Account;
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
-use crate::vault::id_map::Stands;
 use crate::vault::journal::StepState;
 
 /// How a plan is carried out: the flags of every command that does.
@@ -337,7 +336,8 @@ pub fn ask_and_apply(
         app.out.note("nothing was written");
         return Ok(None);
     }
-    note_matches(desk, plan, !job.plan_id.is_empty())?;
+    let saved = !job.plan_id.is_empty();
+    apply::note_matches(&mut desk.vault, plan, saved, desk.clock.now())?;
     let thought = desk.clock.monotonic().saturating_sub(asked);
     let options = Options {
         command: job.command.to_owned(),
@@ -358,30 +358,6 @@ pub fn ask_and_apply(
         desk.forget(looked)?;
     }
     Ok(Some(ended))
-}
-
-/// Remembers what the records of another account were found to be here; `saved`
-/// when the plan is from a file.
-///
-/// # Errors
-/// When the vault cannot be written.
-pub fn note_matches(desk: &mut Desk<'_>, plan: &Plan, saved: bool) -> Result<(), Failure> {
-    let Some(foreign) = &plan.foreign else { return Ok(()) };
-    let known = desk.vault.id_map(&foreign.origin)?;
-    // What a plan file says replaces nothing that is known.
-    let is_new = |it: &&Matched| match known.get(&(it.resource, it.old)) {
-        Some(here) => !saved && *here != it.new,
-        None => true,
-    };
-    let new = foreign.matched.iter().filter(is_new);
-    let new = new.map(|it| Stands {
-        origin: foreign.origin.clone(),
-        resource: it.resource,
-        old: it.old,
-        new: it.new,
-    });
-    let new: Vec<_> = new.collect();
-    Ok(desk.vault.note_ids(0, &new, desk.clock.now())?)
 }
 
 const LONG_THOUGHT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -408,6 +384,15 @@ fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result
 /// So many problems are told one by one.
 const MOST_TOLD: usize = 20;
 
+/// Tells of a run's problems that its progress has not told.
+pub fn warn_of(app: &App, account: &Account, outcome: &Outcome) {
+    outcome.untold.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
+    if let more @ 1.. = outcome.untold.len().saturating_sub(MOST_TOLD) {
+        let (name, run) = (&account.name, outcome.run);
+        app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
+    }
+}
+
 /// Tells what a run came to.
 ///
 /// # Errors
@@ -422,12 +407,7 @@ pub fn finish(
     let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
     checkpoint?;
     drop((session, progress));
-    // Progress has told the others.
-    outcome.untold.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
-    if let more @ 1.. = outcome.untold.len().saturating_sub(MOST_TOLD) {
-        let (name, run) = (&account.name, outcome.run);
-        app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
-    }
+    warn_of(app, account, &outcome);
     let steps = vault.steps(outcome.run)?;
     let refused: Vec<(Step, String)> = steps
         .iter()

@@ -141,9 +141,20 @@ impl Session {
 }
 
 impl Session {
+    /// The account's limit, as the service told it last, or else its settings.
+    #[must_use]
+    pub fn known_limit(account: &Account) -> RateLimit {
+        let assumed = account.settings.limit.map(u64::from);
+        let limit = told_limit(account).or(assumed).unwrap_or(match account.place {
+            Place::Sandbox => home_sandbox::LIMIT,
+            Place::Service { .. } => DEFAULT_LIMIT,
+        });
+        if limit == 0 { RateLimit::Zero } else { RateLimit::Per(limit) }
+    }
+
     /// A client for a service that stands in for the account's own: at the
-    /// account's limit and reserve, without a lock, without its key, and nothing is
-    /// left beside its vault. `behaviour` gets the limit.
+    /// account's reserve, without a lock, without its key, and nothing is left
+    /// beside its vault.
     #[must_use]
     pub fn rehearsed(
         account: &Account,
@@ -151,15 +162,9 @@ impl Session {
         (store, behaviour): (Store, Behaviour),
         clock: &Arc<dyn Clock>,
     ) -> Self {
-        let told = told_limit(account);
         let assumed = account.settings.limit.map(u64::from);
-        let limit = told.or(assumed).unwrap_or(match account.place {
-            Place::Sandbox => home_sandbox::LIMIT,
-            Place::Service { .. } => DEFAULT_LIMIT,
-        });
-        let rate_limit = if limit == 0 { RateLimit::Zero } else { RateLimit::Per(limit) };
         let key = Key::new("rehearsal");
-        let stand_in = Service::new(store, key.clone(), Behaviour { rate_limit, ..behaviour });
+        let stand_in = Service::new(store, key.clone(), behaviour);
         let stand_in = Arc::new(Mutex::new(stand_in.with_log_limit(0)));
         let transport =
             SandboxTransport::new(stand_in, Arc::clone(clock)).with_latency(REHEARSED_LATENCY);

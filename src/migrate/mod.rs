@@ -4,9 +4,11 @@
 //!
 //! * [`options`]: substitutions and filters
 //! * [`manual`]: what nobody but a person can move
+//! * [`moving`]: from there to a plan, and from a run to what came of it
 //! * [`report`]: what came of it
 
 pub mod manual;
+pub mod moving;
 pub mod options;
 pub mod report;
 
@@ -20,6 +22,7 @@ use crate::model::resource::PIXEL_TYPES;
 use crate::model::{Key, Kind, Record, Resource, State, Value, value};
 
 pub use manual::Manual;
+pub use moving::Moving;
 pub use options::{Fields, Options, Substitution, Where};
 pub use report::Report;
 

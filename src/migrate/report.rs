@@ -155,7 +155,7 @@ impl Report {
         writeln!(out, "# From {} to {}\n", escaped(&self.from), escaped(&self.to))?;
         match self.run {
             Some(run) => writeln!(out, "Run {run} of {}.\n", escaped(&self.to))?,
-            None => writeln!(out, "Nothing was written.\n")?,
+            None => writeln!(out, "Nothing was written this time.\n")?,
         }
         writeln!(out, "| | created | matched | unchanged | unsupported | failed |")?;
         writeln!(out, "|---|---:|---:|---:|---:|---:|")?;

@@ -182,6 +182,78 @@ fn the_report_counts_what_became_of_each_and_escapes_what_it_shows() {
     assert!(text.contains("  - 4 Gate\n"), "{text}");
 }
 
+/// Plans the move of `source` to an account that has `live`; `ids` moved before.
+fn planned(
+    source: &State,
+    live: &[(Resource, Json)],
+    ids: &[(Resource, i64, i64)],
+) -> crate::change::plan::Plan {
+    let mapped = map(source, &Memory::default(), FROM, &all());
+    let mut live = state(live);
+    for resource in [Resource::Domains, Resource::Campaigns, Resource::Channels, Resource::Pixels] {
+        live.resource_mut(resource);
+    }
+    let ids = ids.iter().map(|(resource, old, new)| ((*resource, *old), *new)).collect();
+    let memory = Memory { ids, ..Memory::default() };
+    let current = Current { state: &live, memory: &memory };
+    Moving::plan(mapped, current, &Policy::default()).unwrap().plan
+}
+
+fn told(plan: &crate::change::plan::Plan) -> (Vec<String>, Vec<String>) {
+    let steps = plan.steps.iter().map(|it| format!("{} {}", it.verb.name(), it.key));
+    let odd = plan.unsupported.iter().map(|it| format!("{} {}", it.resource, it.key));
+    (steps.collect(), odd.collect())
+}
+
+#[test]
+fn an_account_holds_one_record_of_a_name_and_the_other_is_told() {
+    use Resource::{Campaigns, Channels, Domains, Pixels};
+    let twins = state(&[
+        (Campaigns, json!({"id": 1, "name": "Spring"})),
+        (Campaigns, json!({"id": 2, "name": "SPRING"})),
+        (Campaigns, json!({"id": 3, "name": ""})),
+        (Campaigns, json!({"id": 4, "name": ""})),
+        (Channels, json!({"id": 1, "name": "Spring"})),
+        (Domains, json!({"id": 1, "domain": "https://a.example"})),
+        (Domains, json!({"id": 2, "domain": "http://A.example"})),
+        (Pixels, json!({"id": 1, "type": "bing", "name": "p", "tag": "t"})),
+        (Pixels, json!({"id": 2, "type": "bing", "name": "q", "tag": "t"})),
+        (Pixels, json!({"id": 3, "type": "bing", "name": "q", "tag": "T"})),
+    ]);
+    let odd = ["domains 2", "campaigns 2", "pixels 2"];
+    let (steps, unsupported) = told(&planned(&twins, &[], &[]));
+    assert_eq!(unsupported, odd);
+    assert_eq!(steps.len(), 7, "{steps:?}");
+    // The one that is there stays there, whichever it was, and under any name.
+    let spring = (Campaigns, json!({"id": 9, "name": "spring"}));
+    let (steps, unsupported) = told(&planned(&twins, std::slice::from_ref(&spring), &[]));
+    assert_eq!((steps.len(), unsupported), (7, odd.map(str::to_owned).to_vec()));
+    let second = [(Campaigns, 2, 9)];
+    let (_, unsupported) = told(&planned(&twins, &[spring], &second));
+    assert_eq!(unsupported[1], "campaigns 1");
+    // Where both are there, one keeps its name, and none takes the other's.
+    let both = [
+        (Campaigns, json!({"id": 8, "name": "Other"})),
+        (Campaigns, json!({"id": 9, "name": "SPRING"})),
+    ];
+    let moved = [(Campaigns, 1, 8), (Campaigns, 2, 9)];
+    let (steps, unsupported) = told(&planned(&twins, &both, &moved));
+    assert_eq!(unsupported[1], "campaigns 1");
+    assert!(!steps.iter().any(|it| it.starts_with("update")), "{steps:?}");
+    let plan = planned(&twins, &[], &[]);
+    let why = "has the `type` and `tag` of pixel 1; an account holds only one such";
+    assert_eq!(plan.unsupported[2].reason, why);
+}
+
+#[test]
+fn a_domain_that_is_there_under_another_scheme_is_the_same() {
+    let source = state(&[(Resource::Domains, json!({"id": 1, "domain": "http://a.example"}))]);
+    let there = (Resource::Domains, json!({"id": 7, "domain": "https://a.example"}));
+    let plan = planned(&source, &[there], &[]);
+    assert_eq!(told(&plan), (vec![], vec!["domains 7".to_owned()]));
+    assert_eq!(plan.foreign.unwrap().matched[0].new, 7);
+}
+
 proptest! {
     /// Every record of the source is wanted, told of, or filtered out by somebody.
     #[test]

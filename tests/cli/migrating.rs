@@ -1,6 +1,13 @@
 //! A move from one service to another that behaves differently.
 
+use std::sync::Arc;
+
 use linkvault::api::http::Method;
+use linkvault::cli::App;
+use linkvault::cli::args::GlobalArgs;
+use linkvault::cli::session::{Bounds, Session};
+use linkvault::config::{Account, Config, Home};
+use linkvault::progress::Silent;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{Counts, generate};
 use serde_json::{Value, json};
@@ -225,6 +232,7 @@ fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
 #[test]
 fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
     let (old, new) = services();
+    new.inside().behaviour_mut().apply("assign-again=refuse").unwrap();
     let environment = environment(&old, &new)
         .file("campaign_links.csv", "campaign,link\n2,7\n2,9\n")
         .file("qr_codes.csv", "type,data,foreground\ntext,Riddle,\"rgb(1,2,3)\"\n")
@@ -251,6 +259,16 @@ fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
     let sent = json!({"type": "text", "data": "Riddle", "foreground": "rgb(1,2,3)"});
     assert_eq!(body, sent);
     assert_eq!(writes(&old), 0);
+    environment.run(&[&arguments[..7], &["--verify-only"]].concat()).succeeds();
+
+    // No list tells that somebody has added the other link by hand.
+    let id = campaign.as_u64().unwrap();
+    new.inside().mutate(|store| {
+        store.campaigns.get_mut(id).unwrap().members.insert(1009);
+    });
+    environment.write("map.csv", "from,to\n7,1007\n9,1009\n");
+    let document = environment.run(&[&arguments[..], &["--json"]].concat()).succeeds().json();
+    assert_eq!(document["resources"]["campaign_links"]["created"], 1, "{document:#}");
     environment.run(&[&arguments[..7], &["--verify-only"]].concat()).succeeds();
 }
 
@@ -347,4 +365,164 @@ fn a_part_moves_under_other_names_from_a_snapshot() {
     assert_eq!(found, ["spring reading list", "winter sale"]);
     let domains = names(&new, "/api/domains", "domains", &["domain"]);
     assert!(domains.contains(&"https://to.lantern.example.com".to_owned()), "{domains:?}");
+}
+
+#[test]
+fn an_account_with_everything_moves_though_it_is_killed_five_times() {
+    let counts = Counts {
+        domains: 6,
+        campaigns: 200,
+        channels: 50,
+        channel_items: 6,
+        qr_codes: 300,
+        pixels: 12,
+        overlays: 4,
+        splash_pages: 3,
+    };
+    let old = "ids=strings,booleans=integers,campaign-list=campaign,max-limit=40,result=total,\
+               rate-limit=5000,window=sliding";
+    let old = LiveService::serving(generate(11, counts), old, "");
+    let new = "names=lowered,create-status=201,campaign-create=name,pixel-answer=bare,\
+               channel-update=whole,assign-again=refuse,error-type=integer,rate-limit=zero";
+    let new = LiveService::serving(Store::default(), new, "");
+    let links: String = (1..200).map(|id| format!("{id},{}\n", id + 1000)).collect();
+    let environment = environment(&old, &new).file("map.csv", &format!("from,to\n{links}"));
+    let all = ["migrate", "old", "new", "--links", "map.csv", "--qr-content", "link"];
+    let begin = [&all[..], &["--yes", "-q"]].concat();
+    let resume = ["resume", "new", "-q"];
+
+    // Once while it reads, and four times while it writes.
+    let kill = |arguments: &[&str], so: &dyn Fn() -> bool| {
+        let mut child = environment.start(arguments);
+        until("some progress", so);
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().code(), None, "it was done already");
+    };
+    kill(&begin, &|| old.handled() >= 20);
+    assert_eq!(writes(&new), 0);
+    for (round, arguments) in (0_usize..).zip([&begin[..], &resume, &resume, &resume]) {
+        let before = writes(&new);
+        kill(arguments, &|| writes(&new) >= before + 90 + 20 * round);
+    }
+    let ended = environment.run(&["resume", "new"]).succeeds();
+    ended.says_among("`linkvault migrate old@#2 new`");
+
+    // One report of it all, from the state that was moved.
+    let (read, made) = (old.handled(), writes(&new));
+    let report =
+        [&["migrate", "old@#2"], &begin[2..], &["--json", "--report", "moved.md"]].concat();
+    let document = environment.run(&report).succeeds().json();
+    let of = |name: &str| {
+        let it = &document["resources"][name];
+        ["created", "matched", "unchanged", "unsupported", "failed"]
+            .map(|word| it[word].as_u64().unwrap())
+    };
+    assert_eq!(of("domains"), [0, 0, 6, 0, 0], "{document:#}");
+    assert_eq!(of("campaigns"), [0, 0, 200, 0, 0]);
+    assert_eq!(of("channels"), [0, 0, 50, 0, 0]);
+    assert_eq!(of("qr_codes"), [0, 0, 300, 0, 0]);
+    assert_eq!(of("pixels"), [0, 0, 12, 0, 0]);
+    assert_eq!(of("overlays"), [0, 0, 0, 4, 0]);
+    assert_eq!(of("splash_pages"), [0, 0, 0, 3, 0]);
+    let [_, _, held, left, _] = of("channel_items");
+    assert_eq!((held as usize, (held + left) as usize), (items(&new), 300));
+    for (resource, count) in [("campaigns", 200), ("qr_codes", 300), ("channels", 50)] {
+        assert_eq!(document["ids"][resource].as_object().unwrap().len(), count);
+    }
+    let text = environment.text("moved.md");
+    assert!(text.contains("| qr\\_codes | 0 | 0 | 300 | 0 | 0 |"), "{text}");
+    assert_eq!((old.handled(), writes(&new)), (read, made), "it is cheap, and writes nothing");
+
+    equals(&old, &new);
+    let again = environment.run(&[&begin[..], &["--json"]].concat()).succeeds().json();
+    assert_eq!((&again["run"], &again["resources"]), (&Value::Null, &document["resources"]));
+    environment.run(&[&all[..], &["--verify-only", "-q"]].concat()).succeeds();
+    assert_eq!((writes(&old), writes(&new)), (0, made));
+    assert_eq!(old.throttled() + new.throttled(), 0);
+    environment.run(&["check", "new"]).succeeds();
+}
+
+#[test]
+fn of_two_names_that_differ_by_case_one_moves_and_the_other_is_told() {
+    let (old, new) = services();
+    let environment = environment(&old, &new);
+    old.inside().mutate(|store| {
+        store.add_campaign("SUMMER SALE", None, false);
+    });
+    let arguments = ["migrate", "old", "new", "--only", "campaigns", "--yes", "--json"];
+    for round in 0..2 {
+        let document = environment.run(&arguments).succeeds().json();
+        let campaigns = &document["resources"]["campaigns"];
+        let moved = if round == 0 { "created" } else { "unchanged" };
+        assert_eq!((&campaigns[moved], &campaigns["unsupported"]), (&json!(8), &json!(1)));
+        let told = &document["unsupported"][0];
+        assert_eq!((&told["resource"], &told["key"]), (&json!("campaigns"), &json!("9")));
+        let reason = "has the `name` of campaign 4, case aside; an account holds only one such";
+        assert!(told["reason"].as_str().unwrap().starts_with(reason), "{told}");
+    }
+    environment.run(&[&arguments[..5], &["--verify-only"]].concat()).succeeds();
+}
+
+#[test]
+fn the_saved_plan_of_a_move_is_rehearsed_first() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    migrate(&environment, &["-o", "plan.json"]).succeeds();
+    let rehearse = ["rehearse", "plan.json", "--to", "new"];
+    let ran = environment.run(&rehearse).exits_with(1);
+    ran.says_among("hint: run `linkvault backup new` first");
+    environment.run(&["backup", "new", "-q", "--stats", "none"]).succeeds();
+    let requests = new.handled();
+    let document = environment.run(&[&rehearse[..], &["--json"]].concat()).succeeds().json();
+    let steps = document["steps"].as_array().unwrap().len();
+    assert!(steps > 40 && document["done"] == json!(steps), "{document:#}");
+    assert_eq!(document["verified"], json!(steps));
+    let rules = "dns=missing,rate-limit=60";
+    let document = environment.run(&[&rehearse[..], &["--json", "--behaviour", rules]].concat());
+    let document = document.exits_with(3).json();
+    assert_eq!(document["refused"], 3, "{document:#}");
+    assert!(document["seconds"].as_f64().unwrap() > 50.0, "{}", document["seconds"]);
+    let wrong = environment.run(&[&rehearse[..], &["--behaviour", "resullt=total"]].concat());
+    wrong.exits_with(64).says_among("nearest is `result`").fits();
+    assert_eq!((new.handled(), writes(&old), writes(&new)), (requests, 0, 0));
+    environment.run(&["apply", "plan.json", "--to", "new", "--yes", "-q"]).succeeds();
+    migrate(&environment, &["--verify-only"]).succeeds();
+}
+
+/// All that a move can be asked for leaves the source as it is.
+#[test]
+fn the_source_is_opened_only_to_read_it() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    for more in [&["-n"][..], &["-o", "plan.json"], &["--verify-only"], &["--yes"], &["--yes"]] {
+        migrate(&environment, more);
+    }
+    assert!(writes(&new) > 30);
+    assert_eq!(writes(&old), 0);
+
+    // The client that it is given could not write either.
+    let key = environment.file("key", KEY).mode("key", 0o600);
+    let text = format!("[accounts.old]\nurl = \"{}\"\nkey_file = \"key\"\n", old.url());
+    let home = Home::at(&key.path(""));
+    let config = Config::parse(&home, text.as_bytes()).unwrap();
+    let app = App::new(&GlobalArgs::default());
+    let account = config.account("old").unwrap();
+    let before = old.handled();
+    let body = || Some(br#"{"name":"x"}"#.to_vec());
+    let open = |account: &Account| {
+        let words = "migrate";
+        Session::open_to_read(&app, account, words, &Bounds::default(), Arc::new(Silent)).unwrap()
+    };
+    let mut session = open(&account);
+    for (method, path) in [
+        (Method::Post, "/api/campaign/add"),
+        (Method::Put, "/api/campaign/1/update"),
+        (Method::Delete, "/api/campaign/1/delete"),
+    ] {
+        let error = session.client.send_once(method, path, body()).unwrap_err();
+        assert!(error.to_string().contains("this account is only read"), "{error}");
+        assert!(!error.may_have_happened());
+    }
+    assert_eq!(old.handled(), before, "nothing left for the network");
+    session.client.get("/api/account").unwrap();
 }

@@ -4,6 +4,7 @@
 //! what must then be true; the other files hold the hard cases one by one.
 //! `pushes` does the same for writes: `edits` draws what a person wants, `views`
 //! compares accounts, and `sent` what was sent with what was planned.
+//! `migrations` moves one account to another, and `moved` tells whether all arrived.
 //! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
 //! and both together so many from there on.
 
@@ -19,6 +20,8 @@ mod edits;
 mod history;
 mod least;
 mod listings;
+mod migrations;
+mod moved;
 mod oracle;
 mod pushes;
 mod seeds;

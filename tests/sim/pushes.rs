@@ -91,7 +91,7 @@ const fn policy(delete: bool) -> Policy {
 }
 
 /// What can go wrong with any request, and with some alone.
-const FAULTS: &[&str] = &[
+pub const FAULTS: &[&str] = &[
     "throttled={}",
     "server-error={}",
     "server-error-html={}",
@@ -140,7 +140,7 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("json-escapes", &["plain", "php"]),
 ];
 
-fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String) {
+pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String) {
     let mut behaviour = vec![more.to_owned()];
     for (name, values) in BEHAVIOURS {
         if rng.u8(..3) == 0 {

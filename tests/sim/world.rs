@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use linkvault::api::client::{Client, Limits};
-use linkvault::api::http::Key as ApiKey;
+use linkvault::api::http::{Key as ApiKey, Transport};
 use linkvault::api::pacer::{Pacer, PacerState};
+use linkvault::api::read_only::ReadOnly;
 use linkvault::apply::{self, ApplyError, Outcome};
 use linkvault::change::plan::Plan;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
@@ -42,6 +43,8 @@ pub struct World {
     pub limits: Limits,
     pub latency: Duration,
     pub indiscreet: bool,
+    /// The client has no way to write.
+    pub only_read: bool,
     /// What each path that begins so is answered with.
     pub canned: Option<(String, String)>,
     pub meddler: Option<Meddler>,
@@ -71,6 +74,7 @@ impl World {
             limits: Limits::default(),
             latency: Duration::from_millis(80),
             indiscreet: false,
+            only_read: false,
             canned: None,
             meddler: None,
             dies_after: None,
@@ -225,7 +229,9 @@ impl World {
         let (indiscreet, canned) = (self.indiscreet, self.canned.clone());
         let wire = Wire { inner: transport, overheard, indiscreet, canned };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
-        Client::new(Box::new(wire), self.clock.clone(), pacer)
+        let transport: Box<dyn Transport> =
+            if self.only_read { Box::new(ReadOnly(wire)) } else { Box::new(wire) };
+        Client::new(transport, self.clock.clone(), pacer)
             .with_key(ApiKey::new(KEY))
             .with_seed(seed)
             .with_limits(self.limits)

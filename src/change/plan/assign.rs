@@ -261,7 +261,7 @@ impl Planner<'_> {
         if self.foreign() {
             let memory = self.current.memory;
             let moved = live.and_then(|live| matching::moved(memory, resource, id, live));
-            let lost = || Lost::None(format!("the account has nothing for {title} {id}"));
+            let lost = || Lost::None(format!("{title} {id} has not moved here"));
             return moved.map(Ref::Id).ok_or_else(lost);
         }
         let Some(live) = live else { return Ok(Ref::Id(id)) };

@@ -102,6 +102,12 @@ pub(super) fn domain(url: &str) -> String {
     format!("{}{}", url[..end].to_lowercase(), &url[end..])
 }
 
+/// The host of a domain's URL: a service knows a domain by it, whatever its scheme.
+pub(super) fn host(url: &str) -> String {
+    let host = url.split_once("://").map_or(url, |(_, host)| host);
+    host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
+}
+
 /// The slug of a rotator's URL: `https://x/r/summer` has `summer`.
 #[must_use]
 pub fn slug(rotator: &str) -> Option<&str> {
@@ -185,6 +191,13 @@ mod tests {
     fn only_the_host_of_a_domain_has_no_case() {
         assert_eq!(domain("HTTPS://Go.Example.com/Path"), "https://go.example.com/Path");
         assert_eq!(domain("Go.Example.com"), "go.example.com");
+    }
+
+    #[test]
+    fn a_domain_is_known_by_its_host() {
+        for url in ["https://Go.x.com", "http://go.x.com/", "go.x.com?a", "HTTP://GO.X.COM#b"] {
+            assert_eq!(host(url), "go.x.com");
+        }
     }
 
     #[test]

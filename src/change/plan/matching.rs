@@ -60,7 +60,7 @@ pub(super) fn natural<'v>(
             value => fields::text(value)?.to_owned(),
         };
         let text = match resource {
-            Resource::Domains => fields::domain(&text),
+            Resource::Domains => fields::host(&text),
             Resource::Campaigns | Resource::Channels => folded(&text),
             _ => text,
         };
@@ -157,7 +157,8 @@ struct Matcher<'a> {
     out: Matches,
     /// Made when the first record is looked for by its natural key.
     index: Option<Index>,
-    /// Natural keys of new records without ids, with their places.
+    /// Natural keys of new records without ids, with their places; of another
+    /// account's, those of all.
     fresh: HashMap<String, usize>,
 }
 
@@ -191,6 +192,9 @@ pub(super) fn match_records(
             None => rest.push(at),
         }
     }
+    if foreign {
+        matcher.one_of_each();
+    }
     for at in rest {
         match wanted[at].id {
             None => matcher.unnamed(at),
@@ -220,12 +224,62 @@ impl Matcher<'_> {
 
     fn claim(&mut self, at: usize, id: i64) {
         match self.out.claimed.get(&id) {
+            Some(first) if self.foreign => self.too_many(at, *first),
             Some(first) => self.twice(at, *first),
             None => {
                 self.out.claimed.insert(id, at);
                 self.out.found[at] = Match::Live(id);
             }
         }
+    }
+
+    /// Of another account's records that moved before, those that would take a name
+    /// which another one has.
+    fn one_of_each(&mut self) {
+        let live = |id: &i64| self.live.get(&Key::Id(*id));
+        let moved = self.out.found.iter().enumerate().filter_map(|(at, found)| match found {
+            Match::Live(id) => Some((at, self.own_key(at)?, live(id)?)),
+            _ => None,
+        });
+        let has_it = |key: &String, record: &Record<'static>| {
+            natural_of(self.current.memory, self.resource, record).as_ref() == Some(key)
+        };
+        let (there, renamed): (Vec<_>, Vec<_>) =
+            moved.partition(|(_, key, record)| has_it(key, record));
+        let renamed: Vec<_> = renamed.into_iter().map(|(at, key, _)| (at, key)).collect();
+        let there: Vec<_> = there.into_iter().map(|(at, key, _)| (at, key)).collect();
+        for (at, key) in there {
+            self.fresh.entry(key).or_insert(at);
+        }
+        for (at, key) in renamed {
+            self.bear(at, key);
+        }
+    }
+
+    /// The natural key that a record of another account brings along, where an
+    /// account can hold one of each. Any number of codes may say the same.
+    fn own_key(&self, at: usize) -> Option<String> {
+        let row = &self.wanted[at];
+        let one = self.foreign && self.resource != Resource::QrCodes;
+        natural(self.resource, |name| row.value(self.resource, name)).filter(|_| one)
+    }
+
+    /// Whether a record of another account is the first of its natural key.
+    fn bear(&mut self, at: usize, key: String) -> bool {
+        let first = *self.fresh.entry(key).or_insert(at);
+        if first != at {
+            self.too_many(at, first);
+        }
+        first == at
+    }
+
+    fn too_many(&mut self, at: usize, first: usize) {
+        let (title, first) = (self.resource.spec().title, self.label(first));
+        let names = self.resource.spec().natural_key.join("` and `");
+        let case = if self.resource == Resource::Pixels { "" } else { ", case aside" };
+        let reason =
+            format!("has the `{names}` of {title} {first}{case}; an account holds only one such");
+        self.out.found[at] = Match::Unsupported(reason);
     }
 
     fn candidates(&mut self, at: usize) -> Option<(String, Vec<i64>)> {
@@ -295,6 +349,11 @@ impl Matcher<'_> {
 
     /// A record whose id is lost, and which is to be there again.
     fn recreated(&mut self, at: usize) {
+        if let Some(key) = self.own_key(at)
+            && !self.bear(at, key)
+        {
+            return;
+        }
         let candidates = self.candidates(at).map(|(_, found)| found).unwrap_or_default();
         match self.free(&candidates).as_slice() {
             [] => self.out.found[at] = Match::New,

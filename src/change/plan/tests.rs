@@ -435,7 +435,7 @@ fn ids_of_another_account_are_matched_by_map_and_name_and_never_by_number() {
         reasons(&plan),
         [
             "campaigns 3: its rotator `https://o/x` does not tell its slug; it gets another",
-            "channel_items 1/qr/8: the account has nothing for QR code 8",
+            "channel_items 1/qr/8: QR code 8 has not moved here",
             "qr_codes 8: a QR code is created with its `type`, which is not known",
         ]
     );

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::scope;
 use crate::apply;
-use crate::change::plan::{Memory, Plan};
+use crate::change::plan::{Current, Memory};
 use crate::change::policy::{Bound, Policy};
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::cli::planning::{self, Form, Looked};
@@ -19,11 +19,11 @@ use crate::cli::states::Target;
 use crate::cli::{App, Exit, Failure, Kind, Table, human, values, wanted};
 use crate::config::Account;
 use crate::crawl::{self, Stats};
-use crate::migrate::{self, Manual, Mapped, Options, Origin, Report, Substitution, Where};
+use crate::migrate::{self, Manual, Mapped, Moving, Options, Origin, Report, Substitution, Where};
 use crate::model::{Resource, State};
 use crate::progress::Progress;
 use crate::vault::Vault;
-use crate::vault::journal::StepState;
+use crate::vault::journal::{JournalStep, StepState};
 use crate::vault::reference::{Named, Reference};
 use crate::vault::snapshot::{ReadState, Snapshot};
 
@@ -88,6 +88,12 @@ pub struct Args {
     pub bounds: Bounds,
 }
 
+impl Args {
+    const fn writes_nothing(&self) -> bool {
+        self.verify_only || self.dry_run || self.out.is_some()
+    }
+}
+
 /// What becomes of QR codes whose content nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum QrContent {
@@ -105,15 +111,20 @@ pub enum QrContent {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let to = app.account(&args.to)?;
     let options = options(args)?;
+    let target = Source::target(args, app, &to)?;
     app.catch_interrupts();
-    let mut source = Source::read(args, app, &to, &options.which)?;
+    let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
+    if !args.writes_nothing() {
+        // Reading the source for nothing may take long.
+        desk.refuse_a_second_run()?;
+    }
+    let mut source = Source::read(args, app, target, &options.which)?;
     let from = Origin { id: &source.origin, name: &source.name };
     let mut mapped = migrate::map(&source.state, &source.memory, from, &options);
     mapped.manual.append(&mut source.unread);
     for set in &mapped.unused {
         app.out.warn(format_args!("--set {set} replaces nothing"));
     }
-    let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
     Move { args, app, to: &to, name: source.name, origin: source.origin }.go(desk, mapped)
 }
 
@@ -166,13 +177,19 @@ struct Source {
 }
 
 impl Source {
-    fn read(args: &Args, app: &App, to: &Account, which: &[Resource]) -> Result<Self, Failure> {
-        let live = Named::parse(&args.from)?.reference.is_none_or(|it| it == Reference::Live);
+    /// What is to be moved, which is another account than `to`.
+    fn target(args: &Args, app: &App, to: &Account) -> Result<Target, Failure> {
         let target = Target::parse(app, &args.from, Reference::Live, None)?;
         let from = &target.account;
         if from.name == to.name || from.vault == to.vault {
             return Err(Failure::new(Kind::Usage, "an account cannot be moved to itself"));
         }
+        Ok(target)
+    }
+
+    fn read(args: &Args, app: &App, target: Target, which: &[Resource]) -> Result<Self, Failure> {
+        let live = Named::parse(&args.from)?.reference.is_none_or(|it| it == Reference::Live);
+        let from = &target.account;
         let mut needed = which.to_vec();
         needed.extend(which.iter().flat_map(|it| it.spec().depends_on));
         needed.sort_unstable();
@@ -249,55 +266,48 @@ struct Move<'a> {
 }
 
 impl Move<'_> {
-    fn go(&self, mut desk: Desk<'_>, mut mapped: Mapped) -> Result<Exit, Failure> {
+    fn go(&self, mut desk: Desk<'_>, mapped: Mapped) -> Result<Exit, Failure> {
         let (args, app) = (self.args, self.app);
-        if !(args.verify_only || args.dry_run || args.out.is_some()) {
-            desk.refuse_a_second_run()?;
-        }
         let policy = Policy { max_update: args.max_update, ..Policy::default() };
         let which = planning::needed(&mapped.desired, &policy);
-        let aside = args.verify_only || args.dry_run || args.out.is_some();
-        let mut looked = desk.look(&which, aside)?;
+        let mut looked = desk.look(&which, args.writes_nothing())?;
         let account = looked.account_id.unwrap_or_default();
         if self.origin == format!("{}#{account}", looked.service) {
             let message = format!("{} and {} are the same account", self.args.from, self.to.name);
             return Err(desk.forgetting(&looked, Failure::new(Kind::Usage, message)));
         }
         looked.memory = apply::memory_of(&desk.vault, &self.origin)?;
-        let made = planning::planned(&mapped.desired, None, &looked, &policy);
-        let plan = made.map_err(|failure| desk.forgetting(&looked, failure))?;
-        let ids = here(&looked.memory, &plan);
-        let moved =
-            |it: &Manual| it.id.parse().is_ok_and(|id| ids.contains_key(&(it.resource, id)));
-        mapped.manual.retain(|it| !(it.once && moved(it)));
+        let current = Current { state: &looked.state, memory: &looked.memory };
+        let made = Moving::plan(mapped, current, &policy);
+        let mut moving = made.map_err(|it| desk.forgetting(&looked, Failure::from(&it)))?;
+        moving.plan.cost = looked.cost(&moving.plan);
         if args.verify_only {
-            return self.verified(&desk, &mapped, &plan);
+            return self.verified(&desk, &moving);
         }
-        planning::show(app, &plan, Form::Text)?;
+        planning::show(app, &moving.plan, Form::Text)?;
         if let Some(file) = &args.out {
-            return self.save(&desk, &mapped, &plan, &looked, file);
+            return self.save(&desk, &moving, &looked, file);
         }
-        planning::guard(&plan, &looked, &policy)
+        planning::guard(&moving.plan, &looked, &policy)
             .map_err(|failure| desk.forgetting(&looked, failure))?;
         if args.dry_run {
-            self.by_hand(&mapped.manual)?;
-            return self.document(&plan, &mapped, &looked).map(|()| Exit::Done);
+            self.by_hand(&moving.manual)?;
+            return self.document(&moving, &looked).map(|()| Exit::Done);
         }
-        self.carry_out(desk, &mapped, &plan, &looked)
+        self.carry_out(desk, &moving, &looked)
     }
 
     fn carry_out(
         &self,
         mut desk: Desk<'_>,
-        mapped: &Mapped,
-        plan: &Plan,
+        moving: &Moving,
         looked: &Looked,
     ) -> Result<Exit, Failure> {
         let app = self.app;
-        if plan.steps.is_empty() {
-            running::note_matches(&mut desk, plan, false)?;
+        if moving.plan.steps.is_empty() {
+            apply::note_matches(&mut desk.vault, &moving.plan, false, desk.clock.now())?;
             desk.forget(looked)?;
-            let report = self.report(&desk.vault, mapped, plan, None)?;
+            let report = self.report(&desk.vault, moving, None)?;
             drop(desk);
             self.tell(&report, None)?;
             return Ok(Exit::Done);
@@ -305,18 +315,15 @@ impl Move<'_> {
         let run =
             RunArgs { fail_fast: self.args.fail_fast, yes: self.args.yes, ..RunArgs::default() };
         let job = Job::new("migrate", &self.name);
-        let Some(outcome) = running::ask_and_apply(&mut desk, job, plan, looked, &run)? else {
-            return Ok(Exit::Done);
-        };
+        let applied = running::ask_and_apply(&mut desk, job, &moving.plan, looked, &run)?;
+        let Some(outcome) = applied else { return Ok(Exit::Done) };
         let checkpoint = desk.vault.checkpoint();
         let outcome =
             outcome.map_err(|error| crate::cli::failures::of_apply(error, &self.to.name))?;
         checkpoint?;
-        let report = self.report(&desk.vault, mapped, plan, Some(outcome.run))?;
+        let report = self.report(&desk.vault, moving, Some(outcome.run))?;
         drop(desk);
-        for problem in &outcome.problems {
-            app.out.warn(problem);
-        }
+        running::warn_of(app, self.to, &outcome);
         let exit = running::exit_of(&outcome);
         exit.after(
             self.tell(&report, Some(&outcome)).and_then(|()| running::tell(app, self.to, &outcome)),
@@ -324,68 +331,58 @@ impl Move<'_> {
     }
 
     /// Compares only: what would be steps are differences.
-    fn verified(&self, desk: &Desk<'_>, mapped: &Mapped, plan: &Plan) -> Result<Exit, Failure> {
-        let report = self.report(&desk.vault, mapped, plan, None)?;
-        if !plan.steps.is_empty() {
-            planning::show(self.app, plan, Form::Text)?;
+    fn verified(&self, desk: &Desk<'_>, moving: &Moving) -> Result<Exit, Failure> {
+        let report = self.report(&desk.vault, moving, None)?;
+        let same = moving.plan.steps.is_empty();
+        if !same {
+            planning::show(self.app, &moving.plan, Form::Text)?;
         }
         self.tell(&report, None)?;
-        Ok(if plan.steps.is_empty() { Exit::Done } else { Exit::Changes })
+        Ok(if same { Exit::Done } else { Exit::Changes })
     }
 
     fn save(
         &self,
         desk: &Desk<'_>,
-        mapped: &Mapped,
-        plan: &Plan,
+        moving: &Moving,
         looked: &Looked,
         file: &Path,
     ) -> Result<Exit, Failure> {
-        planning::save(self.app, self.to, plan, looked, file)?;
+        planning::save(self.app, self.to, &moving.plan, looked, file)?;
         if self.args.report.is_some() {
-            let report = self.report(&desk.vault, mapped, plan, None)?;
-            self.write(&report)?;
+            self.write(&self.report(&desk.vault, moving, None)?)?;
         }
-        self.by_hand(&mapped.manual)?;
-        self.document(plan, mapped, looked)?;
+        self.by_hand(&moving.manual)?;
+        self.document(moving, looked)?;
         let (path, name) = (file.display(), &self.to.name);
         self.app.out.note(format_args!("saved; `linkvault apply {path} --to {name}` applies it"));
         Ok(Exit::Done)
     }
 
     /// The plan for programs, where nothing is carried out.
-    fn document(&self, plan: &Plan, mapped: &Mapped, looked: &Looked) -> Result<(), Failure> {
+    fn document(&self, moving: &Moving, looked: &Looked) -> Result<(), Failure> {
         if !self.app.out.is_json() {
             return Ok(());
         }
-        let mut document = planning::document(plan, self.to, &self.name, looked);
+        let mut document = planning::document(&moving.plan, self.to, &self.name, looked);
         document["dry_run"] = json!(true);
-        document["manual"] = json!(mapped.manual);
+        document["manual"] = json!(moving.manual);
         self.app.out.json(&document)
     }
 
-    fn report(
-        &self,
-        vault: &Vault,
-        mapped: &Mapped,
-        plan: &Plan,
-        run: Option<i64>,
-    ) -> Result<Report, Failure> {
-        let mut undone: BTreeMap<u32, String> =
-            plan.steps.iter().map(|it| (it.step, "it is not there yet".to_owned())).collect();
-        for step in run.map(|run| vault.steps(run)).transpose()?.into_iter().flatten() {
-            if step.state == StepState::Done {
-                undone.remove(&step.step);
-            } else {
-                let why = step.message.unwrap_or_else(|| step.state.name().to_owned());
-                undone.insert(step.step, why);
-            }
-        }
-        let ids = here(&apply::memory_of(vault, &self.origin)?, plan);
-        let manual = mapped.manual.clone();
-        let report = Report::new(&mapped.desired, plan, manual, &undone, &ids);
+    fn report(&self, vault: &Vault, moving: &Moving, run: Option<i64>) -> Result<Report, Failure> {
+        let journal = run.map(|run| vault.steps(run)).transpose()?.unwrap_or_default();
+        let why = |step: JournalStep| match step.state {
+            StepState::Done => None,
+            state => Some(step.message.unwrap_or_else(|| state.name().to_owned())),
+        };
+        let steps = journal.into_iter().map(|step| (step.step, why(step))).collect();
+        let made = match run {
+            Some(_) => apply::memory_of(vault, &self.origin)?.ids,
+            None => BTreeMap::new(),
+        };
         let (from, to) = (self.name.clone(), self.to.name.clone());
-        Ok(Report { from, to, run, ..report })
+        Ok(Report { from, to, run, ..moving.report(&steps, made) })
     }
 
     fn tell(&self, report: &Report, outcome: Option<&apply::Outcome>) -> Result<(), Failure> {
@@ -438,14 +435,6 @@ impl Move<'_> {
         std::fs::write(file, text.trim_end().to_owned() + "\n")
             .map_err(|error| cannot_write(file, &error))
     }
-}
-
-/// The ids that the source's records have in the other account.
-fn here(memory: &Memory, plan: &Plan) -> BTreeMap<(Resource, i64), i64> {
-    let mut ids = memory.ids.clone();
-    let matched = plan.foreign.iter().flat_map(|it| &it.matched);
-    ids.extend(matched.map(|it| ((it.resource, it.old), it.new)));
-    ids
 }
 
 /// What came of it, for programs.

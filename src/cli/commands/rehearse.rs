@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::cli::planning::PolicyArgs;
-use crate::cli::rehearsing;
+use crate::cli::rehearsing::{self, Assumed};
 use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::Bounds;
-use crate::cli::{App, Exit, Failure, values};
+use crate::cli::{App, Exit, Failure};
 
 /// Apply to a copy of the account on this machine: what would be refused, and how long it takes
 #[derive(Debug, clap::Args)]
@@ -23,14 +23,8 @@ pub struct Args {
     /// The account whose newest snapshot is rehearsed on
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
-    /// How many records the account's plan allows, such as campaigns=50
-    #[arg(
-        long = "cap",
-        value_name = "RESOURCE=NUMBER",
-        value_delimiter = ',',
-        value_parser = values::cap
-    )]
-    pub caps: Vec<(&'static str, u64)>,
+    #[command(flatten)]
+    pub assumed: Assumed,
     /// Stop at the first step that is refused
     #[arg(long)]
     pub fail_fast: bool,
@@ -49,11 +43,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let (policy, bounds, reference) = (args.policy.policy(), &args.bounds, &args.reference);
     let run = RunArgs { fail_fast: args.fail_fast, yes: true, ..RunArgs::default() };
     if let Some(saved) = running::saved_plan(Path::new(reference))? {
-        let desk = rehearsing::desk(app, &account, bounds, &args.caps)?;
+        let desk = rehearsing::desk(app, &account, bounds, &args.assumed)?;
         return running::saved_from(desk, reference, saved, &policy, &run);
     }
     rehearsing::refuse_live(app, reference, &account)?;
-    let desk = rehearsing::desk(app, &account, bounds, &args.caps)?;
+    let desk = rehearsing::desk(app, &account, bounds, &args.assumed)?;
     let wanted = args.policy.wanted(app, bounds, reference, &account)?;
     running::push_from(desk, Job::new("rehearse", reference), &wanted, &policy, &run)
 }

@@ -46,11 +46,19 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::NotFound, message)
             .hint(format_args!("`linkvault runs {}` lists them", account.name)));
     };
+    let began = desk.vault.run(run)?;
     let service = desk.session.service.clone();
     let options = Options { service, fail_fast: args.fail_fast, ..Options::default() };
     let progress = Arc::clone(&desk.progress);
     let (client, vault) = (&mut desk.session.client, &mut desk.vault);
     let outcome = apply::resume(client, vault, &*app.clock, &*progress, &options, run);
     drop(progress);
-    running::finish(desk, outcome, args.rejected.as_deref())
+    let exit = running::finish(desk, outcome, args.rejected.as_deref())?;
+    if began.command == "migrate" && exit != Exit::Unknown {
+        app.out.note(format_args!(
+            "`linkvault migrate {} {}`, with the flags of the first time, reports on the move",
+            began.asked, account.name
+        ));
+    }
+    Ok(exit)
 }

@@ -1,0 +1,506 @@
+//! Moves between random accounts on simulated time: two services that behave
+//! differently, both with faults, and processes that die on the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use linkvault::api::http::Method;
+use linkvault::apply::resolve::{Decision, decide};
+use linkvault::apply::{self, ApplyError, Options, Outcome, memory, memory_of};
+use linkvault::change::plan::{Current, Memory, Step};
+use linkvault::change::policy::{Bound, Policy};
+use linkvault::cli::planning::needed;
+use linkvault::crawl::{self, Stats};
+use linkvault::migrate::{self, Mapped, Moving, Origin};
+use linkvault::model::{Resource, State, Verb};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::store::{Channel, Domain, Item, Pixel, QrCode};
+use linkvault::vault::journal::StepState;
+use linkvault::vault::snapshot::ReadState;
+
+use super::applied::{rows, times};
+use super::checks;
+use super::moved::{Arrival, names, overlap, twins};
+use super::pushes::{FAULTS, world};
+use super::views::fold;
+use super::world::{KEY, World};
+
+/// How many seeds `cargo test` runs.
+const SEEDS: u64 = 60;
+
+#[test]
+fn what_moves_arrives_once_and_a_second_move_is_nothing() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let count = number("LINKVAULT_SIM_SEEDS");
+    let (first, count) = match number("LINKVAULT_SIM_SEED") {
+        Some(seed) => (seed, count.unwrap_or(1)),
+        None => (1, count.unwrap_or(SEEDS)),
+    };
+    let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, |it| it.get().min(4));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + count {
+                return;
+            }
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+                let text: String = text.unwrap_or_default().chars().take(1500).collect();
+                failed.lock().unwrap().push(format!("LINKVAULT_SIM_SEED={seed}: {text}"));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+const OLD: &str = "http://old";
+const NEW: &str = "http://new";
+
+/// What a target may refuse until somebody does something about it.
+const HURDLES: [&str; 6] = [
+    "cap-campaigns=2",
+    "cap-channels=2",
+    "cap-qr=2",
+    "cap-pixels=1",
+    "cap-domains=1",
+    "dns=missing",
+];
+
+/// Two accounts, and the moves from one to the other.
+struct Move {
+    old: World,
+    new: World,
+    rng: fastrand::Rng,
+    seed: u64,
+    options: migrate::Options,
+    /// What the target was before the first move.
+    at_first: Store,
+    /// The creates of all runs.
+    created: Vec<Step>,
+    /// How many moves there were.
+    moved: u64,
+}
+
+#[allow(clippy::print_stdout)]
+fn live(seed: u64) {
+    println!("LINKVAULT_SIM_SEED={seed}");
+    let mut this = Move::draw(seed);
+    this.moves(None);
+    this.arrived();
+    if this.rng.bool() {
+        this.changes();
+    }
+    let read = |world: &World| world.service().log().iter().all(|it| it.method == Method::Get);
+    assert!(read(&this.old), "the source was written to");
+    assert!(this.old.wrote.lock().unwrap().is_empty(), "the source has changed");
+    for world in [&this.old, &this.new] {
+        let heard = world.watcher.heard();
+        assert!(!heard.contains(KEY), "{heard}");
+        checks::is_sound(&mut world.open());
+    }
+}
+
+impl Move {
+    #[allow(clippy::print_stdout)]
+    fn draw(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let unoffered = ["overlay", "splash", "overlay+splash"];
+        let more = match rng.u8(..5) {
+            0 => format!("not-offered={}", rng.choice(unoffered).unwrap()),
+            _ => String::new(),
+        };
+        let (mut old, old_behaviour) = world(&mut rng, seed, &more);
+        if !more.is_empty() {
+            // Else nothing tells that it is not offered.
+            old.service().behaviour_mut().set("error-status", "4xx").unwrap();
+        }
+        let hurdle = if rng.u8(..4) == 0 { rng.choice(HURDLES).unwrap() } else { "" };
+        let (mut new, new_behaviour) = world(&mut rng, seed + 1_000_000, "");
+        for cap in ["cap-channels", "cap-qr"] {
+            new.service().behaviour_mut().set(cap, "none").unwrap();
+        }
+        new.service().behaviour_mut().apply(hurdle).unwrap();
+        println!("from {old_behaviour}\nto {new_behaviour} {hurdle}");
+        old.only_read = true;
+        (old.options, new.options) = (look(OLD, &[]), look(NEW, &[]));
+        new.clock = old.clock.clone();
+        let source = old.service().store().clone();
+        new.change(|store| overlap(&source, store, &mut rng));
+        old.change(|store| twins(store, &mut rng));
+        for world in [&old, &new] {
+            world.service().clear_log();
+            world.wrote.lock().unwrap().clear();
+        }
+        let links = (1..10_000).filter(|_| rng.u8(..3) > 0).map(|id| (id, id + 20_000));
+        let options = migrate::Options {
+            which: Resource::ALL.to_vec(),
+            links: links.collect(),
+            link_codes: rng.bool(),
+            ..migrate::Options::default()
+        };
+        let at_first = new.service().store().clone();
+        Self { old, new, rng, seed, options, at_first, created: Vec::new(), moved: 0 }
+    }
+
+    /// What `linkvault migrate` reads of the source; tried again until it is whole.
+    fn source(&mut self, troubled: bool) -> (Mapped, String) {
+        let (which, mut last) = (Resource::ALL, None);
+        for start in 0..40 {
+            if start == 20 {
+                self.old.set_faults("", 0);
+            }
+            if troubled && self.rng.u8(..6) == 0 {
+                self.old.dies_after = Some(self.rng.u64(1..30));
+            }
+            self.old.options = look(OLD, &which);
+            let seen = self.old.start();
+            self.old.dies_after = None;
+            last = Some(format!("{seen:?}"));
+            let whole = |it: &linkvault::vault::snapshot::Outcome| {
+                it.is_whole() || it.state == ReadState::NotOffered
+            };
+            if let Ok(summary) = seen
+                && summary.snapshot.outcomes.iter().all(whole)
+            {
+                let mut vault = self.old.open();
+                let state = vault.state(summary.snapshot.number, &which).unwrap();
+                let account = vault.identity().unwrap().unwrap().account;
+                let (id, name) = (format!("{OLD}#{account}"), "old@#1");
+                let known = memory(&vault).unwrap();
+                let from = Origin { id: &id, name };
+                return (migrate::map(&state, &known, from, &self.options), id);
+            }
+            self.old.pass(Duration::from_secs(90));
+        }
+        panic!("the source is never read whole: {last:?}")
+    }
+
+    /// What it sees of the target.
+    fn target(&mut self, which: &[Resource], origin: &str) -> (State, Memory, i64) {
+        let mut last = None;
+        for start in 0..40 {
+            if start == 20 {
+                self.new.set_faults("", 0);
+            }
+            self.new.options = look(NEW, which);
+            let scope = self.new.options.scope.clone();
+            let seen = self.new.start();
+            last = Some(format!("{seen:?}"));
+            if let Ok(summary) = seen
+                && summary
+                    .snapshot
+                    .outcomes
+                    .iter()
+                    .all(|it| !scope.contains(&it.resource) || it.is_whole())
+            {
+                let mut vault = self.new.open();
+                let number = summary.snapshot.number;
+                let state = vault.state(number, &scope).unwrap();
+                return (state, memory_of(&vault, origin).unwrap(), number);
+            }
+            self.new.pass(Duration::from_secs(90));
+        }
+        panic!("the target is never read whole: {last:?}")
+    }
+
+    /// The plan of a move, and the snapshot that it was made on.
+    fn plan(&mut self, troubled: bool) -> (Moving, i64) {
+        let (mapped, origin) = self.source(troubled);
+        let all = Bound::Percent(100);
+        let policy = Policy { max_update: all, ..Policy::default() };
+        let which = needed(&mapped.desired, &policy);
+        let (state, memory, number) = self.target(&which, &origin);
+        let current = Current { state: &state, memory: &memory };
+        (Moving::plan(mapped, current, &policy).unwrap(), number)
+    }
+
+    /// Moves, as often as it takes. The first plan is to be as `expected`.
+    fn moves(&mut self, expected: Option<&[(Resource, &'static str)]>) {
+        for nth in self.moved.. {
+            assert!(nth < self.moved + 5, "it never comes to an end");
+            let troubled = nth < self.moved + 3 && self.trouble(nth);
+            let (moving, snapshot) = self.plan(true);
+            if let Some(expected) = expected.filter(|_| nth == self.moved) {
+                let of = |it: &Step| (it.resource, it.verb.name());
+                let mut found: Vec<_> = moving.plan.steps.iter().map(of).collect();
+                found.sort_unstable();
+                assert_eq!(found, expected, "{:#?}", moving.plan.steps);
+            }
+            let undone = self.run(&moving, snapshot, nth);
+            self.calm();
+            if undone.is_empty() {
+                self.moved = nth + 1;
+                return self.is_settled(&moving);
+            }
+            let behaviour = self.new.service().behaviour().to_string();
+            let hurdle = HURDLES.iter().any(|it| behaviour.contains(it));
+            // A service that fails again and again leaves something to the next move.
+            assert!(hurdle || troubled, "{undone:#?} by {behaviour}");
+            for hurdle in HURDLES {
+                let (name, _) = hurdle.split_once('=').unwrap();
+                let free = if name == "dns" { "pointed" } else { "none" };
+                self.new.service().behaviour_mut().set(name, free).unwrap();
+            }
+        }
+    }
+
+    /// After a run that did all it was to do, there is nothing more to do, and what
+    /// cannot be done is the same.
+    #[track_caller]
+    fn is_settled(&mut self, moving: &Moving) {
+        let (again, _) = self.plan(false);
+        assert_eq!(again.plan.steps, [], "planned again");
+        assert_eq!(again.plan.unsupported, moving.plan.unsupported, "planned again");
+        let still = |it: &&migrate::Manual| !it.once || again.manual.contains(it);
+        let before: Vec<_> = moving.manual.iter().filter(still).collect();
+        assert_eq!(again.manual.iter().collect::<Vec<_>>(), before, "by hand");
+        let report = again.report(&BTreeMap::new(), BTreeMap::new());
+        for (name, counts) in &report.counts {
+            let done = counts.created + counts.matched + counts.failed;
+            assert_eq!(done, 0, "{name} {counts:?}");
+        }
+    }
+
+    /// Draws faults for both; whether the target has any.
+    #[allow(clippy::print_stdout)]
+    fn trouble(&mut self, nth: u64) -> bool {
+        let mut any = false;
+        for world in [&self.old, &self.new] {
+            let one = |rng: &mut fastrand::Rng| {
+                let chance = format!("{:.3}", rng.f64().powi(2) * 0.35);
+                rng.choice(FAULTS).unwrap().replace("{}", &chance)
+            };
+            let faults: Vec<_> = (0..self.rng.usize(..4)).map(|_| one(&mut self.rng)).collect();
+            println!("{faults:?}");
+            world.set_faults(&faults.join(","), self.seed + nth);
+            any = !faults.is_empty();
+        }
+        any
+    }
+
+    fn calm(&mut self) {
+        for world in [&mut self.old, &mut self.new] {
+            world.set_faults("", 0);
+            world.dies_after = None;
+        }
+    }
+
+    /// Carries a plan out to its end; why steps were not done.
+    fn run(&mut self, moving: &Moving, snapshot: i64, nth: u64) -> Vec<String> {
+        if moving.plan.steps.is_empty() {
+            return Vec::new();
+        }
+        let creates = moving.plan.steps.iter().filter(|it| it.verb == Verb::Create);
+        self.created.extend(creates.cloned());
+        apply::note_matches(&mut self.new.open(), &moving.plan, false, self.new.now()).unwrap();
+        let options = Options {
+            command: "migrate".to_owned(),
+            asked: "old@#1".to_owned(),
+            plan_id: format!("move {nth} of {}", self.seed),
+            service: NEW.to_owned(),
+            looked: self.rng.bool().then_some(snapshot),
+            ..Options::default()
+        };
+        let mut outcome = self.through(moving, &options);
+        self.nothing_twice();
+        while outcome.unknown > 0 {
+            outcome = self.decided(&outcome, &options);
+        }
+        assert_eq!(outcome.waiting, 0, "{outcome:?}");
+        self.nothing_twice();
+        let journal = rows(&self.new.open());
+        checks::is_sound(&mut self.new.open());
+        let differs = journal.iter().find(|row| row.verified.as_deref() == Some("differs"));
+        assert_eq!(differs, None, "what is done is not as asked");
+        let why = |row: &linkvault::vault::journal::JournalStep| {
+            (row.step, (row.state != StepState::Done).then(|| row.state.name().to_owned()))
+        };
+        let made = memory_of(&self.new.open(), &self.origin()).unwrap().ids;
+        let report = moving.report(&journal.iter().map(why).collect(), made);
+        let count =
+            |of: fn(&migrate::report::Counts) -> u64| report.counts.values().map(of).sum::<u64>();
+        assert_eq!(count(|it| it.failed), outcome.refused + outcome.skipped);
+        assert_eq!(count(|it| it.created + it.matched), outcome.done);
+        let refused = journal.into_iter().filter(|row| row.state == StepState::Refused);
+        refused.map(|row| row.message.unwrap_or_default()).collect()
+    }
+
+    fn origin(&self) -> String {
+        format!("{OLD}#{}", self.old.open().identity().unwrap().unwrap().account)
+    }
+
+    /// Applies, and goes on until the run has an end.
+    fn through(&mut self, moving: &Moving, options: &Options) -> Outcome {
+        let mut deaths: Vec<_> = if self.rng.bool() {
+            (0..self.rng.u8(1..5)).map(|_| self.rng.u64(1..60)).collect()
+        } else {
+            vec![]
+        };
+        let mut last = None;
+        for start in 0..40 {
+            self.new.dies_after = deaths.pop();
+            if start == 20 {
+                self.new.set_faults("", 0);
+            }
+            let open = self.new.open().unfinished_run().unwrap();
+            let outcome = match open.map(|run| run.number) {
+                Some(run) => self.new.resume(run, options),
+                None => self.new.apply(&moving.plan, options),
+            };
+            match outcome {
+                Ok(outcome) => return outcome,
+                // The process died after the run's last word.
+                Err(ApplyError::Used(run)) => return self.new.resume(run, options).unwrap(),
+                Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => panic!("{error}"),
+                Err(error) => last = Some(error),
+            }
+            self.nothing_twice();
+            self.new.pass(Duration::from_secs(90));
+        }
+        panic!("the run never ends: {last:?}")
+    }
+
+    /// What no list shows, and whose answer was lost, is sent again by decision.
+    fn decided(&mut self, outcome: &Outcome, options: &Options) -> Outcome {
+        self.new.set_faults("", 0);
+        self.new.dies_after = None;
+        let mut vault = self.new.open();
+        for row in vault.steps(outcome.run).unwrap() {
+            let step: Step = serde_json::from_str(&row.spec).unwrap();
+            if row.state == StepState::Unknown {
+                assert!(!step.verifiable, "{row:?}");
+                decide(&mut vault, outcome.run, row.step, Decision::Retry, self.new.now()).unwrap();
+            }
+        }
+        drop(vault);
+        self.new.resume(outcome.run, options).unwrap()
+    }
+
+    #[track_caller]
+    fn nothing_twice(&self) {
+        let service = self.new.service();
+        for step in &self.created {
+            let text = |name| step.request.body.as_ref().and_then(|body| body.get(name)?.as_str());
+            if step.resource != Resource::QrCodes && text("name").or(text("domain")).is_none() {
+                continue;
+            }
+            let same =
+                |it: &&Step| (it.resource, &it.request.body) == (step.resource, &step.request.body);
+            let codes = self.created.iter().filter(same).map(|it| it.replaces);
+            let most = match step.resource {
+                Resource::QrCodes => {
+                    codes.collect::<BTreeSet<_>>().len() + times(&self.at_first, step)
+                }
+                _ => 1,
+            };
+            let times = match step.resource {
+                // Those of another type are others.
+                Resource::Pixels => {
+                    let is = |it: &Pixel| {
+                        Some(it.kind.as_str()) == text("type")
+                            && Some(it.tag.as_str()) == text("tag")
+                    };
+                    service.store().pixels.iter().filter(|(_, it)| is(it)).count()
+                }
+                _ => times(service.store(), step),
+            };
+            assert!(times <= most, "{step:?}");
+        }
+    }
+}
+
+/// The options of a crawl that a move begins with.
+fn look(service: &str, which: &[Resource]) -> crawl::Options {
+    let options = crawl::Options::new(service).only(which);
+    // The accounts were known under another address before.
+    crawl::Options { stats: Stats::None, fresh: true, service_moved: true, ..options }
+}
+
+impl Move {
+    /// Compares the stores themselves, in other words than the planner's.
+    #[track_caller]
+    fn arrived(&self) {
+        let (old, new) = (self.old.service().store().clone(), self.new.service().store().clone());
+        let known = &memory(&self.old.open()).unwrap();
+        let (at_first, options) = (&self.at_first, &self.options);
+        Arrival { old: &old, new: &new, at_first, options, known }.check();
+    }
+
+    /// What changes at the source afterwards, and nothing else, is carried over.
+    fn changes(&mut self) {
+        let wanted = self.change_the_source();
+        self.moves(Some(&wanted));
+        self.arrived();
+    }
+
+    /// Changes some of it; the steps that carry it over.
+    fn change_the_source(&mut self) -> Vec<(Resource, &'static str)> {
+        let (rng, mut wanted) = (&mut self.rng, Vec::new());
+        let number = rng.u64(1_000..1_000_000);
+        let linked = self.options.links.keys().copied().find(|id| *id > 5_000).unwrap_or_default();
+        let link_codes = self.options.link_codes;
+        self.old.change(|store| {
+            let folded = names(store.campaigns.iter().map(|(_, row)| row.name.as_str()));
+            let alone = store.campaigns.iter().filter(|(_, row)| folded[&fold(&row.name)] == 1);
+            let alone: Vec<_> = alone.map(|(id, _)| id).collect();
+            if let Some(id) = rng.choice(&alone).filter(|_| rng.u8(..4) > 0) {
+                let row = store.campaigns.get_mut(*id).unwrap();
+                if rng.u8(..3) > 0 {
+                    row.name = format!("Renamed {number}");
+                } else {
+                    row.public = !row.public;
+                }
+                wanted.push((Resource::Campaigns, "update"));
+            }
+            let folded = names(store.channels.iter().map(|(_, row)| row.name.as_str()));
+            let alone = store.channels.iter().filter(|(_, row)| folded[&fold(&row.name)] == 1);
+            let alone: Vec<_> = alone.map(|(id, _)| id).collect();
+            if let Some(id) = rng.choice(&alone).filter(|_| rng.u8(..4) > 0) {
+                store.channels.get_mut(*id).unwrap().name = format!("Renamed {number}");
+                wanted.push((Resource::Channels, "update"));
+            }
+            if rng.bool() {
+                store.add_campaign(&format!("Late {number}"), None, false);
+                wanted.push((Resource::Campaigns, "create"));
+            }
+            if rng.bool() {
+                let domain = format!("https://late{number}.example.org");
+                store.domains.add(Domain { domain, ..Domain::default() });
+                wanted.push((Resource::Domains, "create"));
+            }
+            let item = |kind: &str, id| Item { kind: kind.to_owned(), id, ..Item::default() };
+            let mut items = Vec::new();
+            if rng.bool() {
+                let id = store.qr_codes.next_id();
+                let link = store.qr_url(id);
+                store.qr_codes.put(id, QrCode { link, ..QrCode::default() });
+                if link_codes {
+                    wanted.push((Resource::QrCodes, "create"));
+                    wanted.push((Resource::ChannelItems, "assign"));
+                }
+                items.push(item("qr", id));
+            }
+            if linked > 0 {
+                wanted.push((Resource::ChannelItems, "assign"));
+                items.push(item("links", linked.cast_unsigned()));
+            }
+            let name = format!("Late {number}");
+            store.channels.add(Channel { name, items, ..Channel::default() });
+            wanted.push((Resource::Channels, "create"));
+            // What goes at the source stays in the target.
+            let last = store.pixels.iter().last().map(|(id, _)| id);
+            if let Some(id) = last.filter(|_| rng.bool()) {
+                store.pixels.remove(id);
+            }
+        });
+        wanted.sort_unstable();
+        wanted
+    }
+}
