@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::settle::{record_key, wanted_key};
+use super::settle::{exact_record_key, exact_wanted_key};
 use crate::change::plan::claims::is_so;
 use crate::change::plan::{Current, Step, fingerprint, made_already};
 use crate::model::{Key, Resource, State, Verb};
@@ -74,7 +74,7 @@ impl Taken {
         for resource in resources {
             for record in state.get(resource).into_iter().flatten().map(|(_, record)| record) {
                 if !given_up.contains(&(resource, record.key.id())) {
-                    taken.extend(record_key(resource, record).map(|key| (resource, key)));
+                    taken.extend(exact_record_key(resource, record).map(|key| (resource, key)));
                 }
             }
         }
@@ -83,7 +83,7 @@ impl Taken {
 
     fn by(&self, step: &Step) -> bool {
         let nameless = |key: &Vec<String>| key.iter().all(String::is_empty);
-        let key = wanted_key(step).filter(|key| !nameless(key));
+        let key = exact_wanted_key(step).filter(|key| !nameless(key));
         key.is_some_and(|key| self.0.contains(&(step.resource, key)))
     }
 }
@@ -139,6 +139,13 @@ mod tests {
             told(&state(&[(2, "b")])),
             "step 1: campaign k1 is gone since the plan was made"
         );
+    }
+
+    #[test]
+    fn a_name_is_taken_as_the_planner_compares_it() {
+        let now = state(&[(1, "a b")]);
+        assert_eq!(stale(&[create("A b")], &now).len(), 1);
+        assert_eq!(stale(&[create("a  b")], &now), [], "another name, for the planner");
     }
 
     #[test]

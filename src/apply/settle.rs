@@ -158,22 +158,43 @@ pub fn unexplained<'a>(
 /// `None` where lists do not show it.
 #[must_use]
 pub fn wanted_key(step: &Step) -> Option<Vec<String>> {
+    key_of_step(step, normal)
+}
+
+/// The same as the planner compares it: blanks count.
+pub(super) fn exact_wanted_key(step: &Step) -> Option<Vec<String>> {
+    key_of_step(step, exact)
+}
+
+/// How the text of a natural key is compared.
+type Form = fn(Resource, &str) -> String;
+
+fn key_of_step(step: &Step, form: Form) -> Option<Vec<String>> {
     if !shows_key(step.resource) {
         return None;
     }
     let none = Fields::new();
     let fields = step.request.body.as_ref().or(step.after.as_ref()).unwrap_or(&none);
     let names = step.resource.spec().natural_key.iter();
-    Some(names.map(|name| normal(step.resource, &text(fields.get(*name)))).collect())
+    Some(names.map(|name| form(step.resource, &text(fields.get(*name)))).collect())
 }
 
 /// The natural key of a record, to be compared with what is asked for.
 #[must_use]
 pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<Vec<String>> {
+    key_of_record(resource, record, normal)
+}
+
+/// The same as the planner compares it: blanks count.
+pub(super) fn exact_record_key(resource: Resource, record: &Record<'_>) -> Option<Vec<String>> {
+    key_of_record(resource, record, exact)
+}
+
+fn key_of_record(resource: Resource, record: &Record<'_>, form: Form) -> Option<Vec<String>> {
     let spec = resource.spec();
     let value = |name: &&str| {
         let (place, _) = spec.field(name)?;
-        record.values.get(place).map(|value| normal(resource, &value.cell()))
+        record.values.get(place).map(|value| form(resource, &value.cell()))
     };
     spec.natural_key.iter().map(value).collect()
 }
@@ -186,13 +207,17 @@ fn text(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// Services change case and blanks of names; a domain is its host.
+/// Services change blanks of names, too.
 fn normal(resource: Resource, text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    exact(resource, &text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Services change the case of names; a domain is its host.
+fn exact(resource: Resource, text: &str) -> String {
     match resource {
-        Resource::Pixels => text,
+        Resource::Pixels => text.to_owned(),
         Resource::Domains => {
-            let host = text.split_once("://").map_or(&*text, |(_, host)| host);
+            let host = text.split_once("://").map_or(text, |(_, host)| host);
             host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
         }
         _ => text.to_lowercase(),
