@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use super::commands::{
     apply, backup, capabilities, check, completions, diff, doctor, export, forget, import, init,
     log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show, snapshots,
-    template, undo,
+    template, ui, undo,
 };
 
 /// Back up a link-management account: every record, every change, in one SQLite file
@@ -122,6 +122,7 @@ pub enum Command {
     Resolve(resolve::Args),
     Forget(forget::Args),
     Check(check::Args),
+    Ui(ui::Args),
     Sandbox(sandbox::Args),
     Capabilities(capabilities::Args),
     Completions(completions::Args),

@@ -7,11 +7,11 @@
 
 pub mod app;
 pub mod args;
+mod board;
 pub mod commands;
 pub mod error;
 mod failures;
 pub mod home_sandbox;
-pub mod human;
 mod logging;
 pub mod output;
 pub mod planning;
@@ -33,6 +33,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+pub use crate::human;
 pub use crate::shown::{Shown, ShownLines};
 pub use app::App;
 pub use args::{Cli, Command, GlobalArgs};
@@ -91,6 +92,7 @@ fn dispatch(command: Command, app: &App) -> Result<Exit, Failure> {
         Command::Resume(args) => c::resume::run(&args, app),
         Command::Forget(args) => c::forget::run(&args, app),
         Command::Check(args) => c::check::run(&args, app),
+        Command::Ui(args) => c::ui::run(&args, app),
         Command::Sandbox(args) => c::sandbox::run(&args, app),
     }
 }

@@ -34,6 +34,8 @@ pub struct Condition {
     pub totals: Totals,
     /// Requests a minute that the service allows, as last told.
     pub limit: Option<u64>,
+    /// Writes of unfinished runs whose outcome nobody knows.
+    pub unknown_writes: u64,
 }
 
 /// How it is, in one word.

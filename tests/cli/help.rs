@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "init",
     "doctor",
     "backup",
@@ -27,6 +27,7 @@ const COMMANDS: [&str; 25] = [
     "resolve",
     "forget",
     "check",
+    "ui",
     "sandbox",
     "capabilities",
     "completions",

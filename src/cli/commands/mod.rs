@@ -25,6 +25,7 @@ pub mod sandbox;
 pub mod show;
 pub mod snapshots;
 pub mod template;
+pub mod ui;
 pub mod undo;
 
 use crate::cli::{Failure, Kind};
