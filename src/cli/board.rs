@@ -13,7 +13,7 @@ use crate::daemon::condition::{Attempt, AttemptOutcome, Health, Problem, Problem
 use crate::files::beside;
 use crate::human;
 use crate::vault::browse::Slice;
-use crate::vault::snapshot::{Snapshot, Status};
+use crate::vault::snapshot::{ReadState, Snapshot, Status};
 use crate::vault::{Vault, VaultError};
 use crate::web::Accounts;
 
@@ -124,9 +124,7 @@ fn read(account: &Account) -> Result<Condition, VaultError> {
         told.records = records.collect();
         told.health = Health::Good;
         told.words = "the newest backup is complete".to_owned();
-        if newest.status == Status::Partial {
-            told.problems.push(partial(account, newest));
-        }
+        told.problems.extend(partial(account, newest));
     }
     if unknown > 0 {
         told.problems.push(Problem {
@@ -174,17 +172,16 @@ fn attempt(snapshot: &Snapshot) -> Attempt {
     }
 }
 
-fn partial(account: &Account, snapshot: &Snapshot) -> Problem {
-    let lacking: Vec<_> = snapshot
-        .outcomes
-        .iter()
-        .filter(|outcome| !outcome.is_whole())
-        .map(|outcome| outcome.resource.name())
-        .collect();
-    Problem {
+/// What the snapshot could not read. What nobody asked it to, as when a run looks
+/// at the resources that it touched, is not lacking.
+fn partial(account: &Account, snapshot: &Snapshot) -> Option<Problem> {
+    let asked = snapshot.outcomes.iter().filter(|outcome| outcome.state != ReadState::Skipped);
+    let lacking = asked.filter(|outcome| !outcome.is_whole());
+    let lacking: Vec<_> = lacking.map(|outcome| outcome.resource.name()).collect();
+    (!lacking.is_empty()).then(|| Problem {
         kind: ProblemKind::Partial,
         since: snapshot.started,
         message: format!("the newest backup lacks {}", lacking.join(", ")),
         hint: Some(format!("`linkvault backup {}` tries again", account.name)),
-    }
+    })
 }

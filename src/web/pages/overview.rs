@@ -143,7 +143,7 @@ pub(super) fn used(limit: Option<u64>, last: Option<&Attempt>) -> String {
             let minutes = last.ended.since(last.started).as_secs().div_ceil(60).max(1);
             let each = last.requests.div_ceil(minutes);
             let percent = each.saturating_mul(100) / limit;
-            format!("{} of {} a minute ({percent} %)", human::count(each), human::count(limit))
+            format!("{} of {} a minute ({percent}\u{a0}%)", human::count(each), human::count(limit))
         }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn the_limit_is_told_with_how_much_of_it_was_used() {
         let it = condition("main", Health::Good);
-        assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 a minute (40 %)");
+        assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 a minute (40\u{a0}%)");
         assert_eq!(used(None, it.last.as_ref()), "24 requests");
         assert_eq!(used(Some(0), None), "—");
     }
