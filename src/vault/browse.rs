@@ -1,6 +1,8 @@
 //! Reading a vault page by page, for people who look around in it: whatever its
 //! size, a page reads no more records than it shows.
 
+use std::collections::HashMap;
+
 use rusqlite::OptionalExtension as _;
 
 use super::journal::{JournalStep, Run};
@@ -51,6 +53,9 @@ impl Counted {
         self.added + self.changed + self.removed
     }
 }
+
+/// A record's key, and its versions before and after.
+type Pair = (Key, Option<i64>, Option<i64>);
 
 impl Vault {
     /// From here on, reads show one moment, whatever is written meanwhile.
@@ -138,21 +143,30 @@ impl Vault {
     /// # Errors
     /// When the vault cannot be read.
     pub fn scans_over_time(&self) -> Result<Vec<Sample<i64>>, VaultError> {
-        let sql = "
-            WITH moved AS (
-              SELECT snapshot, sum(by) AS by FROM (
-                SELECT snapshot,
-                  value - lag(value, 1, 0) OVER (PARTITION BY id ORDER BY snapshot) AS by
-                FROM sample_qr_codes WHERE value IS NOT NULL
-              ) GROUP BY snapshot
-            )
-            SELECT s.snapshot, s.started, coalesce(m.by, 0)
-            FROM snapshot s LEFT JOIN moved m USING (snapshot)
-            WHERE s.finished IS NOT NULL ORDER BY s.snapshot";
+        let mut moved: HashMap<i64, i64> = HashMap::new();
+        let mut sum = || -> rusqlite::Result<()> {
+            // In the order in which they lie: nothing has to be sorted.
+            let sql = "SELECT id, snapshot, value FROM sample_qr_codes WHERE value IS NOT NULL
+                       ORDER BY id, snapshot";
+            let mut find = self.db.prepare_cached(sql)?;
+            let mut rows = find.query([])?;
+            let mut last = (0_i64, 0_i64);
+            while let Some(row) = rows.next()? {
+                let (id, snapshot, value) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                let before = if id == last.0 { last.1 } else { 0 };
+                let by = moved.entry(snapshot).or_default();
+                *by = by.saturating_add(i64::saturating_sub(value, before));
+                last = (id, value);
+            }
+            Ok(())
+        };
+        sum().map_err(|source| self.sql(source))?;
+        let sql = "SELECT snapshot, started, 0 FROM snapshot WHERE finished IS NOT NULL
+                   ORDER BY snapshot";
         let mut samples = self.listed(sql, [], sample)?;
         let mut sum = 0_i64;
         for sample in &mut samples {
-            sum = sum.saturating_add(sample.value);
+            sum = sum.saturating_add(moved.remove(&sample.snapshot).unwrap_or_default());
             sample.value = sum;
         }
         Ok(samples)
@@ -309,7 +323,7 @@ impl Vault {
         resource: Resource,
         sql: &str,
         params: impl rusqlite::Params,
-    ) -> Result<Vec<(Key, Option<i64>, Option<i64>)>, VaultError> {
+    ) -> Result<Vec<Pair>, VaultError> {
         let read = || -> Result<Vec<_>, Failure> {
             let mut find = self.db.prepare_cached(sql)?;
             let mut rows = find.query(params)?;
@@ -328,7 +342,7 @@ impl Vault {
         resource: Resource,
         versions: &[i64],
         at: i64,
-    ) -> Result<std::collections::HashMap<i64, Record<'static>>, VaultError> {
+    ) -> Result<HashMap<i64, Record<'static>>, VaultError> {
         // Numbers of our own: nothing that would need to be bound.
         let numbers: Vec<_> = versions.iter().map(ToString::to_string).collect();
         let sql = format!(
@@ -338,7 +352,7 @@ impl Vault {
             version_table(resource),
             numbers.join(", ")
         );
-        let mut found = std::collections::HashMap::with_capacity(versions.len());
+        let mut found = HashMap::with_capacity(versions.len());
         self.rows(&sql, [at], resource, |stored, record| {
             found.insert(stored.version, record);
         })?;

@@ -61,7 +61,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
 /// Lengths of time that divide a day, or are whole days.
-const STEPS: [i64; 12] = [
+const STEPS: [i64; 13] = [
     MINUTE,
     5 * MINUTE,
     15 * MINUTE,
@@ -74,6 +74,7 @@ const STEPS: [i64; 12] = [
     2 * DAY,
     7 * DAY,
     14 * DAY,
+    28 * DAY,
 ];
 
 /// Numbers of months.

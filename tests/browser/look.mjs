@@ -140,7 +140,8 @@ try {
         }
         if (pictures && kept.includes(name)) {
           const path = join(pictures, `page-${name}-${scheme}-${size}.png`);
-          await page.screenshot({ path, fullPage: size === 'phone' && name === 'overview' });
+          await page.screenshot({ path });
+          await page.screenshot({ path: path.replace('page-', 'whole-'), fullPage: true });
         }
         await page.close();
       }

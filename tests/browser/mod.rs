@@ -30,7 +30,11 @@ fn work(day: u32, store: &mut Store) {
         code.scans.period = 0;
     }
     if day % 3 == 1 {
-        store.add_campaign(&format!("Week {}: new arrivals", day / 3 + 1), None, day % 2 == 0);
+        store.add_campaign(
+            &format!("Week {}: new arrivals", day / 3 + 1),
+            None,
+            day.is_multiple_of(2),
+        );
     }
     if day == 20 {
         store.channels.get_mut(2).unwrap().name = "Social media".to_owned();

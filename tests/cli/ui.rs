@@ -138,6 +138,7 @@ fn pages_tell_what_the_commands_tell() {
     assert!(one.contains("Only channels are shown"));
     let search = page.get("/accounts/main/records/channels?q=img%20ON");
     assert!(search.contains("all 1<") && search.contains(r"onerror=x&#62;\u{202e}"), "{search}");
+    page.get(&format!("/accounts/main/records/channels?q={}", "%25".repeat(20_000)));
     let none = page.get("/accounts/main/records/channels?q=100%25");
     assert!(none.contains("None fits"));
     let record = page.get("/accounts/main/records/channels/1");
@@ -174,6 +175,27 @@ fn what_is_not_there_is_told_in_the_same_dress() {
     }
     let body = page.asks("GET", "/accounts/%3Cscript%3E", "").body;
     assert!(body.contains("&#60;script&#62;") && body.contains("stylesheet"), "{body}");
+}
+
+#[test]
+fn a_damaged_vault_fails_its_own_account_alone() {
+    let (_service, environment) = lived();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let vault = environment.path("vaults/main.db");
+    std::fs::write(&vault, "not a vault").unwrap();
+    let page = Page::start(&environment, &[]);
+    let overview = page.get("/");
+    assert!(
+        overview.contains("badge failing\">Failing<") && overview.contains("badge good\">Good<")
+    );
+    let answer = page.asks("GET", "/accounts/main", "");
+    assert_eq!(answer.status, 500);
+    assert!(answer.body.contains("The vault cannot be read") && answer.body.contains("stylesheet"));
+    page.get("/accounts/sandbox");
+    assert!(
+        page.get("/metrics").contains("linkvault_problem{account=\"main\",kind=\"failed\"} 1.0")
+    );
+    assert_eq!(std::fs::read_to_string(&vault).unwrap(), "not a vault");
 }
 
 #[test]

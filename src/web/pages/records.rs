@@ -12,6 +12,9 @@ use crate::model::{Record, Resource};
 /// So many stand on a page.
 const SIZE: u64 = 50;
 
+/// What is searched for is no longer.
+const LONGEST: usize = 200;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     key: String,
@@ -60,7 +63,8 @@ pub fn page(desk: &Desk<'_>, name: &str, which: &str, ask: &Paged) -> Result<Str
         let hint = format!("`linkvault backup {name}` makes one.");
         Trouble::nothing(format!("{name} has no snapshot yet"), hint)
     })?;
-    let q = ask.q.trim();
+    let q: String = ask.q.trim().chars().take(LONGEST).collect();
+    let q = q.as_str();
     let search = Some(q).filter(|q| !q.is_empty());
     let slice = Pager::slice(ask.at(), SIZE);
     let (records, total) = vault.records_of(newest.number, which, search, slice)?;
