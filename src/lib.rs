@@ -13,6 +13,7 @@
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
+//! * [`web`]: the page, the metrics and the health of those accounts; reads only.
 //! * [`cli`]: one file per command; the only place that prints.
 
 pub mod api;
@@ -24,6 +25,7 @@ pub mod config;
 pub mod crawl;
 pub mod daemon;
 pub mod files;
+pub mod human;
 pub mod migrate;
 pub mod model;
 pub mod nearest;
@@ -32,3 +34,4 @@ pub mod progress;
 pub mod sandbox;
 pub mod shown;
 pub mod vault;
+pub mod web;

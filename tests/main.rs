@@ -4,6 +4,7 @@
 // What a test skips or measured is told on stdout, which the harness keeps for failures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod browser;
 mod cli;
 mod compat;
 mod examples;

@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crawl", &["api", "clock", "crawl", "model", "progress", "vault"]),
     ("daemon", &["clock", "daemon", "files", "model", "progress", "shown"]),
     ("files", &[]),
+    ("human", &["clock"]),
     ("migrate", &["change", "migrate", "model", "shown"]),
     ("model", &["model"]),
     ("nearest", &[]),
@@ -37,10 +38,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shown", &[]),
     ("sandbox", &["api::http", "clock", "sandbox"]),
     ("vault", &["clock", "files", "model", "vault"]),
+    ("web", &["change", "clock", "daemon", "human", "model", "shown", "vault", "web"]),
 ];
 
 /// The rooms that may know each crate.
 const HOMES: &[(&str, &[&str])] = &[
+    ("askama", &["src/web/"]),
+    ("axum", &["src/web/"]),
     ("backon", &["src/api/client/policy.rs"]),
     ("clap", &["src/cli/"]),
     ("clap_complete", &["src/cli/commands/completions.rs"]),
@@ -52,10 +56,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hmac", &["src/daemon/message.rs"]),
     ("flate2", &["src/sandbox/serve.rs"]),
     ("http_body_util", &["src/sandbox/serve.rs"]),
-    ("hyper", &["src/sandbox/serve.rs"]),
-    ("hyper_util", &["src/sandbox/serve.rs"]),
+    ("hyper", &["src/sandbox/serve.rs", "src/web/server.rs"]),
+    ("hyper_util", &["src/sandbox/serve.rs", "src/web/server.rs"]),
     ("iana_time_zone", &["src/config/zone.rs"]),
     ("indicatif", &["src/cli/progress.rs", "src/cli/output.rs"]),
+    ("percent_encoding", &["src/web/"]),
+    ("prometheus_client", &["src/web/metrics.rs"]),
     ("rpassword", &["src/cli/output.rs"]),
     ("regex", &["src/migrate/"]),
     ("roaring", &["src/crawl/", "src/vault/"]),
@@ -64,7 +70,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sd_notify", &["src/cli/commands/daemon.rs"]),
     ("signal_hook", &["src/cli/signals.rs"]),
     ("strsim", &["src/nearest.rs", "src/sandbox/"]),
-    ("tokio", &["src/sandbox/serve.rs"]),
+    ("tokio", &["src/sandbox/serve.rs", "src/web/server.rs", "src/web/routes.rs"]),
     ("toml", &["src/config/"]),
     ("tracing_subscriber", &["src/cli/logging.rs"]),
     ("ureq", &["src/api/ureq.rs", "src/api/ureq/"]),
@@ -100,8 +106,9 @@ const PURE: &[&str] = &[
     "src/vault/retention.rs",
     "src/vault/shape.rs",
     "src/vault/split.rs",
+    "src/web/",
 ];
-const IMPURE: &[&str] = &["src/sandbox/serve.rs"];
+const IMPURE: &[&str] = &["src/sandbox/serve.rs", "src/web/server.rs"];
 
 /// What reaches out of the program.
 const DOORS: &[&str] = &[

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use super::commands::{
     apply, backup, capabilities, check, completions, daemon, diff, doctor, export, forget, import,
     init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show,
-    snapshots, status, template, undo,
+    snapshots, status, template, ui, undo,
 };
 
 /// Back up a link-management account: every record, every change, in one SQLite file
@@ -124,6 +124,7 @@ pub enum Command {
     Check(check::Args),
     Daemon(daemon::Args),
     Status(status::Args),
+    Ui(ui::Args),
     Sandbox(sandbox::Args),
     Capabilities(capabilities::Args),
     Completions(completions::Args),

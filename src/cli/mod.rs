@@ -9,12 +9,12 @@ pub mod afterwards;
 pub mod alerting;
 pub mod app;
 pub mod args;
+mod board;
 pub mod commands;
 pub mod error;
 pub mod exporting;
 mod failures;
 pub mod home_sandbox;
-pub mod human;
 mod logging;
 pub mod output;
 pub mod planning;
@@ -38,6 +38,7 @@ use std::sync::Arc;
 
 use clap::{CommandFactory, Parser};
 
+pub use crate::human;
 pub use crate::shown::{Shown, ShownLines};
 pub use app::App;
 pub use args::{Cli, Command, GlobalArgs};
@@ -97,6 +98,7 @@ fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, Failure> {
         Command::Resume(args) => c::resume::run(&args, app),
         Command::Forget(args) => c::forget::run(&args, app),
         Command::Check(args) => c::check::run(&args, app),
+        Command::Ui(args) => c::ui::run(&args, app),
         Command::Sandbox(args) => c::sandbox::run(&args, app),
         Command::Daemon(args) => c::daemon::run(&args, app),
         Command::Status(args) => c::status::run(&args, app),

@@ -10,7 +10,7 @@ use super::afterwards::afterwards;
 use super::alerting;
 use super::commands::backup::{standing, worse};
 use super::session::{Bounds, Session, command_words, told_limit};
-use super::{App, Exit, Failure, Kind, human};
+use super::{App, Exit, Failure, Kind};
 use crate::clock::Timestamp;
 use crate::config::{Account, Config, Home, machine_zone};
 use crate::crawl;
@@ -19,9 +19,9 @@ use crate::daemon::condition::{Attempt, AttemptOutcome, Due, Held};
 use crate::daemon::notes::Notes;
 use crate::daemon::problems::{self, AlertEvent, Facts};
 use crate::daemon::{Charge, Condition, Schedule, Work, message, outbox};
+use crate::human;
 use crate::progress::{Event, Progress};
 use crate::shown::Shown;
-use crate::vault::journal::{Run, RunStatus};
 use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Usage};
 use crate::vault::{Vault, VaultError};
 
@@ -101,7 +101,7 @@ impl Unattended {
             last_complete: condition.last_complete,
             old_from: charge.and_then(|charge| charge.old_from(complete)),
             records: condition.records.values().sum(),
-            unknown_runs: condition.unknown_runs,
+            unknown_writes: condition.unknown_writes,
         };
         drop(charges);
         let alerts = &account.settings.alerts;
@@ -220,9 +220,8 @@ pub fn held(account: &Account) -> Result<Held, Failure> {
         let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
         made(&snapshot, started, ended, snapshot.usage)
     });
-    let unknown = |run: &&Run| run.status == RunStatus::Unknown;
-    let unknown_runs = vault.runs()?.iter().filter(unknown).count() as u64;
-    Ok(Held { newest, last_complete, records, limit, unknown_runs })
+    let unknown_writes = vault.unknown_writes()?;
+    Ok(Held { newest, last_complete, records, limit, unknown_writes })
 }
 
 /// A finished snapshot as an attempt.

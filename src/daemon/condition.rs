@@ -35,8 +35,8 @@ pub struct Condition {
     pub totals: Totals,
     /// Requests a minute that the service allows, as last told.
     pub limit: Option<u64>,
-    /// Runs with writes whose outcome nobody knows.
-    pub unknown_runs: u64,
+    /// Writes of unfinished runs whose outcome nobody knows.
+    pub unknown_writes: u64,
 }
 
 /// How it is, in one word.
@@ -153,8 +153,8 @@ pub struct Held {
     pub records: BTreeMap<String, u64>,
     /// Requests a minute that the service allows, as last told.
     pub limit: Option<u64>,
-    /// Runs with writes whose outcome nobody knows.
-    pub unknown_runs: u64,
+    /// Writes of unfinished runs whose outcome nobody knows.
+    pub unknown_writes: u64,
 }
 
 /// When an account is due, and from when its newest complete backup is too old.
@@ -212,7 +212,7 @@ impl Condition {
             problems,
             totals: notes.totals,
             limit: held.limit,
-            unknown_runs: held.unknown_runs,
+            unknown_writes: held.unknown_writes,
         }
     }
 }

@@ -20,8 +20,8 @@ pub struct Facts<'a> {
     pub old_from: Option<Timestamp>,
     /// Records that the newest snapshot shows.
     pub records: u64,
-    /// Runs with writes whose outcome nobody knows.
-    pub unknown_runs: u64,
+    /// Writes of unfinished runs whose outcome nobody knows.
+    pub unknown_writes: u64,
 }
 
 /// How many records may vanish between two backups.
@@ -233,17 +233,14 @@ fn after(facts: &Facts<'_>) -> Verdict {
 }
 
 fn unknown(facts: &Facts<'_>, account: &str) -> Verdict {
-    if facts.unknown_runs == 0 {
+    if facts.unknown_writes == 0 {
         return Verdict::Right("no write is in doubt any more");
     }
     Verdict::Wrong {
-        message: format!(
-            "{} left writes whose outcome is unknown",
-            match facts.unknown_runs {
-                1 => "a run has".to_owned(),
-                runs => format!("{runs} runs have"),
-            }
-        ),
+        message: match facts.unknown_writes {
+            1 => "nobody knows the outcome of a write".to_owned(),
+            writes => format!("nobody knows the outcome of {writes} writes"),
+        },
         hint: Some(format!(
             "`linkvault runs {account}` names it; `linkvault resolve` shows the candidates"
         )),
@@ -278,7 +275,7 @@ mod tests {
             last_complete: Some(Timestamp(0)),
             old_from: None,
             records: 100,
-            unknown_runs: 0,
+            unknown_writes: 0,
         }
     }
 

@@ -457,9 +457,19 @@ impl Vault {
     /// # Errors
     /// When the vault cannot be read.
     pub fn steps(&self, run: i64) -> Result<Vec<JournalStep>, VaultError> {
+        self.steps_where(run, "ORDER BY step", [run])
+    }
+
+    /// The steps of a run, ordered and limited as `end`, a statement's end, says.
+    pub(super) fn steps_where(
+        &self,
+        run: i64,
+        end: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<JournalStep>, VaultError> {
         let read = || -> Result<Vec<JournalStep>, Failure> {
-            let mut find = self.db.prepare_cached(&format!("{STEP} ORDER BY step"))?;
-            let mut rows = find.query([run])?;
+            let mut find = self.db.prepare_cached(&format!("{STEP} {end}"))?;
+            let mut rows = find.query(params)?;
             let mut steps = Vec::new();
             while let Some(row) = rows.next()? {
                 steps.push(journal_step(run, row)?);
@@ -467,6 +477,15 @@ impl Vault {
             Ok(steps)
         };
         read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// The runs that `condition`, the end of a statement, selects.
+    pub(super) fn runs_where(
+        &self,
+        condition: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<Run>, VaultError> {
+        self.select_runs(&format!("{RUN} WHERE {condition}"), params)
     }
 
     fn select_runs(

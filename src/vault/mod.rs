@@ -4,12 +4,13 @@
 //! Reading order: [`schema`] the tables and views · [`shape`] how a record's
 //! text is kept · [`split`] a record as it comes · [`snapshot`] one mirror of
 //! the account · [`mod@write`] a page of records into it · [`listing`] how far a
-//! crawl came · [`read`] states and histories · [`mod@reference`] how a snapshot
+//! crawl came · [`read`] states and histories · [`browse`] the same page by page · [`mod@reference`] how a snapshot
 //! is named · [`journal`] what runs did · [`id_map`] which record stands for which ·
 //! [`digest`], `ledger` and [`check`] proof that nothing was altered ·
 //! [`retention`] and [`forget`] · [`sent`] what can never be read back ·
 //! [`lock`] one process at a time.
 
+pub mod browse;
 pub mod check;
 pub mod digest;
 mod error;

@@ -195,7 +195,7 @@ impl Vault {
     }
 
     /// Refuses a snapshot that cannot be read back.
-    fn readable(&self, number: i64) -> Result<(), VaultError> {
+    pub(super) fn readable(&self, number: i64) -> Result<(), VaultError> {
         let snapshot = self.snapshot(number)?;
         if snapshot.forgotten.is_some() {
             return Err(VaultError::NoSnapshot(number));
@@ -203,7 +203,7 @@ impl Vault {
         Ok(())
     }
 
-    fn rows(
+    pub(super) fn rows(
         &mut self,
         sql: &str,
         params: impl rusqlite::Params,

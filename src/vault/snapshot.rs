@@ -274,6 +274,15 @@ impl Vault {
         found.into_iter().next().ok_or(VaultError::NoSnapshot(number))
     }
 
+    /// The snapshots that `condition`, the end of a statement, selects.
+    pub(super) fn snapshots_where(
+        &self,
+        condition: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<Snapshot>, VaultError> {
+        self.select_snapshots(&format!("{SELECT} WHERE {condition}"), params)
+    }
+
     fn select_snapshots(
         &self,
         sql: &str,

@@ -37,7 +37,7 @@ struct Daemon<'e> {
 
 impl<'e> Daemon<'e> {
     fn start(environment: &'e TestEnvironment) -> Self {
-        let mut child = environment.start(&["daemon", "--log-format", "json"]);
+        let mut child = environment.start(&["daemon", "--log-format", "json", "--listen", "off"]);
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = channel();
         std::thread::spawn(move || {
@@ -203,8 +203,10 @@ fn a_refused_key_is_told_and_not_tried_again() {
 fn a_daemon_without_a_schedule_and_a_second_one_are_refused() {
     let service = LiveService::start("", "latency=200ms");
     let bare = TestEnvironment::new().account(&service.url());
-    bare.run(&["daemon"]).exits_with(1).says_among("no account has a schedule in HOME/config.toml");
-    bare.run(&["daemon"]).says_among("schedule = \"0 3 * * *\"");
+    bare.run(&["daemon", "--listen", "off"])
+        .exits_with(1)
+        .says_among("no account has a schedule in HOME/config.toml");
+    bare.run(&["daemon", "--listen", "off"]).says_among("schedule = \"0 3 * * *\"");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     let daemon = Daemon::start(&environment);
     daemon.hear_of("main", "backup begins");

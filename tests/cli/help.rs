@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 27] = [
+const COMMANDS: [&str; 28] = [
     "init",
     "doctor",
     "backup",
@@ -29,6 +29,7 @@ const COMMANDS: [&str; 27] = [
     "check",
     "daemon",
     "status",
+    "ui",
     "sandbox",
     "capabilities",
     "completions",

@@ -27,5 +27,6 @@ mod sandbox;
 mod saved_plans;
 mod strangers;
 mod traces;
+mod ui;
 mod undoing;
 mod vaults;

@@ -1,6 +1,7 @@
 //! What the tests stand on: a place of their own for the program, and what
 //! came of running it there.
 
+mod lived;
 pub mod service;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use linkvault::clock::{Clock, Interrupt, SystemClock};
 use tempfile::TempDir;
 
+pub use lived::lived;
 pub use service::{Host, KEY, LiveService};
 
 /// A home for the program, its environment fixed: no colours, 80 columns, UTC.

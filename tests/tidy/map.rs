@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::nothing;
 use super::source::{files, read};
 
-const LONGEST: usize = 300;
+const LONGEST: usize = 310;
 
 /// The paths that the document names. Under a heading with a folder in it, names
 /// of files are relative to that folder.
@@ -36,7 +36,13 @@ fn named() -> BTreeSet<String> {
 fn the_map_names_every_file_of_the_program() {
     let named = named();
     let tests = |path: &String| path.ends_with("/tests.rs");
-    let unnamed = files("src").into_iter().filter(|it| !tests(it) && !named.contains(it));
+    // Of what is no code, the folder is enough.
+    let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
+    let in_named = |path: &String| {
+        !path.ends_with(".rs") && folder(path).is_some_and(|folder| named.contains(&folder))
+    };
+    let unnamed = files("src").into_iter();
+    let unnamed = unnamed.filter(|it| !tests(it) && !named.contains(it) && !in_named(it));
     nothing("ARCHITECTURE.md does not name", unnamed);
 }
 

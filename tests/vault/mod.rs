@@ -1,5 +1,6 @@
 //! The vault alone: what it gives back, what it shows, what it notices, what it refuses.
 
+mod browsing;
 mod damage;
 pub mod desk;
 mod files;

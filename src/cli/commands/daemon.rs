@@ -1,16 +1,20 @@
 //! `linkvault daemon`: back up on a schedule.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::ui::{PageArgs, cannot_serve};
 use crate::cli::args::LogFormat;
+use crate::cli::board::DaemonBoard;
 use crate::cli::unattended::Unattended;
 use crate::cli::{App, Exit, Failure, Kind};
 use crate::clock::Bell;
 use crate::config::Home;
 use crate::daemon::{Board, News, Service};
 use crate::vault::lock::{Lock, LockError};
+use crate::web::{self, Running};
 
 /// Back up every account that has a schedule, until told to stop
 #[derive(Debug, clap::Args)]
@@ -44,6 +48,18 @@ pub struct Args {
         hide_env_values = true
     )]
     pub workers: u16,
+    /// Where the page is served: an address, or `off`; one that others reach
+    /// needs a token [default: 127.0.0.1:8080]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_parser = listen,
+        env = "LINKVAULT_DAEMON_LISTEN",
+        hide_env_values = true
+    )]
+    pub listen: Option<Listen>,
+    #[command(flatten)]
+    pub page: PageArgs,
     /// How the log on stderr is written
     #[arg(
         long,
@@ -91,11 +107,56 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
              to be backed up; `linkvault init` adds an account",
         ));
     }
+    let page = match args.once {
+        true => None,
+        false => page(args, app, &service.board)?,
+    };
     app.catch_signals(&bell, &reload);
     tracing::info!(accounts = scheduled, workers = service.workers, "the daemon begins");
     service.run(args.once, &tell);
+    if let Some(page) = page {
+        page.stop();
+    }
     tracing::info!("the daemon ends");
     Ok(if args.once { work.worst() } else { Exit::Done })
+}
+
+/// Where the page is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    Off,
+    At(SocketAddr),
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    if text == "off" {
+        return Ok(Listen::Off);
+    }
+    let wrong = |_| "must be an address such as 127.0.0.1:8080, or `off`".to_owned();
+    text.parse().map(Listen::At).map_err(wrong)
+}
+
+/// Serves the page. Where nobody asked for an address and the usual one is taken,
+/// backups are worth more than the page.
+fn page(args: &Args, app: &App, board: &Arc<Board>) -> Result<Option<Running>, Failure> {
+    let address = match args.listen {
+        Some(Listen::Off) => return Ok(None),
+        Some(Listen::At(address)) => address,
+        None => SocketAddr::from(([127, 0, 0, 1], 8080)),
+    };
+    let settings = args.page.settings(app, address)?;
+    let accounts = Arc::new(DaemonBoard(Arc::clone(board)));
+    match web::start(settings, accounts, Arc::clone(&app.clock)) {
+        Ok(page) => {
+            tracing::info!("the page is at http://{}", page.address());
+            Ok(Some(page))
+        }
+        Err(error) if args.listen.is_some() => Err(cannot_serve(address, &error)),
+        Err(error) => {
+            tracing::warn!("the page is not served: {address} cannot be listened on: {error}");
+            Ok(None)
+        }
+    }
 }
 
 /// The loop looks at the clock so often, whatever happens.

@@ -27,6 +27,7 @@ pub mod show;
 pub mod snapshots;
 pub mod status;
 pub mod template;
+pub mod ui;
 pub mod undo;
 
 use crate::cli::{Failure, Kind};

@@ -4,15 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cli::unattended::{charges, held};
+use crate::cli::board::condition;
+use crate::cli::unattended::charges;
 use crate::cli::{App, Exit, Failure, Table, human};
 use crate::clock::Timestamp;
-use crate::config::Account;
-use crate::daemon::Charge;
-use crate::daemon::agenda::Agenda;
-use crate::daemon::condition::{Attempt, AttemptOutcome, Condition, Due, Health};
-use crate::daemon::notes::Notes;
-use crate::vault::lock::Lock;
+use crate::daemon::condition::{Attempt, AttemptOutcome, Condition, Health};
 
 /// Show how each account's backups fare, with an exit code for monitoring
 #[derive(Debug, clap::Args)]
@@ -46,7 +42,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let now = app.clock.now();
     let conditions: Vec<_> = accounts
         .iter()
-        .map(|account| condition(app, account, scheduled.get(&account.name), now))
+        .map(|account| {
+            let (condition, trouble) = condition(account, scheduled.get(&account.name), now);
+            trouble.iter().for_each(|what| app.out.warn(what));
+            condition
+        })
         .collect();
     if app.out.is_json() {
         let all: Vec<_> = conditions.iter().map(document).collect();
@@ -60,35 +60,6 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         Health::New | Health::Warning => Exit::Partial,
         Health::Failing => Exit::Failed,
     })
-}
-
-fn condition(app: &App, account: &Account, charge: Option<&Charge>, now: Timestamp) -> Condition {
-    let (notes, broken) = Notes::read(&account.vault);
-    if let Some(broken) = broken {
-        app.out.warn(broken);
-    }
-    let held = held(account).unwrap_or_else(|failure| {
-        app.out.warn(format_args!("{}: {}", account.name, failure.message));
-        Default::default()
-    });
-    let holder = Lock::holder(&account.vault);
-    let backs_up = |command: &str| {
-        ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
-    };
-    let mut due = Due {
-        running: holder.filter(|it| backs_up(&it.command)).map(|it| it.since),
-        ..Due::default()
-    };
-    if let Some(charge) = charge {
-        let mut agenda = Agenda::default();
-        let past = notes.past(&charge.counts_by(), &held, now);
-        agenda.enter(&account.name, charge.timetable.clone(), past, now);
-        let complete = notes.last_complete.max(held.last_complete);
-        due.schedule = Some(charge.schedule.clone());
-        due.next = agenda.next(&account.name);
-        due.old_from = complete.and_then(|complete| charge.old_from(complete));
-    }
-    Condition::of(&account.name, &notes, &held, due, now)
 }
 
 fn show(app: &App, conditions: &[Condition], now: Timestamp) -> Result<(), Failure> {

@@ -1,0 +1,134 @@
+//! `linkvault ui`: serve the page of vaults.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::cli::board::VaultBoard;
+use crate::cli::unattended::charges;
+use crate::cli::{App, Exit, Failure, Kind};
+use crate::clock::Slept;
+use crate::config::{Account, KeySource, SANDBOX};
+use crate::web::{self, Settings, Token};
+
+/// Show vaults in a browser: accounts, changes, scans over time
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault ui
+  linkvault ui main --listen 127.0.0.1:9000
+  linkvault ui --listen 0.0.0.0:8080 --token-file page.token")]
+pub struct Args {
+    /// The accounts; all configured ones when none is named
+    #[arg(value_name = "ACCOUNT")]
+    pub accounts: Vec<String>,
+    /// The address to listen on; one that others reach needs a token
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8080",
+        env = "LINKVAULT_UI_LISTEN",
+        hide_env_values = true
+    )]
+    pub listen: SocketAddr,
+    #[command(flatten)]
+    pub page: PageArgs,
+}
+
+/// Who may see the page.
+#[derive(Debug, clap::Args)]
+pub struct PageArgs {
+    /// The file that holds the token which opens the page
+    #[arg(long, value_name = "FILE", env = "LINKVAULT_UI_TOKEN_FILE", hide_env_values = true)]
+    pub token_file: Option<PathBuf>,
+    /// A name by which the page may be called, beside this machine's own
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub allow_host: Vec<String>,
+}
+
+impl PageArgs {
+    /// What the server is to be like at `listen`.
+    ///
+    /// # Errors
+    /// When the token cannot be read.
+    pub fn settings(&self, app: &App, listen: SocketAddr) -> Result<Settings, Failure> {
+        let source = self.token_file.clone().map(KeySource::File);
+        let token = source.map(|source| token(app, &source)).transpose()?;
+        Ok(Settings { listen, token, hosts: self.allow_host.clone() })
+    }
+}
+
+/// Serves until it is interrupted.
+///
+/// # Errors
+/// When there is no such account, the token cannot be read, or the address
+/// cannot be listened on.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    let accounts = accounts(args, app)?;
+    let settings = args.page.settings(app, args.listen)?;
+    let needs_token = settings.token.is_some();
+    let charges = charges(&accounts, app)?;
+    let board = Arc::new(VaultBoard::new(accounts, charges, Arc::clone(&app.clock)));
+    app.catch_interrupts();
+    let page = web::start(settings, board, Arc::clone(&app.clock))
+        .map_err(|error| cannot_serve(args.listen, &error))?;
+    let url = format!("http://{}", page.address());
+    if app.out.is_json() {
+        app.out.json(&json!({"format": 1, "url": url, "token": needs_token}))?;
+    }
+    let key = if needs_token { "; it asks for the token" } else { "" };
+    app.out.summary(format_args!("The page is at {url}{key}"))?;
+    app.out.summary("Press Ctrl-C to end it")?;
+    app.out.finish()?;
+    while app.clock.sleep(Duration::from_secs(3600)) == Slept::Whole {}
+    page.stop();
+    Ok(Exit::Done)
+}
+
+/// The named accounts; without names all that are configured, and the built-in
+/// one where it was used or is all there is.
+fn accounts(args: &Args, app: &App) -> Result<Vec<Account>, Failure> {
+    let config = app.config()?;
+    if !args.accounts.is_empty() {
+        return Ok(config.select(&args.accounts)?);
+    }
+    let mut accounts = config.accounts().to_vec();
+    let sandbox = config.account(SANDBOX)?;
+    if accounts.is_empty() || sandbox.vault.exists() {
+        accounts.push(sandbox);
+    }
+    Ok(accounts)
+}
+
+/// The token that `source` holds.
+///
+/// # Errors
+/// When it holds none.
+pub fn token(app: &App, source: &KeySource) -> Result<Token, Failure> {
+    let place = match source {
+        KeySource::Variable(name) => format!("the environment variable {name}"),
+        KeySource::File(path) => format!("the file {}", path.display()),
+        KeySource::Command(words) => format!("the output of `{}`", words.join(" ")),
+    };
+    let secret = app.key(source).map_err(|failure| {
+        let message = failure.message.replace("key file", "token file");
+        let message = message.replace("hold the key", "hold the token");
+        let message = message.replace("hold a key: a key", "hold a token: a token");
+        Failure { message, ..failure }
+    })?;
+    Ok(Token::new(secret.reveal(), place))
+}
+
+/// Why the page is not served at `listen`.
+pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::InvalidInput {
+        return Failure::new(Kind::Usage, error)
+            .hint("`openssl rand -hex 32 > page.token` makes a token");
+    }
+    Failure::new(Kind::Failed, format_args!("{listen} cannot be listened on: {error}"))
+        .hint("name another address with --listen")
+}

@@ -1,0 +1,259 @@
+//! Who may see a page: a decision on what a request says, and nothing else.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// What opens the page from another machine. It is compared by its hash, in the
+/// same time whatever is guessed, and never shown.
+#[derive(Clone)]
+pub struct Token {
+    hash: blake3::Hash,
+    cookie: blake3::Hash,
+    /// Where its owner finds it, as `the file /etc/linkvault/token`.
+    place: String,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Token({})", self.place)
+    }
+}
+
+/// The name of the cookie.
+const COOKIE: &str = "linkvault";
+
+impl Token {
+    /// The token `secret`, which stands in `place`.
+    #[must_use]
+    pub fn new(secret: &str, place: impl Into<String>) -> Self {
+        // What a browser keeps opens this page until the token changes, and
+        // does not tell the token.
+        let cookie =
+            blake3::Hash::from(blake3::derive_key("linkvault page cookie", secret.as_bytes()));
+        Self { hash: blake3::hash(secret.as_bytes()), cookie, place: place.into() }
+    }
+
+    /// Where its owner finds it.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Whether `guess` is it.
+    #[must_use]
+    pub fn is(&self, guess: &str) -> bool {
+        // Hashes are compared in constant time.
+        blake3::hash(guess.as_bytes()) == self.hash
+    }
+
+    /// What a browser is given to keep.
+    #[must_use]
+    pub fn cookie(&self) -> String {
+        format!(
+            "{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
+            self.cookie.to_hex()
+        )
+    }
+
+    fn is_cookie(&self, header: &str) -> bool {
+        let pairs = header.split(';').filter_map(|pair| pair.trim().split_once('='));
+        let mut ours = pairs.filter(|(name, _)| *name == COOKIE);
+        ours.any(|(_, value)| blake3::Hash::from_hex(value).is_ok_and(|found| found == self.cookie))
+    }
+}
+
+/// Who may ask for what.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    listen: SocketAddr,
+    token: Option<Token>,
+    /// Names that the page may be called by, beside those of this machine.
+    hosts: Vec<String>,
+}
+
+/// What a request says of itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    pub path: &'a str,
+    pub host: Option<&'a str>,
+    pub authorization: Option<&'a str>,
+    pub cookies: &'a [&'a str],
+}
+
+/// What becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Welcome,
+    /// It is for a host that this page is not.
+    OtherHost(String),
+    /// It says no token, or a wrong one.
+    NoToken {
+        wrong: bool,
+    },
+}
+
+/// What anybody may see: nothing of it is about an account.
+const OPEN: [&str; 4] = ["/healthz", "/style.css", "/icon.svg", "/login"];
+
+impl Guard {
+    /// Guards a page that listens at `listen`.
+    ///
+    /// # Errors
+    /// What to do, when others could reach it and there is no token.
+    pub fn new(
+        listen: SocketAddr,
+        token: Option<Token>,
+        hosts: Vec<String>,
+    ) -> Result<Self, String> {
+        if token.is_none() && !listen.ip().is_loopback() {
+            return Err(format!(
+                "{listen} can be reached from other machines, so the page needs a token there: \
+                 name a file that holds one with --token-file, or listen on 127.0.0.1"
+            ));
+        }
+        let hosts = hosts.iter().map(|host| name_of(host).to_ascii_lowercase()).collect();
+        Ok(Self { listen, token, hosts })
+    }
+
+    /// The token, if one is asked for.
+    #[must_use]
+    pub const fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
+    }
+
+    /// Whether the request may be answered.
+    #[must_use]
+    pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
+        let host = asked.host.unwrap_or_default();
+        if !self.is_ours(host) {
+            return Verdict::OtherHost(host.to_owned());
+        }
+        let Some(token) = self.token.as_ref().filter(|_| !OPEN.contains(&asked.path)) else {
+            return Verdict::Welcome;
+        };
+        let bearer = asked.authorization.and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+        });
+        let kept = asked.cookies.iter().any(|header| token.is_cookie(header));
+        if kept || bearer.is_some_and(|guess| token.is(guess)) {
+            return Verdict::Welcome;
+        }
+        Verdict::NoToken { wrong: bearer.is_some() }
+    }
+
+    /// Whether a browser that names this host means us. One that was led here by
+    /// somebody else's name does not.
+    fn is_ours(&self, host: &str) -> bool {
+        let name = name_of(host).to_ascii_lowercase();
+        if self.hosts.contains(&name) || name == "localhost" {
+            return true;
+        }
+        let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(&name);
+        let Ok(address) = bare.parse::<IpAddr>() else { return false };
+        // Nobody can make an address lead elsewhere, as they can a name.
+        address.is_loopback() || self.listen.ip().is_unspecified() || address == self.listen.ip()
+    }
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if port.bytes().all(|it| it.is_ascii_digit()) && !name.ends_with(':') =>
+        {
+            if name.contains(':') && !name.ends_with(']') { host } else { name }
+        }
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(listen: &str, token: Option<&str>, hosts: &[&str]) -> Guard {
+        let token = token.map(|secret| Token::new(secret, "the file /token"));
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        Guard::new(listen.parse().unwrap(), token, hosts).unwrap()
+    }
+
+    fn asks(guard: &Guard, host: &str) -> bool {
+        let asked = Asked { path: "/", host: Some(host), ..Asked::default() };
+        guard.judge(&asked) == Verdict::Welcome
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        let own = guard("127.0.0.1:8080", None, &[]);
+        for host in
+            ["localhost", "LocalHost:8080", "127.0.0.1:8080", "127.0.0.1", "[::1]:80", "[::1]"]
+        {
+            assert!(asks(&own, host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "192.0.2.7",
+            "evil.example:80@127.0.0.1",
+            "[::1",
+            ":8080",
+        ] {
+            assert!(!asks(&own, host), "{host}");
+        }
+        assert_eq!(own.judge(&Asked::default()), Verdict::OtherHost(String::new()));
+    }
+
+    #[test]
+    fn further_names_must_be_allowed() {
+        let named = guard("192.0.2.7:80", Some("t"), &["Vault.Example:8080"]);
+        let asked = |host| Asked { path: "/healthz", host: Some(host), ..Asked::default() };
+        assert_eq!(named.judge(&asked("vault.example")), Verdict::Welcome);
+        assert_eq!(named.judge(&asked("192.0.2.7:80")), Verdict::Welcome);
+        assert_ne!(named.judge(&asked("192.0.2.8:80")), Verdict::Welcome);
+        let everywhere = guard("0.0.0.0:80", Some("t"), &[]);
+        assert_eq!(everywhere.judge(&asked("192.0.2.8:80")), Verdict::Welcome);
+        assert_ne!(everywhere.judge(&asked("vault.example")), Verdict::Welcome);
+    }
+
+    #[test]
+    fn an_address_that_others_reach_needs_a_token() {
+        for listen in ["0.0.0.0:80", "192.0.2.7:80", "[::]:80"] {
+            let refused = Guard::new(listen.parse().unwrap(), None, Vec::new()).unwrap_err();
+            assert!(refused.contains("needs a token") && refused.contains("--token-file"));
+        }
+        Guard::new("[::1]:80".parse().unwrap(), None, Vec::new()).unwrap();
+    }
+
+    #[test]
+    fn the_token_opens_as_bearer_and_as_cookie() {
+        let guard = guard("127.0.0.1:80", Some("s3cret"), &[]);
+        let host = Some("localhost");
+        let base = Asked { path: "/metrics", host, ..Asked::default() };
+        assert_eq!(guard.judge(&base), Verdict::NoToken { wrong: false });
+        let with = |value| guard.judge(&Asked { authorization: Some(value), ..base });
+        assert_eq!(with("Bearer s3cret"), Verdict::Welcome);
+        assert_eq!(with("bearer s3cret"), Verdict::Welcome);
+        assert_eq!(with("Bearer s3cret2"), Verdict::NoToken { wrong: true });
+        assert_eq!(with("Basic s3cret"), Verdict::NoToken { wrong: false });
+        let whole = guard.token().unwrap().cookie();
+        assert!(whole.contains("; HttpOnly; SameSite=Strict;") && !whole.contains("s3cret"));
+        let pair = format!("other=1; {}", whole.split(';').next().unwrap());
+        assert_eq!(guard.judge(&Asked { cookies: &[&pair], ..base }), Verdict::Welcome);
+        for wrong in ["linkvault=s3cret", "linkvault=", "linkvault", "linkvaults=1"] {
+            let verdict = guard.judge(&Asked { cookies: &[wrong], ..base });
+            assert_eq!(verdict, Verdict::NoToken { wrong: false }, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn health_needs_no_token_and_all_else_does() {
+        let guard = guard("127.0.0.1:80", Some("s3cret"), &[]);
+        let at = |path| guard.judge(&Asked { path, host: Some("localhost"), ..Asked::default() });
+        assert_eq!(at("/healthz"), Verdict::Welcome);
+        for path in ["/", "/metrics", "/accounts/main", "/healthz/", "//healthz"] {
+            assert_eq!(at(path), Verdict::NoToken { wrong: false }, "{path}");
+        }
+    }
+}

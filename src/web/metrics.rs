@@ -1,0 +1,196 @@
+//! How the accounts fare, for Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use super::text::PROBLEMS;
+use crate::clock::Timestamp;
+use crate::daemon::Condition;
+
+/// What [`metrics`] gives, as HTTP calls it.
+pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Account {
+    account: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    account: String,
+    resource: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Problem {
+    account: String,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    account: String,
+    health: &'static str,
+}
+
+type Level<L> = Family<L, Gauge<f64, AtomicU64>>;
+type Count<L> = Family<L, Counter<f64, AtomicU64>>;
+
+/// Everything that is measured, as text. Values that nobody knows are left out.
+#[must_use]
+pub fn metrics(conditions: &[Condition], alive: bool) -> String {
+    let mut registry = Registry::with_prefix("linkvault");
+    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("build", "The program", build);
+    let up = Gauge::<f64, AtomicU64>::default();
+    up.set(f64::from(u8::from(alive)));
+    registry.register("up", "Whether the program does its work", up);
+    accounts(&mut registry, conditions);
+    last(&mut registry, conditions);
+    totals(&mut registry, conditions);
+    let mut text = String::new();
+    if encode(&mut text, &registry).is_err() {
+        // Writing to a string cannot fail; if it did, this is no measurement.
+        text.clear();
+        let _ = writeln!(text, "# EOF");
+    }
+    text
+}
+
+fn of(condition: &Condition) -> Account {
+    Account { account: condition.account.clone() }
+}
+
+fn seconds(time: Timestamp) -> f64 {
+    time.0 as f64 / 1000.0
+}
+
+/// A gauge per account; those of which `read` knows nothing have none.
+fn gauge(
+    registry: &mut Registry,
+    conditions: &[Condition],
+    (name, help): (&str, &str),
+    read: impl Fn(&Condition) -> Option<f64>,
+) {
+    let family = Level::<Account>::default();
+    for condition in conditions {
+        if let Some(value) = read(condition) {
+            family.get_or_create(&of(condition)).set(value);
+        }
+    }
+    registry.register(name, help, family);
+}
+
+fn accounts(registry: &mut Registry, conditions: &[Condition]) {
+    let health = Level::<State>::default();
+    let problems = Level::<Problem>::default();
+    let records = Level::<Of>::default();
+    for it in conditions {
+        let account = it.account.clone();
+        let state = State { account, health: it.health.name() };
+        health.get_or_create(&state).set(1.0);
+        for (kind, name) in PROBLEMS {
+            let open = it.problems.iter().any(|problem| problem.kind == kind);
+            let problem = Problem { account: it.account.clone(), kind: name };
+            problems.get_or_create(&problem).set(f64::from(u8::from(open)));
+        }
+        for (resource, count) in &it.records {
+            let of = Of { account: it.account.clone(), resource: resource.clone() };
+            records.get_or_create(&of).set(*count as f64);
+        }
+    }
+    registry.register("health", "How the account fares, in one word", health);
+    registry.register("problem", "Whether something of this kind is wrong now", problems);
+    registry.register("records", "Records in the newest snapshot", records);
+    let text = ("unknown_writes", "Writes whose outcome nobody knows");
+    gauge(registry, conditions, text, |it| Some(it.unknown_writes as f64));
+    let text = ("running", "Whether a backup is under way");
+    gauge(registry, conditions, text, |it| Some(f64::from(u8::from(it.running.is_some()))));
+    let text = ("limit_requests_per_minute", "Requests a minute that the service allows");
+    gauge(registry, conditions, text, |it| it.limit.map(|limit| limit as f64));
+    let text = ("next_run_timestamp_seconds", "When the next backup is due");
+    gauge(registry, conditions, text, |it| it.next.map(seconds));
+    let text = ("last_success_timestamp_seconds", "When a backup last ended complete or partial");
+    gauge(registry, conditions, text, |it| it.last_success.map(seconds));
+    let text = ("last_complete_timestamp_seconds", "When a backup last ended complete");
+    gauge(registry, conditions, text, |it| it.last_complete.map(seconds));
+}
+
+fn last(registry: &mut Registry, conditions: &[Condition]) {
+    let text = ("last_duration_seconds", "How long the newest backup took");
+    gauge(registry, conditions, text, |it| {
+        it.last.as_ref().map(|last| last.ended.since(last.started).as_secs_f64())
+    });
+    let text = ("last_requests", "Requests of the newest backup");
+    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.requests as f64));
+    let text = ("last_throttled", "Requests of it that were refused for the limit");
+    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.throttled as f64));
+    let text = ("last_waited_seconds", "How long the newest backup waited for the limit");
+    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.waited.as_secs_f64()));
+}
+
+fn totals(registry: &mut Registry, conditions: &[Condition]) {
+    let mut counter = |name: &str, help: &str, read: fn(&Condition) -> f64| {
+        let family = Count::<Account>::default();
+        for condition in conditions {
+            family.get_or_create(&of(condition)).inc_by(read(condition));
+        }
+        registry.register(name, help, family);
+    };
+    counter("backups", "Backups that ended", |it| it.totals.backups as f64);
+    counter("complete", "Backups that ended complete", |it| it.totals.complete as f64);
+    counter("failures", "Backups that failed", |it| it.totals.failures as f64);
+    counter("requests", "Requests to the service", |it| it.totals.requests as f64);
+    counter("throttled", "Requests refused for the limit", |it| it.totals.throttled as f64);
+    counter("waited_seconds", "Time spent waiting for the limit", |it| {
+        it.totals.waited.as_secs_f64()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::condition;
+    use super::*;
+    use crate::daemon::condition::{Health, ProblemKind};
+
+    #[test]
+    fn each_account_is_measured_and_hostile_names_stay_in_their_labels() {
+        let mut bad = condition("a\"}\nb\\", Health::Failing);
+        bad.problems[0].kind = ProblemKind::KeyRefused;
+        let text = metrics(&[condition("main", Health::Good), bad], true);
+        for line in [
+            "linkvault_build_info{version=\"0.1.0\"} 1",
+            "linkvault_up 1.0",
+            "linkvault_health{account=\"main\",health=\"good\"} 1.0",
+            "linkvault_records{account=\"main\",resource=\"campaigns\"} 12.0",
+            "linkvault_last_complete_timestamp_seconds{account=\"main\"} 1760000000.0",
+            "linkvault_problem{account=\"a\\\"}\\nb\\\\\",kind=\"key_refused\"} 1.0",
+            "linkvault_problem{account=\"main\",kind=\"key_refused\"} 0.0",
+            "linkvault_requests_total{account=\"main\"} 480.0",
+            "linkvault_last_waited_seconds{account=\"main\"} 1.5",
+            "linkvault_unknown_writes{account=\"main\"} 0.0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_left_out() {
+        let mut new = condition("new", Health::New);
+        (new.last, new.last_complete, new.next) = (None, None, None);
+        let text = metrics(&[new], false);
+        assert!(text.contains("linkvault_up 0.0"));
+        for name in ["last_complete_timestamp", "next_run_timestamp", "last_duration"] {
+            assert!(!text.contains(&format!("linkvault_{name}_seconds{{")), "{name}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The page: how the accounts fare, what changed and when. It reads vaults and
+//! changes nothing.
+//!
+//! Reading order: [`guard`] who may see it · `routes` what is where · [`pages`]
+//! what stands on each · [`chart`] series as drawings, with [`ticks`] · [`links`]
+//! where a page is · [`text`] its words · [`escape`] what every value passes ·
+//! [`metrics`] the same for Prometheus · `server` the socket.
+
+pub mod chart;
+pub mod escape;
+pub mod guard;
+pub mod links;
+pub mod metrics;
+pub mod pages;
+mod routes;
+mod server;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod text;
+pub mod ticks;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use guard::Token;
+pub use server::Running;
+
+use crate::clock::Clock;
+use crate::daemon::Condition;
+
+/// The accounts that the page tells of, as whoever serves it knows them.
+pub trait Accounts: Send + Sync {
+    /// How each of them fares now.
+    fn conditions(&self) -> Vec<Condition>;
+    /// How the account of that name fares; `None` where there is none.
+    fn condition(&self, account: &str) -> Option<Condition> {
+        self.conditions().into_iter().find(|it| it.account == account)
+    }
+    /// Where the vault of an account is; `None` for an account that is none.
+    fn vault(&self, account: &str) -> Option<PathBuf>;
+    /// Whether the program does what it is there for.
+    ///
+    /// # Errors
+    /// Why not.
+    fn alive(&self) -> Result<(), String>;
+}
+
+/// Where and for whom the page is served.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    /// What opens it; without one, only this machine may reach it.
+    pub token: Option<Token>,
+    /// Names, beside those of this machine, by which the page may be called.
+    pub hosts: Vec<String>,
+}
+
+/// Serves the page until [`Running::stop`].
+///
+/// # Errors
+/// When others could reach it and there is no token (`InvalidInput`, with what to
+/// do), or the address cannot be listened on.
+pub fn start(
+    settings: Settings,
+    accounts: Arc<dyn Accounts>,
+    clock: Arc<dyn Clock>,
+) -> io::Result<Running> {
+    let guard = guard::Guard::new(settings.listen, settings.token, settings.hosts)
+        .map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
+    let site = routes::Site::new(accounts, clock, guard);
+    server::serve(settings.listen, routes::router(site))
+}

@@ -1,0 +1,144 @@
+//! One record: what it is, and how it became that.
+
+use askama::Template;
+
+use super::super::chart::{Chart, chart};
+use super::super::links;
+use super::super::text::{self, When};
+use super::changes::{self, ChangeRow};
+use super::{Desk, Frame, Link, Trouble, resource};
+use crate::clock::Timestamp;
+use crate::model::{Key, Record, Resource};
+use crate::vault::browse::Changed;
+use crate::vault::read::Version;
+use crate::vault::{Vault, VaultError};
+
+/// Of a longer history, so many of the newest events are shown.
+const MOST: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Field {
+    name: &'static str,
+    value: Option<String>,
+}
+
+/// What happened to the record in one snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Event {
+    snapshot: Link,
+    time: When,
+    change: ChangeRow,
+}
+
+#[derive(Template)]
+#[template(path = "record.html", config = "src/web/templates/askama.toml")]
+struct Page {
+    frame: Frame,
+    resource: &'static str,
+    title: &'static str,
+    key: String,
+    name: String,
+    /// The snapshot since which it is gone.
+    gone: bool,
+    fields: Vec<Field>,
+    chart: Vec<Chart>,
+    events: Vec<Event>,
+    left_out: usize,
+}
+
+/// The record's page.
+///
+/// # Errors
+/// When no snapshot has such a record, or the vault cannot be read.
+pub fn page(desk: &Desk<'_>, name: &str, which: &str, key: &str) -> Result<String, Trouble> {
+    let which = resource(which)?;
+    let mut vault = desk.vault(name)?;
+    let nothing = || {
+        let hint = format!("The list of {which} shows what there is.");
+        Trouble::nothing(format!("No snapshot of {name} has {which} {key}"), hint)
+    };
+    let key = Key::parse(which, key).ok_or_else(nothing)?;
+    let versions = vault.history(which, &key)?;
+    let newest = versions.last().ok_or_else(nothing)?;
+    let gone = newest.until.is_some();
+    let at = match newest.until {
+        Some(_) => None,
+        None => vault.snapshot_times(1)?.first().map(|(number, _)| *number),
+    };
+    // The newest version's own counter is as old as the version.
+    let shown = match at {
+        Some(at) => vault.record(at, which, &key)?.unwrap_or_else(|| newest.record.clone()),
+        None => newest.record.clone(),
+    };
+    let (events, left_out) = events(&vault, name, which, &key, &versions, desk.now)?;
+    let scans = match which {
+        Resource::QrCodes => vault.scans(key.id())?,
+        _ => Vec::new(),
+    };
+    let called = changes::name(which, &shown);
+    let way = vec![Link::new(links::records(name, which), which.name())];
+    let page = Page {
+        frame: Frame::of(name, &key.to_string(), way),
+        resource: which.name(),
+        title: which.spec().title,
+        key: key.to_string(),
+        name: called,
+        gone,
+        fields: fields(which, &shown),
+        chart: match scans.is_empty() {
+            true => Vec::new(),
+            false => vec![chart("scans", "Scans over time", ("scan", "scans"), &scans, desk.now)],
+        },
+        events,
+        left_out,
+    };
+    Ok(page.render()?)
+}
+
+fn fields(resource: Resource, record: &Record<'_>) -> Vec<Field> {
+    let named = resource.spec().read_fields().zip(&record.values);
+    named
+        .map(|(field, value)| Field { name: field.name, value: text::value(&value.json()) })
+        .collect()
+}
+
+/// The record's history, newest first, and how much of it is not shown. A
+/// version's beginning is an addition or a change; an end that no version
+/// follows is a removal.
+fn events(
+    vault: &Vault,
+    account: &str,
+    resource: Resource,
+    key: &Key,
+    versions: &[Version],
+    now: Timestamp,
+) -> Result<(Vec<Event>, usize), VaultError> {
+    let mut steps: Vec<(i64, Changed)> = Vec::new();
+    for (at, version) in versions.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| &versions[at]);
+        let before = before.filter(|before| before.until == Some(version.since));
+        let before = before.map(|it| it.record.clone());
+        let after = Some(version.record.clone());
+        steps.push((version.since, Changed { key: key.clone(), before, after }));
+        let next = versions.get(at + 1).map(|next| next.since);
+        if let Some(until) = version.until.filter(|until| next != Some(*until)) {
+            let before = Some(version.record.clone());
+            steps.push((until, Changed { key: key.clone(), before, after: None }));
+        }
+    }
+    let left_out = steps.len().saturating_sub(MOST);
+    let mut events = Vec::new();
+    for (number, changed) in steps.iter().rev().take(MOST) {
+        let snapshot = vault.snapshot(*number)?;
+        let href = match snapshot.forgotten {
+            None => links::snapshot(account, *number),
+            Some(_) => String::new(),
+        };
+        events.push(Event {
+            snapshot: Link::new(href, format!("#{number}")),
+            time: When::new(snapshot.started, now),
+            change: changes::row(account, resource, changed),
+        });
+    }
+    Ok((events, left_out))
+}

@@ -1,0 +1,108 @@
+//! The page in a real browser. `.ci/run` installs Chromium and the packages of
+//! `package.json` into `target/browser`, and runs this with `--ignored`.
+//!
+//! `LINKVAULT_BLESS=1` writes the screenshots that stand in the README to `docs/`;
+//! `LINKVAULT_PICTURES=FOLDER` writes all of them there.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use linkvault::sandbox::Store;
+use serde_json::Value;
+
+use crate::support::{TestEnvironment, lived};
+
+/// What stands in the README.
+const SHOWN: [&str; 4] = [
+    "page-overview-light-desk.png",
+    "page-account-light-desk.png",
+    "page-account-dark-desk.png",
+    "page-account-light-phone.png",
+];
+
+/// What somebody does with an account in the course of time.
+fn work(day: u32, store: &mut Store) {
+    for (id, code) in store.qr_codes.iter_mut() {
+        // Busy on weekends, and more so from week to week.
+        let busy = if day % 7 >= 5 { 3 } else { 1 };
+        code.scans.base += busy * (4 + u64::from(day) / 2 + id * 7 % 5 + u64::from(day) * 11 % 6);
+        code.scans.period = 0;
+    }
+    if day % 3 == 1 {
+        store.add_campaign(
+            &format!("Week {}: new arrivals", day / 3 + 1),
+            None,
+            day.is_multiple_of(2),
+        );
+    }
+    if day == 20 {
+        store.channels.get_mut(2).unwrap().name = "Social media".to_owned();
+    }
+    if day == 30 {
+        store.remove_qr(3);
+    }
+    if day == 44 {
+        store.channels.get_mut(4).unwrap().name = "Schools & libraries".to_owned();
+        store.channels.get_mut(1).unwrap().starred = false;
+    }
+}
+
+/// A home with accounts that fare in different ways.
+fn home() -> TestEnvironment {
+    let environment = TestEnvironment::new();
+    let mut config = String::new();
+    for (name, schedule) in [("main", "0 3 * * *"), ("shop", "30 4 * * *"), ("later", "0 5 * * 1")]
+    {
+        config += &format!(
+            "[accounts.{name}]\nurl = \"https://links.example\"\nkey_env = \"LINKS_KEY\"\n\
+             schedule = \"{schedule}\"\nlimit = 30\n"
+        );
+    }
+    let environment = environment.config(&config);
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    environment.write("channels.csv", "id,name\n1,Shop windows\n,Trade fairs\n");
+    let import = ["import", "channels.csv", "--to", "sandbox", "--yes", "-q"];
+    environment.run(&import).succeeds();
+    let vault = |name: &str| environment.path("vaults").join(format!("{name}.db"));
+    lived(&vault("main"), 45, "", work);
+    lived(&vault("shop"), 3, "html@/api/pixels", |day, store| {
+        if day == 1 {
+            store.add_campaign("<script>alert(1)</script> \u{202e}\"><img onerror=x>", None, true);
+        }
+    });
+    environment
+}
+
+#[test]
+#[ignore = "needs Chromium and packages for Node; .ci/run has them"]
+fn the_page_is_sound_in_a_browser_in_both_themes_and_sizes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let environment = home();
+    let mut command = environment.command(&["ui", "--listen", "127.0.0.1:0", "--json"]);
+    let mut page = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(page.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let pictures = std::env::var("LINKVAULT_PICTURES")
+        .map_or_else(|_| environment.path("pictures"), |folder| Path::new(&folder).to_owned());
+    std::fs::create_dir_all(&pictures).unwrap();
+    let output = Command::new("node")
+        .arg(root.join("tests/browser/look.mjs"))
+        .arg(told["url"].as_str().unwrap())
+        .arg(root.join("target/browser"))
+        .arg(&pictures)
+        .output();
+    let _ = page.kill();
+    let _ = page.wait();
+    let output = output.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}{error}");
+    println!("{told}");
+    if std::env::var_os("LINKVAULT_BLESS").is_some() {
+        for name in SHOWN {
+            std::fs::copy(pictures.join(name), root.join("docs").join(name)).unwrap();
+        }
+    }
+}
