@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::agenda::{Agenda, Ended, Timetable};
+use super::agenda::{Agenda, Ended, Past, Timetable};
 use super::condition::{Attempt, AttemptOutcome, Condition, Due, Held};
 use super::notes::Notes;
 use crate::clock::{Clock, Timestamp};
@@ -145,7 +145,8 @@ impl Board {
         for gone in state.posts.keys().filter(|account| !stays.contains(*account)) {
             news.push((gone.clone(), "is not scheduled any more"));
         }
-        state.posts.retain(|account, _| stays.contains(account));
+        // Whoever is being backed up goes when that is done.
+        state.posts.retain(|account, post| stays.contains(account) || post.running.is_some());
         state.agenda.retain(|account| stays.contains(account));
         for charge in charges {
             let account = charge.account.clone();
@@ -161,7 +162,8 @@ impl Board {
                     (post.notes, post.held) = (notes, held);
                 }
                 post.charge = charge;
-                state.agenda.enter(&account, timetable, super::agenda::Past::default(), now);
+                let past = Past { served: post.notes.served.or(Some(now)), ..Past::default() };
+                state.agenda.enter(&account, timetable, past, now);
                 continue;
             }
             let (mut notes, held) = new.unwrap_or_default();
@@ -248,6 +250,9 @@ impl Board {
         notes.schedule = Some(post.charge.counts_by());
         if post.charge.vault == job.charge.vault {
             (post.notes, post.held) = (notes.clone(), held);
+        }
+        if state.agenda.served(account).is_none() {
+            state.posts.remove(account);
         }
         notes
     }

@@ -9,7 +9,7 @@ use super::ui::{PageArgs, cannot_serve};
 use crate::cli::args::LogFormat;
 use crate::cli::board::DaemonBoard;
 use crate::cli::unattended::Unattended;
-use crate::cli::{App, Exit, Failure, Kind};
+use crate::cli::{App, Exit, Failure, Kind, Shown};
 use crate::clock::Bell;
 use crate::config::Home;
 use crate::daemon::{Board, News, Service};
@@ -79,7 +79,7 @@ pub struct Args {
 pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
     let home = app.home()?;
     app.out.log_instead();
-    std::panic::set_hook(Box::new(|panic| tracing::error!("defect: {panic}")));
+    std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Shown(panic))));
     let _lock = alone(app, &home)?;
     let work = Arc::new(Unattended::new(app, home.clone(), args.once));
     let (bell, reload) = (Bell::default(), Arc::new(AtomicBool::new(false)));
