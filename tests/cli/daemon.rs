@@ -25,11 +25,11 @@ fn environment(accounts: &[(&str, &str, &str)]) -> TestEnvironment {
     TestEnvironment::new().variable("LINKS_KEY", KEY).config(&config(accounts))
 }
 
-const SECONDLY: &str = "* * * * * *";
+pub const SECONDLY: &str = "* * * * * *";
 const NIGHTLY: &str = "0 3 * * *";
 
 /// A daemon whose log is read as it comes.
-struct Daemon<'e> {
+pub struct Daemon<'e> {
     environment: &'e TestEnvironment,
     child: Child,
     lines: Receiver<Value>,
@@ -37,7 +37,11 @@ struct Daemon<'e> {
 
 impl<'e> Daemon<'e> {
     fn start(environment: &'e TestEnvironment) -> Self {
-        let mut child = environment.start(&["daemon", "--log-format", "json", "--listen", "off"]);
+        Self::listening(environment, "off")
+    }
+
+    pub fn listening(environment: &'e TestEnvironment, listen: &str) -> Self {
+        let mut child = environment.start(&["daemon", "--log-format", "json", "--listen", listen]);
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = channel();
         std::thread::spawn(move || {
@@ -53,7 +57,7 @@ impl<'e> Daemon<'e> {
 
     /// The next line of which this is so.
     #[track_caller]
-    fn hear(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
+    pub fn hear(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
         let mut heard = Vec::new();
         loop {
             let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60)) else {
@@ -76,7 +80,7 @@ impl<'e> Daemon<'e> {
     }
 
     #[track_caller]
-    fn stops(mut self, signal: &str) -> Vec<Value> {
+    pub fn stops(mut self, signal: &str) -> Vec<Value> {
         self.environment.signal(signal, &self.child);
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
         self.lines.iter().collect()

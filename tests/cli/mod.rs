@@ -16,6 +16,7 @@ mod keys;
 mod killed;
 mod malformed;
 mod migrating;
+mod news;
 mod other_accounts;
 mod output;
 mod partial;

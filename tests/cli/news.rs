@@ -1,0 +1,137 @@
+//! What the daemon tells the world: alerts, heartbeats, and its page.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use linkvault::daemon::message::signature;
+use serde_json::Value;
+
+use super::daemon::{Daemon, SECONDLY};
+use crate::support::{LiveService, TestEnvironment};
+
+/// Somebody who listens, and keeps every request.
+struct Listener {
+    url: String,
+    status: Arc<AtomicU16>,
+    heard: Receiver<(String, String)>,
+}
+
+impl Listener {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let status = Arc::new(AtomicU16::new(200));
+        let (tell, heard) = channel();
+        let answer = Arc::clone(&status);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut stream = BufReader::new(stream);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap_or(0) > 0 {}
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+                stream.read_exact(&mut body).unwrap();
+                let status = answer.load(Ordering::SeqCst);
+                let end = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close");
+                let _gone = write!(stream.get_mut(), "{end}\r\n\r\n");
+                if tell.send((head, String::from_utf8(body).unwrap())).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { url, status, heard }
+    }
+
+    #[track_caller]
+    fn next(&self) -> (String, String) {
+        self.heard.recv_timeout(Duration::from_secs(60)).expect("nobody called")
+    }
+}
+
+fn alerting(service: &LiveService, listener: &Listener) -> TestEnvironment {
+    let more = format!(
+        "schedule = \"{SECONDLY}\"\nheartbeat = \"{0}/alive\"\n[accounts.main.alerts]\n\
+         webhook = \"{0}/hooks/s3cret\"\nsecret_env = \"ALERTS\"\n\
+         command = [\"sh\", \"-c\", \"echo $LINKVAULT_EVENT $LINKS_KEY $ALERTS >> told\"]\n",
+        listener.url
+    );
+    TestEnvironment::new().account_with(&service.url(), &more).variable("ALERTS", "shared")
+}
+
+#[test]
+fn one_alert_when_a_problem_begins_one_when_it_ends_and_a_heartbeat() {
+    let service = LiveService::start("", "html@/api/account");
+    let listener = Listener::start();
+    let environment = alerting(&service, &listener);
+    let daemon = Daemon::listening(&environment, "off");
+    let (head, body) = listener.next();
+    assert!(head.starts_with("POST /hooks/s3cret HTTP/1.1\r\n"), "{head}");
+    let signed = format!("x-linkvault-signature: {}\r\n", signature(b"shared", body.as_bytes()));
+    assert!(head.contains(&signed), "{head}");
+    let begun: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&begun["event"], &begun["problem"]), (&"begun".into(), &"failed".into()));
+    assert!(begun["text"].as_str().unwrap().contains("`linkvault doctor main`"), "{begun}");
+    for _ in 0..2 {
+        daemon.hear("another failure", |line| !line["seconds"].is_null());
+    }
+    service.faults("");
+    let (head, body) = listener.next();
+    assert!(head.starts_with("POST "), "no heartbeat before a complete backup: {head}");
+    let ended: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&ended["event"], &ended["since"]), (&"ended".into(), &begun["since"]));
+    let (head, _) = listener.next();
+    assert!(head.starts_with("GET /alive HTTP/1.1\r\n"), "{head}");
+    let rest = daemon.stops("-TERM");
+    assert!(!format!("{rest:?}").contains("s3cret"));
+    let told = environment.text("told");
+    assert_eq!(told.lines().map(str::trim_end).collect::<Vec<_>>(), ["begun", "ended"]);
+    let posts = listener.heard.try_iter().filter(|(head, _)| head.starts_with("POST")).count();
+    assert_eq!(posts, 0, "nothing more was told");
+}
+
+#[test]
+fn what_could_not_be_delivered_waits_for_the_next_process() {
+    let service = LiveService::start("", "html@/api/account");
+    let listener = Listener::start();
+    listener.status.store(500, Ordering::SeqCst);
+    let environment = alerting(&service, &listener);
+    let daemon = Daemon::listening(&environment, "off");
+    listener.next();
+    daemon.hear("that it failed", |line| {
+        line["message"].as_str().is_some_and(|it| it.contains("127.0.0.1 answered 500"))
+    });
+    daemon.stops("-TERM");
+    let notes: Value = serde_json::from_str(&environment.text("vaults/main.db.daemon")).unwrap();
+    assert_eq!(notes["outbox"].as_array().unwrap().len(), 1, "{notes}");
+    assert_eq!(notes["outbox"][0]["channel"], "webhook");
+}
+
+#[test]
+fn the_daemon_serves_its_page_its_health_and_its_metrics() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new()
+        .account_with(&service.url(), &format!("schedule = \"{SECONDLY}\"\n"));
+    let daemon = Daemon::listening(&environment, "127.0.0.1:0");
+    let line = daemon.hear("where the page is", |line| {
+        line["message"].as_str().is_some_and(|it| it.starts_with("the page is at "))
+    });
+    let address = line["message"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    daemon.hear("a backup", |line| line["message"] == "complete");
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let close = "connection: close\r\n\r\n";
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n{close}").unwrap();
+        std::io::read_to_string(stream).unwrap()
+    };
+    assert!(get("/healthz").starts_with("HTTP/1.1 200 "));
+    let metrics = get("/metrics");
+    assert!(metrics.contains("account=\"main\""), "{metrics}");
+    assert!(get("/").contains("href=\"/accounts/main\""));
+    assert!(get("/accounts/main").starts_with("HTTP/1.1 200 "));
+    daemon.stops("-TERM");
+    assert!(TcpStream::connect(&address).is_err(), "the page ends with the daemon");
+}
