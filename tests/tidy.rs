@@ -38,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shown", &[]),
     ("sandbox", &["api::http", "clock", "sandbox"]),
     ("vault", &["clock", "files", "model", "vault"]),
-    ("web", &["change", "clock", "daemon", "human", "model", "shown", "vault", "web"]),
+    ("web", &["change", "clock", "daemon::condition", "human", "model", "shown", "vault", "web"]),
 ];
 
 /// The rooms that may know each crate.

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 use super::text::PROBLEMS;
 use crate::clock::Timestamp;
-use crate::daemon::Condition;
+use crate::daemon::condition::Condition;
 
 /// What [`metrics`] gives, as HTTP calls it.
 pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

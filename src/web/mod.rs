@@ -28,7 +28,7 @@ pub use guard::Token;
 pub use server::Running;
 
 use crate::clock::Clock;
-use crate::daemon::Condition;
+use crate::daemon::condition::Condition;
 
 /// The accounts that the page tells of, as whoever serves it knows them.
 pub trait Accounts: Send + Sync {

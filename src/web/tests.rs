@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::daemon::Condition;
-use crate::daemon::condition::{Attempt, AttemptOutcome, Health, Problem, ProblemKind, Totals};
+use crate::daemon::condition::{
+    Attempt, AttemptOutcome, Condition, Health, Problem, ProblemKind, Totals,
+};
 
 const NOW: i64 = 1_760_000_000_000;
 

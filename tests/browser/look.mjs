@@ -1,5 +1,6 @@
 // Looks at the page in headless Chromium, as people would: in both themes, on a
-// phone and on a desk. Usage: node look.mjs URL MODULES [PICTURES]
+// phone and on a desk. Usage: node look.mjs URL LOCKED MODULES [PICTURES]
+// LOCKED is the URL of a page that asks for the token `open-sesame`.
 // MODULES is the folder whose node_modules has playwright-core and axe-core;
 // screenshots go to PICTURES, where it is given.
 
@@ -8,7 +9,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-const [url, modules, pictures] = process.argv.slice(2);
+const [url, locked, modules, pictures] = process.argv.slice(2);
 const require = createRequire(join(resolve(modules), 'package.json'));
 const { chromium } = require('playwright-core');
 const axe = require.resolve('axe-core/axe.min.js');
@@ -26,25 +27,25 @@ const pages = {
   empty: '/accounts/later',
   missing: '/accounts/nobody',
 };
-const kept = ['overview', 'account', 'comparison', 'record'];
 
 const wrong = [];
 const tell = (where, what) => wrong.push(`${where}: ${what}`);
 const folder = mkdtempSync(join(tmpdir(), 'linkvault-browser-'));
 
-async function look(context, where, path, missing) {
+async function look(context, where, path, expected) {
   const page = await context.newPage();
   page.on('console', (message) => {
-    const expected = missing && message.text().includes('404');
-    if (['error', 'warning'].includes(message.type()) && !expected) tell(where, message.text());
+    const foreseen = expected && message.text().includes(expected);
+    if (['error', 'warning'].includes(message.type()) && !foreseen) tell(where, message.text());
   });
   page.on('pageerror', (error) => tell(where, String(error)));
   page.on('request', (request) => {
-    if (!request.url().startsWith(url + '/') && !request.url().startsWith('data:')) {
+    const own = [url, locked].some((it) => request.url().startsWith(it + '/'));
+    if (!own && !request.url().startsWith('data:')) {
       tell(where, `asks another origin: ${request.url()}`);
     }
   });
-  await page.goto(url + path, { waitUntil: 'load' });
+  await page.goto(path, { waitUntil: 'load' });
   const wide = await page.evaluate(() => {
     const root = document.documentElement;
     return root.scrollWidth > root.clientWidth ? [root.scrollWidth, root.clientWidth] : null;
@@ -111,6 +112,19 @@ async function keys(context) {
   await page.close();
 }
 
+/** Opens the page that asks for its token, with the keyboard alone. */
+async function signIn(context, where, name) {
+  const page = await look(context, where, locked + '/', '401');
+  if (pictures) await page.screenshot({ path: join(pictures, `page-sign-in-${name}.png`) });
+  await page.focus('#token');
+  await page.keyboard.type('open-sesame');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('table.accounts', { timeout: 10000 }).catch(() => {
+    tell(where, 'the token does not open the page');
+  });
+  await page.close();
+}
+
 try {
   for (const scheme of ['light', 'dark']) {
     for (const [size, width, height] of [['phone', 360, 740], ['desk', 1280, 900]]) {
@@ -128,7 +142,7 @@ try {
       context.setDefaultTimeout(30000);
       for (const [name, path] of Object.entries(pages)) {
         const where = `${name}, ${scheme}, ${size}`;
-        const page = await look(context, where, path, name === 'missing');
+        const page = await look(context, where, url + path, name === 'missing' && '404');
         if (name === 'account') {
           const drawn = page.locator(size === 'desk' ? 'svg.wide' : 'svg.narrow');
           if ((await drawn.count()) !== 2) tell(where, 'there are not two charts');
@@ -138,13 +152,13 @@ try {
             if ((await chart.locator('text').count()) < 5) tell(where, 'a chart has no axes');
           }
         }
-        if (pictures && kept.includes(name)) {
+        if (pictures) {
           const path = join(pictures, `page-${name}-${scheme}-${size}.png`);
           await page.screenshot({ path });
-          await page.screenshot({ path: path.replace('page-', 'whole-'), fullPage: true });
         }
         await page.close();
       }
+      await signIn(context, `sign in, ${scheme}, ${size}`, `${scheme}-${size}`);
       if (size === 'desk') await keys(context);
       await context.close();
     }
@@ -153,5 +167,5 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 for (const line of wrong) console.log(line);
-console.log(`${Object.keys(pages).length} pages seen, ${wrong.length} things wrong`);
+console.log(`${Object.keys(pages).length + 1} pages seen, ${wrong.length} things wrong`);
 process.exit(wrong.length > 0 ? 1 : 0);

@@ -6,7 +6,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use linkvault::sandbox::Store;
 use serde_json::Value;
@@ -74,27 +74,38 @@ fn home() -> TestEnvironment {
     environment
 }
 
+/// `linkvault ui` on a port of its own, and its URL.
+fn started(environment: &TestEnvironment, more: &[&str]) -> (Child, String) {
+    let all = [&["ui", "--listen", "127.0.0.1:0", "--json"], more].concat();
+    let mut command = environment.command(&all);
+    let mut page = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(page.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    (page, told["url"].as_str().unwrap().to_owned())
+}
+
 #[test]
 #[ignore = "needs Chromium and packages for Node; .ci/run has them"]
 fn the_page_is_sound_in_a_browser_in_both_themes_and_sizes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let environment = home();
-    let mut command = environment.command(&["ui", "--listen", "127.0.0.1:0", "--json"]);
-    let mut page = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(page.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
+    let environment = environment.file("page.token", "open-sesame").mode("page.token", 0o600);
+    let (mut page, url) = started(&environment, &[]);
+    let (mut locked, locked_url) = started(&environment, &["--token-file", "page.token"]);
     let pictures = std::env::var("LINKVAULT_PICTURES")
         .map_or_else(|_| environment.path("pictures"), |folder| Path::new(&folder).to_owned());
     std::fs::create_dir_all(&pictures).unwrap();
     let output = Command::new("node")
         .arg(root.join("tests/browser/look.mjs"))
-        .arg(told["url"].as_str().unwrap())
+        .args([url, locked_url])
         .arg(root.join("target/browser"))
         .arg(&pictures)
         .output();
-    let _ = page.kill();
-    let _ = page.wait();
+    for page in [&mut page, &mut locked] {
+        let _ = page.kill();
+        let _ = page.wait();
+    }
     let output = output.unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -12,7 +12,7 @@ use super::overview::used;
 use super::rows::{RunRow, SnapshotRow};
 use super::{Desk, Frame, Lines, Link, Trouble};
 use crate::clock::Timestamp;
-use crate::daemon::Condition;
+use crate::daemon::condition::Condition;
 use crate::human;
 use crate::model::Resource;
 use crate::vault::browse::Slice;

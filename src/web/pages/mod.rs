@@ -22,7 +22,7 @@ use askama::Template;
 use super::Accounts;
 use super::links;
 use crate::clock::Timestamp;
-use crate::daemon::Condition;
+use crate::daemon::condition::Condition;
 use crate::human;
 use crate::model::Resource;
 use crate::vault::browse::Slice;

@@ -6,8 +6,7 @@ use super::super::links;
 use super::super::text::{self, When};
 use super::{Desk, Frame, Link, Pager, Trouble, at};
 use crate::clock::Timestamp;
-use crate::daemon::Condition;
-use crate::daemon::condition::{Attempt, Health};
+use crate::daemon::condition::{Attempt, Condition, Health};
 use crate::human;
 
 /// So many accounts stand on a page.
