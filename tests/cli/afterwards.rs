@@ -83,6 +83,7 @@ fn what_fails_is_told_and_keeps_nothing_else_from_being_done() {
 /// Where the tool is not installed this says so and tries nothing; with
 /// `LINKVAULT_NEEDS_RESTIC` that is a failure.
 #[test]
+#[allow(clippy::print_stderr)]
 fn restic_takes_the_copies_away_and_brings_them_back() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
