@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::apply::{self, Options};
 use crate::cli::running::{self, Desk};
 use crate::cli::session::Bounds;
-use crate::cli::{App, Exit, Failure, Kind};
+use crate::cli::{App, Exit, Failure, Kind, failures};
 
 /// Go on with a run that was stopped
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::NotFound, message)
             .hint(format_args!("`linkvault runs {}` lists them", account.name)));
     };
-    let began = desk.vault.run(run)?;
+    let began = desk.vault.run(run).map_err(|error| failures::of_vault(error, &account.name))?;
     let service = desk.session.service.clone();
     let options = Options { service, fail_fast: args.fail_fast, ..Options::default() };
     let progress = Arc::clone(&desk.progress);
