@@ -4,6 +4,7 @@
 /// of requests are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    #[allow(dead_code, reason = "not every benchmark tells times")]
     Noisy,
     Exact,
 }

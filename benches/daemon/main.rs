@@ -26,7 +26,7 @@ use table::{Kind, Table};
 const ACCOUNTS: usize = 1_000;
 /// So many of them wait at the same time in the last part.
 const WAITING: usize = 200;
-const KEY: &str = "a key for all of them";
+const KEY: &str = "one-key-for-all-of-them";
 
 /// In MiB, with the usual number of workers.
 const MOST_WORKING: u64 = 128;
