@@ -135,6 +135,12 @@ impl FromStr for Where {
     }
 }
 
+impl std::fmt::Display for Where {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}~{}", self.resource, self.field, self.pattern)
+    }
+}
+
 impl Where {
     /// Whether a record of `resource` may come along, as far as this tells.
     #[must_use]

@@ -338,6 +338,45 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
 }
 
 #[test]
+fn whose_fault_it_is_is_told() {
+    let (old, new) = services();
+    let account = |name: &str, service: &LiveService| {
+        format!("[accounts.{name}]\nurl = \"{}\"\nkey_env = \"{name}\"\n", service.url())
+    };
+    let text = account("old", &old) + &account("new", &new);
+    let environment = TestEnvironment::new().variable("old", KEY).variable("new", "x");
+    let environment = environment.config(&text);
+    let ran = environment.run(&["migrate", "old", "new", "--yes"]);
+    ran.exits_with(7).says_among("new: GET /api/account: the key was not accepted");
+    let environment = environment.variable("old", "x");
+    let ran = environment.run(&["migrate", "old", "new", "--yes"]);
+    ran.exits_with(7).says_among("old: GET /api/account: the key was not accepted");
+    let environment = environment.variable("old", KEY).variable("new", KEY);
+    new.inside().behaviour_mut().apply("not-offered=qr").unwrap();
+    let ran = environment.run(&["migrate", "old", "new", "--yes"]);
+    ran.exits_with(1).says_among("new: qr_codes could not be read whole");
+    assert_eq!(writes(&old) + writes(&new), 0);
+}
+
+#[test]
+fn what_filters_keep_back_is_told_and_so_is_a_flag_that_did_nothing() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    let wheres = ["--where", "campaigns.name~^Spring", "--where", "channels.name~^Nothing"];
+    let more =
+        [&wheres[..], &["--skip", "domains", "--yes", "--json", "--report", "r.md"]].concat();
+    let ran = migrate(&environment, &more).succeeds();
+    let ran = ran.says_among("--where channels.name~^Nothing matches none of 5 channels");
+    let left_out = &ran.json()["left_out"];
+    let records = json!({"campaigns": 7, "channels": 5, "channel_items": 14});
+    assert_eq!(left_out, &json!({"records": records, "resources": ["domains"]}));
+    let report = std::fs::read_to_string(environment.path("r.md")).unwrap();
+    assert!(report.contains("## Left out, as asked\n\n- campaigns: 7 that"), "{report}");
+    let ran = migrate(&environment, &[&wheres[..], &["--verify-only"]].concat());
+    ran.exits_with(2).prints_among("left out, as asked: 7 campaigns, 5 channels, 14 channel_items");
+}
+
+#[test]
 fn a_part_moves_under_other_names_from_a_snapshot() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
