@@ -138,7 +138,7 @@ impl Mover<'_> {
         for (key, record) in records {
             let mut known = self.known(resource, key, record);
             let (id, fields) = (key.id(), &known.fields);
-            if !self.used.admit(self.options, resource, id, fields) {
+            if !self.used.admit(self.options, resource, key, fields) {
                 self.stays.insert((resource, id));
                 if asked {
                     self.keep_back(resource);

@@ -137,6 +137,10 @@ fn what_belongs_to_a_record_that_stays_stays_with_it() {
     assert_eq!(kept, expected);
     let told = by_hand(&mapped);
     assert!(!told.iter().any(|it| it.starts_with("campaigns 1")), "{told:?}");
+    // An item's channel can be named, too.
+    let wheres = vec!["channel_items.channel~^2$".parse().unwrap()];
+    let mapped = map(&source(), &memory(), FROM, &Options { wheres, ..options.clone() });
+    assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     // Of channels and codes that are not moved at all, the filter still holds.
     let options = Options { which: vec![Resource::ChannelItems], ..options };
     let mapped = map(&source(), &memory(), FROM, &options);
@@ -319,6 +323,31 @@ fn what_is_told_has_the_old_accounts_ids() {
     let odd: Vec<_> = alone.plan.unsupported.iter().map(|it| it.key.as_str()).collect();
     assert_eq!(odd, ["1/links/7", "1/qr/3", "2/links/7"]);
     assert!(of(QrCodes, "3").is_some());
+}
+
+#[test]
+fn names_that_were_swapped_are_told_by_their_old_ids() {
+    use Resource::Campaigns;
+    let mut live = empty();
+    let there = state(&[
+        (Campaigns, json!({"id": 8, "name": "Autumn", "rotator": "https://n/r/sp"})),
+        (Campaigns, json!({"id": 9, "name": "Spring"})),
+    ]);
+    for (resource, records) in there.iter() {
+        live.resource_mut(resource).extend(records.clone());
+    }
+    let moved = moving(&source(), &live, &[(Campaigns, 1, 8), (Campaigns, 2, 9)], &all());
+    let mut odd: Vec<_> = moved
+        .plan
+        .unsupported
+        .iter()
+        .filter(|it| it.resource == Campaigns)
+        .map(|it| it.key.as_str())
+        .collect();
+    odd.sort_unstable();
+    assert_eq!(odd, ["1", "2"]);
+    let report = moved.report(&BTreeMap::new(), BTreeMap::new());
+    assert_eq!(counted(&report, "campaigns"), [0, 0, 0, 2, 0]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl Used {
         &mut self,
         options: &Options,
         resource: Resource,
-        id: i64,
+        key: &Key,
         fields: &Fields,
     ) -> bool {
         let mut all = true;
@@ -31,7 +31,7 @@ impl Used {
             if filter.resource != resource {
                 continue;
             }
-            let admits = filter.admits(resource, id, fields);
+            let admits = filter.admits(resource, key, fields);
             let (seen, through) = self.wheres.entry(nth).or_default();
             *seen += 1;
             *through += u64::from(admits);

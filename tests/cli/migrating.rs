@@ -333,6 +333,10 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
     let environment = environment.file("codes.csv", "id,type,data\n,text,hi\n");
     let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv"]);
     ran.exits_with(1).says_among("codes.csv:2: id: is needed");
+    for file in ["nowhere/r.md", "."] {
+        let ran = environment.run(&["migrate", "old", "new", "--yes", "--report", file]);
+        ran.exits_with(1).says_among("cannot be written").says_among("name another file");
+    }
     environment.run(&["migrate", "old", "old"]).exits_with(64).says_among("to itself");
     assert_eq!(old.handled() + new.handled(), 0);
 }
@@ -351,11 +355,21 @@ fn whose_fault_it_is_is_told() {
     let environment = environment.variable("old", "x");
     let ran = environment.run(&["migrate", "old", "new", "--yes"]);
     ran.exits_with(7).says_among("old: GET /api/account: the key was not accepted");
-    let environment = environment.variable("old", KEY).variable("new", KEY);
-    new.inside().behaviour_mut().apply("not-offered=qr").unwrap();
-    let ran = environment.run(&["migrate", "old", "new", "--yes"]);
-    ran.exits_with(1).says_among("new: qr_codes could not be read whole");
     assert_eq!(writes(&old) + writes(&new), 0);
+}
+
+#[test]
+fn what_the_new_service_does_not_have_is_told_and_not_tried() {
+    let (old, new) = services();
+    new.inside().behaviour_mut().apply("not-offered=qr").unwrap();
+    let environment = with_files(environment(&old, &new));
+    let document = migrate(&environment, &["--yes", "--json"]).succeeds().json();
+    let counts = |name: &str, word: &str| document["resources"][name][word].as_u64().unwrap();
+    assert_eq!(["created", "unsupported"].map(|word| counts("qr_codes", word)), [0, 12]);
+    assert_eq!(counts("channel_items", "failed"), 0, "{document:#}");
+    let tried = new.inside().log().iter().filter(|it| it.path == "/api/qr/add").count();
+    assert_eq!(tried, 0);
+    migrate(&environment, &["--verify-only"]).succeeds();
 }
 
 #[test]

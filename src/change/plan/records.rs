@@ -85,7 +85,20 @@ impl<'a> Planner<'a> {
         if !self.problems.is_empty() {
             return Err(self.problems);
         }
-        let mut plan = order::finish(&self.drafts, self.unsupported);
+        let mut plan = order::finish(&self.drafts);
+        if self.desired.origin.is_some() {
+            // Here as elsewhere, a record of another account is told by its id there.
+            for it in &mut plan.unsupported {
+                let is_meant = |(of, became): (&(Resource, i64), &Ref)| {
+                    (of.0 == it.resource && became.to_string() == it.key).then_some(of.1)
+                };
+                if let Some(old) = self.became.iter().find_map(is_meant) {
+                    it.key = old.to_string();
+                }
+            }
+        }
+        plan.unsupported.splice(..0, self.unsupported);
+        plan.unsupported.sort_by_key(|it| it.resource);
         if let Some(origin) = &self.desired.origin {
             for step in plan.steps.iter_mut().filter(|step| step.replaces.is_some()) {
                 step.origin = Some(origin.clone());
@@ -111,7 +124,7 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let Some(live) = self.current.state.get(resource) else {
-                self.refuse(resource, "", "were not read from the account", None);
+                self.unread(resource, rows, |row| label(resource, row));
                 continue;
             };
             let how = (self.desired.recreate, self.foreign());
@@ -126,6 +139,17 @@ impl<'a> Planner<'a> {
             if wanted.whole && self.policy.delete {
                 self.deletions(resource, live, &matches);
             }
+        }
+    }
+
+    /// Tells that a resource cannot be had, since it was not read.
+    pub fn unread(&mut self, resource: Resource, rows: &[Wanted], key: impl Fn(&Wanted) -> String) {
+        if !self.foreign() {
+            return self.refuse(resource, "", "were not read from the account", None);
+        }
+        let reason = format!("the new service does not offer {resource}");
+        for row in rows {
+            self.refuse(resource, &key(row), &reason, row.source.as_ref());
         }
     }
 
@@ -231,7 +255,7 @@ impl<'a> Planner<'a> {
                 let after = changes.after.keys().map(String::as_str);
                 let names: Vec<_> = after.chain(changes.fixed).chain(changes.odd).collect();
                 let names = names.join("` and `");
-                let reason = format!("the API cannot change {}, nor its `{names}`", a(resource));
+                let reason = format!("the API cannot change the `{names}` of {}", a(resource));
                 self.refuse(resource, &key, &reason, source);
             }
             return;

@@ -111,6 +111,9 @@ pub enum QrContent {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let to = app.account(&args.to)?;
     let options = options(args)?;
+    if let Some(file) = &args.report {
+        has_a_place(file)?;
+    }
     let target = Source::target(args, app, &to)?;
     app.catch_interrupts();
     let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
@@ -158,6 +161,17 @@ fn options(args: &Args) -> Result<Options, Failure> {
         codes,
         link_codes: args.qr_content == QrContent::Link,
     })
+}
+
+/// Refuses a file that could not be written when all is done.
+fn has_a_place(file: &Path) -> Result<(), Failure> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let why = match (folder.is_dir(), file.is_dir()) {
+        (false, _) => std::io::ErrorKind::NotADirectory,
+        (_, true) => std::io::ErrorKind::IsADirectory,
+        _ => return Ok(()),
+    };
+    Err(cannot_write(file, &why.into()).hint("nothing was written; name another file"))
 }
 
 fn mistakes(problems: Problems) -> Failure {
@@ -282,6 +296,10 @@ impl Move<'_> {
         if self.origin == format!("{}#{account}", looked.service) {
             let message = format!("{} and {} are the same account", self.args.from, self.to.name);
             return Err(desk.forgetting(&looked, Failure::new(Kind::Usage, message)));
+        }
+        // What the new service does not have cannot be made there.
+        for resource in &looked.not_offered {
+            looked.state.remove(*resource);
         }
         looked.memory = apply::memory_of(&desk.vault, &self.origin)?;
         let current = Current { state: &looked.state, memory: &looked.memory };
