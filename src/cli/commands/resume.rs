@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::apply::{self, Options};
+use crate::cli::failures::of_vault;
 use crate::cli::running::{self, Desk};
 use crate::cli::session::Bounds;
 use crate::cli::{App, Exit, Failure, Kind};
@@ -46,7 +47,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::NotFound, message)
             .hint(format_args!("`linkvault runs {}` lists them", account.name)));
     };
-    let began = desk.vault.run(run)?;
+    let began = desk.vault.run(run).map_err(|error| of_vault(error, &account.name))?;
     let service = desk.session.service.clone();
     let options = Options { service, fail_fast: args.fail_fast, ..Options::default() };
     let progress = Arc::clone(&desk.progress);
