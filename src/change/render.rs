@@ -281,7 +281,7 @@ Cannot be undone:
   1 create of pixels: the API cannot delete a pixel
 
 Not supported:
-  sheet.csv:3: pixels 6: the API cannot change a pixel
+  sheet.csv:3: pixels 6: the API cannot change the `name` of a pixel
 
 14 steps: 1 delete, 5 updates, 4 creates, 4 assigns. 32 requests, about 1 min.
 ";
@@ -318,7 +318,7 @@ Not supported:
         assert_eq!((&document["format"], &document["account"]), (&json!(1), &json!("main")));
         assert_eq!((&document["requests"], &document["seconds"]), (&json!(32), &json!(60.0)));
         let unsupported = &document["unsupported"][0];
-        assert_eq!(unsupported["reason"], "the API cannot change a pixel");
+        assert_eq!(unsupported["reason"], "the API cannot change the `name` of a pixel");
         let steps = document["steps"].as_array().unwrap();
         for step in steps {
             for key in ["resource", "verb", "key", "before", "after", "reversible"] {

@@ -29,6 +29,7 @@ use crate::config::Account;
 use crate::crawl::{self, Stats};
 use crate::model::{Resource, State, Verb};
 use crate::progress::Progress;
+use crate::vault::snapshot::ReadState;
 use crate::vault::{Vault, VaultError};
 
 /// What a plan may do: the flags of every command that makes one.
@@ -158,6 +159,8 @@ fn leave_untouched(read: &mut Read) {
 #[derive(Debug)]
 pub struct Looked {
     pub state: State,
+    /// What the service does not have; of those the state has no records.
+    pub not_offered: Vec<Resource>,
     pub memory: Memory,
     /// What looking cost, in requests.
     pub reading: u64,
@@ -287,9 +290,13 @@ pub fn look_into(
     for resource in &options.scope {
         sizes.extend(vault.learned_page_size(*resource)?.map(|size| (*resource, size)));
     }
+    let outcomes = snapshot.outcomes.iter();
+    let not_offered = outcomes.filter(|it| it.state == ReadState::NotOffered);
+    let not_offered = not_offered.map(|it| it.resource).collect();
     let known = session.client.limit().or(account.settings.limit.map(u64::from));
     Ok(Looked {
         state: vault.state(snapshot.number, &options.scope)?,
+        not_offered,
         memory: apply::memory(vault)?,
         reading,
         sizes,

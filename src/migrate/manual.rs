@@ -60,12 +60,16 @@ pub const BIO: &str = "bio pages are not in the API; make the page in the new se
     the channel there";
 pub const CAMPAIGN_LINKS: &str = "no list tells which short links a campaign has; those that \
     linkvault itself assigned are moved with --links, add the others by hand";
+pub const ADDRESSES: &str = "rotators and list pages get addresses of the new service; who has the \
+    old ones opens the old account";
 pub const DOMAIN: &str = "the new service takes a domain only when its DNS points there; change the \
     DNS first, and the old service's links on it end";
 pub const STATISTICS: &str = "scans and statistics stay in the old account; its vault keeps those \
     that were backed up";
 pub const PRINTED: &str = "codes that are printed open the old service; keep that account until they \
     are replaced";
+pub const LOOKS: &str = "the API takes no names of codes, and no list tells their colours and logos; \
+    what linkvault sent or --qr-data tells comes along, set the rest by hand";
 pub const OLD_LINK: &str = "nobody knows what it contains; the new code opens the old code's link, \
     which stays with the old service";
 pub const UNKNOWN_CODE: &str = "no list tells what it contains; give its content with --qr-data, or \

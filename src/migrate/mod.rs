@@ -6,11 +6,13 @@
 //! * [`manual`]: what nobody but a person can move
 //! * [`moving`]: from there to a plan, and from a run to what came of it
 //! * [`report`]: what came of it
+//! * `used`: whether each option did what it is for
 
 pub mod manual;
 pub mod moving;
 pub mod options;
 pub mod report;
+mod used;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -25,6 +27,7 @@ pub use manual::Manual;
 pub use moving::Moving;
 pub use options::{Fields, Options, Substitution, Where};
 pub use report::Report;
+use used::Used;
 
 /// Whose the records are.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +43,14 @@ pub struct Origin<'a> {
 pub struct Mapped {
     pub desired: Desired,
     pub manual: Vec<Manual>,
-    /// Substitutions for which there was nothing to replace.
-    pub unused: Vec<String>,
+    /// How many records filters keep where they are, what belongs to them included.
+    pub kept_back: BTreeMap<Resource, u64>,
+    /// Resources that nobody asked for.
+    pub not_asked: Vec<Resource>,
+    /// The old ids of short links, by the new ones.
+    pub old_links: BTreeMap<i64, i64>,
+    /// What somebody gave that came to nothing, or may not be meant so.
+    pub doubtful: Vec<String>,
 }
 
 /// What another account should become so that it has what `source` has. `memory`
@@ -54,8 +63,11 @@ pub fn map(source: &State, memory: &Memory, from: Origin<'_>, options: &Options)
         source: Source { file: from.name.to_owned(), line: None },
         out: Mapped::default(),
         stays: HashSet::new(),
-        used: HashSet::new(),
+        used: Used::default(),
     };
+    mover.out.not_asked =
+        Resource::ALL.into_iter().filter(|it| !options.which.contains(it)).collect();
+    mover.out.old_links = options.links.iter().map(|(old, new)| (*new, *old)).collect();
     mover.out.desired =
         Desired { recreate: true, origin: Some(from.id.to_owned()), ..Desired::default() };
     // What belongs to others comes after them.
@@ -65,8 +77,7 @@ pub fn map(source: &State, memory: &Memory, from: Origin<'_>, options: &Options)
     for (resource, records) in order {
         mover.resource(resource, records);
     }
-    let unused = options.set.iter().enumerate().filter(|(nth, _)| !mover.used.contains(nth));
-    mover.out.unused = unused.map(|(_, set)| set.to_string()).collect();
+    mover.out.doubtful = mover.used.doubts(options, source);
     mover.out.manual.sort_by_key(|it| it.resource);
     mover.out
 }
@@ -78,8 +89,7 @@ struct Mover<'a> {
     out: Mapped,
     /// Records that a filter keeps where they are.
     stays: HashSet<(Resource, i64)>,
-    /// The substitutions that replaced something.
-    used: HashSet<usize>,
+    used: Used,
 }
 
 type Records = BTreeMap<Key, Record<'static>>;
@@ -128,8 +138,11 @@ impl Mover<'_> {
         for (key, record) in records {
             let mut known = self.known(resource, key, record);
             let (id, fields) = (key.id(), &known.fields);
-            if !self.options.wheres.iter().all(|it| it.admits(resource, id, fields)) {
+            if !self.used.admit(self.options, resource, key, fields) {
                 self.stays.insert((resource, id));
+                if asked {
+                    self.keep_back(resource);
+                }
                 continue;
             }
             if !asked {
@@ -137,7 +150,7 @@ impl Mover<'_> {
             }
             for (nth, set) in self.options.set.iter().enumerate() {
                 if set.apply(resource, &mut known.fields) {
-                    self.used.insert(nth);
+                    self.used.set.insert(nth);
                 }
             }
             self.record(known);
@@ -147,8 +160,8 @@ impl Mover<'_> {
     fn about_all(&mut self, resource: Resource) {
         let about: &[&str] = match resource {
             Resource::Account => &[manual::ACCOUNT],
-            Resource::Campaigns => &[manual::CAMPAIGN_LINKS],
-            Resource::QrCodes => &[manual::PRINTED, manual::STATISTICS],
+            Resource::Campaigns => &[manual::CAMPAIGN_LINKS, manual::ADDRESSES],
+            Resource::QrCodes => &[manual::PRINTED, manual::STATISTICS, manual::LOOKS],
             _ => &[],
         };
         self.out.manual.extend(about.iter().map(|reason| Manual::of_all(resource, reason)));
@@ -179,7 +192,10 @@ impl Mover<'_> {
                     let spec = resource.spec();
                     let hidden =
                         |place: &usize| spec.fields.get(*place).is_some_and(|it| !it.is_read());
-                    let told = told.iter().filter(|(place, _)| hidden(place));
+                    // An empty cell is one that nobody has filled in.
+                    let told = told
+                        .iter()
+                        .filter(|(place, value)| hidden(place) && !value.cell().is_empty());
                     known.fields.extend(told.map(|(place, value)| (*place, value.clone())));
                 }
             }
@@ -239,11 +255,14 @@ impl Mover<'_> {
         let Key::Item { channel, kind, id } = known.key else { return };
         let code_stays = kind == "qr" && self.stays.contains(&(Resource::QrCodes, *id));
         if code_stays || self.stays.contains(&(Resource::Channels, *channel)) {
-            return;
+            return self.keep_back(Resource::ChannelItems);
         }
         let channel = Some(Meant::Id(*channel));
         match (kind.as_str(), self.options.links.get(id)) {
-            ("links", Some(new)) => self.want(known, channel, *new),
+            ("links", Some(new)) => {
+                self.used.links.insert(*id);
+                self.want(known, channel, *new);
+            }
             ("links", None) => self.left(&known, manual::LINK),
             ("bio", _) => self.left(&known, manual::BIO),
             _ => self.want(known, channel, *id),
@@ -256,11 +275,14 @@ impl Mover<'_> {
         let links = sent.and_then(|sent| sent.get("links")?.as_array());
         for link in links.into_iter().flatten().filter_map(Json::as_i64) {
             match self.options.links.get(&link) {
-                Some(new) => self.out.desired.campaign_links.push(CampaignLink {
-                    campaign: Meant::Id(key.id()),
-                    link: *new,
-                    source: Some(self.source.clone()),
-                }),
+                Some(new) => {
+                    self.used.links.insert(link);
+                    self.out.desired.campaign_links.push(CampaignLink {
+                        campaign: Meant::Id(key.id()),
+                        link: *new,
+                        source: Some(self.source.clone()),
+                    });
+                }
                 None => {
                     let id = format!("{key}/links/{link}");
                     let note = Manual::left(Resource::Campaigns, id, name, manual::LINK);
@@ -268,6 +290,10 @@ impl Mover<'_> {
                 }
             }
         }
+    }
+
+    fn keep_back(&mut self, resource: Resource) {
+        *self.out.kept_back.entry(resource).or_default() += 1;
     }
 
     fn want(&mut self, known: Known<'_>, channel: Option<Meant>, id: i64) {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use super::{Manual, Mapped, Report};
 use crate::change::desired::Desired;
-use crate::change::plan::{Current, Plan, PlanProblems, plan};
+use crate::change::plan::request::Ref;
+use crate::change::plan::{Current, Plan, PlanProblems, Step, plan};
 use crate::change::policy::Policy;
-use crate::model::{Key, Resource};
+use crate::model::{Key, Resource, Verb};
 
 /// What the records of the source are in the other account, by their old ids.
 pub type Ids = BTreeMap<(Resource, i64), i64>;
@@ -21,6 +22,10 @@ pub struct Moving {
     pub plan: Plan,
     /// What is there already.
     here: Ids,
+    /// What the old account calls that which a step is about.
+    olds: BTreeMap<u32, String>,
+    kept_back: BTreeMap<Resource, u64>,
+    not_asked: Vec<Resource>,
 }
 
 impl Moving {
@@ -34,8 +39,11 @@ impl Moving {
         current: Current<'_>,
         policy: &Policy,
     ) -> Result<Self, PlanProblems> {
-        let Mapped { desired, mut manual, .. } = mapped;
-        let plan = plan(&desired, current, None, policy)?;
+        let Mapped { desired, mut manual, kept_back, not_asked, old_links, .. } = mapped;
+        let mut plan = plan(&desired, current, None, policy)?;
+        for it in &mut plan.unsupported {
+            it.key = with_old_link(it.resource, &it.key, &old_links);
+        }
         let is_there = |resource, id| {
             current.state.get(resource).is_some_and(|live| live.contains_key(&Key::Id(id)))
         };
@@ -43,10 +51,10 @@ impl Moving {
         let mut here: Ids =
             known.filter(|((resource, _), new)| is_there(*resource, *new)).collect();
         here.extend(matched(&plan));
-        let moved =
-            |it: &Manual| it.id.parse().is_ok_and(|id| here.contains_key(&(it.resource, id)));
-        manual.retain(|it| !(it.once && moved(it)));
-        Ok(Self { desired, manual, plan, here })
+        manual.retain(|it| !is_done(it, &here));
+        let olds = Olds::new(&plan, &here, &old_links);
+        let olds = plan.steps.iter().filter_map(|it| Some((it.step, olds.of(it)?))).collect();
+        Ok(Self { desired, manual, plan, here, olds, kept_back, not_asked })
     }
 
     /// What came of it. `steps` tells of the plan's steps, by their numbers, why
@@ -54,15 +62,85 @@ impl Moving {
     /// was not begun. `made` are the ids that a run gave.
     #[must_use]
     pub fn report(&self, steps: &BTreeMap<u32, Option<String>>, made: Ids) -> Report {
-        let not_begun = || Some("it is not there yet".to_owned());
+        let not_begun = |it: &Step| match it.verb {
+            Verb::Update => Some("it is there, and not the same yet".to_owned()),
+            _ => Some("it is not there yet".to_owned()),
+        };
         let undone = self.plan.steps.iter().filter_map(|it| {
-            let why = steps.get(&it.step).cloned().unwrap_or_else(not_begun)?;
+            let why = steps.get(&it.step).cloned().unwrap_or_else(|| not_begun(it))?;
             Some((it.step, why))
         });
         let mut ids = self.here.clone();
         ids.extend(made);
         ids.extend(matched(&self.plan));
-        Report::new(&self.desired, &self.plan, self.manual.clone(), &undone.collect(), &ids)
+        let mut manual = self.manual.clone();
+        manual.retain(|it| !is_done(it, &ids));
+        let mut report = Report::new(&self.desired, &self.plan, manual, &undone.collect(), &ids);
+        for it in &mut report.failed {
+            it.id = self.olds.get(&it.step).cloned();
+        }
+        report.kept_back.clone_from(&self.kept_back);
+        report.not_asked.clone_from(&self.not_asked);
+        report
+    }
+}
+
+/// Whether nothing is left to be done about a record that has moved.
+fn is_done(manual: &Manual, ids: &Ids) -> bool {
+    let moved = |id| ids.contains_key(&(manual.resource, id));
+    manual.once && manual.id.parse().is_ok_and(moved)
+}
+
+/// The key of an assignment, with the short link's old id.
+fn with_old_link(resource: Resource, key: &str, old_links: &BTreeMap<i64, i64>) -> String {
+    let mark = "/links/";
+    let assigned = matches!(resource, Resource::Campaigns | Resource::ChannelItems);
+    let Some((owner, link)) = key.rsplit_once(mark).filter(|_| assigned) else {
+        return key.to_owned();
+    };
+    match link.parse().ok().and_then(|new: i64| old_links.get(&new)) {
+        Some(old) => format!("{owner}{mark}{old}"),
+        None => key.to_owned(),
+    }
+}
+
+/// What the old account calls what a plan is about.
+struct Olds<'a> {
+    made: BTreeMap<u32, i64>,
+    here: BTreeMap<(Resource, i64), i64>,
+    links: &'a BTreeMap<i64, i64>,
+}
+
+impl<'a> Olds<'a> {
+    fn new(plan: &Plan, here: &Ids, links: &'a BTreeMap<i64, i64>) -> Self {
+        let made = plan.steps.iter().filter_map(|it| Some((it.step, it.replaces?))).collect();
+        let here = here.iter().map(|((resource, old), new)| ((*resource, *new), *old)).collect();
+        Self { made, here, links }
+    }
+
+    fn of(&self, step: &Step) -> Option<String> {
+        let (resource, after) = (step.resource, step.after.as_ref());
+        let part = |name: &str| after?.get(name);
+        let record = |resource, name| match Ref::from_json(part(name)?)? {
+            Ref::Id(new) => self.here.get(&(resource, new)).copied(),
+            Ref::Step(step) => self.made.get(&step).copied(),
+        };
+        let link = |name| self.links.get(&part(name)?.as_i64()?).copied();
+        match (step.verb, resource) {
+            (Verb::Create, _) => step.replaces.map(|old| old.to_string()),
+            (Verb::Assign, Resource::Campaigns) => {
+                Some(format!("{}/links/{}", record(resource, "campaign")?, link("link")?))
+            }
+            (Verb::Assign, _) => {
+                let kind = part("type")?.as_str()?;
+                let item = match kind {
+                    "qr" => record(Resource::QrCodes, "id")?,
+                    _ => link("id")?,
+                };
+                Some(format!("{}/{kind}/{item}", record(Resource::Channels, "channel")?))
+            }
+            _ => self.here.get(&(resource, step.id?)).map(ToString::to_string),
+        }
     }
 }
 

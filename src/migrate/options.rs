@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use regex::Regex;
 
-use crate::model::{Resource, Role, Value};
+use crate::model::{Key, Resource, Role, Value};
 
 /// The fields of one record, by their places in the table's row.
 pub type Fields = BTreeMap<usize, Value<'static>>;
@@ -135,15 +135,25 @@ impl FromStr for Where {
     }
 }
 
+impl std::fmt::Display for Where {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}~{}", self.resource, self.field, self.pattern)
+    }
+}
+
 impl Where {
     /// Whether a record of `resource` may come along, as far as this tells.
     #[must_use]
-    pub fn admits(&self, resource: Resource, id: i64, fields: &Fields) -> bool {
+    pub fn admits(&self, resource: Resource, key: &Key, fields: &Fields) -> bool {
         if resource != self.resource {
             return true;
         }
-        if self.field == "id" {
-            return self.pattern.is_match(&id.to_string());
+        match (self.field, key) {
+            ("id", _) => return self.pattern.is_match(&key.id().to_string()),
+            ("channel", Key::Item { channel, .. }) => {
+                return self.pattern.is_match(&channel.to_string());
+            }
+            _ => {}
         }
         let place = resource.spec().field(self.field).map(|(place, _)| place);
         let value = place.and_then(|place| fields.get(&place));
@@ -192,12 +202,12 @@ mod tests {
     fn a_pattern_decides_on_its_own_resource_only() {
         let it: Where = "campaigns.name~^Spring".parse().unwrap();
         let fields = |text: &'static str| Fields::from([(1, Value::Text(text.into()))]);
-        assert!(it.admits(Resource::Campaigns, 1, &fields("Spring 2026")));
-        assert!(!it.admits(Resource::Campaigns, 1, &fields("Late Spring")));
-        assert!(it.admits(Resource::Channels, 1, &fields("x")));
+        assert!(it.admits(Resource::Campaigns, &Key::Id(1), &fields("Spring 2026")));
+        assert!(!it.admits(Resource::Campaigns, &Key::Id(1), &fields("Late Spring")));
+        assert!(it.admits(Resource::Channels, &Key::Id(1), &fields("x")));
         let it: Where = "qr_codes.id~^[12]$".parse().unwrap();
-        assert!(it.admits(Resource::QrCodes, 2, &Fields::new()));
-        assert!(!it.admits(Resource::QrCodes, 3, &Fields::new()));
+        assert!(it.admits(Resource::QrCodes, &Key::Id(2), &Fields::new()));
+        assert!(!it.admits(Resource::QrCodes, &Key::Id(3), &Fields::new()));
         assert!(
             "campaigns.name~(".parse::<Where>().unwrap_err().to_string().contains("no pattern")
         );

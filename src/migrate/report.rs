@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::Manual;
-use crate::change::desired::Desired;
+use crate::change::desired::{Desired, Wanted};
 use crate::change::plan::{Plan, Step, Unsupported};
 use crate::change::render::escaped;
 use crate::model::{Resource, Value, Verb};
@@ -21,7 +21,8 @@ pub struct Counts {
     pub matched: u64,
     /// There before, and the same already.
     pub unchanged: u64,
-    /// Not moved, since the API cannot, or not all of it.
+    /// Not moved, since the API cannot, or not all of it. What was made without
+    /// something is counted as made, too.
     pub unsupported: u64,
     /// Not done: refused, skipped, or not known.
     pub failed: u64,
@@ -31,9 +32,13 @@ pub struct Counts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failed {
     pub resource: Resource,
+    /// Its old id, where it has one.
+    pub id: Option<String>,
     pub key: String,
     pub name: String,
     pub reason: String,
+    #[serde(skip)]
+    pub step: u32,
 }
 
 /// A record's ids in both accounts.
@@ -59,6 +64,10 @@ pub struct Report {
     pub manual: Vec<Manual>,
     pub unsupported: Vec<Unsupported>,
     pub failed: Vec<Failed>,
+    /// How many records filters keep where they are.
+    pub kept_back: BTreeMap<Resource, u64>,
+    /// Resources that nobody asked for.
+    pub not_asked: Vec<Resource>,
 }
 
 /// The links of campaigns, which are no resource of their own.
@@ -82,8 +91,10 @@ impl Report {
         for step in &plan.steps {
             report.step(step, undone.get(&step.step));
         }
-        for it in &plan.unsupported {
-            report.count(it.resource, &it.key).unsupported += 1;
+        let odd: BTreeSet<_> =
+            plan.unsupported.iter().map(|it| (it.resource, it.key.as_str())).collect();
+        for (resource, key) in odd {
+            report.count(resource, key).unsupported += 1;
         }
         let left = report.manual.iter().filter(|it| it.left);
         for (resource, id) in left.map(|it| (it.resource, it.id.clone())).collect::<Vec<_>>() {
@@ -111,13 +122,14 @@ impl Report {
     }
 
     fn step(&mut self, step: &Step, undone: Option<&String>) {
-        let counts = self.count(step.resource, &step.key);
+        let is_link = step.resource == Resource::Campaigns && step.verb == Verb::Assign;
+        let counts = self.count(step.resource, if is_link { "/links/" } else { "" });
         match (step.verb, undone) {
             (_, Some(reason)) => {
                 counts.failed += 1;
                 let (key, name) = (step.key.clone(), step.name.clone());
-                let reason = reason.clone();
-                self.failed.push(Failed { resource: step.resource, key, name, reason });
+                let (resource, reason, step) = (step.resource, reason.clone(), step.step);
+                self.failed.push(Failed { resource, id: None, key, name, reason, step });
             }
             (Verb::Update, None) => counts.matched += 1,
             (_, None) => counts.created += 1,
@@ -125,24 +137,34 @@ impl Report {
     }
 
     fn the_same(&mut self, desired: &Desired, plan: &Plan) {
+        let odd = plan.unsupported.iter().map(|it| (it.resource, it.key.clone()));
+        let odd: BTreeSet<_> = odd.collect();
         let updates = plan.steps.iter().filter(|step| step.verb == Verb::Update);
         let changed: BTreeSet<_> = updates.filter_map(|it| Some((it.resource, it.id?))).collect();
         for it in plan.foreign.iter().flat_map(|it| &it.matched) {
-            if !changed.contains(&(it.resource, it.new)) {
+            // What differs for good is counted among what the API cannot do.
+            let is_odd = odd.contains(&(it.resource, it.old.to_string()));
+            if !changed.contains(&(it.resource, it.new)) && !is_odd {
                 self.count(it.resource, "").unchanged += 1;
             }
         }
         let items = desired.resources.get(&Resource::ChannelItems);
-        let items = items.map_or(0, |items| items.records.len());
+        // A map may make one link of several.
+        let kind =
+            |row: &Wanted| Some(row.value(Resource::ChannelItems, "type")?.cell().into_owned());
+        let items = items.into_iter().flat_map(|items| &items.records);
+        let items: BTreeSet<_> = items.map(|row| (&row.channel, kind(row), row.id)).collect();
+        let links = desired.campaign_links.iter().map(|it| (&it.campaign, it.link));
+        let links: BTreeSet<_> = links.collect();
         let rest = [
-            (Resource::ChannelItems, "", items),
-            (Resource::Campaigns, "/links/", desired.campaign_links.len()),
+            (Resource::ChannelItems, "", items.len()),
+            (Resource::Campaigns, "/links/", links.len()),
         ];
         for (resource, mark, wanted) in rest.into_iter().filter(|(_, _, wanted)| *wanted > 0) {
             let is = |of: Resource, key: &str| of == resource && key.contains(mark);
-            let assigns = |it: &&Step| it.verb == Verb::Assign && is(it.resource, &it.key);
+            let assigns = |it: &&Step| it.verb == Verb::Assign && it.resource == resource;
             let steps = plan.steps.iter().filter(assigns).count();
-            let odd = plan.unsupported.iter().filter(|it| is(it.resource, &it.key)).count();
+            let odd = odd.iter().filter(|it| is(it.0, &it.1)).count();
             self.count(resource, mark).unchanged = wanted.saturating_sub(steps + odd) as u64;
         }
     }
@@ -170,9 +192,10 @@ impl Report {
         writeln!(
             out,
             "\ncreated: made by this run · matched: there before, and changed to be the same · \
-             unchanged: there before, and the same · unsupported: the API cannot, see below · \
-             failed: not done\n"
+             unchanged: there before, and the same · unsupported: the API cannot, or not all of \
+             it, see below · failed: not done\n"
         )?;
+        self.left_out(out)?;
         self.failures(out)?;
         self.by_hand(out)?;
         if !self.unsupported.is_empty() {
@@ -194,14 +217,31 @@ impl Report {
         Ok(())
     }
 
+    fn left_out(&self, out: &mut impl Write) -> fmt::Result {
+        if self.kept_back.is_empty() && self.not_asked.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "## Left out, as asked\n")?;
+        for (resource, count) in &self.kept_back {
+            let name = escaped(resource.name());
+            writeln!(out, "- {name}: {count} that `--where` keeps back, or what belongs to such")?;
+        }
+        for resource in &self.not_asked {
+            writeln!(out, "- {}: all, by `--only` or `--skip`", escaped(resource.name()))?;
+        }
+        writeln!(out)
+    }
+
     fn failures(&self, out: &mut impl Write) -> fmt::Result {
         if self.failed.is_empty() {
             return Ok(());
         }
         writeln!(out, "## Not done\n")?;
         for it in &self.failed {
-            let (key, reason) = (escaped(&it.key), escaped(&it.reason));
-            let name = if it.name == it.key { String::new() } else { escaped(&it.name) };
+            let key = it.id.as_ref().unwrap_or(&it.key);
+            let name = if it.name.is_empty() { &it.key } else { &it.name };
+            let name = if name == key { String::new() } else { escaped(name) };
+            let (key, reason) = (escaped(key), escaped(&it.reason));
             let blank = if name.is_empty() { "" } else { " " };
             writeln!(out, "- {} {key}{blank}{name}: {reason}", escaped(it.resource.name()))?;
         }

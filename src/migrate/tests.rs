@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::moving::Ids;
 use super::*;
 use crate::change::plan::tests::state;
 use crate::change::plan::{Current, plan};
@@ -68,9 +69,11 @@ fn what_cannot_move_is_told_with_its_reason() {
             "account  false",
             "domains 1 false",
             "campaigns  false",
+            "campaigns  false",
             "campaigns 1/links/9 true",
             "channel_items 1/bio/7 true",
             "channel_items 1/links/8 true",
+            "qr_codes  false",
             "qr_codes  false",
             "qr_codes  false",
             "qr_codes 4 true",
@@ -111,6 +114,12 @@ fn a_code_nobody_knows_opens_its_old_link_or_holds_what_a_file_tells() {
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(content(&mapped), (4, "text".to_owned(), "hi".to_owned()));
     assert!(!mapped.manual.iter().any(|it| it.id == "4"));
+    // What nobody has filled in replaces nothing that is known.
+    let empty = ["type", "data", "foreground"].map(|name| (place(name), Value::Text("".into())));
+    let codes = BTreeMap::from([(3, Fields::from(empty))]);
+    let mapped = map(&source(), &memory(), FROM, &Options { codes, ..all() });
+    let data = content(&mapped).2;
+    assert!(data.contains("Ann"), "{data}");
 }
 
 #[test]
@@ -123,24 +132,61 @@ fn what_belongs_to_a_record_that_stays_stays_with_it() {
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     assert_eq!(ids(&mapped, Resource::Campaigns), [2]);
     assert!(mapped.desired.campaign_links.is_empty());
+    let kept: Vec<_> = mapped.kept_back.iter().map(|(it, count)| (it.name(), *count)).collect();
+    let expected = [("campaigns", 1), ("channels", 1), ("channel_items", 2), ("qr_codes", 1)];
+    assert_eq!(kept, expected);
     let told = by_hand(&mapped);
     assert!(!told.iter().any(|it| it.starts_with("campaigns 1")), "{told:?}");
+    // An item's channel can be named, too.
+    let wheres = vec!["channel_items.channel~^2$".parse().unwrap()];
+    let mapped = map(&source(), &memory(), FROM, &Options { wheres, ..options.clone() });
+    assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     // Of channels and codes that are not moved at all, the filter still holds.
     let options = Options { which: vec![Resource::ChannelItems], ..options };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     assert_eq!(mapped.desired.resources.len(), 1);
+    assert_eq!((mapped.kept_back.len(), mapped.not_asked.len()), (1, 8));
 }
 
 #[test]
-fn a_substitution_that_replaces_nothing_is_told() {
+fn what_comes_to_nothing_is_told() {
     let set = ["domains.domain:https://go.old=https://go.new", "campaigns.name:Winter=Summer"];
     let options = Options { set: set.map(|it| it.parse().unwrap()).into(), ..all() };
     let mapped = map(&source(), &memory(), FROM, &options);
     let domain = &mapped.desired.resources[&Resource::Domains].records[0];
     let url = domain.value(Resource::Domains, "domain").unwrap().cell();
     assert_eq!(url, "https://go.new.example");
-    assert_eq!(mapped.unused, [set[1]]);
+    assert_eq!(mapped.doubtful, [format!("--set {} replaces nothing", set[1])]);
+
+    let wheres = ["campaigns.name~^Winter", "pixels.tag~^t$", "qr_codes.name~Door"];
+    let options = Options {
+        which: vec![Resource::Campaigns, Resource::Pixels],
+        wheres: wheres.map(|it| it.parse().unwrap()).into(),
+        links: BTreeMap::from([(70, 7)]),
+        codes: BTreeMap::from([(3, Fields::new())]),
+        ..Options::default()
+    };
+    let mut part = source();
+    part.resource_mut(Resource::QrCodes).clear();
+    assert_eq!(
+        map(&part, &memory(), FROM, &options).doubtful,
+        [
+            "--where campaigns.name~^Winter matches none of 2 campaigns",
+            "--where qr_codes.name~Door: no qr_codes are looked at",
+            "--links names no short link that is to be moved",
+            "--qr-data is of no use where qr_codes are left out",
+        ]
+    );
+    let codes = [4, 5, 6].map(|id| (id, Fields::new())).into();
+    let options = Options { links: BTreeMap::from([(7, 70), (8, 70), (9, 9)]), codes, ..all() };
+    assert_eq!(
+        map(&source(), &memory(), FROM, &options).doubtful,
+        [
+            "--links makes one link, 70, of 7, 8",
+            "--qr-data tells of QR codes that are not there: 5, 6",
+        ]
+    );
 }
 
 #[test]
@@ -178,8 +224,165 @@ fn the_report_counts_what_became_of_each_and_escapes_what_it_shows() {
     report.markdown(&mut text).unwrap();
     assert!(text.contains("| campaigns | 0 | 1 | 0 | 0 | 1 |"), "{text}");
     assert!(text.contains("- campaigns Autumn: a \\| limit"), "{text}");
+    assert!(!text.contains("Left out"), "{text}");
     assert!(text.contains("| 1 | 9 | Spring |"), "{text}");
     assert!(text.contains("  - 4 Gate\n"), "{text}");
+}
+
+/// What `counts` has of a resource.
+fn counted(report: &Report, name: &str) -> [u64; 5] {
+    let it = report.counts.get(name).copied().unwrap_or_default();
+    [it.created, it.matched, it.unchanged, it.unsupported, it.failed]
+}
+
+/// The move of `source` to an account that has `live`, moved before as `ids` tells.
+fn moving(source: &State, live: &State, ids: &[(Resource, i64, i64)], options: &Options) -> Moving {
+    let ids = ids.iter().map(|(resource, old, new)| ((*resource, *old), *new)).collect();
+    let known = Memory { ids, ..Memory::default() };
+    let mapped = map(source, &memory(), FROM, options);
+    Moving::plan(mapped, Current { state: live, memory: &known }, &Policy::default()).unwrap()
+}
+
+fn empty() -> State {
+    let mut state = State::default();
+    for resource in Resource::ALL {
+        state.resource_mut(resource);
+    }
+    state
+}
+
+#[test]
+fn each_record_is_counted_once_whatever_it_is_called() {
+    use Resource::{Campaigns, ChannelItems, Channels, Domains, Pixels};
+    let old = state(&[
+        (Domains, json!({"id": 1, "domain": "https://a.example"})),
+        (Campaigns, json!({"id": 3, "name": "x/links/1"})),
+        (Channels, json!({"id": 1, "name": "News"})),
+        (ChannelItems, json!({"channel": 1, "type": "links", "id": 7})),
+        (ChannelItems, json!({"channel": 1, "type": "links", "id": 8})),
+        (Pixels, json!({"id": 1, "type": "bing", "name": "ours", "tag": "t"})),
+        (Pixels, json!({"id": 2, "type": "bing", "name": "ours", "tag": "u"})),
+    ]);
+    let mut live = empty();
+    let there = state(&[
+        (Domains, json!({"id": 7, "domain": "http://a.example"})),
+        (Pixels, json!({"id": 8, "type": "bing", "name": "theirs", "tag": "t"})),
+    ]);
+    for (resource, records) in there.iter() {
+        live.resource_mut(resource).extend(records.clone());
+    }
+    let options = Options { links: BTreeMap::from([(7, 70), (8, 70)]), ..all() };
+    let moving = moving(&old, &live, &[], &options);
+    let done = moving.plan.steps.iter().map(|it| (it.step, None)).collect();
+    let report = moving.report(&done, BTreeMap::new());
+    assert_eq!(counted(&report, "domains"), [0, 0, 0, 1, 0]);
+    assert_eq!(counted(&report, "pixels"), [1, 0, 0, 1, 0]);
+    assert_eq!(counted(&report, "campaigns"), [1, 0, 0, 0, 0]);
+    assert!(!report.counts.contains_key("campaign_links"));
+    assert_eq!(counted(&report, "channel_items"), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn what_is_told_has_the_old_accounts_ids() {
+    use Resource::{ChannelItems, Channels, Pixels, QrCodes};
+    let links = BTreeMap::from([(7, 70), (9, 90)]);
+    let report = moving(&source(), &empty(), &[], &Options { links: links.clone(), ..all() })
+        .report(&BTreeMap::new(), BTreeMap::new());
+    let failed: Vec<_> = report.failed.iter().filter_map(|it| it.id.as_deref()).collect();
+    assert_eq!(failed.len(), report.failed.len(), "{:#?}", report.failed);
+    for id in ["1/links/7", "2/links/7", "1/qr/3", "1/links/9"] {
+        assert!(failed.contains(&id), "{id} is not in {failed:?}");
+    }
+    let mut text = String::new();
+    report.markdown(&mut text).unwrap();
+    assert!(text.contains("- campaigns 2 Autumn: it is not there yet"), "{text}");
+    assert!(!text.contains('{'), "{text}");
+
+    // Of what is there already, and of what cannot be.
+    let mut live = empty();
+    let there = state(&[
+        (Channels, json!({"id": 11, "name": "News", "description": "x"})),
+        (Pixels, json!({"id": 50, "type": "bing", "name": "other", "tag": "t"})),
+    ]);
+    for (resource, records) in there.iter() {
+        live.resource_mut(resource).extend(records.clone());
+    }
+    let moved =
+        moving(&source(), &live, &[(Channels, 1, 11)], &Options { links: links.clone(), ..all() });
+    assert!(
+        moved.plan.unsupported.iter().any(|it| (it.resource, it.key.as_str()) == (Pixels, "5"))
+    );
+    let report = moved.report(&BTreeMap::new(), BTreeMap::new());
+    let of = |resource, id: &str| {
+        report.failed.iter().find(|it| it.resource == resource && it.id.as_deref() == Some(id))
+    };
+    assert_eq!(of(Channels, "1").unwrap().reason, "it is there, and not the same yet");
+    assert!(of(ChannelItems, "1/links/7").is_some());
+    let which = vec![ChannelItems];
+    let alone = moving(&source(), &empty(), &[], &Options { which, links, ..Options::default() });
+    let odd: Vec<_> = alone.plan.unsupported.iter().map(|it| it.key.as_str()).collect();
+    assert_eq!(odd, ["1/links/7", "1/qr/3", "2/links/7"]);
+    assert!(of(QrCodes, "3").is_some());
+}
+
+#[test]
+fn names_that_were_swapped_are_told_by_their_old_ids() {
+    use Resource::Campaigns;
+    let mut live = empty();
+    let there = state(&[
+        (Campaigns, json!({"id": 8, "name": "Autumn", "rotator": "https://n/r/sp"})),
+        (Campaigns, json!({"id": 9, "name": "Spring"})),
+    ]);
+    for (resource, records) in there.iter() {
+        live.resource_mut(resource).extend(records.clone());
+    }
+    let moved = moving(&source(), &live, &[(Campaigns, 1, 8), (Campaigns, 2, 9)], &all());
+    let mut odd: Vec<_> = moved
+        .plan
+        .unsupported
+        .iter()
+        .filter(|it| it.resource == Campaigns)
+        .map(|it| it.key.as_str())
+        .collect();
+    odd.sort_unstable();
+    assert_eq!(odd, ["1", "2"]);
+    let report = moved.report(&BTreeMap::new(), BTreeMap::new());
+    assert_eq!(counted(&report, "campaigns"), [0, 0, 0, 2, 0]);
+}
+
+#[test]
+fn what_nobody_has_to_do_any_more_is_not_told_after_the_move() {
+    let moving = moving(&source(), &empty(), &[], &all());
+    let told = |report: &Report| report.manual.iter().any(|it| it.reason == manual::DOMAIN);
+    let done: BTreeMap<_, _> = moving.plan.steps.iter().map(|it| (it.step, None)).collect();
+    assert!(told(&moving.report(&BTreeMap::new(), BTreeMap::new())));
+    assert!(!told(&moving.report(&done, BTreeMap::from([((Resource::Domains, 1), 9)]))));
+}
+
+#[test]
+fn a_rotator_that_only_the_other_account_has_is_told() {
+    let mut live = empty();
+    let autumn = json!({"id": 9, "name": "autumn", "rotator": "https://n/r/theirs"});
+    for (resource, records) in state(&[(Resource::Campaigns, autumn)]).iter() {
+        live.resource_mut(resource).extend(records.clone());
+    }
+    let plan = moving(&source(), &live, &[], &all()).plan;
+    let odd: Vec<_> = plan.unsupported.iter().filter(|it| it.key == "2").collect();
+    assert_eq!(odd.len(), 1, "{:?}", plan.unsupported);
+    assert!(odd[0].reason.contains("keeps the rotator `https://n/r/theirs`"), "{}", odd[0].reason);
+}
+
+#[test]
+fn what_is_left_out_stands_in_the_report() {
+    let wheres = vec!["channels.name~^News$".parse().unwrap()];
+    let mut options = Options { wheres, ..all() };
+    options.which.retain(|it| *it != Resource::Pixels);
+    let report = moving(&source(), &empty(), &[], &options).report(&BTreeMap::new(), Ids::new());
+    let mut text = String::new();
+    report.markdown(&mut text).unwrap();
+    for line in ["- channels: 1 that `--where`", "- channel\\_items: 1 that", "- pixels: all, by"] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
 }
 
 /// Plans the move of `source` to an account that has `live`; `ids` moved before.
@@ -250,7 +453,7 @@ fn a_domain_that_is_there_under_another_scheme_is_the_same() {
     let source = state(&[(Resource::Domains, json!({"id": 1, "domain": "http://a.example"}))]);
     let there = (Resource::Domains, json!({"id": 7, "domain": "https://a.example"}));
     let plan = planned(&source, &[there], &[]);
-    assert_eq!(told(&plan), (vec![], vec!["domains 7".to_owned()]));
+    assert_eq!(told(&plan), (vec![], vec!["domains 1".to_owned()]));
     assert_eq!(plan.foreign.unwrap().matched[0].new, 7);
 }
 
@@ -259,20 +462,25 @@ proptest! {
     #[test]
     fn nothing_is_silently_left_behind(
         linked in prop::collection::btree_set(0..12_i64, 0..12), link_codes in any::<bool>(),
-        known in any::<bool>(), skip in 0..9_usize,
+        known in any::<bool>(), skip in 0..9_usize, only in prop::option::of(1..5_i64),
     ) {
         let source = source();
         let memory = if known { memory() } else { Memory::default() };
         let mut which = Resource::ALL.to_vec();
         let skipped = which.remove(skip);
         let links = linked.iter().map(|id| (*id, id + 100)).collect();
-        let options = Options { which, links, link_codes, ..Options::default() };
+        let wheres = only.into_iter().flat_map(|id| {
+            ["channels", "campaigns", "qr_codes"].map(|it| format!("{it}.id~^{id}$").parse().unwrap())
+        });
+        let wheres = wheres.collect();
+        let options = Options { which, links, link_codes, wheres, ..Options::default() };
         let mapped = map(&source, &memory, FROM, &options);
         for (resource, records) in source.iter() {
             let wanted = mapped.desired.resources.get(&resource).map_or(0, |it| it.records.len());
             let left = mapped.manual.iter().filter(|it| it.left && it.resource == resource);
             let left = left.filter(|it| resource != Resource::Campaigns || !it.id.contains('/'));
-            let found = wanted + left.count();
+            let kept = mapped.kept_back.get(&resource).map_or(0, |count| *count as usize);
+            let found = wanted + left.count() + kept;
             let account = resource == Resource::Account;
             let expected = if resource == skipped || account { 0 } else { records.len() };
             prop_assert_eq!(found, expected, "{}", resource);

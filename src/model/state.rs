@@ -25,6 +25,11 @@ impl State {
         self.resources.get(&resource)
     }
 
+    /// Takes a resource away, as if it had not been read.
+    pub fn remove(&mut self, resource: Resource) {
+        self.resources.remove(&resource);
+    }
+
     /// Every resource that was read, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (Resource, &BTreeMap<Key, Record<'static>>)> {
         self.resources.iter().map(|(resource, records)| (*resource, records))

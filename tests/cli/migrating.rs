@@ -333,8 +333,61 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
     let environment = environment.file("codes.csv", "id,type,data\n,text,hi\n");
     let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv"]);
     ran.exits_with(1).says_among("codes.csv:2: id: is needed");
+    for file in ["nowhere/r.md", "."] {
+        let ran = environment.run(&["migrate", "old", "new", "--yes", "--report", file]);
+        ran.exits_with(1).says_among("cannot be written").says_among("name another file");
+    }
     environment.run(&["migrate", "old", "old"]).exits_with(64).says_among("to itself");
     assert_eq!(old.handled() + new.handled(), 0);
+}
+
+#[test]
+fn whose_fault_it_is_is_told() {
+    let (old, new) = services();
+    let account = |name: &str, service: &LiveService| {
+        format!("[accounts.{name}]\nurl = \"{}\"\nkey_env = \"{name}\"\n", service.url())
+    };
+    let text = account("old", &old) + &account("new", &new);
+    let environment = TestEnvironment::new().variable("old", KEY).variable("new", "x");
+    let environment = environment.config(&text);
+    let ran = environment.run(&["migrate", "old", "new", "--yes"]);
+    ran.exits_with(7).says_among("new: GET /api/account: the key was not accepted");
+    let environment = environment.variable("old", "x");
+    let ran = environment.run(&["migrate", "old", "new", "--yes"]);
+    ran.exits_with(7).says_among("old: GET /api/account: the key was not accepted");
+    assert_eq!(writes(&old) + writes(&new), 0);
+}
+
+#[test]
+fn what_the_new_service_does_not_have_is_told_and_not_tried() {
+    let (old, new) = services();
+    new.inside().behaviour_mut().apply("not-offered=qr").unwrap();
+    let environment = with_files(environment(&old, &new));
+    let document = migrate(&environment, &["--yes", "--json"]).succeeds().json();
+    let counts = |name: &str, word: &str| document["resources"][name][word].as_u64().unwrap();
+    assert_eq!(["created", "unsupported"].map(|word| counts("qr_codes", word)), [0, 12]);
+    assert_eq!(counts("channel_items", "failed"), 0, "{document:#}");
+    let tried = new.inside().log().iter().filter(|it| it.path == "/api/qr/add").count();
+    assert_eq!(tried, 0);
+    migrate(&environment, &["--verify-only"]).succeeds();
+}
+
+#[test]
+fn what_filters_keep_back_is_told_and_so_is_a_flag_that_did_nothing() {
+    let (old, new) = services();
+    let environment = with_files(environment(&old, &new));
+    let wheres = ["--where", "campaigns.name~^Spring", "--where", "channels.name~^Nothing"];
+    let more =
+        [&wheres[..], &["--skip", "domains", "--yes", "--json", "--report", "r.md"]].concat();
+    let ran = migrate(&environment, &more).succeeds();
+    let ran = ran.says_among("--where channels.name~^Nothing matches none of 5 channels");
+    let left_out = &ran.json()["left_out"];
+    let records = json!({"campaigns": 7, "channels": 5, "channel_items": 14});
+    assert_eq!(left_out, &json!({"records": records, "resources": ["domains"]}));
+    let report = std::fs::read_to_string(environment.path("r.md")).unwrap();
+    assert!(report.contains("## Left out, as asked\n\n- campaigns: 7 that"), "{report}");
+    let ran = migrate(&environment, &[&wheres[..], &["--verify-only"]].concat());
+    ran.exits_with(2).prints_among("left out, as asked: 7 campaigns, 5 channels, 14 channel_items");
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Planner<'_> {
             return;
         }
         let Some(live) = self.current.state.get(resource) else {
-            return self.refuse(resource, "", "were not read from the account", None);
+            return self.unread(resource, &wanted.records, key_of);
         };
         let mut seen = HashSet::new();
         let mut claimed = HashSet::new();

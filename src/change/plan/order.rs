@@ -49,9 +49,10 @@ impl Draft {
     }
 }
 
-/// Sorts the drafts, numbers them and makes their requests.
-pub(super) fn finish(drafts: &[Draft], unsupported: Vec<Unsupported>) -> Plan {
-    let mut plan = Plan { unsupported, ..Plan::default() };
+/// Sorts the drafts, numbers them and makes their requests. What cannot be done
+/// has the key of its draft.
+pub(super) fn finish(drafts: &[Draft]) -> Plan {
+    let mut plan = Plan::default();
     let mut order: Vec<usize> = (0..drafts.len()).collect();
     order.sort_by(|one, other| sort(&drafts[*one], &drafts[*other]));
     let (order, ring) = untangle(drafts, &order);
@@ -72,7 +73,6 @@ pub(super) fn finish(drafts: &[Draft], unsupported: Vec<Unsupported>) -> Plan {
             None => plan.unsupported.push(give_up(draft, "the API has no request for it")),
         }
     }
-    plan.unsupported.sort_by_key(|it| it.resource);
     plan
 }
 

@@ -85,7 +85,20 @@ impl<'a> Planner<'a> {
         if !self.problems.is_empty() {
             return Err(self.problems);
         }
-        let mut plan = order::finish(&self.drafts, self.unsupported);
+        let mut plan = order::finish(&self.drafts);
+        if self.desired.origin.is_some() {
+            // Here as elsewhere, a record of another account is told by its id there.
+            for it in &mut plan.unsupported {
+                let is_meant = |(of, became): (&(Resource, i64), &Ref)| {
+                    (of.0 == it.resource && became.to_string() == it.key).then_some(of.1)
+                };
+                if let Some(old) = self.became.iter().find_map(is_meant) {
+                    it.key = old.to_string();
+                }
+            }
+        }
+        plan.unsupported.splice(..0, self.unsupported);
+        plan.unsupported.sort_by_key(|it| it.resource);
         if let Some(origin) = &self.desired.origin {
             for step in plan.steps.iter_mut().filter(|step| step.replaces.is_some()) {
                 step.origin = Some(origin.clone());
@@ -111,7 +124,7 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let Some(live) = self.current.state.get(resource) else {
-                self.refuse(resource, "", "were not read from the account", None);
+                self.unread(resource, rows, |row| label(resource, row));
                 continue;
             };
             let how = (self.desired.recreate, self.foreign());
@@ -126,6 +139,17 @@ impl<'a> Planner<'a> {
             if wanted.whole && self.policy.delete {
                 self.deletions(resource, live, &matches);
             }
+        }
+    }
+
+    /// Tells that a resource cannot be had, since it was not read.
+    pub fn unread(&mut self, resource: Resource, rows: &[Wanted], key: impl Fn(&Wanted) -> String) {
+        if !self.foreign() {
+            return self.refuse(resource, "", "were not read from the account", None);
+        }
+        let reason = format!("the new service does not offer {resource}");
+        for row in rows {
+            self.refuse(resource, &key(row), &reason, row.source.as_ref());
         }
     }
 
@@ -182,6 +206,7 @@ impl<'a> Planner<'a> {
             self.became.insert((resource, id), became);
             if foreign {
                 self.slug_is_lost(row, resource);
+                self.rotator_stays(row, resource, became);
             } else if resource == Resource::Campaigns && self.desired.recreate {
                 let links = super::assign::links_of(self.current.memory, id);
                 self.inherited.extend(links.map(|link| (became, link, row.source.clone())));
@@ -203,18 +228,35 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Tells of a rotator that a campaign has here and not in the account that it
+    /// is from: nothing says that the API can take one away.
+    fn rotator_stays(&mut self, row: &Wanted, resource: Resource, became: Ref) {
+        let given = |name| row.value(resource, name).is_some_and(|it| !fields::is_empty(it));
+        let Ref::Id(id) = became else { return };
+        if resource != Resource::Campaigns || given("rotator") || given("slug") {
+            return;
+        }
+        let live = self.current.state.get(resource).and_then(|live| live.get(&Key::Id(id)));
+        let theirs = live.and_then(|live| rotator(resource, live)).unwrap_or_default();
+        if !theirs.is_empty() {
+            let reason = format!("it keeps the rotator `{theirs}`, and has none where it is from");
+            self.refuse(resource, &label(resource, row), &reason, row.source.as_ref());
+        }
+    }
+
     fn update(&mut self, pair: &Pair<'_>) {
         let changes = self.compare(pair);
-        let (resource, key) = (pair.resource, pair.live.key.to_string());
+        let (resource, here) = (pair.resource, pair.live.key.to_string());
+        // Whoever wants a record of another account knows it by its id there.
+        let key = if self.foreign() { label(resource, pair.row) } else { here.clone() };
         let source = pair.row.source.as_ref();
         let Some(endpoint) = resource.spec().endpoint(Verb::Update) else {
             if !(changes.after.is_empty() && changes.fixed.is_empty() && changes.odd.is_empty()) {
-                self.refuse(
-                    resource,
-                    &key,
-                    &format!("the API cannot change {}", a(resource)),
-                    source,
-                );
+                let after = changes.after.keys().map(String::as_str);
+                let names: Vec<_> = after.chain(changes.fixed).chain(changes.odd).collect();
+                let names = names.join("` and `");
+                let reason = format!("the API cannot change the `{names}` of {}", a(resource));
+                self.refuse(resource, &key, &reason, source);
             }
             return;
         };
@@ -259,7 +301,7 @@ impl<'a> Planner<'a> {
         self.drafts.push(Draft {
             resource,
             verb: Verb::Update,
-            key,
+            key: here,
             name: name_of(resource, pair.live),
             id: Some(id),
             subject: if account { Subject::Unnamed } else { Subject::Record(Ref::Id(id)) },

@@ -156,7 +156,7 @@ fn every_verb_has_its_request_and_its_place() {
             r#"POST /api/channel/{8}/assign/qr/5 null"#,
         ]
     );
-    assert_eq!(reasons(&plan), ["pixels 6: the API cannot change a pixel"]);
+    assert_eq!(reasons(&plan), ["pixels 6: the API cannot change the `name` of a pixel"]);
     assert_eq!(plan.steps[11].waits_for, [7]);
     assert_eq!(plan.steps[13].waits_for, [8]);
 }

@@ -111,6 +111,9 @@ pub enum QrContent {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let to = app.account(&args.to)?;
     let options = options(args)?;
+    if let Some(file) = &args.report {
+        has_a_place(file)?;
+    }
     let target = Source::target(args, app, &to)?;
     app.catch_interrupts();
     let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
@@ -122,8 +125,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let from = Origin { id: &source.origin, name: &source.name };
     let mut mapped = migrate::map(&source.state, &source.memory, from, &options);
     mapped.manual.append(&mut source.unread);
-    for set in &mapped.unused {
-        app.out.warn(format_args!("--set {set} replaces nothing"));
+    for doubt in &mapped.doubtful {
+        app.out.warn(doubt);
     }
     Move { args, app, to: &to, name: source.name, origin: source.origin }.go(desk, mapped)
 }
@@ -158,6 +161,17 @@ fn options(args: &Args) -> Result<Options, Failure> {
         codes,
         link_codes: args.qr_content == QrContent::Link,
     })
+}
+
+/// Refuses a file that could not be written when all is done.
+fn has_a_place(file: &Path) -> Result<(), Failure> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let why = match (folder.is_dir(), file.is_dir()) {
+        (false, _) => std::io::ErrorKind::NotADirectory,
+        (_, true) => std::io::ErrorKind::IsADirectory,
+        _ => return Ok(()),
+    };
+    Err(cannot_write(file, &why.into()).hint("nothing was written; name another file"))
 }
 
 fn mistakes(problems: Problems) -> Failure {
@@ -222,14 +236,20 @@ fn back_up(
 ) -> Result<(Vault, Snapshot), Failure> {
     let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&from.name));
     let words = command_words("migrate", &from.name);
-    let mut session =
-        Session::open_to_read(app, from, &words, &args.bounds, Arc::clone(&progress))?;
+    let mut session = Session::open_to_read(app, from, &words, &args.bounds, Arc::clone(&progress))
+        .map_err(|failure| whose(from, failure))?;
     let mut vault = Vault::open_or_create(&from.vault)?;
     let options = crawl::Options::new(&session.service).only(which);
     let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
-    let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+    let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)
+        .map_err(|error| whose(from, error.into()))?;
     vault.checkpoint()?;
     Ok((vault, summary.snapshot))
+}
+
+/// The same, told of one of the two accounts.
+fn whose(account: &Account, failure: Failure) -> Failure {
+    Failure { message: format!("{}: {}", account.name, failure.message), ..failure }
 }
 
 /// What the source does not offer. All else has to be there whole.
@@ -270,11 +290,16 @@ impl Move<'_> {
         let (args, app) = (self.args, self.app);
         let policy = Policy { max_update: args.max_update, ..Policy::default() };
         let which = planning::needed(&mapped.desired, &policy);
-        let mut looked = desk.look(&which, args.writes_nothing())?;
+        let looked = desk.look(&which, args.writes_nothing());
+        let mut looked = looked.map_err(|failure| whose(self.to, failure))?;
         let account = looked.account_id.unwrap_or_default();
         if self.origin == format!("{}#{account}", looked.service) {
             let message = format!("{} and {} are the same account", self.args.from, self.to.name);
             return Err(desk.forgetting(&looked, Failure::new(Kind::Usage, message)));
+        }
+        // What the new service does not have cannot be made there.
+        for resource in &looked.not_offered {
+            looked.state.remove(*resource);
         }
         looked.memory = apply::memory_of(&desk.vault, &self.origin)?;
         let current = Current { state: &looked.state, memory: &looked.memory };
@@ -402,7 +427,19 @@ impl Move<'_> {
         if !table.is_empty() {
             out.summary(table.render(out.width()))?;
         }
+        self.left_out(report)?;
         self.by_hand(&report.manual)
+    }
+
+    /// What filters keep back, and what nobody asked for.
+    fn left_out(&self, report: &Report) -> Result<(), Failure> {
+        let kept = report.kept_back.iter().map(|(resource, count)| format!("{count} {resource}"));
+        let rest = report.not_asked.iter().map(|resource| format!("all {resource}"));
+        let all: Vec<_> = kept.chain(rest).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        self.app.out.summary(format_args!("left out, as asked: {}", all.join(", ")))
     }
 
     /// What is left to a person, a line for each kind.
@@ -444,10 +481,14 @@ fn document(report: &Report, outcome: Option<&apply::Outcome>) -> Value {
         (resource.name().to_owned(), Value::Object(ids.collect()))
     });
     let ids: Map<_, _> = ids.collect();
+    let kept = report.kept_back.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
+    let kept: Map<_, _> = kept.collect();
+    let not_asked: Vec<_> = report.not_asked.iter().map(|it| it.name()).collect();
     json!({
         "format": 1, "account": report.to, "from": report.from, "run": report.run,
         "resources": report.counts, "unsupported": report.unsupported, "failed": report.failed,
         "manual": report.manual, "ids": ids,
+        "left_out": {"records": kept, "resources": not_asked},
         "requests": outcome.map(|it| it.requests), "verified": outcome.map(|it| it.verified),
         "problems": outcome.map(|it| it.problems.clone()).unwrap_or_default(),
     })
