@@ -2,9 +2,10 @@
 //! and which accounts have a schedule.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::afterwards::afterwards;
 use super::alerting;
@@ -20,6 +21,7 @@ use crate::daemon::notes::Notes;
 use crate::daemon::outbox::{Deaf, Undelivered};
 use crate::daemon::problems::{self, AlertEvent, Facts};
 use crate::daemon::{Charge, Condition, Finished, Mail, Schedule, Work, message, outbox};
+use crate::files::beside;
 use crate::human;
 use crate::progress::{Event, Progress};
 use crate::shown::Shown;
@@ -42,6 +44,8 @@ pub struct Unattended {
     punctual: bool,
     worst: Mutex<Exit>,
     deaf: Deaf,
+    /// The vaults as they were when they were last looked at again.
+    seen: Mutex<BTreeMap<String, [Stamp; 2]>>,
 }
 
 impl Unattended {
@@ -49,8 +53,8 @@ impl Unattended {
     pub fn new(app: &Arc<App>, home: Home, punctual: bool) -> Self {
         let worst = Mutex::new(Exit::Done);
         let (accounts, charges) = (RwLock::default(), RwLock::default());
-        let deaf = Deaf::default();
-        Self { app: Arc::clone(app), home, accounts, charges, punctual, worst, deaf }
+        let (deaf, seen) = (Deaf::default(), Mutex::default());
+        Self { app: Arc::clone(app), home, accounts, charges, punctual, worst, deaf, seen }
     }
 
     /// The worst that a backup came to so far.
@@ -212,6 +216,17 @@ impl Work for Unattended {
         })
     }
 
+    fn look_again(&self, account: &str) -> Option<Held> {
+        let vault = self.account(account)?.vault;
+        let stamp = stamp(&vault);
+        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen().get(account) == Some(&stamp) {
+            return None;
+        }
+        seen().insert(account.to_owned(), stamp);
+        self.look(account)
+    }
+
     fn look(&self, account: &str) -> Option<Held> {
         let account = self.account(account)?;
         let failure = match held(&account) {
@@ -287,10 +302,14 @@ impl Work for Unattended {
         let by_hand = condition.last.as_ref().filter(newer);
         let attempt = ended.map(|ended| ended.attempt).or(by_hand);
         let after = ended.and_then(|ended| ended.after);
-        // The work after it belongs to a backup whose heartbeat waits already.
-        let complete = |it: Finished<'_>| it.attempt.outcome == AttemptOutcome::Complete;
-        notes.heartbeat |=
-            account.settings.heartbeat.is_some() && after.is_none() && ended.is_some_and(complete);
+        if let Some(Finished { attempt, after: None }) = ended {
+            // One that waits still, and is not so any more, would lie.
+            notes.heartbeat = match attempt.outcome {
+                AttemptOutcome::Complete => account.settings.heartbeat.is_some(),
+                AttemptOutcome::Partial | AttemptOutcome::Failed => false,
+                AttemptOutcome::Stopped | AttemptOutcome::Locked => notes.heartbeat,
+            };
+        }
         let watched = notes.watched.map_or(now, |since| since.min(now));
         notes.watched = Some(watched);
         let complete = condition.last_complete.unwrap_or(watched);
@@ -342,6 +361,17 @@ impl Work for Unattended {
             tracing::warn!(account = account.name, "{}", Shown(failure));
         }
     }
+}
+
+/// When a file was written, and how long it is.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// What changes when somebody writes to a vault.
+fn stamp(vault: &Path) -> [Stamp; 2] {
+    [vault.to_owned(), beside(vault, "-wal")].map(|path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    })
 }
 
 /// The progress of a backup as lines of the log.

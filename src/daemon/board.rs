@@ -320,6 +320,13 @@ impl Board {
         post.notes != before
     }
 
+    /// Notes what the vault of an account holds.
+    pub fn hold(&self, account: &str, held: Held) {
+        if let Some(post) = self.state().posts.get_mut(account) {
+            post.held = held;
+        }
+    }
+
     /// Whose notes say what their file does not.
     #[must_use]
     pub fn unkept(&self) -> Vec<String> {

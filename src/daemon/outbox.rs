@@ -80,7 +80,8 @@ impl Deaf {
     ) -> Result<(), Undelivered> {
         let deaf = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = clock.monotonic();
-        if deaf().get(&target).is_some_and(|until| begun < *until) {
+        // What would be cut short is left to the next process.
+        if clock.interrupted() || deaf().get(&target).is_some_and(|until| begun < *until) {
             return Err(Undelivered::Later);
         }
         let sent = send();
@@ -135,7 +136,7 @@ fn pause(tries: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SimulatedClock;
+    use crate::clock::{Interrupt, SimulatedClock, SystemClock};
     use crate::daemon::condition::ProblemKind;
     use crate::daemon::problems::AlertEvent;
 
@@ -221,6 +222,19 @@ mod tests {
             deliver(outbox, clock.now(), |_| deaf.reach(&clock, "a".to_owned(), || Ok(())));
         }
         assert!(outboxes.iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn nothing_is_begun_that_the_end_of_the_program_would_cut_short() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let clock = SystemClock::new(interrupt);
+        let mut sent = 0;
+        let reached = Deaf::default().reach(&clock, "a".to_owned(), || {
+            sent += 1;
+            Ok(())
+        });
+        assert_eq!((reached, sent), (Err(Undelivered::Later), 0));
     }
 
     #[test]

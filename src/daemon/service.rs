@@ -23,6 +23,8 @@ pub trait Work: Send + Sync + 'static {
     fn charges(&self) -> Result<Vec<Charge>, Vec<String>>;
     /// What an account's vault holds; `None` where it cannot be read.
     fn look(&self, account: &str) -> Option<Held>;
+    /// The same, if the vault may have changed since it was last asked for so.
+    fn look_again(&self, account: &str) -> Option<Held>;
     /// Makes a backup. It ends early when the clock is interrupted.
     fn back_up(&self, account: &str) -> Attempt;
     /// Does what belongs after a backup. Returns what went wrong; `None` where
@@ -257,6 +259,11 @@ impl Service {
     fn look_over(&self) {
         let accounts = self.board.accounts();
         for account in &accounts {
+            // Somebody may work on it by hand.
+            let held = catch_unwind(AssertUnwindSafe(|| self.work.look_again(account)));
+            if let Some(held) = held.ok().flatten() {
+                self.board.hold(account, held);
+            }
             if self.board.judge(account, &mut |it, notes| self.judged(it, None, notes)) {
                 self.board.keep(account, keep);
             }

@@ -41,6 +41,14 @@ impl Work for Fake {
         Some(Held::default())
     }
 
+    fn look_again(&self, account: &str) -> Option<Held> {
+        (account == "by hand").then(|| Held {
+            unknown_writes: 7,
+            limit: Some(9),
+            ..Held::default()
+        })
+    }
+
     fn back_up(&self, account: &str) -> Attempt {
         self.told.lock().unwrap().send(account.to_owned()).unwrap();
         match account {
@@ -264,4 +272,12 @@ fn once_looks_everybody_over_at_the_end() {
     let running = Running::start(&["a", "failing"], 2, true);
     running.hear(&["a", "judged a", "judged failing"]);
     running.ended();
+}
+
+#[test]
+fn what_is_done_to_a_vault_by_hand_is_seen_between_backups() {
+    let running = Running::start(&["by hand"], 1, true);
+    let board = Arc::clone(&running.service.board);
+    running.ended();
+    assert_eq!(board.conditions()[0].unknown_writes, 7);
 }
