@@ -47,6 +47,16 @@ pub fn key_variables<'a>(accounts: impl IntoIterator<Item = &'a Account> + Clone
     names.collect()
 }
 
+/// Who is waited for when an alert goes that way: a host, or a program.
+#[must_use]
+pub fn target(account: &Account, channel: Channel) -> String {
+    let alerts = &account.settings.alerts;
+    match channel {
+        Channel::Webhook => alerts.webhook.as_ref().map(ToString::to_string).unwrap_or_default(),
+        Channel::Command => alerts.command.iter().flatten().cloned().collect::<Vec<_>>().join("\0"),
+    }
+}
+
 /// Delivers one alert of `account`.
 ///
 /// # Errors
@@ -81,8 +91,13 @@ pub fn deliver(
                 ("LINKVAULT_PROBLEM", item.alert.kind.name()),
                 ("LINKVAULT_TEXT", &text),
             ];
-            command(words, &Given { input: body.as_bytes(), set: &set, hidden }, clock)
-                .map_err(|why| format!("the alert command `{}` {why}", words.join(" ")))
+            command(words, &Given { input: body.as_bytes(), set: &set, hidden }, clock).map_err(
+                |why| {
+                    // Its arguments may be nobody's business.
+                    let program = words.first().map_or("", String::as_str);
+                    format!("the alert command `{program}` {why}")
+                },
+            )
         }
         (Channel::Webhook | Channel::Command, _, _) => Ok(()),
     }
@@ -167,7 +182,7 @@ mod tests {
     fn a_command_that_fails_is_told_and_keys_are_hidden_from_it() {
         let failing = account("command = [\"sh\", \"-c\", \"exit 3\"]");
         let told = delivered(&failing, Channel::Command).unwrap_err();
-        assert_eq!(told, "the alert command `sh -c exit 3` failed (exit code 3)");
+        assert_eq!(told, "the alert command `sh` failed (exit code 3)");
         assert_eq!(key_variables([&account("secret_env = \"S\"")]), ["LINKS_KEY", "S"]);
     }
 

@@ -11,7 +11,7 @@ use super::unattended::held;
 use crate::clock::{Clock, Timestamp};
 use crate::config::Account;
 use crate::daemon::agenda::Agenda;
-use crate::daemon::condition::{Due, Health, Held, Problem, ProblemKind};
+use crate::daemon::condition::{Due, Health, Held, Problem, ProblemKind, last_complete};
 use crate::daemon::notes::{self, Notes};
 use crate::daemon::{Board, Charge, Condition};
 use crate::files::beside;
@@ -151,7 +151,7 @@ pub fn condition(
         let mut agenda = Agenda::default();
         let past = notes.past(&charge.counts_by(), &held, now);
         agenda.enter(&account.name, charge.timetable.clone(), past, now);
-        let complete = notes.last_complete.max(held.last_complete);
+        let complete = last_complete(&notes, &held, now);
         due.schedule = Some(charge.schedule.clone());
         due.next = agenda.next(&account.name);
         due.old_from = complete.and_then(|complete| charge.old_from(complete));

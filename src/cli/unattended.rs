@@ -2,9 +2,10 @@
 //! and which accounts have a schedule.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::afterwards::afterwards;
 use super::alerting;
@@ -15,18 +16,23 @@ use crate::clock::Timestamp;
 use crate::config::{Account, Config, Home, machine_zone};
 use crate::crawl;
 use crate::daemon::agenda::Timetable;
-use crate::daemon::condition::{Attempt, AttemptOutcome, Due, Held};
+use crate::daemon::condition::{Attempt, AttemptOutcome, Held};
 use crate::daemon::notes::Notes;
+use crate::daemon::outbox::{Deaf, Undelivered};
 use crate::daemon::problems::{self, AlertEvent, Facts};
-use crate::daemon::{Charge, Condition, Schedule, Work, message, outbox};
+use crate::daemon::{Charge, Condition, Finished, Mail, Schedule, Work, message, outbox};
+use crate::files::beside;
 use crate::human;
 use crate::progress::{Event, Progress};
 use crate::shown::Shown;
 use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Usage};
 use crate::vault::{Vault, VaultError};
 
-/// Another process may work on an account for so long before its backup fails.
+/// With `--once` another process may work on an account for so long before its
+/// backup is put off.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The daemon comes back by itself, and has other accounts to see to.
+const IMPATIENCE: Duration = Duration::from_secs(2);
 
 /// The daemon's hands.
 pub struct Unattended {
@@ -37,6 +43,9 @@ pub struct Unattended {
     /// Begins at the very time, for whoever starts the process for each run.
     punctual: bool,
     worst: Mutex<Exit>,
+    deaf: Deaf,
+    /// The vaults as they were when they were last looked at again.
+    seen: Mutex<BTreeMap<String, [Stamp; 2]>>,
 }
 
 impl Unattended {
@@ -44,7 +53,8 @@ impl Unattended {
     pub fn new(app: &Arc<App>, home: Home, punctual: bool) -> Self {
         let worst = Mutex::new(Exit::Done);
         let (accounts, charges) = (RwLock::default(), RwLock::default());
-        Self { app: Arc::clone(app), home, accounts, charges, punctual, worst }
+        let (deaf, seen) = (Deaf::default(), Mutex::default());
+        Self { app: Arc::clone(app), home, accounts, charges, punctual, worst, deaf, seen }
     }
 
     /// The worst that a backup came to so far.
@@ -81,63 +91,6 @@ impl Unattended {
         Ok(found)
     }
 
-    /// Finds out what is wrong now, and tells whoever has to know.
-    fn news(
-        &self,
-        account: &Account,
-        condition: &Condition,
-        attempt: Option<&Attempt>,
-        after: Option<&[String]>,
-        notes: &mut Notes,
-    ) {
-        let now = self.app.clock.now();
-        let watched = *notes.watched.get_or_insert(now);
-        let complete = condition.last_complete.unwrap_or(watched);
-        let charges = self.charges.read().unwrap_or_else(PoisonError::into_inner);
-        let charge = charges.iter().find(|charge| charge.account == account.name);
-        let facts = Facts {
-            attempt,
-            after,
-            last_complete: condition.last_complete,
-            old_from: charge.and_then(|charge| charge.old_from(complete)),
-            records: condition.records.values().sum(),
-            unknown_writes: condition.unknown_writes,
-        };
-        drop(charges);
-        let alerts = &account.settings.alerts;
-        let most = alerting::most_removed(alerts);
-        let (open, news) = problems::judge(&notes.problems, &facts, most, &account.name, now);
-        for alert in &news {
-            let (account, text) = (&account.name, message::sentence(&account.name, alert));
-            match alert.event {
-                AlertEvent::Begun => tracing::warn!(account, "{text}"),
-                AlertEvent::Ended => tracing::info!(account, "{text}"),
-            }
-        }
-        notes.problems = open;
-        outbox::post(&mut notes.outbox, &news, &alerting::channels(alerts));
-        if notes.outbox.is_empty() && !notes.heartbeat {
-            return;
-        }
-        let hidden = {
-            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-            alerting::key_variables(accounts.values())
-        };
-        let clock = &*self.app.clock;
-        let mut failures = outbox::deliver(&mut notes.outbox, now, |item| {
-            alerting::deliver(account, item, &hidden, clock)
-        });
-        if notes.heartbeat {
-            match alerting::heartbeat(account) {
-                Ok(()) => notes.heartbeat = false,
-                Err(why) => failures.push(why),
-            }
-        }
-        for failure in failures {
-            tracing::warn!(account = account.name, "{}", Shown(failure));
-        }
-    }
-
     /// Makes a backup and says what it spent, whether or not it came to an end.
     fn made(
         &self,
@@ -147,7 +100,8 @@ impl Unattended {
     ) -> Result<Snapshot, Failure> {
         let app = &*self.app;
         let words = command_words("daemon", &account.name);
-        let bounds = Bounds { lock_timeout: Some(PATIENCE), ..Bounds::default() };
+        let patience = if self.punctual { PATIENCE } else { IMPATIENCE };
+        let bounds = Bounds { lock_timeout: Some(patience), ..Bounds::default() };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
         let mut session = Session::open(app, account, &words, &bounds, progress)?;
         let options = standing(account, &session.service);
@@ -262,13 +216,25 @@ impl Work for Unattended {
         })
     }
 
-    fn look(&self, account: &str) -> Held {
-        let Some(account) = self.account(account) else { return Held::default() };
-        held(&account).unwrap_or_else(|failure| {
-            let name = account.name.as_str();
-            tracing::error!(account = name, "the vault: {}", Shown(failure.message));
-            Held::default()
-        })
+    fn look_again(&self, account: &str) -> Option<Held> {
+        let vault = self.account(account)?.vault;
+        let stamp = stamp(&vault);
+        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen().get(account) == Some(&stamp) {
+            return None;
+        }
+        seen().insert(account.to_owned(), stamp);
+        self.look(account)
+    }
+
+    fn look(&self, account: &str) -> Option<Held> {
+        let account = self.account(account)?;
+        let failure = match held(&account) {
+            Ok(held) => return Some(held),
+            Err(failure) => failure,
+        };
+        tracing::error!(account = account.name, "the vault: {}", Shown(failure.message));
+        None
     }
 
     fn back_up(&self, account: &str) -> Attempt {
@@ -292,6 +258,7 @@ impl Work for Unattended {
         self.note(failure.kind.exit());
         let outcome = match failure.kind {
             Kind::Interrupted => AttemptOutcome::Stopped,
+            Kind::Locked => AttemptOutcome::Locked,
             _ => AttemptOutcome::Failed,
         };
         let told = [Some(failure.message), failure.hint].into_iter().flatten();
@@ -311,28 +278,100 @@ impl Work for Unattended {
         }
     }
 
-    fn settle(&self, account: &str, attempt: &Attempt, notes: &mut Notes) {
-        let Some(account) = self.account(account) else { return };
-        let made_one =
-            matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial);
-        let failures = made_one.then(|| afterwards(&account, &*self.app.clock));
-        for failure in failures.iter().flatten() {
+    fn after(&self, account: &str, attempt: &Attempt) -> Option<Vec<String>> {
+        if attempt.outcome == AttemptOutcome::Failed {
+            // Also of one that broke off, and could not say so itself.
+            self.note(Exit::Failed);
+        }
+        if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
+            return None;
+        }
+        let account = self.account(account)?;
+        let failures = afterwards(&account, &*self.app.clock);
+        for failure in &failures {
             tracing::error!(account = account.name, "{}", Shown(failure));
         }
-        notes.heartbeat |= attempt.outcome == AttemptOutcome::Complete;
-        // Where the vault cannot be read, the look after this one says so.
-        let held = held(&account).unwrap_or_default();
-        let condition = Condition::of(&account.name, notes, &held, Due::default(), attempt.ended);
-        self.news(&account, &condition, Some(attempt), failures.as_deref(), notes);
+        Some(failures)
     }
 
-    fn judge(&self, condition: &Condition, notes: &mut Notes) {
+    fn judge(&self, condition: &Condition, ended: Option<Finished<'_>>, notes: &mut Notes) {
         let Some(account) = self.account(&condition.account) else { return };
+        let now = self.app.clock.now();
         // Somebody may have made a backup by hand.
         let newer = |it: &&Attempt| notes.last.as_ref().is_none_or(|last| it.ended > last.ended);
-        let by_hand = condition.last.as_ref().filter(newer).cloned();
-        self.news(&account, condition, by_hand.as_ref(), None, notes);
+        let by_hand = condition.last.as_ref().filter(newer);
+        let attempt = ended.map(|ended| ended.attempt).or(by_hand);
+        let after = ended.and_then(|ended| ended.after);
+        if let Some(Finished { attempt, after: None }) = ended {
+            // One that waits still, and is not so any more, would lie.
+            notes.heartbeat = match attempt.outcome {
+                AttemptOutcome::Complete => account.settings.heartbeat.is_some(),
+                AttemptOutcome::Partial | AttemptOutcome::Failed => false,
+                AttemptOutcome::Stopped | AttemptOutcome::Locked => notes.heartbeat,
+            };
+        }
+        let watched = notes.watched.map_or(now, |since| since.min(now));
+        notes.watched = Some(watched);
+        let complete = condition.last_complete.unwrap_or(watched);
+        let charges = self.charges.read().unwrap_or_else(PoisonError::into_inner);
+        let charge = charges.iter().find(|charge| charge.account == account.name);
+        let facts = Facts {
+            attempt,
+            after,
+            last_complete: condition.last_complete,
+            old_from: charge.and_then(|charge| charge.old_from(complete)),
+            records: condition.records.values().sum(),
+            unknown_writes: condition.unknown_writes,
+        };
+        let alerts = &account.settings.alerts;
+        let most = alerting::most_removed(alerts);
+        let (open, news) = problems::judge(&notes.problems, &facts, most, &account.name, now);
+        for alert in &news {
+            let (account, text) = (&account.name, message::sentence(&account.name, alert));
+            match alert.event {
+                AlertEvent::Begun => tracing::warn!(account, "{text}"),
+                AlertEvent::Ended => tracing::info!(account, "{text}"),
+            }
+        }
+        notes.problems = open;
+        outbox::post(&mut notes.outbox, &news, &alerting::channels(alerts));
     }
+
+    fn deliver(&self, account: &str, mail: &mut Mail) {
+        let Some(account) = self.account(account) else { return };
+        let hidden = {
+            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+            alerting::key_variables(accounts.values())
+        };
+        let clock = &*self.app.clock;
+        let mut failures = outbox::deliver(&mut mail.outbox, clock.now(), |item| {
+            let target = alerting::target(&account, item.channel);
+            self.deaf.reach(clock, target, || alerting::deliver(&account, item, &hidden, clock))
+        });
+        if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| mail.heartbeat) {
+            match self.deaf.reach(clock, hook.to_string(), || alerting::heartbeat(&account)) {
+                Ok(()) => mail.heartbeat = false,
+                Err(Undelivered::Failed(why)) => failures.push(why),
+                Err(Undelivered::Later) => {}
+            }
+        } else {
+            mail.heartbeat = false;
+        }
+        for failure in failures {
+            tracing::warn!(account = account.name, "{}", Shown(failure));
+        }
+    }
+}
+
+/// When a file was written, and how long it is.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// What changes when somebody writes to a vault.
+fn stamp(vault: &Path) -> [Stamp; 2] {
+    [vault.to_owned(), beside(vault, "-wal")].map(|path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    })
 }
 
 /// The progress of a backup as lines of the log.

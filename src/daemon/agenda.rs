@@ -9,16 +9,22 @@ use chrono_tz::Tz;
 use super::schedule::{Schedule, offset};
 use crate::clock::Timestamp;
 
+/// Nothing was backed up before, whatever somebody wrote down: 1970 began.
+const EARLIEST: Timestamp = Timestamp(0);
+
 /// When a backup that failed is tried again, unless its next time comes before.
 const RETRIES: [Duration; 3] =
     [Duration::from_secs(300), Duration::from_secs(900), Duration::from_secs(3600)];
 
 /// A clock that is set back by no more serves no slot twice; one that is set
 /// back further was wrong before, and what it said is forgotten.
-const SET_BACK: Duration = Duration::from_secs(3 * 3600);
+pub(super) const SET_BACK: Duration = Duration::from_secs(3 * 3600);
 
 /// A backup may take so long before the one that it should have made is missed.
 const GRACE: Duration = Duration::from_secs(3600);
+
+/// When an account is tried again on which another process works.
+const SOON: Duration = Duration::from_secs(60);
 
 /// When an account is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +45,14 @@ impl Timetable {
 
     /// When the first slot after `served` begins.
     fn after(&self, served: Timestamp) -> Option<Timestamp> {
-        Some(self.schedule.next_after(served, self.zone)?.plus(self.offset))
+        Some(self.schedule.next_after(served.max(EARLIEST), self.zone)?.plus(self.offset))
     }
 
     /// Until when a backup that was complete at `complete` is young enough: two
     /// slots on, and an hour for the backup itself.
     #[must_use]
     pub fn old_from(&self, complete: Timestamp) -> Option<Timestamp> {
-        let first = self.schedule.next_after(complete, self.zone)?;
+        let first = self.schedule.next_after(complete.max(EARLIEST), self.zone)?;
         Some(self.after(first)?.plus(GRACE))
     }
 }
@@ -71,6 +77,8 @@ pub enum Ended {
     /// It failed, and would again until somebody does something.
     Hopeless,
     Stopped,
+    /// Another process works on the account: this was no try at all.
+    Locked,
 }
 
 /// The accounts and when each is due.
@@ -86,6 +94,10 @@ struct Entry {
     urgent: Option<Timestamp>,
     tries: u32,
     running: bool,
+    /// Another process works on the account: not before then.
+    not_before: Option<Timestamp>,
+    /// What `served`, `urgent` and `tries` were before the backup under way.
+    before: Option<(Timestamp, Option<Timestamp>, u32)>,
     /// When it is due; kept, for it is asked all the time.
     next: Option<Timestamp>,
 }
@@ -94,7 +106,7 @@ impl Entry {
     fn settle(&mut self) {
         let slot = self.timetable.after(self.served);
         let sooner = self.urgent.filter(|urgent| slot.is_none_or(|slot| *urgent < slot));
-        self.next = sooner.or(slot);
+        self.next = sooner.or(slot).map(|next| self.not_before.map_or(next, |it| next.max(it)));
     }
 
     fn try_again(&mut self, ended: Timestamp) {
@@ -112,7 +124,11 @@ impl Entry {
         if far {
             self.urgent = Some(now);
         }
-        if set_back || far {
+        let later = self.not_before.is_some_and(|it| it.since(now) > SOON);
+        if later {
+            self.not_before = None;
+        }
+        if set_back || far || later {
             self.settle();
         }
     }
@@ -126,6 +142,7 @@ impl Agenda {
             if entry.timetable != timetable {
                 entry.timetable = timetable;
                 entry.served = now;
+                entry.before = None;
                 entry.settle();
             }
             return;
@@ -136,6 +153,8 @@ impl Agenda {
             urgent: (past.served.is_none() || past.stopped).then_some(now),
             tries: 0,
             running: false,
+            not_before: None,
+            before: None,
             next: None,
         };
         if let Some((tries, ended)) = past.failed {
@@ -168,6 +187,8 @@ impl Agenda {
     /// missed, all of them are served by this one.
     pub fn begin(&mut self, account: &str, now: Timestamp) {
         let Some(entry) = self.0.get_mut(account) else { return };
+        entry.before = Some((entry.served, entry.urgent, entry.tries));
+        entry.not_before = None;
         let slot = entry.timetable.after(entry.served).is_some_and(|slot| slot <= now);
         if slot {
             entry.tries = 0;
@@ -183,13 +204,22 @@ impl Agenda {
     pub fn end(&mut self, account: &str, ended: Ended, now: Timestamp) {
         let Some(entry) = self.0.get_mut(account) else { return };
         entry.running = false;
+        let before = entry.before.take();
         match ended {
             Ended::Served | Ended::Hopeless => entry.tries = 0,
             Ended::Failed => {
-                entry.tries += 1;
+                entry.tries = entry.tries.saturating_add(1);
                 entry.try_again(now);
             }
             Ended::Stopped => entry.urgent = Some(now),
+            Ended::Locked => {
+                entry.not_before = Some(now.plus(SOON));
+                match before {
+                    Some(before) => (entry.served, entry.urgent, entry.tries) = before,
+                    // A new timetable: what was due by the old one is due all the same.
+                    None => entry.urgent = Some(now),
+                }
+            }
         }
         entry.settle();
     }

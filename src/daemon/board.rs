@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::agenda::{Agenda, Ended, Past, Timetable};
-use super::condition::{Attempt, AttemptOutcome, Condition, Due, Held};
+use super::condition::{Attempt, AttemptOutcome, Condition, Due, Held, last_complete};
 use super::notes::Notes;
+use super::outbox::Outgoing;
 use crate::clock::{Clock, Timestamp};
 
 /// A loop that did nothing for so long is not alive.
@@ -48,6 +49,8 @@ impl Charge {
 pub struct Board {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
+    /// Held by whoever writes notes to the disk, so that the newest come last.
+    pen: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -61,30 +64,45 @@ struct State {
     stopping: bool,
     given_up: bool,
     /// Who is still to be backed up where each is only once.
-    once: Option<BTreeSet<String>>,
+    once: Option<Vec<String>>,
 }
 
 struct Post {
     charge: Charge,
     notes: Notes,
     held: Held,
-    /// Whether its notes are in somebody's hands.
-    busy: bool,
+    /// Whether the notes say what their file does not, and no backup will tell soon.
+    unkept: bool,
+    /// Whether its messages are being delivered.
+    posting: bool,
     running: Option<Timestamp>,
+    /// Whether what came of the backup under way is in the notes: only the work
+    /// after it is still to be done.
+    noted: bool,
+}
+
+/// Who says in an account's notes what is wrong. It must be quick.
+pub type Judge<'a> = &'a mut dyn FnMut(&Condition, &mut Notes);
+
+/// What waits to be delivered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Mail {
+    pub outbox: Vec<Outgoing>,
+    /// Whether the heartbeat is to be delivered.
+    pub heartbeat: bool,
 }
 
 /// A backup to be made.
 #[derive(Debug, Clone)]
 pub struct Job {
     pub charge: Charge,
-    pub notes: Notes,
     pub started: Timestamp,
 }
 
 impl Board {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default() }
+        Self { clock, state: Mutex::default(), pen: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -156,11 +174,12 @@ impl Board {
                 if post.charge.timetable != timetable {
                     news.push((account.clone(), "has a new schedule"));
                     post.notes.served = Some(now);
+                    post.unkept = true;
                 }
-                post.notes.schedule = Some(charge.counts_by());
                 if let Some((notes, held)) = new {
                     (post.notes, post.held) = (notes, held);
                 }
+                post.notes.schedule = Some(charge.counts_by());
                 post.charge = charge;
                 let past = Past { served: post.notes.served.or(Some(now)), ..Past::default() };
                 state.agenda.enter(&account, timetable, past, now);
@@ -168,11 +187,12 @@ impl Board {
             }
             let (mut notes, held) = new.unwrap_or_default();
             let past = notes.past(&charge.counts_by(), &held, now);
-            notes.schedule = Some(charge.counts_by());
-            notes.served = past.served;
+            let schedule = Some(charge.counts_by());
+            // From when the new schedule counts must outlive this process.
+            let unkept = notes.schedule.is_some() && notes.schedule != schedule;
+            (notes.schedule, notes.served) = (schedule, past.served);
             state.agenda.enter(&account, timetable, past, now);
-            let post = Post { charge, notes, held, busy: false, running: None };
-            state.posts.insert(account.clone(), post);
+            state.posts.insert(account.clone(), Post::new(charge, notes, held, unkept));
             news.push((account, "is scheduled"));
         }
         news
@@ -182,8 +202,7 @@ impl Board {
     /// and nobody else has one.
     pub fn only_once(&self) {
         let (mut state, now) = (self.state(), self.clock.now());
-        let due = state.agenda.due(now).into_iter().collect();
-        state.once = Some(due);
+        state.once = Some(state.agenda.due(now));
     }
 
     /// Notes that the loop is alive, and says when somebody is due next.
@@ -221,64 +240,136 @@ impl Board {
         };
         let state = &mut *state;
         if let Some(once) = &mut state.once {
-            once.remove(&account);
+            once.retain(|it| *it != account);
         }
         state.agenda.begin(&account, now);
         let post = state.posts.get_mut(&account)?;
-        (post.busy, post.running) = (true, Some(now));
-        Some(Job { charge: post.charge.clone(), notes: post.notes.clone(), started: now })
+        (post.running, post.noted) = (Some(now), false);
+        Some(Job { charge: post.charge.clone(), started: now })
     }
 
-    /// Puts back what came of a backup, and gives the notes to be kept.
-    pub fn done(&self, job: &Job, attempt: &Attempt, mut notes: Notes, held: Held) -> Notes {
+    /// Notes what came of a backup, and what is wrong now by `judge`. Without
+    /// `held`, what the vault held before is believed. Until [`Board::free`] the
+    /// account has no other turn.
+    pub fn done(&self, job: &Job, attempt: &Attempt, held: Option<Held>, judge: Judge<'_>) {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
         let account = &job.charge.account;
+        // One that was taken away is nobody's concern any more.
+        let post = state.posts.get_mut(account).filter(|post| post.running == Some(job.started));
+        let Some(post) = post else { return };
         let ended = match attempt.outcome {
             AttemptOutcome::Complete | AttemptOutcome::Partial => Ended::Served,
             AttemptOutcome::Failed if attempt.key_refused => Ended::Hopeless,
             AttemptOutcome::Failed => Ended::Failed,
             AttemptOutcome::Stopped => Ended::Stopped,
+            AttemptOutcome::Locked => Ended::Locked,
         };
-        let Some(post) = state.posts.get_mut(account) else { return notes };
         state.agenda.end(account, ended, now);
-        (post.busy, post.running) = (false, None);
-        if let Some((served, tries)) = state.agenda.served(account) {
-            (notes.served, notes.tries) = (Some(served), tries);
-        }
-        notes.schedule = Some(post.charge.counts_by());
+        post.noted = true;
         if post.charge.vault == job.charge.vault {
-            (post.notes, post.held) = (notes.clone(), held);
+            post.notes.add(attempt);
+            if let Some(held) = held {
+                if !held.records.is_empty() {
+                    post.notes.records.clone_from(&held.records);
+                }
+                post.held = held;
+            }
         }
-        if state.agenda.served(account).is_none() {
-            state.posts.remove(account);
+        if let Some((served, tries)) = state.agenda.served(account) {
+            (post.notes.served, post.notes.tries) = (Some(served), tries);
         }
-        notes
+        post.notes.schedule = Some(post.charge.counts_by());
+        post.judge(&state.agenda, now, judge);
     }
 
-    /// Lends the notes of an account that nobody works on.
-    #[must_use]
-    pub fn lend(&self, account: &str) -> Option<(Charge, Notes, Condition)> {
+    /// Ends the turn that [`Board::take`] gave, whatever became of it, and says
+    /// by `judge` what is wrong now.
+    pub fn free(&self, job: &Job, judge: Judge<'_>) {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
-        let post = state.posts.get_mut(account).filter(|post| !post.busy)?;
-        post.busy = true;
-        let condition = post.condition(&state.agenda, now);
-        Some((post.charge.clone(), post.notes.clone(), condition))
+        let account = &job.charge.account;
+        let post = state.posts.get_mut(account).filter(|post| post.running == Some(job.started));
+        let Some(post) = post else { return };
+        post.running = None;
+        if !post.noted {
+            state.agenda.end(account, Ended::Failed, now);
+        }
+        post.judge(&state.agenda, now, judge);
     }
 
-    /// Takes them back.
-    pub fn give_back(&self, account: &str, notes: &Notes) {
-        if let Some(post) = self.state().posts.get_mut(account) {
-            post.busy = false;
-            // The schedule may have changed meanwhile; the rest is what was lent.
-            post.notes.problems.clone_from(&notes.problems);
-            post.notes.outbox.clone_from(&notes.outbox);
-            post.notes.watched = notes.watched;
-            post.notes.heartbeat = notes.heartbeat;
+    /// Forgets an account that left the configuration while it was backed up.
+    pub fn forget_gone(&self, account: &str) {
+        let mut state = self.state();
+        let running = state.posts.get(account).is_some_and(|post| post.running.is_some());
+        if state.agenda.served(account).is_none() && !running {
+            state.posts.remove(account);
         }
+    }
+
+    /// Says by `judge` what is wrong with an account now, and whether that is news.
+    pub fn judge(&self, account: &str, judge: Judge<'_>) -> bool {
+        let now = self.clock.now();
+        let mut state = self.state();
+        let state = &mut *state;
+        let Some(post) = state.posts.get_mut(account) else { return false };
+        let before = post.notes.clone();
+        post.judge(&state.agenda, now, judge);
+        post.notes != before
+    }
+
+    /// Notes what the vault of an account holds.
+    pub fn hold(&self, account: &str, held: Held) {
+        if let Some(post) = self.state().posts.get_mut(account) {
+            post.held = held;
+        }
+    }
+
+    /// Whose notes say what their file does not.
+    #[must_use]
+    pub fn unkept(&self) -> Vec<String> {
+        let state = self.state();
+        let unkept = state.posts.iter().filter(|(_, post)| post.unkept);
+        unkept.map(|(account, _)| account.clone()).collect()
+    }
+
+    /// Has `write` put the notes of an account onto the disk; one account at a time.
+    pub fn keep(&self, account: &str, write: impl FnOnce(&Charge, &Notes)) {
+        let _pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.state().posts.get_mut(account).map(|post| {
+            post.unkept = false;
+            (post.charge.clone(), post.notes.clone())
+        });
+        if let Some((charge, notes)) = kept {
+            write(&charge, &notes);
+        }
+    }
+
+    /// Lends what waits to be delivered; `None` where there is nothing, or where
+    /// somebody has it already.
+    #[must_use]
+    pub fn lend(&self, account: &str) -> Option<Mail> {
+        let mut state = self.state();
+        let post = state.posts.get_mut(account).filter(|post| !post.posting)?;
+        if post.notes.outbox.is_empty() && !post.notes.heartbeat {
+            return None;
+        }
+        post.posting = true;
+        Some(Mail { outbox: post.notes.outbox.clone(), heartbeat: post.notes.heartbeat })
+    }
+
+    /// Takes back what is `left` of it. What came meanwhile comes after that.
+    pub fn give_back(&self, account: &str, lent: &Mail, left: Mail) {
+        let mut state = self.state();
+        let Some(post) = state.posts.get_mut(account) else { return };
+        post.posting = false;
+        let came = post.notes.outbox.drain(..).filter(|item| !lent.outbox.contains(item));
+        let came: Vec<_> = came.collect();
+        post.notes.outbox = left.outbox;
+        post.notes.outbox.extend(came);
+        post.notes.heartbeat &= left.heartbeat || !lent.heartbeat;
     }
 
     /// The accounts by name.
@@ -296,8 +387,12 @@ impl Board {
     /// Whether all who were to have their turn once had it.
     #[must_use]
     pub fn had_their_turn(&self) -> bool {
-        let state = self.state();
-        state.working == 0 && state.once.as_ref().is_some_and(BTreeSet::is_empty)
+        let mut state = self.state();
+        let State { posts, once, .. } = &mut *state;
+        if let Some(once) = once {
+            once.retain(|account| posts.contains_key(account));
+        }
+        state.working == 0 && state.once.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// Nobody has a turn any more.
@@ -313,9 +408,16 @@ impl Board {
         state.given_up = true;
         let jobs = state.posts.values_mut().filter_map(|post| {
             let started = post.running.take()?;
-            Some(Job { charge: post.charge.clone(), notes: post.notes.clone(), started })
+            (!post.noted).then(|| Job { charge: post.charge.clone(), started })
         });
         jobs.collect()
+    }
+
+    /// Adds to the notes what became of one that was taken away.
+    pub fn note(&self, job: &Job, attempt: &Attempt) {
+        if let Some(post) = self.state().posts.get_mut(&job.charge.account) {
+            post.notes.add(attempt);
+        }
     }
 
     /// Whether the backups under way were taken away.
@@ -330,20 +432,29 @@ impl State {
         if self.stopping {
             return Vec::new();
         }
-        let (posts, once) = (&self.posts, &self.once);
-        let mut due = self.agenda.due(now);
-        due.retain(|account| {
-            let free = posts.get(account).is_some_and(|post| !post.busy);
-            free && once.as_ref().is_none_or(|once| once.contains(account))
-        });
+        let mut due = match &self.once {
+            // Whatever the clock does meanwhile.
+            Some(once) => once.clone(),
+            None => self.agenda.due(now),
+        };
+        due.retain(|account| self.posts.get(account).is_some_and(|post| post.running.is_none()));
         due
     }
 }
 
 impl Post {
+    fn new(charge: Charge, notes: Notes, held: Held, unkept: bool) -> Self {
+        Self { charge, notes, held, unkept, posting: false, running: None, noted: false }
+    }
+
+    fn judge(&mut self, agenda: &Agenda, now: Timestamp, judge: Judge<'_>) {
+        let condition = self.condition(agenda, now);
+        judge(&condition, &mut self.notes);
+    }
+
     fn condition(&self, agenda: &Agenda, now: Timestamp) -> Condition {
         let account = &self.charge.account;
-        let complete = self.notes.last_complete.max(self.held.last_complete);
+        let complete = last_complete(&self.notes, &self.held, now);
         let due = Due {
             schedule: Some(self.charge.schedule.clone()),
             next: agenda.next(account),
@@ -353,3 +464,6 @@ impl Post {
         Condition::of(account, &self.notes, &self.held, due, now)
     }
 }
+
+#[cfg(test)]
+mod tests;

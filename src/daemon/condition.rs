@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::agenda::SET_BACK;
 use super::notes::Notes;
 use crate::clock::Timestamp;
 
@@ -97,6 +98,8 @@ pub enum AttemptOutcome {
     Failed,
     /// The program was told to stop; the next one goes on with it.
     Stopped,
+    /// Another process works on the account; it is tried again soon.
+    Locked,
 }
 
 /// Something that is wrong, from when it was first seen until it is no more.
@@ -177,9 +180,10 @@ impl Condition {
         let by_hand = held
             .newest
             .as_ref()
+            .filter(|newest| believed(newest.ended, now))
             .filter(|newest| notes.last.as_ref().is_none_or(|last| newest.ended > last.ended));
         let last = by_hand.or(notes.last.as_ref()).cloned();
-        let last_complete = newest(notes.last_complete, held.last_complete);
+        let last_complete = last_complete(notes, held, now);
         let in_vault = held.newest.as_ref().map(|newest| newest.ended);
         let last_success = newest(notes.last_success, in_vault);
         let old_from = due.old_from.filter(|from| *from <= now);
@@ -215,6 +219,19 @@ impl Condition {
             unknown_writes: held.unknown_writes,
         }
     }
+}
+
+/// Whether something may have happened at `time`. What a clock that was ahead
+/// noted is later than all that comes, and would hide it.
+fn believed(time: Timestamp, now: Timestamp) -> bool {
+    time.since(now) <= SET_BACK
+}
+
+/// When the newest complete backup ended, as far as that is believed.
+#[must_use]
+pub fn last_complete(notes: &Notes, held: &Held, now: Timestamp) -> Option<Timestamp> {
+    let ended = [notes.last_complete, held.last_complete].into_iter().flatten();
+    ended.filter(|ended| believed(*ended, now)).max()
 }
 
 /// The open problems, worst first: those noted, without what has passed since
@@ -264,7 +281,7 @@ fn told_by(last: &Attempt) -> Option<(ProblemKind, String)> {
         AttemptOutcome::Failed if last.key_refused => ProblemKind::KeyRefused,
         AttemptOutcome::Failed => ProblemKind::Failed,
         AttemptOutcome::Partial => ProblemKind::Partial,
-        AttemptOutcome::Complete | AttemptOutcome::Stopped => return None,
+        AttemptOutcome::Complete | AttemptOutcome::Stopped | AttemptOutcome::Locked => return None,
     };
     let message = last.message.clone();
     Some((kind, message.unwrap_or_else(|| "the newest backup is not whole".to_owned())))

@@ -21,7 +21,7 @@ pub mod problems;
 pub mod schedule;
 pub mod service;
 
-pub use board::{Board, Charge};
+pub use board::{Board, Charge, Mail};
 pub use condition::Condition;
 pub use schedule::Schedule;
-pub use service::{News, Service, Work};
+pub use service::{Finished, News, Service, Work};

@@ -84,22 +84,26 @@ impl Notes {
         Ok(())
     }
 
-    /// Adds a backup that ended.
+    /// Adds a backup that ended. One that could not begin is none.
     pub fn add(&mut self, attempt: &Attempt) {
+        if attempt.outcome == AttemptOutcome::Locked {
+            return;
+        }
         let totals = &mut self.totals;
-        totals.backups += 1;
-        totals.requests += attempt.requests;
-        totals.throttled += attempt.throttled;
+        let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        add(&mut totals.backups, 1);
+        add(&mut totals.requests, attempt.requests);
+        add(&mut totals.throttled, attempt.throttled);
         totals.waited = totals.waited.saturating_add(attempt.waited);
         match attempt.outcome {
             AttemptOutcome::Complete => {
-                totals.complete += 1;
+                add(&mut totals.complete, 1);
                 self.last_complete = Some(attempt.ended);
                 self.last_success = Some(attempt.ended);
             }
             AttemptOutcome::Partial => self.last_success = Some(attempt.ended),
-            AttemptOutcome::Failed => totals.failures += 1,
-            AttemptOutcome::Stopped => {}
+            AttemptOutcome::Failed => add(&mut totals.failures, 1),
+            AttemptOutcome::Stopped | AttemptOutcome::Locked => {}
         }
         self.last = Some(attempt.clone());
     }

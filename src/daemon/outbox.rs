@@ -1,12 +1,14 @@
 //! Messages on their way: what could not be delivered is tried again, with
 //! growing pauses, also by the next process.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::problems::Alert;
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 
 /// The ways out of the house.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,13 +48,60 @@ pub fn post(outbox: &mut Vec<Outgoing>, alerts: &[Alert], channels: &[Channel]) 
     outbox.drain(..outbox.len().saturating_sub(MOST));
 }
 
+/// Why an alert was not delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undelivered {
+    /// It was tried.
+    Failed(String),
+    /// It was not: where it goes, nobody listened just now.
+    Later,
+}
+
+/// A delivery that failed after so long was waited for in vain.
+const SLOW: Duration = Duration::from_secs(5);
+/// For so long nobody else waits there.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+
+/// Hosts and programs that were waited for in vain: where a thousand accounts
+/// have one, they do not wait for it one after the other.
+#[derive(Debug, Default)]
+pub struct Deaf(Mutex<BTreeMap<String, Duration>>);
+
+impl Deaf {
+    /// Delivers to `target` by `send`, unless it was waited for in vain just now.
+    ///
+    /// # Errors
+    /// Why it was not delivered.
+    pub fn reach(
+        &self,
+        clock: &dyn Clock,
+        target: String,
+        send: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), Undelivered> {
+        let deaf = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = clock.monotonic();
+        // What would be cut short is left to the next process.
+        if clock.interrupted() || deaf().get(&target).is_some_and(|until| begun < *until) {
+            return Err(Undelivered::Later);
+        }
+        let sent = send();
+        let now = clock.monotonic();
+        if sent.is_err() && now.saturating_sub(begun) >= SLOW {
+            deaf().insert(target, now + LEFT_ALONE);
+        } else {
+            deaf().remove(&target);
+        }
+        sent.map_err(Undelivered::Failed)
+    }
+}
+
 /// Tries by `send` what is due, in order; a channel that fails is left alone
 /// until its next time, so that an end never overtakes its beginning. Returns
 /// what went wrong.
 pub fn deliver(
     outbox: &mut Vec<Outgoing>,
     now: Timestamp,
-    mut send: impl FnMut(&Outgoing) -> Result<(), String>,
+    mut send: impl FnMut(&Outgoing) -> Result<(), Undelivered>,
 ) -> Vec<String> {
     let mut failures = Vec::new();
     let mut blocked = Vec::new();
@@ -66,11 +115,12 @@ pub fn deliver(
             blocked.push(item.channel);
             return true;
         }
-        let Err(why) = send(item) else { return false };
+        let Err(undelivered) = send(item) else { return false };
         blocked.push(item.channel);
-        item.tries += 1;
-        item.next = now.plus(pause(item.tries));
         let given_up = now.since(item.alert.at) > PATIENCE;
+        let Undelivered::Failed(why) = undelivered else { return !given_up };
+        item.tries = item.tries.saturating_add(1);
+        item.next = now.plus(pause(item.tries));
         failures.push(if given_up { format!("{why}; given up") } else { why });
         !given_up
     });
@@ -86,6 +136,7 @@ fn pause(tries: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Interrupt, SimulatedClock, SystemClock};
     use crate::daemon::condition::ProblemKind;
     use crate::daemon::problems::AlertEvent;
 
@@ -124,7 +175,7 @@ mod tests {
         let mut tried = 0;
         let mut fail = |_: &Outgoing| {
             tried += 1;
-            Err("no".to_owned())
+            Err(Undelivered::Failed("no".to_owned()))
         };
         assert_eq!(deliver(&mut outbox, Timestamp(2), &mut fail), ["no"]);
         deliver(&mut outbox, Timestamp(3), &mut fail);
@@ -138,13 +189,62 @@ mod tests {
         post(&mut outbox, &[alert(1), alert(2)], &[Channel::Webhook, Channel::Command]);
         let mut ran = 0;
         deliver(&mut outbox, Timestamp(2), |item| match item.channel {
-            Channel::Webhook => Err("no".to_owned()),
+            Channel::Webhook => Err(Undelivered::Failed("no".to_owned())),
             Channel::Command => {
                 ran += 1;
                 Ok(())
             }
         });
         assert_eq!((ran, outbox.len()), (2, 2));
+    }
+
+    #[test]
+    fn a_thousand_accounts_wait_for_a_dead_host_once() {
+        let (deaf, clock) = (Deaf::default(), SimulatedClock::new(Timestamp(0)));
+        let dead = || {
+            clock.sleep(Duration::from_secs(30));
+            Err("timed out".to_owned())
+        };
+        let mut outboxes = vec![outbox(&[0]); 1000];
+        let mut pass = || {
+            let failures = outboxes.iter_mut().map(|outbox| {
+                deliver(outbox, clock.now(), |_| deaf.reach(&clock, "a".to_owned(), dead)).len()
+            });
+            failures.sum::<usize>()
+        };
+        assert_eq!((pass(), clock.monotonic().as_secs()), (1, 30));
+        assert_eq!((pass(), clock.monotonic().as_secs()), (0, 30));
+        clock.sleep(LEFT_ALONE);
+        assert_eq!((pass(), clock.monotonic().as_secs()), (1, 120));
+        assert_eq!(outboxes.iter().map(|it| it[0].tries).sum::<u32>(), 2, "the others had no try");
+        clock.sleep(LEFT_ALONE);
+        for outbox in &mut outboxes {
+            deliver(outbox, clock.now(), |_| deaf.reach(&clock, "a".to_owned(), || Ok(())));
+        }
+        assert!(outboxes.iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn nothing_is_begun_that_the_end_of_the_program_would_cut_short() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let clock = SystemClock::new(interrupt);
+        let mut sent = 0;
+        let reached = Deaf::default().reach(&clock, "a".to_owned(), || {
+            sent += 1;
+            Ok(())
+        });
+        assert_eq!((reached, sent), (Err(Undelivered::Later), 0));
+    }
+
+    #[test]
+    fn a_host_that_fails_at_once_is_tried_for_each() {
+        let (deaf, clock) = (Deaf::default(), SimulatedClock::new(Timestamp(0)));
+        let failed = Err(Undelivered::Failed("no".to_owned()));
+        for _ in 0..2 {
+            let reached = deaf.reach(&clock, "a".to_owned(), || Err("no".to_owned()));
+            assert_eq!(reached, failed);
+        }
     }
 
     #[test]
@@ -157,7 +257,7 @@ mod tests {
         while !outbox.is_empty() {
             tries += 1;
             assert!(tries < 200);
-            deliver(&mut outbox, now, |_| Err("no".to_owned()));
+            deliver(&mut outbox, now, |_| Err(Undelivered::Failed("no".to_owned())));
             now = outbox.first().map_or(now, |item| item.next);
         }
         assert!(now.since(Timestamp(0)) > PATIENCE);

@@ -140,10 +140,21 @@ fn verdict(
     }
 }
 
+/// The most letters of a reason: what to do comes after it.
+const BRIEF: usize = 400;
+
+/// As much of a reason as a chat shows; the account's page has the whole.
+fn brief(text: &str) -> String {
+    match text.char_indices().nth(BRIEF) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
 fn failed(kind: ProblemKind, facts: &Facts<'_>, account: &str) -> Verdict {
     let Some(attempt) = facts.attempt else { return Verdict::Unchanged };
     match attempt.outcome {
-        AttemptOutcome::Stopped => return Verdict::Unchanged,
+        AttemptOutcome::Stopped | AttemptOutcome::Locked => return Verdict::Unchanged,
         AttemptOutcome::Complete | AttemptOutcome::Partial => {
             return Verdict::Right(match kind {
                 ProblemKind::KeyRefused => "the service accepts the key again",
@@ -155,7 +166,7 @@ fn failed(kind: ProblemKind, facts: &Facts<'_>, account: &str) -> Verdict {
     if attempt.key_refused != (kind == ProblemKind::KeyRefused) {
         return Verdict::Replaced;
     }
-    let why = attempt.message.as_deref().unwrap_or("no reason is known");
+    let why = brief(attempt.message.as_deref().unwrap_or("no reason is known"));
     if attempt.key_refused {
         return Verdict::Wrong {
             message: format!("the service does not accept the key: {why}"),
@@ -175,7 +186,7 @@ fn failed(kind: ProblemKind, facts: &Facts<'_>, account: &str) -> Verdict {
 fn partial(facts: &Facts<'_>, account: &str) -> Verdict {
     match facts.attempt.map(|attempt| (attempt.outcome, attempt)) {
         Some((AttemptOutcome::Partial, attempt)) => {
-            let lacks = attempt.message.as_deref().unwrap_or("it does not say what");
+            let lacks = brief(attempt.message.as_deref().unwrap_or("it does not say what"));
             let number = attempt.snapshot.map_or(String::new(), |number| format!("@#{number}"));
             Verdict::Wrong {
                 message: format!("the backup is partial: {lacks}"),
@@ -183,7 +194,8 @@ fn partial(facts: &Facts<'_>, account: &str) -> Verdict {
             }
         }
         Some((AttemptOutcome::Complete, _)) => Verdict::Right("backups are complete again"),
-        Some((AttemptOutcome::Failed | AttemptOutcome::Stopped, _)) | None => Verdict::Unchanged,
+        Some((AttemptOutcome::Failed | AttemptOutcome::Stopped | AttemptOutcome::Locked, _))
+        | None => Verdict::Unchanged,
     }
 }
 
@@ -226,7 +238,7 @@ fn after(facts: &Facts<'_>) -> Verdict {
         None => Verdict::Unchanged,
         Some([]) => Verdict::Right("the work after a backup is done again"),
         Some(failures) => Verdict::Wrong {
-            message: failures.join("; "),
+            message: brief(&failures.join("; ")),
             hint: Some("the backup itself is sound; it is tried again after the next".to_owned()),
         },
     }
@@ -333,6 +345,17 @@ mod tests {
             judge(&open, &facts(Some(&second)), Threshold::default(), "main", Timestamp(9));
         assert_eq!(open[0].since, Timestamp(5));
         assert_eq!(open[0].message, "the backup failed: other");
+    }
+
+    #[test]
+    fn an_alert_is_short_enough_for_a_chat() {
+        for outcome in [Failed, Partial] {
+            let long = Attempt { message: Some("ü".repeat(100_000)), ..attempt(outcome) };
+            let judged =
+                judge(&[], &facts(Some(&long)), Threshold::default(), "main", Timestamp(0));
+            let message = &judged.1[0].message;
+            assert!(message.ends_with('…') && message.chars().count() < 500, "{message}");
+        }
     }
 
     #[test]

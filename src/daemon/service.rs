@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::board::{Board, Charge, Job};
+use super::board::{Board, Charge, Job, Mail};
 use super::condition::{Attempt, AttemptOutcome, Condition, Held};
 use super::notes::Notes;
 use crate::clock::{Bell, Clock, Timestamp};
@@ -21,15 +21,28 @@ pub trait Work: Send + Sync + 'static {
     /// # Errors
     /// Its mistakes, a line each.
     fn charges(&self) -> Result<Vec<Charge>, Vec<String>>;
-    /// What an account's vault holds.
-    fn look(&self, account: &str) -> Held;
+    /// What an account's vault holds; `None` where it cannot be read.
+    fn look(&self, account: &str) -> Option<Held>;
+    /// The same, if the vault may have changed since it was last asked for so.
+    fn look_again(&self, account: &str) -> Option<Held>;
     /// Makes a backup. It ends early when the clock is interrupted.
     fn back_up(&self, account: &str) -> Attempt;
-    /// Does what belongs after a backup, and says in `notes` what is wrong now.
-    fn settle(&self, account: &str, attempt: &Attempt, notes: &mut Notes);
-    /// Looks an account over, about once a minute while no backup is under way,
-    /// and says in `notes` what is wrong now.
-    fn judge(&self, condition: &Condition, notes: &mut Notes);
+    /// Does what belongs after a backup. Returns what went wrong; `None` where
+    /// nothing was to be done.
+    fn after(&self, account: &str, attempt: &Attempt) -> Option<Vec<String>>;
+    /// Says in `notes` what is wrong now: after a backup, and about once a minute.
+    /// It waits for nobody.
+    fn judge(&self, condition: &Condition, ended: Option<Finished<'_>>, notes: &mut Notes);
+    /// Tries to deliver what waits; what is left waits on.
+    fn deliver(&self, account: &str, mail: &mut Mail);
+}
+
+/// A backup that has just ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Finished<'a> {
+    pub attempt: &'a Attempt,
+    /// What went wrong in the work after it; `None` before that, or without any.
+    pub after: Option<&'a [String]>,
 }
 
 /// What the loop tells whoever started the process.
@@ -81,11 +94,14 @@ impl Service {
             if let Some(broken) = broken {
                 tracing::warn!(account = charge.account, "{}", Shown(broken));
             }
-            let held = self.work.look(&charge.account);
+            let held = self.work.look(&charge.account).unwrap_or_default();
             found.insert(charge.account, (notes, held));
         }
         for (account, what) in self.board.enter(charges, found) {
             tracing::debug!(account, "the account {what}");
+        }
+        for account in self.board.unkept() {
+            self.board.keep(&account, keep);
         }
         Ok(())
     }
@@ -101,7 +117,7 @@ impl Service {
         let mut status = String::new();
         tell(News::Ready);
         while !self.clock.interrupted() {
-            if self.reload.swap(false, Ordering::SeqCst) {
+            if self.reload.swap(false, Ordering::SeqCst) && !once {
                 tell(News::Reloading);
                 self.reload();
                 tell(News::Ready);
@@ -125,6 +141,10 @@ impl Service {
                 status = now_status;
             }
             self.bell.wait(self.rest(soonest));
+        }
+        if once && !self.clock.interrupted() {
+            // Also those that were not due may have become too old.
+            self.look_over();
         }
         tell(News::Stopping);
         self.end();
@@ -167,7 +187,14 @@ impl Service {
         let thread = std::thread::Builder::new().name("backup".to_owned()).stack_size(STACK);
         let started = thread.spawn(move || {
             while let Some(job) = service.board.take() {
-                service.make(&job);
+                let made = catch_unwind(AssertUnwindSafe(|| service.make(&job)));
+                if let Err(panic) = made {
+                    let account = job.charge.account.as_str();
+                    tracing::error!(account, "a defect: {}", said(&*panic));
+                    // The account has its next turn all the same.
+                    service.board.free(&job, &mut |_, _| {});
+                }
+                service.board.forget_gone(&job.charge.account);
             }
             service.bell.ring();
         });
@@ -186,22 +213,26 @@ impl Service {
             return;
         }
         report(account, &attempt);
-        let mut notes = job.notes.clone();
-        notes.add(&attempt);
-        let held = catch_unwind(AssertUnwindSafe(|| {
-            work.settle(account, &attempt, &mut notes);
-            work.look(account)
-        }));
-        let held = held.unwrap_or_else(|panic| {
-            tracing::error!(account, "the work after the backup broke off: {}", said(&*panic));
-            Held::default()
-        });
-        if !held.records.is_empty() {
-            notes.records.clone_from(&held.records);
-        }
-        let notes = self.board.done(job, &attempt, notes, held);
-        keep(&notes, &job.charge);
+        let guarded = |what: &str, panic: Box<dyn Any + Send>| {
+            let text = format!("{what} broke off: {}", said(&*panic));
+            tracing::error!(account, "{text}");
+            text
+        };
+        let held = catch_unwind(AssertUnwindSafe(|| work.look(account)));
+        let held = held.map_err(|panic| guarded("the look at the vault", panic)).ok().flatten();
+        let judge = |after: Option<&[String]>, condition: &Condition, notes: &mut Notes| {
+            self.judged(condition, Some(Finished { attempt: &attempt, after }), notes);
+        };
+        self.board.done(job, &attempt, held, &mut |it, notes| judge(None, it, notes));
+        // What is known by now is not lost, however long the rest takes.
+        self.board.keep(account, keep);
+        let after = catch_unwind(AssertUnwindSafe(|| work.after(account, &attempt)));
+        let after = after.unwrap_or_else(|it| Some(vec![guarded("the work after the backup", it)]));
+        let after = after.as_deref();
+        self.board.free(job, &mut |it, notes| judge(after, it, notes));
+        self.board.keep(account, keep);
         self.bell.ring();
+        self.deliver(account);
     }
 
     /// Looks every account over on a thread of its own, for whoever is told of
@@ -213,8 +244,8 @@ impl Service {
         let (service, running) = (self.clone(), Arc::clone(judging));
         let thread = std::thread::Builder::new().name("judge".to_owned()).stack_size(STACK);
         let started = thread.spawn(move || {
-            for account in service.board.accounts() {
-                service.judge(&account);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| service.look_over())) {
+                tracing::error!("looking the accounts over broke off: {}", said(&*panic));
             }
             running.store(false, Ordering::SeqCst);
         });
@@ -224,17 +255,44 @@ impl Service {
         }
     }
 
-    fn judge(&self, account: &str) {
-        let Some((charge, mut notes, condition)) = self.board.lend(account) else { return };
-        let before = notes.clone();
-        let judged = catch_unwind(AssertUnwindSafe(|| self.work.judge(&condition, &mut notes)));
-        if let Err(panic) = judged {
+    /// Finds out what is wrong with each account, and only then tells of it.
+    fn look_over(&self) {
+        let accounts = self.board.accounts();
+        for account in &accounts {
+            // Somebody may work on it by hand.
+            let held = catch_unwind(AssertUnwindSafe(|| self.work.look_again(account)));
+            if let Some(held) = held.ok().flatten() {
+                self.board.hold(account, held);
+            }
+            if self.board.judge(account, &mut |it, notes| self.judged(it, None, notes)) {
+                self.board.keep(account, keep);
+            }
+        }
+        for account in &accounts {
+            self.deliver(account);
+        }
+    }
+
+    fn judged(&self, condition: &Condition, ended: Option<Finished<'_>>, notes: &mut Notes) {
+        let judge = AssertUnwindSafe(|| self.work.judge(condition, ended, notes));
+        if let Err(panic) = catch_unwind(judge) {
+            let account = condition.account.as_str();
             tracing::error!(account, "looking the account over broke off: {}", said(&*panic));
         }
-        if notes != before {
-            keep(&notes, &charge);
+    }
+
+    fn deliver(&self, account: &str) {
+        let Some(lent) = self.board.lend(account) else { return };
+        let mut left = lent.clone();
+        let delivered = catch_unwind(AssertUnwindSafe(|| self.work.deliver(account, &mut left)));
+        if let Err(panic) = delivered {
+            tracing::error!(account, "the delivery broke off: {}", said(&*panic));
         }
-        self.board.give_back(account, &notes);
+        let news = left != lent;
+        self.board.give_back(account, &lent, left);
+        if news {
+            self.board.keep(account, keep);
+        }
     }
 
     /// Waits for the backups under way, which stop after their request, and
@@ -256,14 +314,13 @@ impl Service {
                 ..unmade(&job, self.clock.now(), message.to_owned())
             };
             report(&job.charge.account, &attempt);
-            let mut notes = job.notes.clone();
-            notes.add(&attempt);
-            keep(&notes, &job.charge);
+            self.board.note(&job, &attempt);
+            self.board.keep(&job.charge.account, keep);
         }
     }
 }
 
-fn keep(notes: &Notes, charge: &Charge) {
+fn keep(charge: &Charge, notes: &Notes) {
     if let Err(error) = notes.write(&charge.vault) {
         let file = super::notes::file(&charge.vault);
         let (account, file) = (charge.account.as_str(), file.display());
@@ -292,6 +349,7 @@ fn report(account: &str, attempt: &Attempt) {
             "partial: {}",
             Shown(message)
         ),
+        AttemptOutcome::Locked => tracing::warn!(account, "put off: {}", Shown(message)),
         AttemptOutcome::Failed => {
             tracing::error!(account, run, requests, seconds, "failed: {}", Shown(message));
         }

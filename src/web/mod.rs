@@ -23,6 +23,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use guard::Token;
 pub use server::Running;
@@ -57,6 +58,9 @@ pub struct Settings {
     pub hosts: Vec<String>,
 }
 
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Serves the page until [`Running::stop`].
 ///
 /// # Errors
@@ -69,6 +73,6 @@ pub fn start(
 ) -> io::Result<Running> {
     let guard = guard::Guard::new(settings.listen, settings.token, settings.hosts)
         .map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-    let site = routes::Site::new(accounts, clock, guard);
+    let site = routes::Site::new(accounts, clock, guard, PATIENCE);
     server::serve(settings.listen, routes::router(site))
 }

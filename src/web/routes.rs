@@ -40,14 +40,21 @@ struct Inner {
     clock: Arc<dyn Clock>,
     guard: Guard,
     turns: Arc<Semaphore>,
+    /// How long a request may take, from its first line to the whole answer made.
+    patience: Duration,
     series: pages::Series,
 }
 
 impl Site {
-    pub(super) fn new(accounts: Arc<dyn Accounts>, clock: Arc<dyn Clock>, guard: Guard) -> Self {
+    pub(super) fn new(
+        accounts: Arc<dyn Accounts>,
+        clock: Arc<dyn Clock>,
+        guard: Guard,
+        patience: Duration,
+    ) -> Self {
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let series = pages::Series::default();
-        Self { inner: Arc::new(Inner { accounts, clock, guard, turns, series }) }
+        Self { inner: Arc::new(Inner { accounts, clock, guard, turns, patience, series }) }
     }
 
     /// Makes a page on a thread that may wait for the disk, when its turn comes.
@@ -111,7 +118,10 @@ async fn guarded(State(site): State<Site>, request: Request, next: Next) -> Resp
         cookies: &cookies,
     };
     match guard.judge(&asked) {
-        Verdict::Welcome => next.run(request).await,
+        // Who never says the rest of it holds a place for nobody else.
+        Verdict::Welcome => tokio::time::timeout(site.inner.patience, next.run(request))
+            .await
+            .unwrap_or_else(|_| trouble(&Trouble::Busy)),
         Verdict::OtherHost(host) => trouble(&Trouble::OtherHost(host)),
         Verdict::NoToken { wrong } => sign_in(guard, wrong),
     }
@@ -289,4 +299,48 @@ async fn login(
 
 fn to_the_overview() -> Response {
     (StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::clock::{Interrupt, SystemClock};
+    use crate::daemon::Condition;
+
+    struct Nobody;
+
+    impl Accounts for Nobody {
+        fn conditions(&self) -> Vec<Condition> {
+            Vec::new()
+        }
+
+        fn vault(&self, _account: &str) -> Option<PathBuf> {
+            None
+        }
+
+        fn alive(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_request_that_never_ends_is_ended() {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let guard = Guard::new(listen, None, Vec::new()).unwrap();
+        let clock = Arc::new(SystemClock::new(Interrupt::default()));
+        let site = Site::new(Arc::new(Nobody), clock, guard, Duration::from_millis(50));
+        let page = super::super::server::serve(listen, router(site)).unwrap();
+        let mut stream = std::net::TcpStream::connect(page.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let head = "POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\
+                    content-type: application/x-www-form-urlencoded\r\n\r\ntoken";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 503");
+        page.stop();
+    }
 }

@@ -20,6 +20,9 @@ const CONNECTIONS: usize = 256;
 /// How long a connection may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a connection lives at most, for one that never reads its answer.
+const LIFE: Duration = Duration::from_secs(600);
+
 /// The page, served. Dropping it stops it without waiting for the end.
 #[derive(Debug)]
 pub struct Running {
@@ -92,9 +95,9 @@ async fn accept(listener: TcpListener, router: Router, mut stopped: oneshot::Rec
 async fn connection(stream: TcpStream, router: Router) {
     let _ = stream.set_nodelay(true);
     // What ends badly is the business of whoever asked.
-    let _ = http1::Builder::new()
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .await;
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let _ = tokio::time::timeout(LIFE, served).await;
 }

@@ -202,6 +202,66 @@ fn once_backs_up_who_is_due_and_ends_as_backup_does() {
     status.prints_among("warning").prints_among("not read whole: pixels");
 }
 
+/// Each process would say anew that the new schedule counts from its own start.
+#[test]
+fn once_serves_a_schedule_that_changed_meanwhile() {
+    let service = LiveService::start("", "");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    environment.run(&["daemon", "--once"]).succeeds();
+    environment.write("config.toml", &config(&[("main", &service.url(), SECONDLY)]));
+    environment.run(&["daemon", "--once"]).succeeds();
+    service.new_requests();
+    crate::support::until("a slot of the new schedule", || {
+        environment.run(&["daemon", "--once"]).succeeds();
+        !service.new_requests().is_empty()
+    });
+}
+
+#[test]
+fn an_account_on_which_another_process_works_is_put_off_and_nobody_is_told() {
+    let service = LiveService::start("", "");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    environment.run(&["daemon", "--once"]).succeeds();
+    environment.write("config.toml", &config(&[("main", &service.url(), SECONDLY)]));
+    let vault = environment.path("vaults/main.db");
+    let clock = linkvault::clock::SystemClock::new(linkvault::clock::Interrupt::default());
+    let lock = linkvault::vault::lock::Lock::take(&vault, "test", Duration::ZERO, &clock).unwrap();
+    let daemon = Daemon::start(&environment);
+    let told = daemon.hear_of("main", "put off: ");
+    assert_eq!(told["level"], "WARN", "{told}");
+    daemon.stops("-TERM");
+    drop(lock);
+    let status = environment.run(&["status", "--json"]).succeeds().json();
+    let main = &status["accounts"][0];
+    assert_eq!((&main["health"], &main["totals"]["failures"]), (&"good".into(), &0.into()));
+}
+
+/// `--once` may be all that ever runs.
+#[test]
+fn once_tells_also_of_what_was_not_due() {
+    let service = LiveService::start("", "");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    environment.run(&["daemon", "--once"]).succeeds();
+    let told = environment.path("told");
+    let alerts = format!(
+        "[accounts.main.alerts]\nmax_age = \"1s\"\n\
+         command = [\"sh\", \"-c\", \"cat >> {}\"]\n",
+        told.display()
+    );
+    let text = config(&[("main", &service.url(), NIGHTLY)]) + &alerts;
+    environment.write("config.toml", &text);
+    service.new_requests();
+    crate::support::until("it is too old", || {
+        environment.run(&["daemon", "--once"]).succeeds();
+        told.exists()
+    });
+    environment.run(&["daemon", "--once"]).succeeds();
+    let told = std::fs::read_to_string(told).unwrap();
+    assert_eq!(told.matches("\"event\":\"begun\"").count(), 1, "{told}");
+    assert!(told.contains("\"problem\":\"old\""), "{told}");
+    assert_eq!(service.new_requests(), Vec::<String>::new(), "nothing was due");
+}
+
 #[test]
 fn a_refused_key_is_told_and_not_tried_again() {
     let service = LiveService::start("", "");

@@ -94,9 +94,8 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
         under_way = rest;
         let ended: Vec<(Job, Attempt)> = ended;
         for (job, attempt) in ended {
-            let mut notes = job.notes.clone();
-            notes.add(&attempt);
-            board.done(&job, &attempt, notes, Held::default());
+            board.done(&job, &attempt, Some(Held::default()), &mut |_, _| {});
+            board.free(&job, &mut |_, _| {});
             board.dismiss();
             made.entry(job.charge.account.clone()).or_default().push(attempt);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::backup::worse;
 use super::ui::{PageArgs, cannot_serve};
 use crate::cli::args::LogFormat;
 use crate::cli::board::DaemonBoard;
@@ -118,7 +119,12 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
         page.stop();
     }
     tracing::info!("the daemon ends");
-    Ok(if args.once { work.worst() } else { Exit::Done })
+    Ok(match (args.once, app.clock.interrupted()) {
+        (false, _) => Exit::Done,
+        (true, false) => work.worst(),
+        // Somebody's turn may not have come, or was taken away.
+        (true, true) => worse(work.worst(), Exit::Interrupted),
+    })
 }
 
 /// Where the page is served.

@@ -133,6 +133,7 @@ fn attempt(it: &Attempt) -> Value {
         AttemptOutcome::Partial => "partial",
         AttemptOutcome::Failed => "failed",
         AttemptOutcome::Stopped => "stopped",
+        AttemptOutcome::Locked => "locked",
     };
     json!({
         "started": it.started.iso(), "ended": it.ended.iso(), "outcome": outcome,

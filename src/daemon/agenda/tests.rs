@@ -185,3 +185,13 @@ fn a_backup_is_old_when_two_slots_passed_without_another() {
     let old = nightly.old_from(at("2026-11-10T03:04:00"));
     assert_eq!(old, Some(at("2026-11-12T04:00:00")));
 }
+
+#[test]
+fn a_new_timetable_of_an_account_that_is_locked_loses_no_backup() {
+    let mut agenda = nightly();
+    let three = at("2026-11-11T03:00:00");
+    agenda.begin("main", three);
+    agenda.enter("main", timetable("0 5 * * *"), Past::default(), three);
+    agenda.end("main", Ended::Locked, three);
+    assert_eq!(agenda.next("main"), Some(three.plus(SOON)));
+}

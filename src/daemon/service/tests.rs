@@ -37,8 +37,16 @@ impl Work for Fake {
         Ok(charges.collect())
     }
 
-    fn look(&self, _account: &str) -> Held {
-        Held::default()
+    fn look(&self, _account: &str) -> Option<Held> {
+        Some(Held::default())
+    }
+
+    fn look_again(&self, account: &str) -> Option<Held> {
+        (account == "by hand").then(|| Held {
+            unknown_writes: 7,
+            limit: Some(9),
+            ..Held::default()
+        })
     }
 
     fn back_up(&self, account: &str) -> Attempt {
@@ -66,10 +74,24 @@ impl Work for Fake {
         }
     }
 
-    fn settle(&self, _account: &str, _attempt: &Attempt, _notes: &mut Notes) {}
+    fn after(&self, _account: &str, _attempt: &Attempt) -> Option<Vec<String>> {
+        None
+    }
 
-    fn judge(&self, condition: &Condition, _notes: &mut Notes) {
-        self.told.lock().unwrap().send(format!("judged {}", condition.account)).unwrap();
+    fn judge(&self, condition: &Condition, ended: Option<Finished<'_>>, notes: &mut Notes) {
+        if ended.is_none() {
+            let _ = self.told.lock().unwrap().send(format!("judged {}", condition.account));
+        }
+        notes.heartbeat |= ended.is_some();
+    }
+
+    fn deliver(&self, account: &str, mail: &mut Mail) {
+        if account == "deaf" {
+            let _ = self.told.lock().unwrap().send("delivers".to_owned());
+            let _ = self.gate.lock().unwrap().recv();
+            return;
+        }
+        mail.heartbeat = false;
     }
 }
 
@@ -206,4 +228,56 @@ fn who_does_not_stop_is_noted_as_stopped_and_is_due_at_the_next_start() {
     assert_eq!(notes.last.as_ref().map(|last| last.outcome), Some(AttemptOutcome::Stopped));
     assert!(notes.past("* * * * * * UTC", &Held::default(), Timestamp(0)).stopped);
     drop(gate);
+}
+
+/// The next process would say that the new schedule counts from its own start.
+#[test]
+fn from_when_a_new_schedule_counts_outlives_the_process() {
+    let running = Running::start(&["stuck"], 1, false);
+    running.hear(&["stuck"]);
+    let work = running.stopped();
+    let vault = work.folder.path().join("stuck");
+    let mut known = notes(&work, "stuck");
+    known.schedule = Some("0 3 1 1 * UTC".to_owned());
+    known.write(&vault).unwrap();
+    let interrupt = Interrupt::default();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(interrupt));
+    let service = Service {
+        board: Arc::new(Board::new(Arc::clone(&clock))),
+        work: Arc::clone(&work) as _,
+        clock: Arc::clone(&clock),
+        bell: Bell::default(),
+        reload: Arc::default(),
+        workers: 1,
+        beat: Duration::from_secs(10),
+        patience: Duration::ZERO,
+    };
+    service.load().unwrap();
+    assert_eq!(notes(&work, "stuck").schedule.as_deref(), Some("* * * * * * UTC"));
+}
+
+#[test]
+fn who_is_slow_to_listen_delays_no_backup_and_loses_none() {
+    let running = Running::start(&["deaf"], 2, false);
+    running.hear(&["deaf"]);
+    running.hear(&["deaf", "delivers"]);
+    assert!(notes(&running.work, "deaf").heartbeat, "it is on the disk before it is delivered");
+    let work = running.stopped();
+    let last = notes(&work, "deaf").last.unwrap();
+    assert_eq!(last.outcome, AttemptOutcome::Complete);
+}
+
+#[test]
+fn once_looks_everybody_over_at_the_end() {
+    let running = Running::start(&["a", "failing"], 2, true);
+    running.hear(&["a", "judged a", "judged failing"]);
+    running.ended();
+}
+
+#[test]
+fn what_is_done_to_a_vault_by_hand_is_seen_between_backups() {
+    let running = Running::start(&["by hand"], 1, true);
+    let board = Arc::clone(&running.service.board);
+    running.ended();
+    assert_eq!(board.conditions()[0].unknown_writes, 7);
 }
