@@ -1,7 +1,6 @@
 //! Plans applied on simulated time: whatever is lost on the way, and wherever
 //! the process dies, each record comes to be exactly once.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use linkvault::apply::resolve::{self, Decision};
@@ -18,6 +17,7 @@ use serde_json::json;
 
 use super::applied::{add, draw, is_as_done, nothing_twice, rows};
 use super::checks;
+use super::many::live_all;
 use super::world::{KEY, World};
 
 fn options() -> Options {
@@ -267,22 +267,7 @@ fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
 
 #[test]
 fn whatever_is_lost_each_record_comes_to_be_exactly_once() {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let count = number("LINKVAULT_SIM_SEEDS");
-    let (first, count) = match number("LINKVAULT_SIM_SEED") {
-        Some(seed) => (seed, count.unwrap_or(1)),
-        None => (1, count.unwrap_or(200)),
-    };
-    let mut failed = Vec::new();
-    for seed in first..first + count {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-            let text: String = text.unwrap_or_default().chars().take(1500).collect();
-            failed.push(format!("LINKVAULT_SIM_SEED={seed}: {text}"));
-        }
-    }
-    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+    live_all(200, live);
 }
 
 /// A step whose intent was written with another's hung the run that waited for it.

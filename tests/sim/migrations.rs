@@ -2,9 +2,6 @@
 //! differently, both with faults, and processes that die on the way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use linkvault::api::http::Method;
@@ -23,6 +20,7 @@ use linkvault::vault::snapshot::ReadState;
 
 use super::applied::{rows, times};
 use super::checks;
+use super::many::live_all;
 use super::moved::{Arrival, names, overlap, twins};
 use super::pushes::{FAULTS, world};
 use super::views::fold;
@@ -33,31 +31,7 @@ const SEEDS: u64 = 60;
 
 #[test]
 fn what_moves_arrives_once_and_a_second_move_is_nothing() {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let count = number("LINKVAULT_SIM_SEEDS");
-    let (first, count) = match number("LINKVAULT_SIM_SEED") {
-        Some(seed) => (seed, count.unwrap_or(1)),
-        None => (1, count.unwrap_or(SEEDS)),
-    };
-    let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, |it| it.get().min(4));
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + count {
-                return;
-            }
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
-                let text = panic.downcast_ref::<String>().cloned();
-                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-                let text: String = text.unwrap_or_default().chars().take(1500).collect();
-                failed.lock().unwrap().push(format!("LINKVAULT_SIM_SEED={seed}: {text}"));
-            }
-        }
-    };
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+    live_all(SEEDS, live);
 }
 
 const OLD: &str = "http://old";

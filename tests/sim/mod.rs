@@ -5,6 +5,7 @@
 //! `pushes` does the same for writes: `edits` draws what a person wants, `views`
 //! compares accounts, and `sent` what was sent with what was planned.
 //! `migrations` moves one account to another, and `moved` tells whether all arrived.
+//! `many` lives through many seeds.
 //! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
 //! and both together so many from there on.
 
@@ -20,6 +21,7 @@ mod edits;
 mod history;
 mod least;
 mod listings;
+mod many;
 mod migrations;
 mod moved;
 mod oracle;

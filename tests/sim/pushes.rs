@@ -2,9 +2,6 @@
 //! makes them, plans, runs with everything that can go wrong, and the way back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use linkvault::apply::undo::{left_by, undo_of};
@@ -25,6 +22,7 @@ use serde_json::json;
 use super::applied::{nothing_twice, rows};
 use super::checks;
 use super::edits::{Edited, May};
+use super::many::live_all;
 use super::sent::{arrived, as_planned};
 use super::views::{Lost, back, differences, renumbered, view};
 use super::world::{KEY, World};
@@ -34,31 +32,7 @@ const SEEDS: u64 = 200;
 
 #[test]
 fn what_was_planned_is_what_becomes_and_can_be_taken_back() {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let count = number("LINKVAULT_SIM_SEEDS");
-    let (first, count) = match number("LINKVAULT_SIM_SEED") {
-        Some(seed) => (seed, count.unwrap_or(1)),
-        None => (1, count.unwrap_or(SEEDS)),
-    };
-    let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, |it| it.get().min(4));
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + count {
-                return;
-            }
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
-                let text = panic.downcast_ref::<String>().cloned();
-                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-                let text: String = text.unwrap_or_default().chars().take(1500).collect();
-                failed.lock().unwrap().push(format!("LINKVAULT_SIM_SEED={seed}: {text}"));
-            }
-        }
-    };
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+    live_all(SEEDS, live);
 }
 
 #[test]

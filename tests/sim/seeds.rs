@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::draw::Drawn;
 use super::history::History;
+use super::many::range;
 
 /// How many seeds `cargo test` runs.
 const SEEDS: u64 = 200;
 
 #[test]
 fn every_promise_holds_whatever_happens() {
-    let (first, count) = range();
+    let (first, count) = range(SEEDS);
     let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, |it| it.get().min(4));
     std::thread::scope(|scope| {
@@ -39,16 +40,6 @@ fn every_promise_holds_whatever_happens() {
             "run again with LINKVAULT_SIM_SEED={seed}\n{drawn:#?}\nfailed seeds:\n{}",
             list.join("\n")
         );
-    }
-}
-
-/// The first seed, and how many from there on.
-fn range() -> (u64, u64) {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
-    let count = number("LINKVAULT_SIM_SEEDS");
-    match number("LINKVAULT_SIM_SEED") {
-        Some(seed) => (seed, count.unwrap_or(1)),
-        None => (1, count.unwrap_or(SEEDS)),
     }
 }
 
