@@ -330,3 +330,83 @@ fn systemd_hears_that_the_daemon_is_ready_lives_reloads_and_stops() {
     daemon.stops("-TERM");
     hear("STOPPING=1");
 }
+
+/// Hears messages: the first line of each, its signature, its body.
+struct Ear {
+    address: String,
+    heard: Receiver<[String; 3]>,
+}
+
+impl Ear {
+    fn open() -> Self {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (tell, heard) = channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut reader = BufReader::new(&stream);
+                let mut head = Vec::new();
+                for line in reader.by_ref().lines().map_while(Result::ok) {
+                    if line.is_empty() {
+                        break;
+                    }
+                    head.push(line);
+                }
+                let value = |name: &str| {
+                    let value = head.iter().find_map(|line| line.strip_prefix(name));
+                    value.unwrap_or_default().trim().to_owned()
+                };
+                let mut body = vec![0; value("content-length:").parse().unwrap_or(0)];
+                reader.read_exact(&mut body).unwrap();
+                let body = String::from_utf8(body).unwrap();
+                let told = [head[0].clone(), value("x-linkvault-signature:"), body];
+                let _ =
+                    (&stream).write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+                if tell.send(told).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { address, heard }
+    }
+}
+
+#[test]
+fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
+    let (service, ear) = (LiveService::start("", ""), Ear::open());
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]).variable("HOOK", "hush");
+    let text = |schedule: &str, heartbeat: &str| {
+        let main = config(&[("main", &service.url(), schedule)]);
+        format!(
+            "{main}heartbeat = \"http://{heartbeat}/beat\"\n[accounts.main.alerts]\n\
+             webhook = \"http://{}/hook\"\nsecret_env = \"HOOK\"\n",
+            ear.address
+        )
+    };
+    // Nobody listens there yet.
+    environment.write("config.toml", &text(NIGHTLY, "127.0.0.1:1"));
+    environment.run(&["daemon", "--once"]).succeeds().says_among("the heartbeat was not delivered");
+    service.faults("html@/api/account");
+    environment.write("config.toml", &text(SECONDLY, "127.0.0.1:1"));
+    let once = |wanted: &str| {
+        crate::support::until(wanted, || {
+            let status = environment.run(&["status", "--json"]).json();
+            environment.run(&["daemon", "--once"]);
+            status["accounts"][0]["last"]["outcome"] == wanted
+        });
+    };
+    once("failed");
+    // The backup of before is complete still, but the newest failed.
+    environment.write("config.toml", &text(SECONDLY, &ear.address));
+    environment.run(&["daemon", "--once"]);
+    service.faults("");
+    once("complete");
+    let heard: Vec<_> = ear.heard.try_iter().collect();
+    let lines: Vec<_> = heard.iter().map(|[line, _, _]| line.as_str()).collect();
+    assert_eq!(lines[..2], ["POST /hook HTTP/1.1"; 2], "the failure, its end, and then: {heard:?}");
+    assert!(lines[2..].iter().all(|line| *line == "GET /beat HTTP/1.1"), "{heard:?}");
+    let signed = linkvault::daemon::message::signature(b"hush", heard[0][2].as_bytes());
+    assert_eq!(heard[0][1], signed);
+    assert!(heard[0][2].contains("\"event\":\"begun\"") && heard[1][2].contains("\"ended\""));
+}
