@@ -8,13 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Token {
     hash: blake3::Hash,
     cookie: blake3::Hash,
-    /// Where its owner finds it, as `the file /etc/linkvault/token`.
-    place: String,
 }
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Token({})", self.place)
+        f.write_str("Token(…)")
     }
 }
 
@@ -22,20 +20,14 @@ impl std::fmt::Debug for Token {
 const COOKIE: &str = "linkvault";
 
 impl Token {
-    /// The token `secret`, which stands in `place`.
+    /// The token `secret`.
     #[must_use]
-    pub fn new(secret: &str, place: impl Into<String>) -> Self {
+    pub fn new(secret: &str) -> Self {
         // What a browser keeps opens this page until the token changes, and
         // does not tell the token.
         let cookie =
             blake3::Hash::from(blake3::derive_key("linkvault page cookie", secret.as_bytes()));
-        Self { hash: blake3::hash(secret.as_bytes()), cookie, place: place.into() }
-    }
-
-    /// Where its owner finds it.
-    #[must_use]
-    pub fn place(&self) -> &str {
-        &self.place
+        Self { hash: blake3::hash(secret.as_bytes()), cookie }
     }
 
     /// Whether `guess` is it.
@@ -172,7 +164,7 @@ mod tests {
     use super::*;
 
     fn guard(listen: &str, token: Option<&str>, hosts: &[&str]) -> Guard {
-        let token = token.map(|secret| Token::new(secret, "the file /token"));
+        let token = token.map(|secret| Token::new(secret));
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
         Guard::new(listen.parse().unwrap(), token, hosts).unwrap()
     }

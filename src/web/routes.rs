@@ -123,13 +123,12 @@ async fn guarded(State(site): State<Site>, request: Request, next: Next) -> Resp
             .await
             .unwrap_or_else(|_| trouble(&Trouble::Busy)),
         Verdict::OtherHost(host) => trouble(&Trouble::OtherHost(host)),
-        Verdict::NoToken { wrong } => sign_in(guard, wrong),
+        Verdict::NoToken { wrong } => sign_in(wrong),
     }
 }
 
-fn sign_in(guard: &Guard, wrong: bool) -> Response {
-    let place = guard.token().map_or("", |token| token.place());
-    let mut answer = match pages::sign_in(place, wrong) {
+fn sign_in(wrong: bool) -> Response {
+    let mut answer = match pages::sign_in(wrong) {
         Ok(page) => html(StatusCode::UNAUTHORIZED, page),
         Err(error) => trouble(&error),
     };
@@ -293,7 +292,7 @@ async fn login(
             }
             answer
         }
-        _ => sign_in(guard, true),
+        _ => sign_in(true),
     }
 }
 

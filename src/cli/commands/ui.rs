@@ -109,18 +109,13 @@ fn accounts(args: &Args, app: &App) -> Result<Vec<Account>, Failure> {
 /// # Errors
 /// When it holds none.
 pub fn token(app: &App, source: &KeySource) -> Result<Token, Failure> {
-    let place = match source {
-        KeySource::Variable(name) => format!("the environment variable {name}"),
-        KeySource::File(path) => format!("the file {}", path.display()),
-        KeySource::Command(words) => format!("the output of `{}`", words.join(" ")),
-    };
     let secret = app.key(source).map_err(|failure| {
         let message = failure.message.replace("key file", "token file");
         let message = message.replace("hold the key", "hold the token");
         let message = message.replace("hold a key: a key", "hold a token: a token");
         Failure { message, ..failure }
     })?;
-    Ok(Token::new(secret.reveal(), place))
+    Ok(Token::new(secret.reveal()))
 }
 
 /// Why the page is not served at `listen`.

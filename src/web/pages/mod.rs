@@ -310,9 +310,8 @@ pub fn trouble(status: u16, trouble: &Trouble) -> String {
 
 #[derive(Template)]
 #[template(path = "sign_in.html", config = "src/web/templates/askama.toml")]
-struct SignIn<'a> {
+struct SignIn {
     frame: Frame,
-    place: &'a str,
     wrong: bool,
 }
 
@@ -320,9 +319,9 @@ struct SignIn<'a> {
 ///
 /// # Errors
 /// When it cannot be made.
-pub fn sign_in(place: &str, wrong: bool) -> Result<String, Trouble> {
+pub fn sign_in(wrong: bool) -> Result<String, Trouble> {
     let frame = Frame { title: "Token".to_owned(), crumbs: Vec::new() };
-    Ok(SignIn { frame, place, wrong }.render()?)
+    Ok(SignIn { frame, wrong }.render()?)
 }
 
 #[cfg(test)]
