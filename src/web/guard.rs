@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn guard(listen: &str, token: Option<&str>, hosts: &[&str]) -> Guard {
-        let token = token.map(|secret| Token::new(secret));
+        let token = token.map(Token::new);
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
         Guard::new(listen.parse().unwrap(), token, hosts).unwrap()
     }
