@@ -274,19 +274,32 @@ fn every_exit_code_is_listed_and_no_other() {
 }
 
 #[test]
-fn every_variable_is_listed_and_no_other() {
-    let mut real = variables(std::str::from_utf8(b"LINKVAULT_HOME LINKVAULT_KEY").unwrap());
+fn every_variable_is_listed_once_and_no_other() {
+    let mut real = vec!["LINKVAULT_HOME".to_owned(), "LINKVAULT_KEY".to_owned()];
     for command in command_line().get_subcommands().chain([&command_line()]) {
         let of = |it: &clap::Arg| it.get_env().map(|name| name.to_str().unwrap().to_owned());
         real.extend(command.get_arguments().filter_map(of));
     }
-    assert_eq!(variables(README), real);
+    real.sort_unstable();
+    real.dedup();
+    let mut listed: Vec<_> = rows().flat_map(|row| variables(row[0])).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, real);
 }
 
-fn variables(text: &str) -> BTreeSet<String> {
+#[test]
+fn every_variable_that_a_command_for_alerts_is_given_is_told() {
+    let (_, passage) = README.split_once("`command`\nreads the same JSON").unwrap();
+    let told: BTreeSet<_> = variables(passage.split_once("\n\n").unwrap().0).collect();
+    let (code, _) = include_str!("../src/cli/alerting.rs").split_once("#[cfg(test)]").unwrap();
+    assert_eq!(told, variables(code).collect());
+    assert!(told.len() > 2);
+}
+
+fn variables(text: &str) -> impl Iterator<Item = String> {
     let part = |letter: char| letter.is_ascii_uppercase() || letter == '_';
-    let words = text.split(|letter: char| !part(letter));
-    words.filter(|word| word.starts_with("LINKVAULT_")).map(str::to_owned).collect()
+    let words = text.split(move |letter: char| !part(letter));
+    words.filter(|word| word.starts_with("LINKVAULT_")).map(str::to_owned)
 }
 
 #[test]
