@@ -25,10 +25,12 @@ pub use crate::nearest::nearest;
 pub use home::{Home, HomeError};
 pub use key::{KeyError, KeySource};
 pub use permissions::open_to_others;
-pub use schema::{ACCOUNT_KEYS, DEFAULT_KEYS, Holds, KeyDoc};
-pub use settings::{Alerts, Amount, Export, ExportFormat, Keep, Settings, Stats, Timeouts};
+pub use settings::{
+    Alerts, Amount, DaemonSettings, Export, ExportFormat, Keep, Listen, Settings, Stats, Timeouts,
+};
 pub use values::{
-    Period, ValueError, parse_account_name, parse_duration, parse_period, parse_timezone,
+    Period, ValueError, parse_account_name, parse_duration, parse_listen, parse_period,
+    parse_timezone,
 };
 pub use write::{AddError, NewAccount, add_account};
 pub use zone::machine_zone;
@@ -61,6 +63,8 @@ pub struct Config {
     home: Home,
     accounts: Vec<Account>,
     defaults: Settings,
+    /// How the daemon itself is run.
+    pub daemon: DaemonSettings,
     /// Things a person should know about the file, though it is valid.
     pub warnings: Vec<String>,
 }
@@ -137,13 +141,18 @@ impl Config {
     /// # Errors
     /// Every mistake, in the order of the text.
     pub fn parse(home: &Home, bytes: &[u8]) -> Result<Self, Vec<Problem>> {
-        let (accounts, defaults) = schema::read(home, bytes)?;
-        Ok(Self { home: home.clone(), accounts, defaults, warnings: Vec::new() })
+        let schema::File { accounts, defaults, daemon } = schema::read(home, bytes)?;
+        Ok(Self { accounts, defaults, daemon, ..Self::empty(home) })
     }
 
     fn empty(home: &Home) -> Self {
-        let defaults = Settings::default();
-        Self { home: home.clone(), accounts: Vec::new(), defaults, warnings: Vec::new() }
+        Self {
+            home: home.clone(),
+            accounts: Vec::new(),
+            defaults: Settings::default(),
+            daemon: DaemonSettings::default(),
+            warnings: Vec::new(),
+        }
     }
 
     /// The configured accounts by name, without the sandbox.

@@ -157,13 +157,21 @@ impl<'r, 't> Entry<'r, 't> {
     }
 
     fn count(&self, least: u32) -> Option<u32> {
+        self.count_up_to(least, u32::MAX)
+    }
+
+    /// A whole number from `least` to `most`.
+    pub(super) fn count_up_to<N>(&self, least: N, most: N) -> Option<N>
+    where
+        N: TryFrom<i128> + PartialOrd + std::fmt::Display,
+    {
         let Some(integer) = self.value.as_integer() else {
             return self.wrong("an integer");
         };
         let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
-        let count = number.and_then(|number| u32::try_from(number).ok());
+        let count = number.and_then(|number| N::try_from(number).ok());
         count.filter(|count| *count >= least).or_else(|| {
-            self.problem(format!("must be a whole number from {least} to {}", u32::MAX));
+            self.problem(format!("must be a whole number from {least} to {most}"));
             None
         })
     }

@@ -8,15 +8,18 @@ use super::document;
 use super::home::Home;
 use super::key::KeySource;
 use super::reader::{Entry, Reader, Section};
-use super::settings::{Alerts, Export, ExportFormat, Keep, Settings, Stats, Timeouts};
+use super::settings::{
+    Alerts, DaemonSettings, Export, ExportFormat, Keep, Settings, Stats, Timeouts,
+};
 use super::values::{
-    base_url, hook, parse_account_name, parse_duration, parse_period, parse_timezone, schedule,
+    base_url, hook, parse_account_name, parse_duration, parse_listen, parse_period, parse_timezone,
+    schedule,
 };
 use super::{Account, Place, Problem};
 
 /// What a key holds, for documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub(super) enum Holds {
     Text,
     Words,
     Count,
@@ -26,10 +29,10 @@ pub enum Holds {
 
 /// One key: its name, what it holds, and what it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyDoc {
-    pub name: &'static str,
-    pub holds: Holds,
-    pub about: &'static str,
+pub(super) struct KeyDoc {
+    pub(super) name: &'static str,
+    pub(super) holds: Holds,
+    pub(super) about: &'static str,
 }
 
 const fn key(name: &'static str, holds: Holds, about: &'static str) -> KeyDoc {
@@ -84,14 +87,14 @@ const KEEP_KEYS: [KeyDoc; 7] = [
     key("within", Holds::Text, "all within this period of the newest, such as `1y6m`"),
 ];
 
-const TIMEOUT_KEYS: [KeyDoc; 3] = [
+pub(super) const TIMEOUT_KEYS: [KeyDoc; 3] = [
     key("connect", Holds::Text, "until there is a connection (default 10s)"),
     key("read", Holds::Text, "between two pieces of an answer (default 60s)"),
-    key("overall", Holds::Text, "for a whole request (default 5m)"),
+    key("overall", Holds::Text, "for a whole request (default 3m)"),
 ];
 
 /// The keys of `[defaults]`: what holds for each account that does not say otherwise.
-pub const DEFAULT_KEYS: &[KeyDoc] = &[
+const DEFAULT_KEYS: &[KeyDoc] = &[
     SCHEDULE,
     TIMEZONE,
     RESERVE,
@@ -107,7 +110,7 @@ pub const DEFAULT_KEYS: &[KeyDoc] = &[
 ];
 
 /// The keys of `[accounts.NAME]`.
-pub const ACCOUNT_KEYS: &[KeyDoc] = &[
+const ACCOUNT_KEYS: &[KeyDoc] = &[
     key("url", Holds::Text, "the service: everything before /api"),
     key("key_env", Holds::Text, "the variable that holds the key"),
     key("key_file", Holds::Text, "the file that holds the key"),
@@ -128,13 +131,31 @@ pub const ACCOUNT_KEYS: &[KeyDoc] = &[
     ALERTS,
 ];
 
-const ROOT_KEYS: &[KeyDoc] = &[
-    key("accounts", Holds::Table(ACCOUNT_KEYS), "the accounts, by name"),
-    key("defaults", Holds::Table(DEFAULT_KEYS), "what holds for every account"),
+/// The keys of `[daemon]`: how the daemon itself is run.
+const DAEMON_KEYS: &[KeyDoc] = &[
+    key("workers", Holds::Count, "the most backups at once (default 32)"),
+    key("listen", Holds::Text, "where the page is served, or off (default 127.0.0.1:8080)"),
+    key("token_file", Holds::Text, "the file that holds the token which opens the page"),
+    key("allow_host", Holds::Words, "names by which the page may be called"),
 ];
 
-/// Reads a whole file into its accounts by name, and the defaults.
-pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<(Vec<Account>, Settings), Vec<Problem>> {
+/// The tables of the file.
+pub(super) const ROOT_KEYS: &[KeyDoc] = &[
+    key("accounts", Holds::Table(ACCOUNT_KEYS), "the accounts, by name"),
+    key("defaults", Holds::Table(DEFAULT_KEYS), "what holds for every account"),
+    key("daemon", Holds::Table(DAEMON_KEYS), "how the daemon itself is run"),
+];
+
+/// What a whole file holds.
+pub(super) struct File {
+    /// By name.
+    pub(super) accounts: Vec<Account>,
+    pub(super) defaults: Settings,
+    pub(super) daemon: DaemonSettings,
+}
+
+/// Reads a whole file.
+pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<File, Vec<Problem>> {
     let text = document::text(bytes).map_err(|problem| vec![problem])?;
     let reader = Reader::new(text);
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -151,13 +172,18 @@ pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<(Vec<Account>, Settings)
         .and_then(|entry| entry.section())
         .map(|section| settings(home, &section.only(DEFAULT_KEYS), &Settings::default()))
         .unwrap_or_default();
+    let daemon = root
+        .get("daemon")
+        .and_then(|entry| entry.section())
+        .map(|section| daemon(home, &section.only(DAEMON_KEYS)))
+        .unwrap_or_default();
     let accounts = root.get("accounts").and_then(|entry| entry.section());
     let accounts = accounts.map_or_else(Vec::new, |section| {
         let entries = section.entries().into_iter();
         entries.filter_map(|entry| account(home, entry, &defaults, &reader)).collect()
     });
     let problems = reader.finish();
-    if problems.is_empty() { Ok((accounts, defaults)) } else { Err(problems) }
+    if problems.is_empty() { Ok(File { accounts, defaults, daemon }) } else { Err(problems) }
 }
 
 type Named<'r, 't> = (String, std::ops::Range<usize>, Entry<'r, 't>);
@@ -245,6 +271,16 @@ fn settings(home: &Home, section: &Section<'_, '_>, defaults: &Settings) -> Sett
         copy: section.get("copy").and_then(|entry| path(home, &entry)).or(base.copy),
         heartbeat: section.checked("heartbeat", hook).or(base.heartbeat),
         alerts: alerts(home, section, base.alerts),
+    }
+}
+
+fn daemon(home: &Home, section: &Section<'_, '_>) -> DaemonSettings {
+    let workers = section.get("workers").and_then(|entry| entry.count_up_to(1, u16::MAX));
+    DaemonSettings {
+        workers,
+        listen: section.checked("listen", parse_listen),
+        token_file: section.get("token_file").and_then(|entry| path(home, &entry)),
+        allow_host: section.get("allow_host").and_then(|entry| entry.words()).unwrap_or_default(),
     }
 }
 

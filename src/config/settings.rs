@@ -1,5 +1,6 @@
 //! What can be set for an account, and for all of them.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +33,26 @@ pub struct Settings {
     /// What is asked after each complete backup.
     pub heartbeat: Option<Hook>,
     pub alerts: Alerts,
+}
+
+/// How the daemon itself is run. Flags and variables outweigh it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DaemonSettings {
+    /// The most backups at once.
+    pub workers: Option<u16>,
+    /// Where the page is served.
+    pub listen: Option<Listen>,
+    /// The file with the token that opens the page.
+    pub token_file: Option<PathBuf>,
+    /// Names by which the page may be called, beside this machine's own.
+    pub allow_host: Vec<String>,
+}
+
+/// Where the page is served, if at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    Off,
+    At(SocketAddr),
 }
 
 /// An export after each backup.

@@ -1,5 +1,6 @@
 //! What a file may say, and what is said about one that may not.
 
+use super::schema::{Holds, KeyDoc, ROOT_KEYS, TIMEOUT_KEYS};
 use super::*;
 
 fn home() -> Home {
@@ -207,14 +208,38 @@ fn the_sample_is_valid_and_shows_every_key() {
     let text = include_str!("../../examples/config.toml");
     let config = Config::parse(&home(), text.as_bytes()).unwrap();
     assert_eq!(config.accounts().len(), 3);
-    let tables = ACCOUNT_KEYS.iter().filter_map(|key| match key.holds {
-        Holds::Table(keys) => Some(keys),
-        _ => None,
-    });
-    for key in tables.flatten().chain(ACCOUNT_KEYS) {
-        let forms = [format!("{} = ", key.name), format!(".{}]", key.name)];
+    assert_eq!(config.daemon.workers, Some(16));
+    assert_eq!(config.daemon.listen, parse_listen("0.0.0.0:8080").ok());
+    assert_eq!(config.daemon.allow_host, ["backups.example"]);
+    assert!(config.daemon.token_file.is_some());
+    assert_shown(ROOT_KEYS, text);
+}
+
+fn assert_shown(keys: &[KeyDoc], text: &str) {
+    for key in keys {
+        let forms = ["# = ", "[#]", "[#.", ".#]"].map(|form| form.replace('#', key.name));
         assert!(forms.iter().any(|form| text.contains(form)), "{}", key.name);
+        if let Holds::Table(inner) = key.holds {
+            assert_shown(inner, text);
+        }
     }
+}
+
+#[test]
+fn how_the_daemon_is_run_is_checked() {
+    let text = "[daemon]\nworkers = 0\nlisten = \"here\"\nallow_host = []\ntoken = \"x\"";
+    let problems = Config::parse(&home(), text.as_bytes()).unwrap_err();
+    let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["daemon.workers", "daemon.listen", "daemon.allow_host", "daemon.token"]);
+    assert_eq!(problems[0].what, "must be a whole number from 1 to 65535");
+}
+
+#[test]
+fn the_defaults_told_are_those_that_hold() {
+    let Timeouts { connect, read, overall } = Timeouts::default();
+    let told = TIMEOUT_KEYS.map(|key| key.about.split_once("default ").unwrap().1.to_owned());
+    let told = told.map(|rest| parse_duration(rest.trim_end_matches(')')).unwrap());
+    assert_eq!(told, [connect, read, overall]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{Days, Months, TimeDelta};
 
 use super::SANDBOX;
+use super::settings::Listen;
 use crate::api::base_url::BaseUrl;
 use crate::api::hook::Hook;
 use crate::clock::Timestamp;
@@ -53,6 +54,18 @@ pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ValueErr
 /// An address for messages.
 pub(super) fn hook(text: &str) -> Result<Hook, ValueError> {
     Hook::parse(text).map_err(|error| ValueError(error.to_string()))
+}
+
+/// An address to listen on, or `off`.
+///
+/// # Errors
+/// When it is neither.
+pub fn parse_listen(text: &str) -> Result<Listen, ValueError> {
+    match (text, text.parse()) {
+        ("off", _) => Ok(Listen::Off),
+        (_, Ok(address)) => Ok(Listen::At(address)),
+        (_, Err(_)) => fault("must be an address such as 127.0.0.1:8080, or `off`"),
+    }
 }
 
 /// A part of a whole: `30%`.

@@ -1,7 +1,8 @@
 //! The daemon as a process: schedules of every second, signals, and what
 //! `status` says of it.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -41,7 +42,11 @@ impl<'e> Daemon<'e> {
     }
 
     pub fn listening(environment: &'e TestEnvironment, listen: &str) -> Self {
-        let mut child = environment.start(&["daemon", "--log-format", "json", "--listen", listen]);
+        Self::with(environment, &["--listen", listen])
+    }
+
+    fn with(environment: &'e TestEnvironment, flags: &[&str]) -> Self {
+        let mut child = environment.start(&[&["daemon", "--log-format", "json"], flags].concat());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = channel();
         std::thread::spawn(move || {
@@ -77,6 +82,14 @@ impl<'e> Daemon<'e> {
             let text = line["message"].as_str().unwrap_or_default();
             line["account"] == account && text.starts_with(message)
         })
+    }
+
+    /// Where it serves its page.
+    #[track_caller]
+    pub fn page(&self) -> String {
+        let start = "the page is at http://";
+        let says = |line: &Value| Some(line["message"].as_str()?.strip_prefix(start)?.to_owned());
+        says(&self.hear(start, |line| says(line).is_some())).unwrap()
     }
 
     #[track_caller]
@@ -287,6 +300,30 @@ fn a_daemon_without_a_schedule_and_a_second_one_are_refused() {
     second.says_among("another daemon looks after these accounts: pid");
     let status = environment.run(&["status"]).exits_with(3);
     status.prints_among("under way");
+    daemon.stops("-TERM");
+}
+
+#[test]
+fn the_page_is_served_as_the_configuration_says() {
+    let service = LiveService::start("", "");
+    let page = "[daemon]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"page.token\"\n\
+                allow_host = [\"backups.example\"]\n";
+    let accounts = config(&[("main", &service.url(), NIGHTLY)]);
+    let environment = TestEnvironment::new().variable("LINKS_KEY", KEY);
+    let environment = environment.config(&format!("{page}{accounts}")).file("page.token", "s3cret");
+    let environment = environment.mode("page.token", 0o600);
+    let daemon = Daemon::with(&environment, &[]);
+    let address = daemon.page();
+    let status = |host: &str, token: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!("host: {host}\r\nauthorization: Bearer {token}\r\nconnection: close");
+        write!(stream, "GET /metrics HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+        let answer = std::io::read_to_string(stream).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(status("backups.example", "s3cret"), "200");
+    assert_eq!(status("backups.example", "another"), "401");
+    assert_eq!(status("elsewhere.example", "s3cret"), "421");
     daemon.stops("-TERM");
 }
 

@@ -116,10 +116,7 @@ fn the_daemon_serves_its_page_its_health_and_its_metrics() {
     let environment = TestEnvironment::new()
         .account_with(&service.url(), &format!("schedule = \"{SECONDLY}\"\n"));
     let daemon = Daemon::listening(&environment, "127.0.0.1:0");
-    let line = daemon.hear("where the page is", |line| {
-        line["message"].as_str().is_some_and(|it| it.starts_with("the page is at "))
-    });
-    let address = line["message"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let address = daemon.page();
     daemon.hear("a backup", |line| line["message"] == "complete");
     let get = |path: &str| {
         let mut stream = TcpStream::connect(&address).unwrap();

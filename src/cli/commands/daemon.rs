@@ -12,7 +12,7 @@ use crate::cli::board::DaemonBoard;
 use crate::cli::unattended::Unattended;
 use crate::cli::{App, Exit, Failure, Kind, Shown};
 use crate::clock::Bell;
-use crate::config::Home;
+use crate::config::{Config, DaemonSettings, Home, Listen, parse_listen};
 use crate::daemon::{Board, News, Service};
 use crate::vault::lock::{Lock, LockError};
 use crate::web::{self, Running};
@@ -39,22 +39,21 @@ pub struct Args {
     /// Back up who is due now, then end
     #[arg(long)]
     pub once: bool,
-    /// The most backups at once
+    /// The most backups at once [default: 32]
     #[arg(
         long,
         value_name = "NUMBER",
-        default_value = "32",
         value_parser = clap::value_parser!(u16).range(1..),
         env = "LINKVAULT_WORKERS",
         hide_env_values = true
     )]
-    pub workers: u16,
+    pub workers: Option<u16>,
     /// Where the page is served: an address, or `off`; one that others reach
     /// needs a token [default: 127.0.0.1:8080]
     #[arg(
         long,
         value_name = "ADDRESS",
-        value_parser = listen,
+        value_parser = parse_listen,
         env = "LINKVAULT_DAEMON_LISTEN",
         hide_env_values = true
     )]
@@ -82,6 +81,8 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
     app.out.log_instead();
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Shown(panic))));
     let _lock = alone(app, &home)?;
+    // Mistakes in it are told when the accounts are read, right below.
+    let settings = Config::load(&home).map_or_else(|_| DaemonSettings::default(), |it| it.daemon);
     let work = Arc::new(Unattended::new(app, home.clone(), args.once));
     let (bell, reload) = (Bell::default(), Arc::new(AtomicBool::new(false)));
     let service = Service {
@@ -90,7 +91,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
         clock: Arc::clone(&app.clock),
         bell: bell.clone(),
         reload: Arc::clone(&reload),
-        workers: usize::from(args.workers),
+        workers: usize::from(args.workers.or(settings.workers).unwrap_or(WORKERS)),
         beat: watchdog().map_or(BEAT, |within| BEAT.min(within / 2)),
         patience: PATIENCE,
     };
@@ -110,7 +111,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
     }
     let page = match args.once {
         true => None,
-        false => page(args, app, &service.board)?,
+        false => page(args, settings, app, &service.board)?,
     };
     app.catch_signals(&bell, &reload);
     tracing::info!(accounts = scheduled, workers = service.workers, "the daemon begins");
@@ -127,37 +128,28 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
     })
 }
 
-/// Where the page is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listen {
-    Off,
-    At(SocketAddr),
-}
-
-fn listen(text: &str) -> Result<Listen, String> {
-    if text == "off" {
-        return Ok(Listen::Off);
-    }
-    let wrong = |_| "must be an address such as 127.0.0.1:8080, or `off`".to_owned();
-    text.parse().map(Listen::At).map_err(wrong)
-}
-
 /// Serves the page. Where nobody asked for an address and the usual one is taken,
 /// backups are worth more than the page.
-fn page(args: &Args, app: &App, board: &Arc<Board>) -> Result<Option<Running>, Failure> {
-    let address = match args.listen {
+fn page(
+    args: &Args,
+    settings: DaemonSettings,
+    app: &App,
+    board: &Arc<Board>,
+) -> Result<Option<Running>, Failure> {
+    let listen = args.listen.or(settings.listen);
+    let address = match listen {
         Some(Listen::Off) => return Ok(None),
         Some(Listen::At(address)) => address,
         None => SocketAddr::from(([127, 0, 0, 1], 8080)),
     };
-    let settings = args.page.settings(app, address)?;
+    let settings = args.page.over(settings).settings(app, address)?;
     let accounts = Arc::new(DaemonBoard(Arc::clone(board)));
     match web::start(settings, accounts, Arc::clone(&app.clock)) {
         Ok(page) => {
             tracing::info!("the page is at http://{}", page.address());
             Ok(Some(page))
         }
-        Err(error) if args.listen.is_some() => Err(cannot_serve(address, &error)),
+        Err(error) if listen.is_some() => Err(cannot_serve(address, &error)),
         Err(error) => {
             tracing::warn!("the page is not served: {address} cannot be listened on: {error}");
             Ok(None)
@@ -165,6 +157,8 @@ fn page(args: &Args, app: &App, board: &Arc<Board>) -> Result<Option<Running>, F
     }
 }
 
+/// The most backups at once, where nobody said.
+const WORKERS: u16 = 32;
 /// The loop looks at the clock so often, whatever happens.
 const BEAT: Duration = Duration::from_secs(10);
 /// Backups under way may take so long to stop; what they did is kept anyway.

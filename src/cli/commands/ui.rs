@@ -12,7 +12,7 @@ use crate::cli::board::VaultBoard;
 use crate::cli::unattended::charges;
 use crate::cli::{App, Exit, Failure, Kind};
 use crate::clock::Slept;
-use crate::config::{Account, KeySource, SANDBOX};
+use crate::config::{Account, DaemonSettings, KeySource, SANDBOX};
 use crate::web::{self, Settings, Token};
 
 /// Show vaults in a browser: accounts, changes, scans over time
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// Who may see the page.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct PageArgs {
     /// The file that holds the token which opens the page
     #[arg(long, value_name = "FILE", env = "LINKVAULT_UI_TOKEN_FILE", hide_env_values = true)]
@@ -51,6 +51,14 @@ pub struct PageArgs {
 }
 
 impl PageArgs {
+    /// With what the configuration says beside it.
+    #[must_use]
+    pub fn over(&self, settings: DaemonSettings) -> Self {
+        let token_file = self.token_file.clone().or(settings.token_file);
+        let allow_host = [self.allow_host.clone(), settings.allow_host].concat();
+        Self { token_file, allow_host }
+    }
+
     /// What the server is to be like at `listen`.
     ///
     /// # Errors
