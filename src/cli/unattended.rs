@@ -290,6 +290,7 @@ impl Work for Unattended {
         let failures = afterwards(&account, &*self.app.clock);
         for failure in &failures {
             tracing::error!(account = account.name, "{}", Shown(failure));
+            self.note(Exit::Partial);
         }
         Some(failures)
     }

@@ -1,6 +1,7 @@
 //! Opening a vault: what it must be, for whom, and how it is refused.
 
-use std::io::Read as _;
+use std::ffi::OsString;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -135,10 +136,17 @@ impl Vault {
         let io = |error| VaultError::io(file, error);
         private_folder_of(file).map_err(io)?;
         let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
-        let new = tempfile::Builder::new()
-            .prefix(".linkvault-")
-            .tempfile_in(folder.unwrap_or(Path::new(".")))
-            .map_err(io)?;
+        let folder = folder.unwrap_or(Path::new("."));
+        let mut name = OsString::from(".");
+        name.push(file.file_name().unwrap_or_default());
+        name.push(".part");
+        // One that was cut off is in the way of none but the next.
+        match std::fs::remove_file(folder.join(&name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
+        let new = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(folder);
+        let new = new.map_err(io)?;
         // SQLite fills an empty file that is there; its mode stays 0600. A connection
         // that is for queries alone may not even write elsewhere.
         let to = new.path().to_string_lossy().into_owned();
@@ -338,7 +346,7 @@ fn create_private(path: &Path) -> Result<(), VaultError> {
     }
     let made = private_folder_of(path).and_then(|()| private_file(path));
     made.map(drop).map_err(|source| match source.kind() {
-        std::io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
+        io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
         _ => VaultError::io(path, source),
     })
 }

@@ -39,7 +39,8 @@ fn old_snapshots_go_and_the_newest_is_exported_and_copied() {
     assert_eq!(numbers(&copy), [3]);
     assert_eq!(copy.check().unwrap().problems, [""; 0]);
     drop(copy);
-    // And again, over what is there.
+    // And again, over what is there, and over what a killed process left.
+    environment.write("copies/.main.db.part", "half a cop");
     environment.run(&["backup", "-q"]).succeeds();
     assert_eq!(done(&environment), [""; 0]);
     assert!(environment.text("exports/main/manifest.json").contains("\"snapshot\": 4"));
@@ -78,6 +79,12 @@ fn what_fails_is_told_and_keeps_nothing_else_from_being_done() {
     let vault = Vault::open_read_only(&environment.path("vaults/main.db")).unwrap();
     assert_eq!(vault.snapshots().unwrap().len(), 1);
     assert!(environment.path("full/main/mine.txt").exists());
+    // Who only looks at exit codes learns of it, too.
+    let more = format!("schedule = \"0 3 * * *\"\n{more}");
+    let environment = environment.account_with(&service.url(), &more);
+    std::fs::remove_file(environment.path("vaults/main.db")).unwrap();
+    environment.run(&["daemon", "--once"]).exits_with(3).says_among("was not copied");
+    environment.run(&["status"]).exits_with(3).prints_among("was not copied");
 }
 
 /// Where the tool is not installed this says so and tries nothing; with
