@@ -32,6 +32,7 @@ pub mod nearest;
 pub mod process;
 pub mod progress;
 pub mod sandbox;
+pub mod server;
 pub mod shown;
 pub mod vault;
 pub mod web;

@@ -36,9 +36,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("process", &["clock"]),
     ("progress", &[]),
     ("shown", &[]),
-    ("sandbox", &["api::http", "clock", "sandbox"]),
+    ("sandbox", &["api::http", "clock", "sandbox", "server"]),
+    ("server", &[]),
     ("vault", &["clock", "files", "model", "vault"]),
-    ("web", &["change", "clock", "daemon::condition", "human", "model", "shown", "vault", "web"]),
+    (
+        "web",
+        &[
+            "change",
+            "clock",
+            "daemon::condition",
+            "human",
+            "model",
+            "server",
+            "shown",
+            "vault",
+            "web",
+        ],
+    ),
 ];
 
 /// The rooms that may know each crate.
@@ -70,7 +84,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sd_notify", &["src/cli/commands/daemon.rs"]),
     ("signal_hook", &["src/cli/signals.rs"]),
     ("strsim", &["src/nearest.rs", "src/sandbox/"]),
-    ("tokio", &["src/sandbox/serve.rs", "src/web/server.rs", "src/web/routes.rs"]),
+    ("tokio", &["src/server.rs", "src/sandbox/serve.rs", "src/web/server.rs", "src/web/routes.rs"]),
     ("toml", &["src/config/"]),
     ("tracing_subscriber", &["src/cli/logging.rs"]),
     ("ureq", &["src/api/ureq.rs", "src/api/ureq/"]),

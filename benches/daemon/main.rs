@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use linkvault::api::http::Key;
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Server, Service, serve};
+use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Service, serve};
+use linkvault::server::Server;
 use table::{Kind, Table};
 
 const ACCOUNTS: usize = 1_000;
@@ -93,7 +94,7 @@ fn services(count: usize, behaviour: &str) -> Vec<Server> {
 }
 
 fn stop(services: Vec<Server>) {
-    services.into_iter().for_each(Server::shutdown);
+    services.into_iter().for_each(Server::stop);
 }
 
 fn configure(home: &Path, services: &[Server]) {

@@ -26,7 +26,8 @@ use child::Run;
 use figures::{best, memory, seconds, times};
 use linkvault::api::http::Key;
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Server, Service, Store, serve};
+use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Service, Store, serve};
+use linkvault::server::Server;
 use table::{Kind, Table};
 
 /// The bounds that hold for so many.
@@ -121,7 +122,7 @@ impl Bench {
         args.extend(file.map(Path::as_os_str));
         let run = child::spawn(name, &args);
         assert_eq!(run.count, count as u64, "{run:?}");
-        server.shutdown();
+        server.stop();
         run
     }
 

@@ -37,7 +37,7 @@ pub use behaviour::{Behaviour, BehaviourError};
 pub use faults::{Fault, Faults};
 pub use faults_text::{FaultError, FaultName, NAMES as FAULT_NAMES};
 pub use records::{Loaded, RawRecord};
-pub use serve::{ServeOptions, Server, serve};
+pub use serve::{ServeOptions, serve};
 pub use service::Service;
 pub use store::Store;
 pub use transport::SandboxTransport;

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +16,8 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio::task::{JoinSet, block_in_place};
+use tokio::net::TcpStream;
+use tokio::task::block_in_place;
 use tokio::time::{Sleep, sleep};
 
 use super::behaviour::{Compression, ContentType};
@@ -30,6 +28,7 @@ use super::service::Service;
 use super::wire;
 use crate::api::http::{Key, Method, Request, Response};
 use crate::clock::Clock;
+use crate::server::Server;
 
 /// Called after each request that changed the store, while nothing else is answered.
 pub type OnWrite = Arc<dyn Fn(&Service) + Send + Sync>;
@@ -48,31 +47,7 @@ impl Default for ServeOptions {
     }
 }
 
-/// A running server. Dropping it stops it, without waiting for the end.
-#[derive(Debug)]
-pub struct Server {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Server {
-    /// Where it listens.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Stops listening, closes every connection and waits for the end.
-    pub fn shutdown(mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Serves `service` on `listener` until [`Server::shutdown`].
+/// Serves `service` on `listener` until [`Server::stop`].
 ///
 /// # Errors
 /// When the listener or the runtime's threads cannot be set up.
@@ -83,21 +58,9 @@ pub fn serve(
     faults: Arc<Mutex<Faults>>,
     options: ServeOptions,
 ) -> io::Result<Server> {
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let listener = {
-        let _context = runtime.enter();
-        TcpListener::from_std(listener)?
-    };
-    let (stop, stopped) = oneshot::channel();
     let host = Arc::new(Host { service, clock, faults, options });
-    let thread = std::thread::Builder::new().name("sandbox".to_owned()).spawn(move || {
-        runtime.block_on(accept(listener, host, stopped));
-        runtime.shutdown_background();
-    })?;
-    Ok(Server { address, stop: Some(stop), thread: Some(thread) })
+    let room = tokio::sync::Semaphore::MAX_PERMITS;
+    Server::start("sandbox", listener, room, move |stream| connection(stream, Arc::clone(&host)))
 }
 
 /// What all connections share.
@@ -108,31 +71,12 @@ struct Host {
     options: ServeOptions,
 }
 
-async fn accept(listener: TcpListener, host: Arc<Host>, mut stopped: oneshot::Receiver<()>) {
-    // Dropping the set ends every connection in it.
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            _ = &mut stopped => return,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(stream, host.clone()));
-                }
-                // Out of file descriptors, most likely: others must close first.
-                Err(_) => sleep(Duration::from_millis(50)).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
-}
-
 /// Asks for the connection to end; hyper closes it without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection ends here")]
 struct HangUp;
 
 async fn connection(stream: TcpStream, host: Arc<Host>) {
-    let _ = stream.set_nodelay(true);
     let reset = Arc::new(AtomicBool::new(false));
     let flag = reset.clone();
     let service = service_fn(move |request| -> Answering {

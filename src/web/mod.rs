@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use guard::Token;
-pub use server::Running;
 
 use crate::clock::Clock;
 use crate::daemon::condition::Condition;
+use crate::server::Server;
 
 /// The accounts that the page tells of, as whoever serves it knows them.
 pub trait Accounts: Send + Sync {
@@ -61,7 +61,7 @@ pub struct Settings {
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves the page until [`Running::stop`].
+/// Serves the page until [`Server::stop`].
 ///
 /// # Errors
 /// When others could reach it and there is no token (`InvalidInput`, with what to
@@ -70,7 +70,7 @@ pub fn start(
     settings: Settings,
     accounts: Arc<dyn Accounts>,
     clock: Arc<dyn Clock>,
-) -> io::Result<Running> {
+) -> io::Result<Server> {
     let guard = guard::Guard::new(settings.listen, settings.token, settings.hosts)
         .map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
     let site = routes::Site::new(accounts, clock, guard, PATIENCE);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use linkvault::api::http::Key;
 use linkvault::clock::{Interrupt, SystemClock};
 use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, ServeOptions, Server, Service, serve};
+use linkvault::sandbox::{Behaviour, ServeOptions, Service, serve};
+use linkvault::server::Server;
 
 use super::{KEY, NOW};
 
@@ -79,7 +80,7 @@ fn one_connection_carries_several_requests() {
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2);
     assert_eq!(answer.matches("x-ratelimit-remaining: 28").count(), 1);
     assert_eq!(answer.matches("\r\ndate: ").count(), 2);
-    served.server.shutdown();
+    served.server.stop();
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn after_a_shutdown_nobody_answers() {
     let served = served("", "");
     let address = served.server.address();
     let open = TcpStream::connect(address).unwrap();
-    served.server.shutdown();
+    served.server.stop();
     assert!(TcpStream::connect(address).is_err());
     drop(open);
 }

@@ -8,7 +8,8 @@ use linkvault::api::http::{Key, Method, Request};
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 use linkvault::sandbox::behaviour::RateLimit;
 use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Server, Service, Store, serve};
+use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Service, Store, serve};
+use linkvault::server::Server;
 
 /// The key of every service here.
 pub const KEY: &str = "k3y-of-the-owner";

@@ -14,8 +14,9 @@ use crate::cli::{App, Exit, Failure, Kind, Shown};
 use crate::clock::Bell;
 use crate::config::{Config, DaemonSettings, Home, Listen, parse_listen};
 use crate::daemon::{Board, News, Service};
+use crate::server::Server;
 use crate::vault::lock::{Lock, LockError};
-use crate::web::{self, Running};
+use crate::web;
 
 /// Back up every account that has a schedule, until told to stop
 #[derive(Debug, clap::Args)]
@@ -135,7 +136,7 @@ fn page(
     settings: DaemonSettings,
     app: &App,
     board: &Arc<Board>,
-) -> Result<Option<Running>, Failure> {
+) -> Result<Option<Server>, Failure> {
     let listen = args.listen.or(settings.listen);
     let address = match listen {
         Some(Listen::Off) => return Ok(None),

@@ -90,7 +90,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     app.out.summary("Press Ctrl-C to end it")?;
     app.out.finish()?;
     while app.clock.sleep(std::time::Duration::from_secs(3600)) == Slept::Whole {}
-    server.shutdown();
+    server.stop();
     Ok(Exit::Done)
 }
 

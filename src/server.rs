@@ -1,0 +1,103 @@
+//! A socket that is listened on by threads of its own: what the sandbox and the
+//! page stand on. What is said on a connection is theirs.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+
+/// A running server. Dropping it stops it, without waiting for the end.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Hands every connection to `serve`, at most `room` of them at once: others
+    /// wait until one ends. `name` is that of the thread.
+    ///
+    /// # Errors
+    /// When the listener or the runtime's threads cannot be set up.
+    pub(crate) fn start<S, F>(
+        name: &str,
+        listener: std::net::TcpListener,
+        room: usize,
+        serve: S,
+    ) -> io::Result<Self>
+    where
+        S: Fn(TcpStream) -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let listener = {
+            let _context = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            runtime.block_on(accept(listener, room, serve, stopped));
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops listening, closes every connection and waits for the end.
+    pub fn stop(mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept<S, F>(
+    listener: TcpListener,
+    room: usize,
+    serve: S,
+    mut stopped: oneshot::Receiver<()>,
+) where
+    S: Fn(TcpStream) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let room = Arc::new(Semaphore::new(room));
+    // Dropping the set ends every connection in it.
+    let mut connections = JoinSet::new();
+    loop {
+        let next = async {
+            let place = Arc::clone(&room).acquire_owned().await.ok()?;
+            Some((place, listener.accept().await))
+        };
+        tokio::select! {
+            _ = &mut stopped => return,
+            next = next => match next {
+                Some((place, Ok((stream, _)))) => {
+                    let _ = stream.set_nodelay(true);
+                    let served = serve(stream);
+                    connections.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                // Out of file descriptors, most likely: others must close first.
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
