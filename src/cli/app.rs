@@ -4,8 +4,8 @@ use std::io::{self, BufWriter, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::args::GlobalArgs;
 use super::error::Failure;
+use super::global::GlobalArgs;
 use super::output::{Output, Surroundings};
 use super::progress;
 use crate::api::http::Key;

@@ -1,13 +1,14 @@
-//! The command line as a whole: the global flags and the list of commands.
+//! The command line as a whole: the list of commands.
 //! What a command takes stands in its own file.
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use super::commands::{
     apply, backup, capabilities, check, completions, daemon, diff, doctor, export, forget, import,
     init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show,
     snapshots, status, template, ui, undo,
 };
+use super::global::{GlobalArgs, Log, LogFormat};
 
 /// Back up a link-management account: every record, every change, in one SQLite file
 #[derive(Debug, Parser)]
@@ -36,66 +37,6 @@ pub struct Cli {
     pub command: Command,
     #[command(flatten)]
     pub global: GlobalArgs,
-}
-
-/// The flags that every command takes.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Global options")]
-pub struct GlobalArgs {
-    /// Print one JSON document on stdout
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Print no progress, remarks or summary
-    #[arg(short, long, global = true)]
-    pub quiet: bool,
-    /// Print a log to stderr; twice or thrice for more
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    pub verbose: u8,
-    /// How progress is shown; auto: bars on a terminal, else lines
-    #[arg(
-        long,
-        global = true,
-        value_name = "HOW",
-        default_value = "auto",
-        env = "LINKVAULT_PROGRESS",
-        hide_env_values = true
-    )]
-    pub progress: ProgressChoice,
-    /// Whether colours are used; auto: on a terminal
-    #[arg(
-        long,
-        global = true,
-        value_name = "WHEN",
-        default_value = "auto",
-        env = "LINKVAULT_COLOR",
-        hide_env_values = true
-    )]
-    pub color: ColorChoice,
-}
-
-// The choices have no help of their own: it would double the length of every
-// command's help.
-
-/// How progress is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ProgressChoice {
-    // Bars on a terminal, lines elsewhere.
-    #[default]
-    Auto,
-    Bar,
-    Plain,
-    Json,
-    None,
-}
-
-/// Whether colours are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ColorChoice {
-    // On a terminal, unless NO_COLOR is set.
-    #[default]
-    Auto,
-    Always,
-    Never,
 }
 
 /// The commands, in the order in which a newcomer meets them.
@@ -144,18 +85,8 @@ impl Command {
     }
 }
 
-/// A log: how much it tells, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Log {
-    /// 0: nothing; 1: warnings; 2: what happens; more: more.
-    pub level: u8,
-    pub format: LogFormat,
-}
-
-/// How the lines of a log are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum LogFormat {
-    #[default]
-    Text,
-    Json,
+/// The command line with everything in it, for help, completions and pages.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    Cli::command()
 }

@@ -38,6 +38,16 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// The code for both: a failure outweighs what is partial, and that what is done.
+    #[must_use]
+    pub const fn or_worse(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Done, other) => other,
+            (Self::Partial, other) if !matches!(other, Self::Done) => other,
+            (one, _) => one,
+        }
+    }
+
     /// This code, after its news was printed. That nobody reads the output any
     /// more (`| head`) does not change what happened.
     ///

@@ -7,7 +7,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::args::{Log, LogFormat};
+use super::global::{Log, LogFormat};
 use super::output::ErrorStream;
 
 /// Starts the log, if any is wanted.

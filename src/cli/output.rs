@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
-use super::args::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::error::{Failure, Kind};
+use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::table::Table;
 use crate::shown::{Shown, ShownLines};
 

@@ -10,7 +10,6 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::commands::scope;
 use super::error::{Failure, Kind};
 use super::session::{Bounds, Session, cannot_write, command_words};
 use super::wanted::{self, Read};
@@ -105,7 +104,7 @@ impl PolicyArgs {
         text: &str,
         account: &Account,
     ) -> Result<Read, Failure> {
-        let mut which = scope(&self.only, &self.skip)?;
+        let mut which = values::scope(&self.only, &self.skip)?;
         // An account's own record is never changed by the way.
         which.retain(|it| *it != Resource::Account || self.names_the_account());
         let read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
@@ -117,7 +116,7 @@ impl PolicyArgs {
     /// # Errors
     /// As [`PolicyArgs::wanted`].
     pub fn wanted_file(&self, app: &App, file: &Path, account: &Account) -> Result<Read, Failure> {
-        let mut which = scope(&self.only, &self.skip)?;
+        let mut which = values::scope(&self.only, &self.skip)?;
         which.retain(|it| *it != Resource::Account || self.names_the_account());
         self.told(app, wanted::files(file, self.resource, Some(account), &which)?)
     }

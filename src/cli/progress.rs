@@ -282,7 +282,7 @@ impl Drop for Bars {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::args::{GlobalArgs, ProgressChoice};
+    use crate::cli::global::{GlobalArgs, ProgressChoice};
     use crate::cli::output::Surroundings;
     use crate::clock::{Interrupt, SystemClock};
 

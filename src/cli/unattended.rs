@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::afterwards::afterwards;
 use super::alerting;
-use super::commands::backup::{standing, worse};
+use super::configured::standing;
 use super::session::{Bounds, Session, command_words, told_limit};
 use super::{App, Exit, Failure, Kind};
 use crate::clock::Timestamp;
@@ -65,7 +65,7 @@ impl Unattended {
 
     fn note(&self, exit: Exit) {
         let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
-        *worst = worse(*worst, exit);
+        *worst = worst.or_worse(exit);
     }
 
     fn account(&self, name: &str) -> Option<Account> {

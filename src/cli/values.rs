@@ -3,6 +3,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::{Failure, Kind};
 use crate::change::sheet::SheetKind;
 use crate::config::Stats;
 use crate::model::Resource;
@@ -21,6 +22,19 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 /// The name of a resource.
 pub fn resource() -> impl TypedValueParser<Value = Resource> {
     one_of(Resource::ALL.into_iter().map(|resource| (resource.name(), resource)).collect())
+}
+
+/// What `--only` and `--skip` leave of all resources, in the order of the table.
+///
+/// # Errors
+/// When they leave nothing.
+pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Failure> {
+    let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
+    let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
+    if left.is_empty() {
+        return Err(Failure::new(Kind::Usage, "--only and --skip together leave nothing"));
+    }
+    Ok(left)
 }
 
 /// `campaigns=50`: a behaviour of the sandbox, and how many of it a plan allows.

@@ -26,10 +26,10 @@ pub use home::{Home, HomeError};
 pub use key::{KeyError, KeySource};
 pub use permissions::open_to_others;
 pub use settings::{
-    Alerts, Amount, DaemonSettings, Export, ExportFormat, Keep, Listen, Settings, Stats, Timeouts,
+    Alerts, Amount, DaemonSettings, Export, ExportFormat, Keep, Settings, Stats, Timeouts,
 };
 pub use values::{
-    Period, ValueError, parse_account_name, parse_duration, parse_listen, parse_period,
+    Listen, Period, ValueError, parse_account_name, parse_duration, parse_listen, parse_period,
     parse_timezone,
 };
 pub use write::{AddError, NewAccount, add_account};

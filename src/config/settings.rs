@@ -1,11 +1,10 @@
 //! What can be set for an account, and for all of them.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::key::KeySource;
-use super::values::Period;
+use super::values::{Listen, Period};
 use crate::api::hook::Hook;
 
 /// How an account is treated. Everything here has a default.
@@ -46,13 +45,6 @@ pub struct DaemonSettings {
     pub token_file: Option<PathBuf>,
     /// Names by which the page may be called, beside this machine's own.
     pub allow_host: Vec<String>,
-}
-
-/// Where the page is served, if at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listen {
-    Off,
-    At(SocketAddr),
 }
 
 /// An export after each backup.

@@ -3,12 +3,12 @@
 //! thing in both.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use chrono::{Days, Months, TimeDelta};
 
 use super::SANDBOX;
-use super::settings::Listen;
 use crate::api::base_url::BaseUrl;
 use crate::api::hook::Hook;
 use crate::clock::Timestamp;
@@ -54,6 +54,13 @@ pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ValueErr
 /// An address for messages.
 pub(super) fn hook(text: &str) -> Result<Hook, ValueError> {
     Hook::parse(text).map_err(|error| ValueError(error.to_string()))
+}
+
+/// Where the page is served, if at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    Off,
+    At(SocketAddr),
 }
 
 /// An address to listen on, or `off`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linkvault::api::http::Method;
 use linkvault::cli::App;
-use linkvault::cli::args::GlobalArgs;
+use linkvault::cli::GlobalArgs;
 use linkvault::cli::session::{Bounds, Session};
 use linkvault::config::{Account, Config, Home};
 use linkvault::progress::Silent;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::scope;
 use crate::api::pacer::Pacer;
+use crate::cli::configured::{standing, which};
 use crate::cli::session::{Bounds, Session, command_words};
+use crate::cli::values::scope;
 use crate::cli::{App, Exit, Failure, Kind, human, values};
 use crate::config::{Account, Stats};
 use crate::crawl::{self, Options};
@@ -81,7 +82,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         match one(args, app, account) {
             Ok((document, found)) => {
                 documents.push(document);
-                exit = worse(exit, found);
+                exit = exit.or_worse(found);
             }
             Err(failure) if alone => return Err(failure),
             Err(failure) => {
@@ -90,7 +91,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 documents.push(document);
                 let hint = failure.hint.map_or(String::new(), |hint| format!("\n{hint}"));
                 app.out.warn(format_args!("{}: {}{hint}", account.name, failure.message));
-                exit = worse(exit, failure.kind.exit());
+                exit = exit.or_worse(failure.kind.exit());
                 if failure.kind == Kind::Interrupted {
                     exit = Exit::Interrupted;
                     break;
@@ -105,15 +106,6 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         }
     }
     Ok(exit)
-}
-
-/// A failure outweighs a partial backup, and that a complete one.
-pub const fn worse(one: Exit, other: Exit) -> Exit {
-    match (one, other) {
-        (Exit::Done, other) => other,
-        (Exit::Partial, other) if !matches!(other, Exit::Done) => other,
-        (one, _) => one,
-    }
 }
 
 fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failure> {
@@ -146,22 +138,6 @@ fn options(args: &Args, account: &Account, service: &str) -> Result<Options, Fai
         service_moved: args.service_moved,
         ..standing.only(&scope(&args.only, &args.skip)?)
     })
-}
-
-/// What a backup of `account` does where only the configuration is asked.
-#[must_use]
-pub fn standing(account: &Account, service: &str) -> Options {
-    let settings = &account.settings;
-    let stats_budget = settings.stats_budget.map(u64::from);
-    Options { stats: which(settings.stats), stats_budget, ..Options::new(service) }
-}
-
-const fn which(stats: Stats) -> crawl::Stats {
-    match stats {
-        Stats::Changed => crawl::Stats::Changed,
-        Stats::All => crawl::Stats::All,
-        Stats::None => crawl::Stats::None,
-    }
 }
 
 /// What a backup would cost, as far as the vault can tell.

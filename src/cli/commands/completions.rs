@@ -3,7 +3,7 @@
 use clap_complete::Shell;
 use serde_json::json;
 
-use crate::cli::{App, Exit, Failure, command_line};
+use crate::cli::{App, Exit, Failure};
 
 /// Print the completions for a shell
 #[derive(Debug, clap::Args)]
@@ -16,13 +16,13 @@ pub struct Args {
     pub shell: Shell,
 }
 
-/// Prints the script.
+/// Prints the script for the whole command line.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, mut whole: clap::Command, app: &App) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command_line(), "linkvault", &mut script);
+    clap_complete::generate(args.shell, &mut whole, "linkvault", &mut script);
     if app.out.is_json() {
         let script = String::from_utf8_lossy(&script);
         let shell = args.shell.to_string();

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::backup::worse;
-use super::ui::{PageArgs, cannot_serve};
-use crate::cli::args::LogFormat;
 use crate::cli::board::DaemonBoard;
+use crate::cli::global::LogFormat;
+use crate::cli::page::{PageArgs, cannot_serve};
 use crate::cli::unattended::Unattended;
 use crate::cli::{App, Exit, Failure, Kind, Shown};
 use crate::clock::Bell;
@@ -125,7 +124,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
         (false, _) => Exit::Done,
         (true, false) => work.worst(),
         // Somebody's turn may not have come, or was taken away.
-        (true, true) => worse(work.worst(), Exit::Interrupted),
+        (true, true) => work.worst().or_worse(Exit::Interrupted),
     })
 }
 

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::scope;
 use crate::change::desired::{Meant, Wanted};
 use crate::change::diff::{self, Change, Diff, Kind as ChangeKind, Movement};
 use crate::change::overlay;
@@ -12,6 +11,7 @@ use crate::change::sheet::SheetKind;
 use crate::cli::session::Bounds;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
+use crate::cli::values::scope;
 use crate::cli::wanted::{self, Read};
 use crate::cli::{App, Exit, Failure, Kind, Paint, Shown, human};
 use crate::config::Account;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::scope;
 use crate::cli::exporting::{self, Exported, check_folder};
 use crate::cli::session::Bounds;
 use crate::cli::states::Target;
 use crate::cli::values;
+use crate::cli::values::scope;
 use crate::cli::{App, Exit, Failure, Shown, human};
 use crate::config::ExportFormat;
 use crate::model::Resource;

@@ -3,13 +3,12 @@
 use serde_json::json;
 
 use crate::cli::session::command_words;
-use crate::cli::{App, Exit, Failure, Kind, Table, human, states};
-use crate::clock::Timestamp;
+use crate::cli::{App, Exit, Failure, Kind, Table, configured, human, states};
 use crate::config::Account;
 use crate::config::{Keep, Period, parse_period};
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
-use crate::vault::retention::{self, Verdict};
+use crate::vault::retention::Verdict;
 use crate::vault::snapshot::Snapshot;
 
 /// Forget old snapshots and keep those that the rules name
@@ -98,7 +97,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return finish(app, &account, &[], args.dry_run);
     };
     let needed = vault.needed_by_runs()?;
-    let verdicts = decide(&account, &snapshots, &needed, &rules, &args.keep_tag, newest);
+    let verdicts =
+        configured::decide(&account, &snapshots, &needed, &rules, &args.keep_tag, newest);
     show(app, &account, &snapshots, &verdicts)?;
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
@@ -116,35 +116,6 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     vault.forget(&gone, app.clock.now())?;
     vault.close()?;
     finish(app, &account, &verdicts, false)
-}
-
-/// What becomes of each snapshot of `account`.
-#[must_use]
-pub fn decide(
-    account: &Account,
-    snapshots: &[Snapshot],
-    needed: &[i64],
-    rules: &Keep,
-    tags: &[String],
-    newest: Timestamp,
-) -> Vec<Verdict> {
-    let zone = |time| states::local(account, time);
-    retention::decide(snapshots, &keep(rules, tags, newest), needed, newest, &zone)
-}
-
-/// The rules with every period as a time before the newest snapshot.
-fn keep(rules: &Keep, tags: &[String], newest: Timestamp) -> retention::Keep {
-    let count = |rule: Option<u32>| u64::from(rule.unwrap_or(0));
-    retention::Keep {
-        last: count(rules.last),
-        hourly: count(rules.hourly),
-        daily: count(rules.daily),
-        weekly: count(rules.weekly),
-        monthly: count(rules.monthly),
-        yearly: count(rules.yearly),
-        within: rules.within.map(|period| newest.since(period.before(newest))),
-        tags: tags.to_vec(),
-    }
 }
 
 fn show(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cli::{App, Exit, Failure, Kind, command_line};
+use crate::cli::{App, Exit, Failure, Kind};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, clap::Args)]
@@ -18,35 +18,34 @@ pub struct Args {
     pub to: Option<PathBuf>,
 }
 
-/// Prints or writes the pages.
+/// Prints or writes the pages of the whole command line.
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, Failure> {
     match &args.to {
-        None => print(app)?,
-        Some(folder) => write(app, folder)?,
+        None => print(whole, app)?,
+        Some(folder) => write(whole, app, folder)?,
     }
     Ok(Exit::Done)
 }
 
-fn print(app: &App) -> Result<(), Failure> {
+fn print(whole: clap::Command, app: &App) -> Result<(), Failure> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(command_line()).render(&mut page)?;
+    clap_mangen::Man::new(whole).render(&mut page)?;
     if app.out.is_json() {
         return app.out.json(&json!({"format": 1, "page": String::from_utf8_lossy(&page)}));
     }
     app.out.raw(&page)
 }
 
-fn write(app: &App, folder: &Path) -> Result<(), Failure> {
+fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), Failure> {
     let fault = |error| {
         let folder = folder.display();
         Failure::new(Kind::Failed, format_args!("no pages can be written to {folder}: {error}"))
     };
     std::fs::create_dir_all(folder).map_err(fault)?;
     // The global flags reach the commands' pages when the whole is built.
-    let mut whole = command_line();
     whole.build();
     clap_mangen::generate_to(whole, folder).map_err(fault)?;
     if app.out.is_json() {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::scope;
 use crate::apply;
 use crate::change::plan::{Current, Memory};
 use crate::change::policy::{Bound, Policy};
@@ -16,6 +15,7 @@ use crate::cli::planning::{self, Form, Looked};
 use crate::cli::running::{self, Desk, Job, RunArgs};
 use crate::cli::session::{Bounds, Session, cannot_write, command_words};
 use crate::cli::states::Target;
+use crate::cli::values::scope;
 use crate::cli::{App, Exit, Failure, Kind, Table, human, values, wanted};
 use crate::config::Account;
 use crate::crawl::{self, Stats};

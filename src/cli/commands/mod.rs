@@ -29,19 +29,3 @@ pub mod status;
 pub mod template;
 pub mod ui;
 pub mod undo;
-
-use crate::cli::{Failure, Kind};
-use crate::model::Resource;
-
-/// What `--only` and `--skip` leave of all resources, in the order of the table.
-///
-/// # Errors
-/// When they leave nothing.
-pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Failure> {
-    let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
-    let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
-    if left.is_empty() {
-        return Err(Failure::new(Kind::Usage, "--only and --skip together leave nothing"));
-    }
-    Ok(left)
-}

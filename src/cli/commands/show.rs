@@ -3,10 +3,10 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::scope;
 use crate::cli::session::Bounds;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
+use crate::cli::values::scope;
 use crate::cli::{App, Exit, Failure, Kind, Shown, Table, human};
 use crate::model::Resource;
 use crate::model::{Key, Record};

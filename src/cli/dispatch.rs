@@ -1,0 +1,101 @@
+//! From the arguments to a command, and from what came of it to an exit code.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+
+use super::args::{Cli, Command, command_line};
+use super::{App, Exit, Failure, Kind, app, commands, logging, signals};
+
+/// Runs the command that the process's arguments name.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli).into(),
+        Err(error) => explain(&error, &arguments).into(),
+    }
+}
+
+fn run(cli: Cli) -> Exit {
+    signals::survive_file_limits();
+    let app = Arc::new(App::new(&cli.global));
+    let log = cli.command.log(&cli.global);
+    logging::start(log, app.out.error_stream());
+    let result = dispatch(cli.command, &app);
+    let result = result.and_then(|exit| exit.after(app.out.finish()));
+    result.unwrap_or_else(|failure| {
+        app.out.failure(&failure);
+        // What could not be written just now cannot be written any better here.
+        let _ = app.out.finish();
+        failure.kind.exit()
+    })
+}
+
+fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, Failure> {
+    use commands as c;
+    match command {
+        Command::Template(args) => c::template::run(&args, app),
+        Command::Capabilities(args) => c::capabilities::run(&args, app),
+        Command::Completions(args) => c::completions::run(&args, command_line(), app),
+        Command::Man(args) => c::man::run(&args, command_line(), app),
+        Command::Init(args) => c::init::run(&args, app),
+        Command::Doctor(args) => c::doctor::run(&args, app),
+        Command::Backup(args) => c::backup::run(&args, app),
+        Command::Snapshots(args) => c::snapshots::run(&args, app),
+        Command::Show(args) => c::show::run(&args, app),
+        Command::Log(args) => c::log::run(&args, app),
+        Command::Diff(args) => c::diff::run(&args, app),
+        Command::Export(args) => c::export::run(&args, app),
+        Command::Plan(args) => c::plan::run(&args, app),
+        Command::Apply(args) => c::apply::run(&args, app),
+        Command::Rehearse(args) => c::rehearse::run(&args, app),
+        Command::Import(args) => c::import::run(&args, app),
+        Command::Restore(args) => c::restore::run(&args, app),
+        Command::Migrate(args) => c::migrate::run(&args, app),
+        Command::Runs(args) => c::runs::run(&args, app),
+        Command::Undo(args) => c::undo::run(&args, app),
+        Command::Resolve(args) => c::resolve::run(&args, app),
+        Command::Resume(args) => c::resume::run(&args, app),
+        Command::Forget(args) => c::forget::run(&args, app),
+        Command::Check(args) => c::check::run(&args, app),
+        Command::Ui(args) => c::ui::run(&args, app),
+        Command::Sandbox(args) => c::sandbox::run(&args, app),
+        Command::Daemon(args) => c::daemon::run(&args, app),
+        Command::Status(args) => c::status::run(&args, app),
+    }
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+fn explain(error: &clap::Error, arguments: &[OsString]) -> Exit {
+    let around = app::surroundings();
+    let terminal = if error.use_stderr() { around.stderr_terminal } else { around.stdout_terminal };
+    let styled = error.render();
+    let text =
+        if terminal && !around.no_color { styled.ansi().to_string() } else { styled.to_string() };
+    // Where the reader is gone, the exit code has still its meaning.
+    if !error.use_stderr() {
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        return Exit::Done;
+    }
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    if asks_for_json(arguments) {
+        let _ = writeln!(std::io::stdout(), "{}", usage(&styled.to_string()).document());
+    }
+    Exit::Usage
+}
+
+/// Whether `--json` was given, as far as broken arguments tell.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+}
+
+/// clap's text as a failure: its first paragraph is what is wrong.
+fn usage(text: &str) -> Failure {
+    let first = text.split("\n\n").next().unwrap_or_default().trim();
+    let message = first.strip_prefix("error: ").unwrap_or(first);
+    Failure::new(Kind::Usage, message).hint("`linkvault --help` shows what there is")
+}

@@ -1,0 +1,79 @@
+//! The flags that every command takes, and what they choose between.
+
+use clap::{ArgAction, Args, ValueEnum};
+
+/// The flags that every command takes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Print one JSON document on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print no progress, remarks or summary
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Print a log to stderr; twice or thrice for more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// How progress is shown; auto: bars on a terminal, else lines
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOW",
+        default_value = "auto",
+        env = "LINKVAULT_PROGRESS",
+        hide_env_values = true
+    )]
+    pub progress: ProgressChoice,
+    /// Whether colours are used; auto: on a terminal
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        env = "LINKVAULT_COLOR",
+        hide_env_values = true
+    )]
+    pub color: ColorChoice,
+}
+
+// The choices have no help of their own: it would double the length of every
+// command's help.
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ProgressChoice {
+    // Bars on a terminal, lines elsewhere.
+    #[default]
+    Auto,
+    Bar,
+    Plain,
+    Json,
+    None,
+}
+
+/// Whether colours are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ColorChoice {
+    // On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// A log: how much it tells, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// 0: nothing; 1: warnings; 2: what happens; more: more.
+    pub level: u8,
+    pub format: LogFormat,
+}
+
+/// How the lines of a log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}

@@ -1,0 +1,64 @@
+//! Who may see the page, as flags and configuration say, for whoever serves it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::{App, Failure, Kind};
+use crate::config::{DaemonSettings, KeySource};
+use crate::web::{Settings, Token};
+
+/// Who may see the page.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PageArgs {
+    /// The file that holds the token which opens the page
+    #[arg(long, value_name = "FILE", env = "LINKVAULT_UI_TOKEN_FILE", hide_env_values = true)]
+    pub token_file: Option<PathBuf>,
+    /// A name by which the page may be called, beside this machine's own
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub allow_host: Vec<String>,
+}
+
+impl PageArgs {
+    /// With what the configuration says beside it.
+    #[must_use]
+    pub fn over(&self, settings: DaemonSettings) -> Self {
+        let token_file = self.token_file.clone().or(settings.token_file);
+        let allow_host = [self.allow_host.clone(), settings.allow_host].concat();
+        Self { token_file, allow_host }
+    }
+
+    /// What the server is to be like at `listen`.
+    ///
+    /// # Errors
+    /// When the token cannot be read.
+    pub fn settings(&self, app: &App, listen: SocketAddr) -> Result<Settings, Failure> {
+        let source = self.token_file.clone().map(KeySource::File);
+        let token = source.map(|source| token(app, &source)).transpose()?;
+        Ok(Settings { listen, token, hosts: self.allow_host.clone() })
+    }
+}
+
+/// The token that `source` holds.
+///
+/// # Errors
+/// When it holds none.
+fn token(app: &App, source: &KeySource) -> Result<Token, Failure> {
+    let secret = app.key(source).map_err(|failure| {
+        let message = failure.message.replace("key file", "token file");
+        let message = message.replace("hold the key", "hold the token");
+        let message = message.replace("hold a key: a key", "hold a token: a token");
+        Failure { message, ..failure }
+    })?;
+    Ok(Token::new(secret.reveal()))
+}
+
+/// Why the page is not served at `listen`.
+pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::InvalidInput {
+        return Failure::new(Kind::Usage, error)
+            .hint("`openssl rand -hex 32 > page.token` makes a token");
+    }
+    Failure::new(Kind::Failed, format_args!("{listen} cannot be listened on: {error}"))
+        .hint("name another address with --listen")
+}
