@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::ApplyError;
 use super::settle::Seen;
-use super::steps::{Runner, Work};
+use super::steps::{Runner, Work, not_done, titled};
 use super::verify::{HIDDEN, Look, look};
 use super::{Options, Outcome, before, keep, request};
 use crate::api::client::Client;
@@ -276,16 +276,6 @@ fn problems_of(vault: &Vault, run: i64) -> Result<Vec<String>, ApplyError> {
         }
     }
     Ok(problems)
-}
-
-/// `step 3 (create campaign Winter)`.
-pub(super) fn titled(step: &Step) -> String {
-    let (verb, title) = (step.verb.name(), step.resource.spec().title);
-    format!("step {} ({verb} {title} {})", step.step, step.key)
-}
-
-pub(super) fn not_done(name: &str, state: StepState, message: Option<&str>) -> String {
-    format!("{name} {}: {}", state.name(), message.unwrap_or("not sent"))
 }
 
 /// What a person should know of a run.

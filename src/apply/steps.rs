@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::answer::{Fate, fate, says_absent, says_present};
 use super::error::ApplyError;
-use super::run::{not_done, titled};
 use super::settle::{self, Seen};
 use super::{Options, keep, request};
 use crate::api::client::Client;
@@ -461,4 +460,14 @@ impl Runner<'_> {
         }
         Ok(())
     }
+}
+
+/// `step 3 (create campaign Winter)`.
+pub(super) fn titled(step: &Step) -> String {
+    let (verb, title) = (step.verb.name(), step.resource.spec().title);
+    format!("step {} ({verb} {title} {})", step.step, step.key)
+}
+
+pub(super) fn not_done(name: &str, state: StepState, message: Option<&str>) -> String {
+    format!("{name} {}: {}", state.name(), message.unwrap_or("not sent"))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 use super::error::{Failure, Kind};
-use super::session::cannot_write;
+use super::failures::cannot_write;
 use super::states::{Loaded, remembered};
 use crate::change::export::{JSON, MANIFEST, raw};
 use crate::change::sheet::SheetKind;

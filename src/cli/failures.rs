@@ -1,5 +1,7 @@
 //! What the rooms below call an error, told to a person: kind, cause, hint.
 
+use std::path::Path;
+
 use crate::api::base_url::BaseUrlError;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::apply::ApplyError;
@@ -146,4 +148,9 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
+}
+
+/// A failure to write a file of the program's own.
+pub fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Kind::Failed, format_args!("{} cannot be written: {error}", path.display()))
 }

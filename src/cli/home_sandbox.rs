@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::error::{Failure, Kind};
-use super::session::cannot_write;
+use super::failures::cannot_write;
 use crate::api::http::Key;
 use crate::clock::Clock;
 use crate::config::Home;

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::app::App;
 use super::error::{Failure, Kind};
-use super::session::{Bounds, Session, cannot_write, command_words};
+use super::failures::cannot_write;
+use super::session::{Bounds, Session, command_words};
 use super::wanted::{self, Read};
 use super::{Paint, values};
 use crate::apply;

@@ -2,12 +2,12 @@
 //! key, limits and progress are wired together.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::app::App;
-use super::error::{Failure, Kind};
+use super::error::Failure;
 use super::home_sandbox;
 use crate::api::client::{Client, Limits};
 use crate::api::http::{Key, Transport};
@@ -276,9 +276,4 @@ pub fn told_limit(account: &Account) -> Option<u64> {
 #[must_use]
 pub fn command_words(name: &str, account: &str) -> String {
     format!("linkvault {name} {account}")
-}
-
-/// A failure to write a file of the program's own.
-pub fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Kind::Failed, format_args!("{} cannot be written: {error}", path.display()))
 }

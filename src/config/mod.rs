@@ -8,7 +8,7 @@
 mod document;
 mod home;
 mod key;
-
+mod keys;
 mod permissions;
 mod reader;
 mod schema;

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Problem;
 use super::document::place;
-use super::schema::KeyDoc;
+use super::keys::KeyDoc;
 use super::settings::Amount;
 use super::values::{ValueError, percent};
 use crate::nearest::suggestion;

@@ -21,8 +21,9 @@ pub mod write;
 
 pub use pairs::pairs;
 pub use problem::{CellProblem, Problems};
-pub use read::{Known, Records, Sheet, read};
+pub use read::{Records, Sheet, read};
 pub use rejected::rejected;
+pub use rows::Known;
 
 use crate::model::{Field, Resource, Role, Verb};
 

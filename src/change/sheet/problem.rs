@@ -72,3 +72,34 @@ impl Problems {
         self.first.iter().map(ToString::to_string).chain(more).collect()
     }
 }
+
+/// What is found wrong on the way.
+pub(super) struct Notes<'a> {
+    pub file: &'a str,
+    /// A column's name is wrong, so what seems to be missing may stand there.
+    pub misnamed: bool,
+    pub problems: Problems,
+    pub warnings: Problems,
+}
+
+impl Notes<'_> {
+    pub fn problem(&mut self, line: Option<u64>, column: Option<&str>, what: impl Into<String>) {
+        self.problems.push(self.note(line, column, what.into()));
+    }
+
+    /// A value that is not there, unless its column may just be misnamed.
+    pub fn missing(&mut self, line: u64, column: &str, what: String) {
+        if !self.misnamed {
+            self.problem(Some(line), Some(column), what);
+        }
+    }
+
+    pub fn warning(&mut self, line: u64, column: &str, what: String) {
+        self.warnings.push(self.note(Some(line), Some(column), what));
+    }
+
+    fn note(&self, line: Option<u64>, column: Option<&str>, what: String) -> CellProblem {
+        let column = column.map(str::to_owned);
+        CellProblem { file: self.file.to_owned(), line, column, what }
+    }
+}

@@ -5,20 +5,11 @@ use std::collections::HashMap;
 
 use super::cells::{Row, Rows};
 use super::columns::{self, Headed};
-use super::rows::{self, Place};
-use super::{CellProblem, Problems, SheetKind};
+use super::problem::Notes;
+use super::rows::{self, Known, Place};
+use super::{Problems, SheetKind};
 use crate::change::desired::{CampaignLink, Meant, Wanted};
-use crate::model::{Kind, Resource, State, Value};
-
-/// What is known of a file beside its bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
-    /// The state that it was exported from: a cell that still shows what stands
-    /// there is that very value, however odd.
-    pub base: Option<&'a State>,
-    /// Nobody has edited the file since it was exported.
-    pub untouched: bool,
-}
+use crate::model::{Kind, Resource, Value};
 
 /// The rows of a file, in its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,37 +133,6 @@ fn not_text(bytes: &[u8]) -> Option<String> {
             Some("this is a spreadsheet's own format; save it as CSV".to_owned())
         }
         _ => None,
-    }
-}
-
-/// What is found wrong on the way.
-pub(super) struct Notes<'a> {
-    pub file: &'a str,
-    /// A column's name is wrong, so what seems to be missing may stand there.
-    pub misnamed: bool,
-    pub problems: Problems,
-    pub warnings: Problems,
-}
-
-impl Notes<'_> {
-    pub fn problem(&mut self, line: Option<u64>, column: Option<&str>, what: impl Into<String>) {
-        self.problems.push(self.note(line, column, what.into()));
-    }
-
-    /// A value that is not there, unless its column may just be misnamed.
-    pub fn missing(&mut self, line: u64, column: &str, what: String) {
-        if !self.misnamed {
-            self.problem(Some(line), Some(column), what);
-        }
-    }
-
-    pub fn warning(&mut self, line: u64, column: &str, what: String) {
-        self.warnings.push(self.note(Some(line), Some(column), what));
-    }
-
-    fn note(&self, line: Option<u64>, column: Option<&str>, what: String) -> CellProblem {
-        let column = column.map(str::to_owned);
-        CellProblem { file: self.file.to_owned(), line, column, what }
     }
 }
 

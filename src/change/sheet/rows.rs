@@ -5,10 +5,20 @@ use std::collections::BTreeMap;
 use super::SheetKind;
 use super::cells::Row;
 use super::columns::{Column, Headed};
-use super::read::{Known, Notes};
+use super::problem::Notes;
 use super::values;
 use crate::change::desired::{CampaignLink, Meant, Source, Wanted};
-use crate::model::{Field, Key, Kind, Record, Resource, Role, Value, Verb};
+use crate::model::{Field, Key, Kind, Record, Resource, Role, State, Value, Verb};
+
+/// What is known of a file beside its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known<'a> {
+    /// The state that it was exported from: a cell that still shows what stands
+    /// there is that very value, however odd.
+    pub base: Option<&'a State>,
+    /// Nobody has edited the file since it was exported.
+    pub untouched: bool,
+}
 
 /// Where rows stand.
 pub(super) struct Place<'a> {

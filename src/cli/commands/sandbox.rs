@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use crate::api::http::Key;
+use crate::cli::failures::cannot_write;
 use crate::cli::home_sandbox::{load, save, saver};
-use crate::cli::session::cannot_write;
 use crate::cli::{App, Exit, Failure, Kind, Table, served, states};
 use crate::clock::Slept;
 use crate::sandbox::behaviour::CHOICES;

@@ -1,0 +1,130 @@
+//! The keys of the file, declared once: their names, what they hold, what they are for.
+
+/// What a key holds, for documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    Text,
+    Words,
+    Count,
+    Boolean,
+    Table(&'static [KeyDoc]),
+}
+
+/// One key: its name, what it holds, and what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyDoc {
+    pub(super) name: &'static str,
+    pub(super) holds: Holds,
+    pub(super) about: &'static str,
+}
+
+const fn key(name: &'static str, holds: Holds, about: &'static str) -> KeyDoc {
+    KeyDoc { name, holds, about }
+}
+
+const SCHEDULE: KeyDoc =
+    key("schedule", Holds::Text, "when the daemon backs up, as crontab writes it");
+const TIMEZONE: KeyDoc = key("timezone", Holds::Text, "the zone of the schedule");
+const RESERVE: KeyDoc =
+    key("reserve", Holds::Count, "requests of each window that are left to other tools");
+const LIMIT: KeyDoc =
+    key("limit", Holds::Count, "requests a minute where the service does not tell its limit");
+const KEEP: KeyDoc = key("keep", Holds::Table(&KEEP_KEYS), "which snapshots `forget` keeps");
+const STATS: KeyDoc =
+    key("stats", Holds::Text, "whose QR statistics are fetched: changed, all or none");
+const STATS_BUDGET: KeyDoc =
+    key("stats_budget", Holds::Count, "the most QR codes whose statistics one backup fetches");
+const TIMEOUTS: KeyDoc =
+    key("timeouts", Holds::Table(&TIMEOUT_KEYS), "how long each part of a request may take");
+
+const EXPORT: KeyDoc =
+    key("export", Holds::Table(&EXPORT_KEYS), "what the daemon exports after each backup");
+const COPY: KeyDoc =
+    key("copy", Holds::Text, "the folder in which the daemon leaves a copy of the vault");
+const HEARTBEAT: KeyDoc =
+    key("heartbeat", Holds::Text, "the URL that the daemon asks after each complete backup");
+const ALERTS: KeyDoc =
+    key("alerts", Holds::Table(&ALERT_KEYS), "whom the daemon tells of problems, and of which");
+
+pub(super) const EXPORT_KEYS: [KeyDoc; 2] = [
+    key("to", Holds::Text, "the folder; each account gets one of its name in it"),
+    key("format", Holds::Text, "csv (the default) or json"),
+];
+
+pub(super) const ALERT_KEYS: [KeyDoc; 6] = [
+    key("webhook", Holds::Text, "the URL that gets each alert as JSON"),
+    key("secret_env", Holds::Text, "the variable with the secret that signs the webhook"),
+    key("secret_file", Holds::Text, "the file with that secret"),
+    key("command", Holds::Words, "the command that reads each alert, run without a shell"),
+    key("removed", Holds::Text, "so many removed records are told (default 30%)"),
+    key("max_age", Holds::Text, "the oldest that the newest complete backup may be"),
+];
+
+pub(super) const KEEP_KEYS: [KeyDoc; 7] = [
+    key("last", Holds::Count, "the newest so many"),
+    key("hourly", Holds::Count, "the last of each of so many hours"),
+    key("daily", Holds::Count, "the last of each of so many days"),
+    key("weekly", Holds::Count, "the last of each of so many weeks"),
+    key("monthly", Holds::Count, "the last of each of so many months"),
+    key("yearly", Holds::Count, "the last of each of so many years"),
+    key("within", Holds::Text, "all within this period of the newest, such as `1y6m`"),
+];
+
+pub(super) const TIMEOUT_KEYS: [KeyDoc; 3] = [
+    key("connect", Holds::Text, "until there is a connection (default 10s)"),
+    key("read", Holds::Text, "between two pieces of an answer (default 60s)"),
+    key("overall", Holds::Text, "for a whole request (default 3m)"),
+];
+
+/// The keys of `[defaults]`: what holds for each account that does not say otherwise.
+pub(super) const DEFAULT_KEYS: &[KeyDoc] = &[
+    SCHEDULE,
+    TIMEZONE,
+    RESERVE,
+    LIMIT,
+    KEEP,
+    STATS,
+    STATS_BUDGET,
+    TIMEOUTS,
+    EXPORT,
+    COPY,
+    HEARTBEAT,
+    ALERTS,
+];
+
+/// The keys of `[accounts.NAME]`.
+pub(super) const ACCOUNT_KEYS: &[KeyDoc] = &[
+    key("url", Holds::Text, "the service: everything before /api"),
+    key("key_env", Holds::Text, "the variable that holds the key"),
+    key("key_file", Holds::Text, "the file that holds the key"),
+    key("key_command", Holds::Words, "the command that prints the key, run without a shell"),
+    key("allow_http", Holds::Boolean, "whether the key may travel unencrypted"),
+    key("vault", Holds::Text, "the vault's file, if not vaults/NAME.db"),
+    SCHEDULE,
+    TIMEZONE,
+    RESERVE,
+    LIMIT,
+    KEEP,
+    STATS,
+    STATS_BUDGET,
+    TIMEOUTS,
+    EXPORT,
+    COPY,
+    HEARTBEAT,
+    ALERTS,
+];
+
+/// The keys of `[daemon]`: how the daemon itself is run.
+pub(super) const DAEMON_KEYS: &[KeyDoc] = &[
+    key("workers", Holds::Count, "the most backups at once (default 32)"),
+    key("listen", Holds::Text, "where the page is served, or off (default 127.0.0.1:8080)"),
+    key("token_file", Holds::Text, "the file that holds the token which opens the page"),
+    key("allow_host", Holds::Words, "names by which the page may be called"),
+];
+
+/// The tables of the file.
+pub(super) const ROOT_KEYS: &[KeyDoc] = &[
+    key("accounts", Holds::Table(ACCOUNT_KEYS), "the accounts, by name"),
+    key("defaults", Holds::Table(DEFAULT_KEYS), "what holds for every account"),
+    key("daemon", Holds::Table(DAEMON_KEYS), "how the daemon itself is run"),
+];
