@@ -4,7 +4,7 @@
 use serde_json::Value as Json;
 
 use super::fields::{from_json, same, sendable, slug, text};
-use super::records::{everything, name_of, rotator};
+use super::naming::{everything, name_of, rotator};
 use super::request::Ref;
 use super::{Current, Fields, Memory, Step, labels};
 use crate::model::{Key, Record, Resource, Verb};
@@ -124,7 +124,7 @@ pub(super) fn is_named(step: &Step) -> bool {
         Some(json.as_str().map_or_else(|| json.to_string(), str::to_owned))
     };
     let key = super::matching::written(step.resource, words);
-    let label = super::records::label_field(step.resource);
+    let label = super::naming::label_field(step.resource);
     let sends = step.resource.spec().endpoint(Verb::Create);
     let sends = sends.is_some_and(|it| it.params.iter().any(|param| param.name == label));
     let name = after.get(label).map(|it| text(&from_json(it)).unwrap_or_default().to_owned());

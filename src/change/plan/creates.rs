@@ -2,9 +2,10 @@
 
 use serde_json::Value as Json;
 
+use super::naming::{a, everything, label, label_of};
 use super::order::Draft;
 use super::problems::Conflict;
-use super::records::{Planner, a, everything, label, label_of};
+use super::records::Planner;
 use super::request::{Ref, Subject};
 use super::{Fields, fields, labels, matching};
 use crate::change::desired::Wanted;

@@ -2,7 +2,7 @@
 //! table and by what is known, so that a plan file can be held against it.
 
 use super::Step;
-use super::records::a;
+use super::naming::a;
 use crate::model::{Field, Resource, Verb};
 
 /// What there is to say.

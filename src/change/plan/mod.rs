@@ -15,6 +15,7 @@ mod deletes;
 mod fields;
 mod labels;
 mod matching;
+mod naming;
 mod order;
 pub mod problems;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::claims::{carried, unseen};
 use super::fields::{self, fingerprint};
 use super::labels;
 use super::matching::{self, Match};
+use super::naming::{a, label, name_of, rotator};
 use super::order::{self, Draft};
 use super::problems::{BadRow, Conflict};
 use super::request::{Ref, Subject};
@@ -474,50 +475,4 @@ impl Changes {
             None => self.odd.push(field.name),
         }
     }
-}
-
-pub(super) fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
-    let (place, _) = resource.spec().field("rotator")?;
-    fields::text(record.values.get(place)?)
-}
-
-/// A row's id, or else its natural key.
-pub(super) fn label(resource: Resource, row: &Wanted) -> String {
-    let cell = |name: &str| row.value(resource, name).map(|it| it.cell().into_owned());
-    row.id.map_or_else(|| matching::written(resource, cell), |id| id.to_string())
-}
-
-/// What its owner calls a record.
-pub(super) fn name_of(resource: Resource, record: &Record<'static>) -> String {
-    label_of(resource, |name| record.values.get(resource.spec().field(name)?.0))
-}
-
-pub(super) fn label_of<'v>(
-    resource: Resource,
-    value: impl Fn(&str) -> Option<&'v Value<'static>>,
-) -> String {
-    value(label_field(resource)).map(|value| value.cell().into_owned()).unwrap_or_default()
-}
-
-/// The field that holds what a record is called.
-pub(super) fn label_field(resource: Resource) -> &'static str {
-    match resource {
-        Resource::Account => "email",
-        Resource::Domains => "domain",
-        Resource::ChannelItems => "title",
-        _ => "name",
-    }
-}
-
-/// All that a record holds, but for its counter.
-pub(super) fn everything(resource: Resource, record: &Record<'static>) -> Fields {
-    let fields = resource.spec().read_fields().zip(&record.values);
-    let fields = fields.filter(|(field, _)| field.role != Role::Counter);
-    fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
-}
-
-/// A record of `resource` in a sentence: `a campaign`, `the account`.
-pub(super) fn a(resource: Resource) -> String {
-    let article = if resource == Resource::Account { "the" } else { "a" };
-    format!("{article} {}", resource.spec().title)
 }
