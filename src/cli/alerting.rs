@@ -132,8 +132,8 @@ mod tests {
     use super::*;
     use crate::clock::{Interrupt, SystemClock, Timestamp};
     use crate::config::{Config, Home};
-    use crate::daemon::condition::ProblemKind;
-    use crate::daemon::problems::{Alert, AlertEvent};
+    use crate::daemon::facts::ProblemKind;
+    use crate::daemon::facts::{Alert, AlertEvent};
 
     fn account(more: &str) -> Account {
         let text = format!(

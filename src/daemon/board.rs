@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::agenda::{Agenda, Ended, Past, Timetable};
-use super::condition::{Attempt, AttemptOutcome, Condition, Due, Held, last_complete};
+use super::condition::{Condition, Due, last_complete};
+use super::facts::{Attempt, AttemptOutcome, Held};
 use super::notes::Notes;
 use super::outbox::Outgoing;
 use crate::clock::{Clock, Timestamp};

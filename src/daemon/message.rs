@@ -5,8 +5,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value as Json, json};
 use sha2::Sha256;
 
-use super::condition::ProblemKind;
-use super::problems::{Alert, AlertEvent};
+use super::facts::ProblemKind;
+use super::facts::{Alert, AlertEvent};
 use crate::shown::Shown;
 
 /// The header that carries [`signature`].

@@ -1,7 +1,8 @@
 //! Backups on a schedule, for a year, unattended: when each account is due, what
 //! came of it, and who has to know.
 //!
-//! * [`condition`]: how an account fares, as plain data
+//! * [`facts`]: what is known, as plain data
+//! * [`condition`]: how an account fares
 //! * [`problems`]: what is wrong, and the news about it
 //! * [`message`]: news as messages, signed
 //! * [`outbox`]: messages on their way
@@ -14,6 +15,7 @@
 pub mod agenda;
 pub mod board;
 pub mod condition;
+pub mod facts;
 pub mod message;
 pub mod notes;
 pub mod outbox;

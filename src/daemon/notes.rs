@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::agenda::Past;
-use super::condition::{Attempt, AttemptOutcome, Held, Problem, Totals};
+use super::facts::{Attempt, AttemptOutcome, Held, Problem, Totals};
 use super::outbox::Outgoing;
 use crate::clock::Timestamp;
 use crate::files::{beside, private_folder_of};

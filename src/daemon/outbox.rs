@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::problems::Alert;
+use super::facts::Alert;
 use crate::clock::{Clock, Timestamp};
 
 /// The ways out of the house.
@@ -137,8 +137,8 @@ fn pause(tries: u32) -> Duration {
 mod tests {
     use super::*;
     use crate::clock::{Interrupt, SimulatedClock, SystemClock};
-    use crate::daemon::condition::ProblemKind;
-    use crate::daemon::problems::AlertEvent;
+    use crate::daemon::facts::AlertEvent;
+    use crate::daemon::facts::ProblemKind;
 
     fn alert(at: i64) -> Alert {
         Alert {

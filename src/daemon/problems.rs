@@ -1,9 +1,7 @@
 //! What is wrong with an account, from when it is first seen until it is no
 //! more: one alert at the beginning, one at the end, none between.
 
-use serde::{Deserialize, Serialize};
-
-use super::condition::{Attempt, AttemptOutcome, Problem, ProblemKind};
+use super::facts::{Alert, AlertEvent, Attempt, AttemptOutcome, Problem, ProblemKind};
 use crate::clock::Timestamp;
 
 /// What is known of an account.
@@ -51,26 +49,6 @@ impl Threshold {
             }
         }
     }
-}
-
-/// A problem that begins, or one that ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Alert {
-    pub kind: ProblemKind,
-    pub event: AlertEvent,
-    /// When the problem began.
-    pub since: Timestamp,
-    pub at: Timestamp,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-/// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AlertEvent {
-    Begun,
-    Ended,
 }
 
 /// What is said of one kind of problem.

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::board::{Board, Charge, Job, Mail};
-use super::condition::{Attempt, AttemptOutcome, Condition, Held};
+use super::condition::Condition;
+use super::facts::{Attempt, AttemptOutcome, Held};
 use super::notes::Notes;
 use crate::clock::{Bell, Clock, Timestamp};
 use crate::shown::Shown;

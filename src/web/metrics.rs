@@ -159,7 +159,8 @@ fn totals(registry: &mut Registry, conditions: &[Condition]) {
 mod tests {
     use super::super::tests::condition;
     use super::*;
-    use crate::daemon::condition::{Health, ProblemKind};
+    use crate::daemon::condition::Health;
+    use crate::daemon::facts::ProblemKind;
 
     #[test]
     fn each_account_is_measured_and_hostile_names_stay_in_their_labels() {

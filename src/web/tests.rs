@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::daemon::condition::{
-    Attempt, AttemptOutcome, Condition, Health, Problem, ProblemKind, Totals,
-};
+use crate::daemon::condition::{Condition, Health};
+use crate::daemon::facts::{Attempt, AttemptOutcome, Problem, ProblemKind, Totals};
 
 const NOW: i64 = 1_760_000_000_000;
 

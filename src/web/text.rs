@@ -3,7 +3,8 @@
 use serde_json::Value as Json;
 
 use crate::clock::Timestamp;
-use crate::daemon::condition::{Health, ProblemKind};
+use crate::daemon::condition::Health;
+use crate::daemon::facts::ProblemKind;
 use crate::human;
 
 /// A moment, for a person and for a program.

@@ -8,7 +8,8 @@ use crate::cli::board::condition;
 use crate::cli::unattended::charges;
 use crate::cli::{App, Exit, Failure, Table, human};
 use crate::clock::Timestamp;
-use crate::daemon::condition::{Attempt, AttemptOutcome, Condition, Health};
+use crate::daemon::condition::{Condition, Health};
+use crate::daemon::facts::{Attempt, AttemptOutcome};
 
 /// Show how each account's backups fare, with an exit code for monitoring
 #[derive(Debug, clap::Args)]

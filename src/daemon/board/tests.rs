@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
 use crate::clock::{SimulatedClock, Slept};
-use crate::daemon::condition::ProblemKind;
-use crate::daemon::problems::{Alert, AlertEvent};
+use crate::daemon::facts::ProblemKind;
+use crate::daemon::facts::{Alert, AlertEvent};
 use crate::daemon::schedule::Schedule;
 
 fn charge(account: &str) -> Charge {

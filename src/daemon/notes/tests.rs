@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::daemon::condition::{Condition, Due, Health, ProblemKind};
+use crate::daemon::condition::{Condition, Due, Health};
+use crate::daemon::facts::ProblemKind;
 
 fn attempt(outcome: AttemptOutcome, ended: i64) -> Attempt {
     Attempt {

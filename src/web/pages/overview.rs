@@ -6,7 +6,8 @@ use super::super::links;
 use super::super::text::{self, When};
 use super::{Desk, Frame, Link, Pager, Trouble, at};
 use crate::clock::Timestamp;
-use crate::daemon::condition::{Attempt, Condition, Health};
+use crate::daemon::condition::{Condition, Health};
+use crate::daemon::facts::Attempt;
 use crate::human;
 
 /// So many accounts stand on a page.
