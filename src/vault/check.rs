@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::digest::{self, Sum};
 use super::ledger::{self, Ledger};
 use super::row::Stored;
+use super::row::{stored_hash, stored_key};
 use super::schema::{definitions, expected, version_table};
 use super::snapshot::{Snapshot, Status, chain, digest};
-use super::write::{stored_hash, stored_key};
 use super::{Failure, Vault, VaultError, read, shape};
 use crate::model::Resource;
 

@@ -257,7 +257,7 @@ pub(super) fn decode<'a>(
     stored: &Stored,
     raw: &'a str,
 ) -> Result<Decoded<'a>, Failure> {
-    let channel = match super::write::stored_key(resource, stored) {
+    let channel = match super::row::stored_key(resource, stored) {
         Key::Item { channel, .. } => Some(channel),
         Key::Id(_) => None,
     };

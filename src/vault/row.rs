@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, Row, ToSql};
 
 use super::shape;
 use super::split::Split;
-use super::{Failure, Tx};
+use super::{Failure, Tx, digest};
 use crate::model::{Field, Key, Kind, Resource, Role, Value};
 
 /// Templates by number and numbers by template, as far as they were met.
@@ -219,4 +219,30 @@ pub(super) fn bytes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
         ValueRef::Text(text) => [&[3], text].concat(),
         ValueRef::Blob(blob) => [&[4], blob].concat(),
     })
+}
+
+/// The hash of a stored version: of its text with the counter at zero.
+pub(super) fn stored_hash(
+    db: &rusqlite::Connection,
+    shapes: &mut Shapes,
+    resource: Resource,
+    stored: &mut Stored,
+) -> Result<blake3::Hash, Failure> {
+    let template = shapes.template(db, stored.shape)?;
+    let text = stored.raw(resource, template, Some(0))?;
+    Ok(digest::version(resource, &stored_key(resource, stored), &text))
+}
+
+/// The key in a stored version's columns.
+pub(super) fn stored_key(resource: Resource, stored: &Stored) -> Key {
+    let int = |place: usize| match stored.values.get(place) {
+        Some(Value::Int(value)) => *value,
+        _ => 0,
+    };
+    match (resource, stored.values.get(1)) {
+        (Resource::ChannelItems, Some(Value::Text(kind))) => {
+            Key::Item { channel: int(0), kind: kind.to_string(), id: int(2) }
+        }
+        _ => Key::Id(int(0)),
+    }
 }

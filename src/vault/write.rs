@@ -6,15 +6,16 @@ use std::collections::HashSet;
 use roaring::RoaringTreemap;
 use rusqlite::OptionalExtension;
 
-use super::digest::{self, Sum};
-use super::row::{Shapes, Stored};
+use super::digest::Sum;
+use super::row::{Shapes, Stored, stored_hash, stored_key};
 use super::schema::{key_columns, version_table};
 use super::snapshot::{Usage, signed};
 use super::split::Split;
+pub use super::writer::Put;
 use super::writer::Writer;
 use super::{Failure, Tx, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{Decoded, Key, Resource, Value};
+use crate::model::{Decoded, Key, Resource};
 
 /// Which page of which listing this is.
 #[derive(Debug, Clone, Copy)]
@@ -28,23 +29,6 @@ pub struct Page {
     /// Whether the page may be committed a moment later, with others: where
     /// reading it again costs nothing of a limit.
     pub hold: bool,
-}
-
-/// What became of a page's records.
-#[derive(Debug, Default)]
-pub struct Put {
-    /// The versions that the page's records are now, by row number.
-    pub rows: RoaringTreemap,
-    /// Records that this page or an earlier one of the listing had already.
-    pub twice: u64,
-    pub added: u64,
-    /// Less than nothing where a record is as it was before an earlier reading
-    /// of this snapshot had changed it.
-    pub changed: i64,
-    /// Counters that moved.
-    pub moved: u64,
-    /// The change of the resource's sum.
-    pub(super) delta: Sum,
 }
 
 impl Vault {
@@ -237,30 +221,4 @@ pub(super) fn touch(
         signed(u64::try_from(usage.waited.as_millis()).unwrap_or(u64::MAX)),
     ))?;
     Ok(())
-}
-
-/// The hash of a stored version: of its text with the counter at zero.
-pub(super) fn stored_hash(
-    db: &rusqlite::Connection,
-    shapes: &mut Shapes,
-    resource: Resource,
-    stored: &mut Stored,
-) -> Result<blake3::Hash, Failure> {
-    let template = shapes.template(db, stored.shape)?;
-    let text = stored.raw(resource, template, Some(0))?;
-    Ok(digest::version(resource, &stored_key(resource, stored), &text))
-}
-
-/// The key in a stored version's columns.
-pub(super) fn stored_key(resource: Resource, stored: &Stored) -> Key {
-    let int = |place: usize| match stored.values.get(place) {
-        Some(Value::Int(value)) => *value,
-        _ => 0,
-    };
-    match (resource, stored.values.get(1)) {
-        (Resource::ChannelItems, Some(Value::Text(kind))) => {
-            Key::Item { channel: int(0), kind: kind.to_string(), id: int(2) }
-        }
-        _ => Key::Id(int(0)),
-    }
 }

@@ -9,13 +9,29 @@ use roaring::RoaringTreemap;
 use rusqlite::{CachedStatement, OptionalExtension};
 
 use super::digest::Sum;
-use super::row::{Column, ROOM, Shapes, Stored, extra, same, with_room};
+use super::row::{Column, ROOM, Shapes, Stored, extra, same, stored_hash, with_room};
 use super::schema::{counter_place, key_columns, version_table};
 use super::split::Split;
 use super::statements::{MANY, SeriesStatements, Statements};
-use super::write::{Put, stored_hash};
 use super::{Failure, Tx, digest};
 use crate::model::{Key, Resource, Value};
+
+/// What became of a page's records.
+#[derive(Debug, Default)]
+pub struct Put {
+    /// The versions that the page's records are now, by row number.
+    pub rows: RoaringTreemap,
+    /// Records that this page or an earlier one of the listing had already.
+    pub twice: u64,
+    pub added: u64,
+    /// Less than nothing where a record is as it was before an earlier reading
+    /// of this snapshot had changed it.
+    pub changed: i64,
+    /// Counters that moved.
+    pub moved: u64,
+    /// The change of the resource's sum.
+    pub(super) delta: Sum,
+}
 
 /// The statements that store one record, prepared once a page.
 pub(super) struct Writer<'t> {
