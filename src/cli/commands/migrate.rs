@@ -45,7 +45,7 @@ pub struct Args {
     /// A CSV file with the ids of short links in both accounts, as from,to
     #[arg(long, value_name = "FILE")]
     pub links: Option<PathBuf>,
-    /// Replace a value, or its beginning: domains.domain:https://a=https://b
+    /// Replace a value, or its beginning: domain:a.example=b.example
     #[arg(long, value_name = "RESOURCE.FIELD:OLD=NEW")]
     pub set: Vec<Substitution>,
     /// Move only these resources
