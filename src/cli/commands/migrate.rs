@@ -309,7 +309,7 @@ impl Move<'_> {
         if args.verify_only {
             return self.verified(&desk, &moving);
         }
-        planning::show(app, &moving.plan, Form::Text)?;
+        planning::show(app, &moving.plan, Form::Text, args.writes_nothing())?;
         if let Some(file) = &args.out {
             return self.save(&desk, &moving, &looked, file);
         }
@@ -360,7 +360,7 @@ impl Move<'_> {
         let report = self.report(&desk.vault, moving, None)?;
         let same = moving.plan.steps.is_empty();
         if !same {
-            planning::show(self.app, &moving.plan, Form::Text)?;
+            planning::show(self.app, &moving.plan, Form::Text, true)?;
         }
         self.tell(&report, None)?;
         Ok(if same { Exit::Done } else { Exit::Changes })
