@@ -133,6 +133,13 @@ impl PolicyArgs {
                 read.name
             ));
         }
+        if self.delete && read.state.is_none() && !read.exported {
+            app.out.warn(format_args!(
+                "{} deletes nothing: what a CSV file leaves out is left alone; a folder that \
+                 `linkvault export` wrote, with rows taken out, deletes them",
+                read.name
+            ));
+        }
         leave_untouched(&mut read);
         Ok(read)
     }
