@@ -10,6 +10,25 @@ fn backed_up() -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
+/// Whoever runs unattended says `--yes` everywhere.
+#[test]
+fn what_asks_nothing_takes_yes_all_the_same() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "name\nA\nB\nC\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "4"];
+    environment.run(&import).exits_with(8);
+    let sent = service.writes().len();
+    let dry = environment.run(&["resume", "main", "-n", "--json"]).succeeds().json();
+    assert_eq!((&dry["run"], &dry["format"]), (&1.into(), &1.into()));
+    environment.run(&["resolve", "main", "1", "--abandon", "-n"]).succeeds();
+    assert_eq!(service.writes().len(), sent, "a dry run sends nothing");
+    environment.run(&["resolve", "main", "1", "--yes"]).succeeds();
+    environment.run(&["resume", "main", "--yes"]).succeeds().prints_among("3 done");
+    let dry = environment.run(&["export", "main", "--to", "sheets", "-n"]).succeeds();
+    dry.prints_among("campaigns  11 records").says_among("nothing was written");
+    assert!(!environment.path("sheets").exists());
+}
+
 /// A shell takes `#1` for a remark.
 #[test]
 fn restore_takes_the_number_of_a_snapshot_alone() {
