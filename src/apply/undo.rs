@@ -6,7 +6,7 @@ use super::resolve::MAY_BE_DONE;
 use super::run;
 use super::{ApplyError, request};
 use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords};
-use crate::change::plan::Step;
+use crate::change::plan::{Step, Unsupported};
 use crate::model::{Key, Record, Resource, Role, State, Value, Verb, value};
 use crate::vault::journal::{Run, StepState};
 use crate::vault::{Vault, VaultError};
@@ -24,8 +24,10 @@ pub struct Undo {
     /// Fields as they were, records that the run deleted, and those it created as
     /// unwanted. To be planned with deletes allowed.
     pub desired: Desired,
-    /// What cannot be undone, each with its reason.
-    pub irreversible: Vec<String>,
+    /// What stays as the run made it, each with its reason.
+    pub unsupported: Vec<Unsupported>,
+    /// What comes back, but not as it was.
+    pub changed: Vec<String>,
 }
 
 /// The way back from `run` of the vault.
@@ -38,10 +40,7 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
     let mut left = Vec::new();
     for row in vault.steps(run)? {
         if row.state == StepState::Skipped && row.message.as_deref() == Some(MAY_BE_DONE) {
-            left.push(format!(
-                "{}: whether it was done is not known",
-                called(&run::step_of(&row)?)
-            ));
+            left.push(stays(&run::step_of(&row)?, "whether it was done is not known"));
         }
         if row.state == StepState::Done {
             let step = run::step_of(&row)?;
@@ -55,13 +54,19 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
         None => State::default(),
     };
     let mut undo = undo(&done, &before, &format!("run {run}"));
-    undo.irreversible.append(&mut left);
+    undo.unsupported.append(&mut left);
     Ok(undo)
 }
 
 /// `create of campaign Winter`.
 fn called(step: &Step) -> String {
     format!("{} of {} {}", step.verb.name(), step.resource.spec().title, step.key)
+}
+
+/// A step that is not taken back.
+fn stays(step: &Step, why: &str) -> Unsupported {
+    let reason = format!("the {} cannot be taken back: {why}", step.verb.name());
+    Unsupported { resource: step.resource, key: step.key.clone(), reason, source: None }
 }
 
 /// What `run` left, as far as it was read again: whoever changed it since has a
@@ -138,7 +143,7 @@ impl Way<'_> {
     }
 
     fn lost(&mut self, step: &Step, why: &str) {
-        self.undo.irreversible.push(format!("{}: {why}", called(step)));
+        self.undo.unsupported.push(stays(step, why));
     }
 
     fn record(&self, resource: Resource, id: i64) -> Option<&Record<'static>> {
@@ -194,7 +199,7 @@ impl Way<'_> {
         };
         let fields = record.values.iter().cloned().enumerate().skip(1).collect();
         let source = Some(self.source.clone());
-        self.lost(step, "it comes back with a new id");
+        self.undo.changed.push(format!("{}: it comes back with a new id", called(step)));
         self.want(step.resource, Wanted { id: Some(id), channel: None, fields, source });
         if matches!(step.resource, Resource::Channels | Resource::QrCodes) {
             self.items_of(step, id);
@@ -287,7 +292,9 @@ mod tests {
         let wanted = &undo.desired.resources[&Resource::Campaigns];
         assert!(!wanted.whole && wanted.records.len() == 1);
         assert_eq!(wanted.records[0].fields, BTreeMap::from([(1, Value::Text("one".into()))]));
-        assert_eq!(undo.irreversible, ["update of campaign k1: nobody knows what slug was before"]);
+        let reason = "the update cannot be taken back: nobody knows what slug was before";
+        assert_eq!(undo.unsupported[0].reason, reason);
+        assert_eq!((undo.unsupported.len(), undo.unsupported[0].key.as_str()), (1, "k1"));
     }
 
     #[test]
@@ -309,7 +316,7 @@ mod tests {
         let create = done(Verb::Create, "/api/campaign/add", 2, Some(json!({"name": "new"})));
         let undo = undo(&[create], &before(), "run 1");
         assert_eq!(undo.desired.unwanted, BTreeMap::new());
-        assert_eq!(undo.irreversible.len(), 1);
+        assert_eq!(undo.unsupported.len(), 1);
     }
 
     #[test]
@@ -322,7 +329,7 @@ mod tests {
             DoneStep { step: step(1, Resource::QrCodes, Verb::Delete, path, None), id: Some(3) };
         let unread = undo(std::slice::from_ref(&gone), &before, "run 1");
         assert!(!unread.desired.resources.contains_key(&Resource::ChannelItems));
-        assert!(unread.irreversible[1].contains("in which channels it was"), "{unread:?}");
+        assert!(unread.unsupported[0].reason.contains("in which channels it was"), "{unread:?}");
         for (channel, kind, id) in [(7, "qr", 3), (7, "links", 3), (8, "qr", 4)] {
             let raw = json!({"type": kind, "id": id}).to_string();
             let item = crate::model::Decoded::read(Resource::ChannelItems, Some(channel), &raw);
@@ -349,6 +356,6 @@ mod tests {
             DoneStep { step: step(2, Resource::ChannelItems, Verb::Assign, path, None), id: None };
         let undo = undo(&[pixel, item], &State::default(), "run 1");
         assert!(undo.desired.unwanted.is_empty());
-        assert_eq!(undo.irreversible.len(), 2, "{:?}", undo.irreversible);
+        assert_eq!(undo.unsupported.len(), 2, "{:?}", undo.unsupported);
     }
 }

@@ -216,6 +216,15 @@ impl Output {
         self.line(text)
     }
 
+    /// A line that is the answer where somebody asked for just that, so that `-q`
+    /// does not hold it back; else as [`Self::summary`].
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), Failure> {
+        if asked && !self.json { self.line(text) } else { self.summary(text) }
+    }
+
     /// From now on remarks and warnings are lines of the log.
     pub fn log_instead(&self) {
         self.logs.store(true, Ordering::Relaxed);

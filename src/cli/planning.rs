@@ -133,6 +133,13 @@ impl PolicyArgs {
                 read.name
             ));
         }
+        if self.delete && read.state.is_none() && !read.exported {
+            app.out.warn(format_args!(
+                "{} deletes nothing: what a CSV file leaves out is left alone; a folder that \
+                 `linkvault export` wrote, with rows taken out, deletes them",
+                read.name
+            ));
+        }
         leave_untouched(&mut read);
         Ok(read)
     }
@@ -385,11 +392,11 @@ pub fn document(plan: &Plan, account: &Account, name: &str, looked: &Looked) -> 
     document
 }
 
-/// A plan for people.
+/// A plan for people: the `answer` to what they asked for, or on the way to it.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn show(app: &App, plan: &Plan, form: Form) -> Result<(), Failure> {
+pub fn show(app: &App, plan: &Plan, form: Form, answer: bool) -> Result<(), Failure> {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = match form {
@@ -407,7 +414,8 @@ pub fn show(app: &App, plan: &Plan, form: Form) -> Result<(), Failure> {
             Some(">") => Some(Paint::Hint),
             _ => None,
         };
-        app.out.summary(paint.map_or_else(|| line.to_owned(), |it| app.out.paint(it, line)))?;
+        let line = paint.map_or_else(|| line.to_owned(), |it| app.out.paint(it, line));
+        app.out.answer(line, answer)?;
     }
     Ok(())
 }

@@ -181,12 +181,12 @@ fn tell(
         return out.json(&document(desk, plan, outcome, journal));
     }
     for problem in &outcome.problems {
-        out.summary(Shown(problem))?;
+        out.line(Shown(problem))?;
     }
     let name = &desk.account.name;
     let requests = human::counted(outcome.requests, "request", "requests");
     let (counts, time) = (running::counts(outcome), human::duration(desk.clock.monotonic()));
-    out.summary(format_args!("rehearsal for {name}: {counts}; {requests}, {time}"))?;
+    out.line(format_args!("rehearsal for {name}: {counts}; {requests}, {time}"))?;
     out.note("nothing was sent, and nothing was written");
     Ok(())
 }

@@ -199,6 +199,7 @@ pub fn push_from(
         .map_err(|failure| desk.forgetting(&looked, failure))?;
     let made = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, policy);
     let mut plan = made.map_err(|failure| desk.forgetting(&looked, failure))?;
+    plan.unsupported.extend(wanted.unsupported.iter().cloned());
     if job.secrets.password.is_some() {
         apply::request::set_password(&mut plan, looked.account_id);
         plan.cost = looked.cost(&plan);
@@ -287,7 +288,7 @@ pub fn carry_out(
     run: &RunArgs,
 ) -> Result<Exit, Failure> {
     let (app, account) = (desk.app, desk.account);
-    planning::show(app, plan, Form::Text)?;
+    planning::show(app, plan, Form::Text, run.dry_run)?;
     planning::guard(plan, looked, policy).map_err(|it| desk.forgetting(looked, it))?;
     if run.dry_run {
         if app.out.is_json() {

@@ -138,13 +138,24 @@ impl Target {
             },
             _ => Named::parse(text)?,
         };
+        let bare = named.reference.is_none();
         let reference = named.reference.unwrap_or(missing);
         let account = match (named.account, account) {
-            (Some(name), _) => app.account(&name)?,
+            (Some(name), _) => match app.account(&name) {
+                Err(_) if bare && let Some(target) = Self::tagged(app, text) => return Ok(target),
+                found => found?,
+            },
             (None, Some(account)) => account.clone(),
             (None, None) => only_account(app, text)?,
         };
         Ok(Self { account, reference })
+    }
+
+    /// The snapshot of the only account that has this tag or number.
+    fn tagged(app: &App, text: &str) -> Option<Self> {
+        let account = only_account(app, text).ok()?;
+        let target = Self { account, reference: Reference::parse(text).ok()? };
+        target.find().is_ok().then_some(target)
     }
 
     /// Loads the resources in `which`.

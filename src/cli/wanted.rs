@@ -12,6 +12,7 @@ use super::session::Bounds;
 use super::states::{self, Target};
 use crate::change::desired::Desired;
 use crate::change::export::{self, Content, JSON, MANIFEST, Manifest};
+use crate::change::plan::Unsupported;
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::config::{Account, Config};
 use crate::model::{Resource, State};
@@ -25,6 +26,8 @@ pub struct Read {
     /// `main@#12`, or the path as it was given.
     pub name: String,
     pub desired: Desired,
+    /// What is wanted too, and the API cannot do.
+    pub unsupported: Vec<Unsupported>,
     /// The state that the files were exported from: only what differs from it
     /// was edited.
     pub base: Option<State>,

@@ -139,12 +139,16 @@ fn parts(text: &str) -> Option<Vec<(u32, char)>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// A length of time: `90s`, `10m`, `2h`, `7d`, `1h30m`.
+/// A length of time: `90s`, `10m`, `2h`, `7d`, `1h30m`; a number alone is seconds.
 ///
 /// # Errors
 /// When it is none.
 pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
     let wrong = || ValueError("is no length of time, such as `90s`, `10m`, `2h` or `7d`".into());
+    let bare = text.bytes().all(|byte| byte.is_ascii_digit());
+    if bare && let Ok(seconds) = text.parse::<u32>() {
+        return Ok(Duration::from_secs(seconds.into()));
+    }
     let mut seconds = 0_u64;
     for (number, unit) in parts(text).ok_or_else(wrong)? {
         let each = match unit {
@@ -225,7 +229,8 @@ mod tests {
         assert_eq!(parse_duration("90s").unwrap().as_secs(), 90);
         assert_eq!(parse_duration("1h30m").unwrap().as_secs(), 5400);
         assert_eq!(parse_duration("7d").unwrap().as_secs(), 604_800);
-        for bad in ["", "10", "m", "-1s", "1.5h", "10 m", "5ü", "99999999999s"] {
+        assert_eq!(parse_duration("90").unwrap().as_secs(), 90);
+        for bad in ["", "+10", "99999999999", "m", "-1s", "1.5h", "10 m", "5ü", "99999999999s"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }

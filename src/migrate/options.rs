@@ -80,6 +80,8 @@ impl FromStr for Substitution {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let form = || OptionError::Form(text.to_owned(), "RESOURCE.FIELD:old=new");
         let (place, texts) = text.split_once(':').ok_or_else(form)?;
+        // The one field of which everybody knows whose it is.
+        let place = if place == "domain" { "domains.domain" } else { place };
         let (resource, name) = place.split_once('.').ok_or_else(form)?;
         let (old, new) = texts.split_once('=').ok_or_else(form)?;
         if old.is_empty() {
@@ -103,8 +105,17 @@ impl Substitution {
         let Some((place, _)) = self.resource.spec().field(self.field) else { return false };
         let value = fields.get_mut(&place).filter(|_| resource == self.resource);
         let Some(Value::Text(text)) = value else { return false };
-        let Some(rest) = text.strip_prefix(self.old.as_str()) else { return false };
-        *text = Cow::Owned(format!("{}{rest}", self.new));
+        // A domain goes without its scheme too: `domain:old.example=new.example`.
+        let scheme = match text.find("://") {
+            Some(end) if resource == Resource::Domains => end + 3,
+            _ => 0,
+        };
+        let (scheme, bare) = text.split_at(scheme);
+        let whole = text.strip_prefix(self.old.as_str()).map(|rest| ("", rest));
+        let found = whole.or_else(|| Some((scheme, bare.strip_prefix(self.old.as_str())?)));
+        let Some((scheme, rest)) = found else { return false };
+        let scheme = if self.new.contains("://") { "" } else { scheme };
+        *text = Cow::Owned(format!("{scheme}{}{rest}", self.new));
         true
     }
 }
@@ -177,6 +188,8 @@ mod tests {
             (it.old.as_str(), it.new.as_str()),
             ("https://old.example", "https://new.example")
         );
+        let short = set("domain:old.example=new.example").unwrap();
+        assert_eq!(short.to_string(), "domains.domain:old.example=new.example");
         let form = "is not of the form RESOURCE.FIELD:old=new";
         for wrong in ["x", "domains:a=b", "domains.domain:a", "domains.domain:=b"] {
             assert_eq!(set(wrong), Err(format!("`{wrong}` {form}")));
@@ -196,6 +209,25 @@ mod tests {
         assert_eq!(of("Old"), (true, "New".to_owned()));
         assert_eq!(of("Old shop"), (true, "New shop".to_owned()));
         assert_eq!(of("Very Old"), (false, "Very Old".to_owned()));
+    }
+
+    #[test]
+    fn a_domain_is_replaced_with_its_scheme_or_without() {
+        let of = |set: &str, text: &'static str| {
+            let it: Substitution = set.parse().unwrap();
+            let mut fields = Fields::from([(1, Value::Text(text.into()))]);
+            let used = it.apply(Resource::Domains, &mut fields);
+            (used, fields[&1].cell().into_owned())
+        };
+        let to = |text: &str| (true, text.to_owned());
+        let old = "http://old.example";
+        assert_eq!(of("domain:old.example=new.example", old), to("http://new.example"));
+        assert_eq!(of("domain:old.example=https://new.example", old), to("https://new.example"));
+        assert_eq!(
+            of("domain:http://old.example=https://new.example", old),
+            to("https://new.example")
+        );
+        assert_eq!(of("domain:http=https", old), to("https://old.example"));
     }
 
     #[test]

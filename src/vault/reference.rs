@@ -147,7 +147,12 @@ impl Reference {
             }
             Self::Tag(tag) => {
                 let found = snapshots.iter().rev().find(|it| it.tag.as_deref() == Some(tag));
-                Some(found.ok_or_else(|| ReferenceError::NoTag(tag.clone()))?)
+                match (found, tag.parse()) {
+                    (Some(found), _) => Some(found),
+                    // A shell takes `#12` for a remark, so 12 will do.
+                    (None, Ok(number)) => return Self::Number(number).find(snapshots, zone),
+                    (None, Err(_)) => return Err(ReferenceError::NoTag(tag.clone())),
+                }
             }
         };
         Ok(found)
@@ -243,6 +248,7 @@ mod tests {
             ("latest", 3),
             ("latest~2", 1),
             ("#2", 2),
+            ("2", 2),
             ("first", 1),
             ("2026-11-01", 1),
             ("2026-11-02", 2),
@@ -275,6 +281,7 @@ mod tests {
     fn what_is_not_there_is_told() {
         for (text, message) in [
             ("#9", "there is no snapshot #9; the snapshots are #1 to #3"),
+            ("9", "there is no snapshot #9; the snapshots are #1 to #3"),
             ("latest~3", "there are only 3 snapshots, runs aside, so none is 3 before the newest"),
             ("latest~x", "`latest~x` is no reference: `x` is not a number"),
             (
@@ -286,6 +293,17 @@ mod tests {
         ] {
             assert_eq!(found(text).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn a_tag_of_digits_outweighs_the_number() {
+        let mut all = snapshots(&["2026-11-01T10:00:00Z", "2026-11-02T10:00:00Z"]);
+        all[0].tag = Some("2".to_owned());
+        let found = |text| {
+            let reference = Reference::parse(text).unwrap();
+            reference.find(&all, &chrono::Utc).unwrap().map(|it| it.number)
+        };
+        assert_eq!((found("2"), found("#2")), (Some(1), Some(2)));
     }
 
     #[test]

@@ -209,6 +209,12 @@ fn once_backs_up_who_is_due_and_ends_as_backup_does() {
     environment.run(&["status", "main"]).succeeds();
     let status = environment.run(&["status", "--json"]).exits_with(1).json();
     assert_eq!(status["accounts"][1]["problems"][0]["kind"], "failed");
+    let told = environment.run(&["daemon", "--once", "--json"]).succeeds().json();
+    assert_eq!(told["format"], 1);
+    for (nth, name) in [(0, "main"), (1, "new")] {
+        let (told, status) = (&told["accounts"][nth], &status["accounts"][nth]);
+        assert_eq!((&told["account"], &told["last"]), (&Value::from(name), &status["last"]));
+    }
     broken.faults("html@/api/pixels");
     environment.run(&["backup", "new", "-q"]).exits_with(3);
     let status = environment.run(&["status", "new"]).exits_with(3);

@@ -145,3 +145,14 @@ fn a_bound_is_a_number_or_a_percentage() {
         apply(&environment, &["--max-delete", wrong]).exits_with(64);
     }
 }
+
+#[test]
+fn a_csv_file_alone_deletes_nothing_and_says_so() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    environment.write("channels.csv", "name\nSocial\n");
+    let plan = ["plan", "channels.csv", "--to", "sandbox", "-q", "--delete"];
+    let ran = environment.run(&plan).succeeds().prints("Nothing to do.\n");
+    ran.says_among("warning: channels.csv deletes nothing: what a CSV file leaves out is left");
+    environment.run(&plan[..5]).succeeds().says("");
+}

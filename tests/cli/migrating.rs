@@ -420,6 +420,20 @@ fn a_part_moves_under_other_names_from_a_snapshot() {
     assert!(domains.contains(&"https://to.lantern.example.com".to_owned()), "{domains:?}");
 }
 
+/// As the design writes it: `--set domain:old=new`.
+#[test]
+fn a_domain_is_named_without_its_resource_and_its_scheme() {
+    let (old, new) = services();
+    let environment = environment(&old, &new);
+    let set = "domain:go.lantern-books.example.com=go.new.example";
+    let arguments = ["migrate", "old", "new", "--only", "domains", "--set", set, "--yes", "-q"];
+    environment.run(&arguments).succeeds();
+    let domains = names(&new, "/api/domains", "domains", &["domain"]);
+    assert!(domains.contains(&"https://go.new.example".to_owned()), "{domains:?}");
+    assert!(environment.run(&arguments).succeeds().stderr().is_empty());
+    assert_eq!(writes(&new), domains.len());
+}
+
 #[test]
 fn an_account_with_everything_moves_though_it_is_killed_five_times() {
     let counts = Counts {

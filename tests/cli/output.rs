@@ -37,3 +37,23 @@ fn pipes_get_no_colours_unless_asked() {
     let colored = environment.run(&["check", "main", "--color", "always"]).stderr();
     assert!(colored.starts_with("\u{1b}[1;31merror:\u{1b}[0m "), "{colored}");
 }
+
+/// `-q` holds back progress and remarks, not what somebody asked for.
+#[test]
+fn the_answer_is_printed_though_the_program_is_quiet() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds().prints("").says("");
+    environment.write("campaigns.csv", "name\nWinter\n");
+    let on = ["campaigns.csv", "--to", "sandbox"];
+    for (command, flag) in [("plan", "-q"), ("apply", "-qn"), ("import", "-qn")] {
+        let ran = environment.run(&[&[command], &on[..], &[flag]].concat()).succeeds().says("");
+        ran.prints_among("+ Winter\n").prints_among("1 step: 1 create.");
+    }
+    let ran = environment.run(&[&["rehearse"], &on[..], &["-q"]].concat()).succeeds().says("");
+    ran.prints_among("rehearsal for sandbox: 1 done, 1 verified");
+    let ran =
+        environment.run(&["forget", "sandbox", "--keep-last", "1", "-qn"]).succeeds().says("");
+    ran.prints_among("newest complete, last");
+    environment.run(&["backup", "sandbox", "-qn"]).succeeds().prints_among("13 requests");
+    environment.run(&[&["apply"], &on[..], &["--yes", "-q"]].concat()).succeeds().prints("");
+}

@@ -33,6 +33,9 @@ fn every_way_to_name_a_state_finds_it() {
         ("main@2100-01-01T14:00", "main@#3"),
         ("latest~2", "main@#1"),
         ("#2", "main@#2"),
+        ("2", "main@#2"),
+        ("main@2", "main@#2"),
+        ("before", "main@#1"),
         ("main@live", "main@live"),
     ] {
         let shown = environment.run(&["show", reference, "--json"]).succeeds().json();
@@ -80,6 +83,15 @@ fn a_difference_names_every_field() {
     environment
         .run(&["diff", "main@#1", "#3", "--only", "pixels", "--detailed-exitcode"])
         .succeeds();
+}
+
+#[test]
+fn an_account_beside_another_state_is_its_newest_snapshot() {
+    let (environment, _service) = history();
+    for (to, named) in [("live", "main@live"), ("main@live", "main@live"), ("#1", "main@#1")] {
+        let document = environment.run(&["diff", "main", to, "--json"]).succeeds().json();
+        assert_eq!((&document["from"], &document["to"]), (&json!("main@#3"), &json!(named)));
+    }
 }
 
 #[test]

@@ -10,6 +10,39 @@ fn backed_up() -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
+/// Whoever runs unattended says `--yes` everywhere.
+#[test]
+fn what_asks_nothing_takes_yes_all_the_same() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "name\nA\nB\nC\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "4"];
+    environment.run(&import).exits_with(8);
+    let sent = service.writes().len();
+    let dry = environment.run(&["resume", "main", "-n", "--json"]).succeeds().json();
+    assert_eq!((&dry["run"], &dry["format"]), (&1.into(), &1.into()));
+    environment.run(&["resolve", "main", "1", "--abandon", "-n"]).succeeds();
+    assert_eq!(service.writes().len(), sent, "a dry run sends nothing");
+    environment.run(&["resolve", "main", "1", "--yes"]).succeeds();
+    environment.run(&["resume", "main", "--yes"]).succeeds().prints_among("3 done");
+    let dry = environment.run(&["export", "main", "--to", "sheets", "-n"]).succeeds();
+    dry.prints_among("campaigns  11 records").says_among("nothing was written");
+    assert!(!environment.path("sheets").exists());
+}
+
+/// A shell takes `#1` for a remark.
+#[test]
+fn restore_takes_the_number_of_a_snapshot_alone() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "id,name\n4,Autumn Sale\n");
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    environment.run(&["restore", "1", "--to", "main", "--yes"]).succeeds();
+    assert_eq!(service.inside().store().campaigns.get(4).unwrap().name, "Summer Sale");
+    environment
+        .run(&["restore", "99", "--to", "main", "--yes"])
+        .exits_with(1)
+        .says_among("no snapshot #99");
+}
+
 const RESTORE: [&str; 5] = ["restore", "#1", "--to", "main", "--yes"];
 
 #[test]
@@ -118,8 +151,18 @@ fn what_cannot_be_taken_back_is_said() {
     let (environment, service) = backed_up();
     environment.write("pixels.csv", "type,name,tag\nbing,New,123\n");
     environment.run(&["import", "pixels.csv", "--to", "main", "--yes"]).succeeds();
+    let why = "the create cannot be taken back: the API cannot delete it";
+    for arguments in [&["undo", "main", "1", "-n"][..], &["undo", "main", "1", "--yes"]] {
+        let document = environment.run(&[arguments, &["--json"]].concat()).succeeds().json();
+        let told = &document["unsupported"][0];
+        assert_eq!(
+            (told["resource"].as_str(), told["key"].as_str()),
+            (Some("pixels"), Some("bing/123"))
+        );
+        assert_eq!(told["reason"], why);
+    }
     let ran = environment.run(&["undo", "main", "1", "--yes"]).succeeds();
-    ran.says_among("cannot be taken back: create of pixel").says_among("the API cannot delete it");
+    ran.prints_among("Not supported:").prints_among("pixels bing/123: the create cannot be taken");
     assert_eq!(service.writes().len(), 1);
 }
 

@@ -356,8 +356,8 @@ impl Life {
             Wish { desired: way.desired, base, policy: Policy { account: true, ..policy(true) } };
         let Some(undone) = self.push(&wish, &trouble, None) else { return };
         // The answer told no id, and the list could not be read: the undo says so.
-        let unknown = |it: &String| it.contains("which record it was is not known");
-        if undone.clean && !way.irreversible.iter().any(unknown) {
+        let unknown = |it: &Unsupported| it.reason.contains("which record it was is not known");
+        if undone.clean && !way.unsupported.iter().any(unknown) {
             self.is_as(&goal, &[&pushed.before, &now, &goal], "after the undo");
         }
     }

@@ -87,7 +87,7 @@ impl Notes<'_> {
         self.problems.push(self.note(line, column, what.into()));
     }
 
-    /// A value that is not there, unless its column may just be misnamed.
+    /// A value whose column is not there, unless it may just be misnamed.
     pub fn missing(&mut self, line: u64, column: &str, what: String) {
         if !self.misnamed {
             self.problem(Some(line), Some(column), what);

@@ -64,7 +64,8 @@ fn given<'r>(
     sound.then_some(given)
 }
 
-/// A row of a resource's file.
+/// A row of a resource's file, with its mistakes told; `None` where not even
+/// what it is about can be read.
 pub(super) fn wanted(
     place: &Place<'_>,
     resource: Resource,
@@ -85,6 +86,7 @@ pub(super) fn wanted(
     if resource == Resource::ChannelItems {
         wanted.channel = named("channel").and_then(|cell| meant(cell, notes));
     }
+    let known = notes.problems.count() == before;
     let base = base(place, resource, &wanted, named("type").map(|it| it.text));
     let kind = named("type").map(|it| it.text).filter(|it| !it.is_empty());
     for cell in &cells {
@@ -104,10 +106,10 @@ pub(super) fn wanted(
             wanted.fields.insert(cell.place, value);
         }
     }
-    if notes.problems.count() == before {
-        missing(resource, &wanted, row.line, notes);
+    if known {
+        missing(resource, &wanted, &cells, row.line, notes);
     }
-    (notes.problems.count() == before).then_some(wanted)
+    known.then_some(wanted)
 }
 
 const fn is_shown_only(field: &Field) -> bool {
@@ -189,24 +191,39 @@ fn is_needed(resource: Resource, name: &str) -> bool {
 }
 
 /// Tells what a row must have and does not: without an id, what makes a record.
-fn missing(resource: Resource, wanted: &Wanted, line: u64, notes: &mut Notes<'_>) {
+fn missing(
+    resource: Resource,
+    wanted: &Wanted,
+    cells: &[Given<'_>],
+    line: u64,
+    notes: &mut Notes<'_>,
+) {
     let items = resource == Resource::ChannelItems;
     if wanted.id.is_some() && !items {
         return;
     }
     let title = resource.spec().title;
-    for field in resource.spec().fields.iter().filter(|it| is_needed(resource, it.name)) {
+    let fields = resource.spec().fields.iter().enumerate();
+    for (place, field) in fields.filter(|(_, it)| is_needed(resource, it.name)) {
+        let cell = cells.iter().find(|it| it.place == place);
         let there = match field.name {
             "id" => wanted.id.is_some(),
             "channel" if items => wanted.channel.is_some(),
-            name => wanted.value(resource, name).is_some_and(|it| !it.cell().is_empty()),
+            name => match wanted.value(resource, name) {
+                Some(value) => !value.cell().is_empty(),
+                // What is wrong with it has been told.
+                None => cell.is_some_and(|it| !it.text.is_empty()),
+            },
         };
         if !there {
             let what = match items {
                 true => "this is missing".to_owned(),
                 false => format!("this is missing; a {title} without id needs it"),
             };
-            notes.missing(line, field.name, what);
+            match cell {
+                Some(_) => notes.problem(Some(line), Some(field.name), what),
+                None => notes.missing(line, field.name, what),
+            }
         }
     }
 }

@@ -79,6 +79,27 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
+fn a_mistake_hides_no_other_of_its_row_or_of_the_next() {
+    let text = "name,color,starred,bogus\nA,red,maybe,1\n,#12345G,true,2\n\
+                B,#fff,yes,3\nB,#ffffff,yes,3\n";
+    assert_eq!(
+        wrong(Resource::Channels, text),
+        [
+            "x.csv:1: bogus: there is no such column; there are id, name, description, color, starred",
+            "x.csv:2: color: `red` is no colour; write it as #RRGGBB",
+            "x.csv:2: starred: `maybe` is neither true nor false",
+            "x.csv:3: color: `#12345G` is no colour; write it as #RRGGBB",
+            "x.csv:3: name: this is missing; a channel without id needs it",
+            "x.csv:4: color: `#fff` is no colour; write it as #RRGGBB",
+            "x.csv:5: name: `b` is in line 4 already",
+        ]
+    );
+    // A name that cannot be read is not missing.
+    let odd = "id,name,color\nx,A,#ffffff\n2,A,#ffffff\n";
+    assert_eq!(wrong(Resource::Channels, odd).len(), 1);
+}
+
+#[test]
 fn rows_that_mean_the_same_record_are_told() {
     let text = "id,name\n1,a\n2,a\n,A\n1,c\n";
     assert_eq!(

@@ -156,7 +156,7 @@ fn dry_run(args: &Args, app: &App, accounts: &[Account]) -> Result<Exit, Failure
         let pacer = Pacer::new(reserve).assuming(limit);
         let time = pacer.estimate(app.clock.monotonic(), requests);
         let names: Vec<_> = scope.iter().map(|resource| resource.name()).collect();
-        app.out.summary(format_args!(
+        let text = format!(
             "{}: would read {} with about {}, {} at {} a minute, and one more for each QR code \
              whose scans moved",
             account.name,
@@ -164,7 +164,8 @@ fn dry_run(args: &Args, app: &App, accounts: &[Account]) -> Result<Exit, Failure
             human::counted(requests, "request", "requests"),
             human::duration(time),
             limit.unwrap_or(30)
-        ))?;
+        );
+        app.out.answer(text, true)?;
         documents.push(json!({
             "account": account.name, "resources": names, "requests": requests,
             "seconds": time.as_secs(),

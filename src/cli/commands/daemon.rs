@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde_json::json;
+
+use super::status;
 use crate::cli::board::DaemonBoard;
 use crate::cli::global::LogFormat;
 use crate::cli::page::{PageArgs, cannot_serve};
@@ -115,7 +118,17 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
     };
     app.catch_signals(&bell, &reload);
     tracing::info!(accounts = scheduled, workers = service.workers, "the daemon begins");
+    if app.out.is_json() && !args.once {
+        let page = page.as_ref().map(|it| format!("http://{}", it.address()));
+        let accounts = service.board.accounts();
+        app.out.json(&json!({"format": 1, "page": page, "accounts": accounts}))?;
+        app.out.finish()?;
+    }
     service.run(args.once, &tell);
+    if app.out.is_json() && args.once {
+        let all: Vec<_> = service.board.conditions().iter().map(status::document).collect();
+        app.out.json(&json!({"format": 1, "accounts": all}))?;
+    }
     if let Some(page) = page {
         page.stop();
     }

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::cli::exporting::{self, Exported, check_folder};
 use crate::cli::session::Bounds;
-use crate::cli::states::Target;
+use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
 use crate::cli::values::scope;
 use crate::cli::{App, Exit, Failure, Shown, human};
@@ -38,6 +38,9 @@ pub struct Args {
     /// Leave these resources out
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
+    /// Print what would be written and write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
     #[command(flatten)]
     pub bounds: Bounds,
 }
@@ -66,6 +69,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     for what in loaded.stale() {
         app.out.warn(what);
     }
+    if args.dry_run {
+        return dry_run(args, app, &loaded);
+    }
     let format = args.format.form();
     let Exported { manifest, files } =
         exporting::export(&target.account, &mut loaded, &which, &args.to, format)?;
@@ -81,6 +87,27 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     app.out.summary(format_args!("Exported {} as {}", loaded.name, args.format.name()))?;
     Ok(if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+/// What would be written.
+fn dry_run(args: &Args, app: &App, loaded: &Loaded) -> Result<Exit, Failure> {
+    let counts = loaded.counts()?;
+    if app.out.is_json() {
+        let resources = counts.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
+        let resources: serde_json::Map<_, _> = resources.collect();
+        app.out.json(&json!({
+            "format": 1, "dry_run": true, "state": loaded.name,
+            "to": args.to.display().to_string(), "resources": resources,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    for (resource, count) in counts {
+        let records = human::counted(count, "record", "records");
+        app.out.line(format_args!("{resource}  {records}"))?;
+    }
+    let (name, to) = (&loaded.name, args.to.display());
+    app.out.note(format_args!("{name} would be exported to {to}; nothing was written"));
+    Ok(Exit::Done)
 }
 
 impl Format {

@@ -99,7 +99,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let needed = vault.needed_by_runs()?;
     let verdicts =
         configured::decide(&account, &snapshots, &needed, &rules, &args.keep_tag, newest);
-    show(app, &account, &snapshots, &verdicts)?;
+    show(app, &account, &snapshots, &verdicts, args.dry_run)?;
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
     if gone.is_empty() || args.dry_run {
@@ -123,6 +123,7 @@ fn show(
     account: &Account,
     snapshots: &[Snapshot],
     verdicts: &[Verdict],
+    asked: bool,
 ) -> Result<(), Failure> {
     let mut table = Table::new(&["#", "begun", "status", "verdict", "why"]).right(&[0]);
     for (snapshot, verdict) in snapshots.iter().zip(verdicts) {
@@ -136,7 +137,7 @@ fn show(
             verdict.reasons.join(", "),
         ]);
     }
-    app.out.summary(table.render(app.out.width()))
+    app.out.answer(table.render(app.out.width()), asked)
 }
 
 fn finish(

@@ -46,7 +46,7 @@ pub struct Args {
     /// A CSV file with the ids of short links in both accounts, as from,to
     #[arg(long, value_name = "FILE")]
     pub links: Option<PathBuf>,
-    /// Replace a value, or its beginning: domains.domain:https://a=https://b
+    /// Replace a value, or its beginning: domain:a.example=b.example
     #[arg(long, value_name = "RESOURCE.FIELD:OLD=NEW")]
     pub set: Vec<Substitution>,
     /// Move only these resources
@@ -310,7 +310,7 @@ impl Move<'_> {
         if args.verify_only {
             return self.verified(&desk, &moving);
         }
-        planning::show(app, &moving.plan, Form::Text)?;
+        planning::show(app, &moving.plan, Form::Text, args.writes_nothing())?;
         if let Some(file) = &args.out {
             return self.save(&desk, &moving, &looked, file);
         }
@@ -361,7 +361,7 @@ impl Move<'_> {
         let report = self.report(&desk.vault, moving, None)?;
         let same = moving.plan.steps.is_empty();
         if !same {
-            planning::show(self.app, &moving.plan, Form::Text)?;
+            planning::show(self.app, &moving.plan, Form::Text, true)?;
         }
         self.tell(&report, None)?;
         Ok(if same { Exit::Done } else { Exit::Changes })

@@ -55,11 +55,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     if app.out.is_json() {
         app.out.json(&planning::document(&plan, &account, &wanted.name, &looked))?;
     } else {
-        planning::show(app, &plan, args.form)?;
+        planning::show(app, &plan, args.form, true)?;
     }
     if let Err(refused) = planning::guard(&plan, &looked, &policy) {
-        app.out.warn("`apply` will refuse this plan:");
-        refused.details.iter().for_each(|line| app.out.note(format_args!("  {line}")));
+        let lines: Vec<_> = refused.details.iter().map(|line| format!("\n  {line}")).collect();
+        app.out.warn(format_args!("`apply` will refuse this plan:{}", lines.concat()));
     }
     if let Some(file) = &args.out {
         let (path, name) = (file.display(), &account.name);

@@ -38,6 +38,12 @@ pub struct Args {
     /// Leave all that is not done as it is, and finish the run
     #[arg(long, conflicts_with_all = ["adopt", "retry", "leave"])]
     pub abandon: bool,
+    /// Show what is open and note no decision
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Taken as said: a decision is asked for nowhere else
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 fn pair(text: &str) -> Result<(u32, i64), String> {
@@ -61,11 +67,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let again = args.retry.iter().map(|step| (*step, Decision::Retry));
     let left = args.leave.iter().map(|step| (*step, Decision::Skip));
     let told = |error| failures::of_apply(error, name);
-    if args.abandon {
+    if args.abandon && !args.dry_run {
         abandon(&mut vault, args.run, app.clock.now()).map_err(told)?;
     }
     let mut decided = 0;
-    for (step, decision) in adopted.chain(again).chain(left) {
+    for (step, decision) in adopted.chain(again).chain(left).filter(|_| !args.dry_run) {
         decide(&mut vault, args.run, step, decision, app.clock.now()).map_err(
             |error| match told(error) {
                 failure if failure.kind == Kind::Failed => {

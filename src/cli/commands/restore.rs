@@ -12,12 +12,12 @@ use crate::cli::{App, Exit, Failure};
 Examples:
   linkvault restore latest~1 --to main -n     print the plan only
   linkvault restore 2026-11-01 --to main --only campaigns,channels
-  linkvault restore '#12' --to main --delete  also delete what came later
+  linkvault restore 12 --to main --delete     also delete what came later
 
 What was deleted comes back with a new id. QR codes come back only where linkvault
 made them, for the service does not tell what a code contains.")]
 pub struct Args {
-    /// The snapshot: #12, latest~1, a date, a tag, or ACCOUNT@REF
+    /// The snapshot: 12, latest~1, a date, a tag, or ACCOUNT@REF
     #[arg(value_name = "SNAPSHOT")]
     pub snapshot: String,
     /// The account

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::runs;
 use crate::apply::{self, Options};
 use crate::cli::running::{self, Desk};
 use crate::cli::session::Bounds;
 use crate::cli::{App, Exit, Failure, Kind, failures};
+use crate::vault::Vault;
 
 /// Go on with a run that was stopped
 #[derive(Debug, clap::Args)]
@@ -27,6 +29,12 @@ pub struct Args {
     /// Write the rows that were refused here, to be mended and applied again
     #[arg(long, value_name = "FILE")]
     pub rejected: Option<PathBuf>,
+    /// Print the run's steps and write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Taken as said: the run was agreed to when it began
+    #[arg(short, long)]
+    pub yes: bool,
     #[command(flatten)]
     pub bounds: Bounds,
 }
@@ -38,14 +46,22 @@ pub struct Args {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.account)?;
     app.catch_interrupts();
-    crate::cli::states::open(&account)?;
-    let mut desk = Desk::open(app, &account, "resume", &args.bounds)?;
-    let unfinished = desk.vault.unfinished_run()?.map(|run| run.number);
-    let Some(run) = args.run.or(unfinished) else {
-        let message = format!("every run of {} is finished", account.name);
-        return Err(Failure::new(Kind::NotFound, message)
-            .hint(format_args!("`linkvault runs {}` lists them", account.name)));
+    let vault = crate::cli::states::open(&account)?;
+    let which = |vault: &Vault| {
+        let unfinished = vault.unfinished_run()?.map(|run| run.number);
+        args.run.or(unfinished).ok_or_else(|| {
+            let message = format!("every run of {} is finished", account.name);
+            Failure::new(Kind::NotFound, message)
+                .hint(format_args!("`linkvault runs {}` lists them", account.name))
+        })
     };
+    if args.dry_run {
+        let run = Some(which(&vault)?);
+        return runs::run(&runs::Args { account: account.name.clone(), run }, app);
+    }
+    drop(vault);
+    let mut desk = Desk::open(app, &account, "resume", &args.bounds)?;
+    let run = which(&desk.vault)?;
     let began = desk.vault.run(run).map_err(|error| failures::of_vault(error, &account.name))?;
     let service = desk.session.service.clone();
     let options = Options { service, fail_fast: args.fail_fast, ..Options::default() };

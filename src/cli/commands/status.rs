@@ -96,7 +96,9 @@ fn show(app: &App, conditions: &[Condition], now: Timestamp) -> Result<(), Failu
     Ok(())
 }
 
-fn document(it: &Condition) -> Value {
+/// An account's condition, for programs.
+#[must_use]
+pub fn document(it: &Condition) -> Value {
     let iso = |time: Option<Timestamp>| time.map(Timestamp::iso);
     let problems = it.problems.iter().map(|problem| {
         json!({

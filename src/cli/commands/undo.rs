@@ -62,8 +62,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         }
         error => failures::of_apply(error, name),
     })?;
-    for what in &back.irreversible {
-        app.out.note(format_args!("cannot be taken back: {what}"));
+    for what in &back.changed {
+        app.out.note(format_args!("not quite as it was: {what}"));
     }
     // Only what the run changed is wanted back; what changed since is a conflict.
     let base = left_by(&mut desk.vault, &run)?;
@@ -76,6 +76,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let wanted = Read {
         name: format!("run {}", run.number),
         desired: back.desired,
+        unsupported: back.unsupported,
         base,
         ..Read::default()
     };
