@@ -57,6 +57,13 @@ impl Moving {
         Ok(Self { desired, manual, plan, here, olds, kept_back, not_asked })
     }
 
+    /// What comes of it if every step is done.
+    #[must_use]
+    pub fn foreseen(&self) -> Report {
+        let all = self.plan.steps.iter().map(|it| (it.step, None));
+        self.report(&all.collect(), Ids::new())
+    }
+
     /// What came of it. `steps` tells of the plan's steps, by their numbers, why
     /// each was not done, or nothing of one that was; a step that it does not have
     /// was not begun. `made` are the ids that a run gave.

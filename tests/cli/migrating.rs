@@ -98,10 +98,13 @@ fn everything_moves_once_and_what_cannot_is_told() {
     migrate(&environment, &["--verify-only"]).exits_with(2);
     assert_eq!(writes(&new), 0);
     migrate(&environment, &["-n"]).succeeds().prints_among("TO BE DONE BY HAND");
+    let would = migrate(&environment, &["-n", "--json"]).succeeds().json();
+    assert_eq!((&would["run"], would["requests"].as_u64() > Some(0)), (&Value::Null, true));
     assert_eq!(writes(&new), 0);
 
     let ran = migrate(&environment, &["--yes", "--json", "--report", "moved.md"]);
     let document = ran.succeeds().json();
+    assert_eq!(would["resources"], document["resources"]);
     let counts = |document: &Value, name: &str| {
         let it = &document["resources"][name];
         ["created", "matched", "unchanged", "unsupported", "failed"]
@@ -139,7 +142,7 @@ fn everything_moves_once_and_what_cannot_is_told() {
 
     let report = std::fs::read_to_string(environment.path("moved.md")).unwrap();
     for part in [
-        "# From old@\\#3 to new",
+        "# From old@\\#4 to new",
         "| campaigns | 8 | 0 | 0 | 0 | 0 |",
         "## To be done by hand",
         "the API cannot create a CTA overlay",

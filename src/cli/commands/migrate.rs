@@ -392,6 +392,8 @@ impl Move<'_> {
         }
         let mut document = planning::document(&moving.plan, self.to, &self.name, looked);
         document["dry_run"] = json!(true);
+        document["run"] = Value::Null;
+        document["resources"] = json!(moving.foreseen().counts);
         document["manual"] = json!(moving.manual);
         self.app.out.json(&document)
     }
