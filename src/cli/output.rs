@@ -247,6 +247,15 @@ impl Output {
         if failure.kind == Kind::Closed {
             return;
         }
+        self.complain(failure);
+        if self.json {
+            // A failure to tell of the failure leaves the exit code to do it.
+            let _ = self.json(&failure.document());
+        }
+    }
+
+    /// A failure, for people alone; the work goes on.
+    pub fn complain(&self, failure: &Failure) {
         let colored = self.colored(self.around.stderr_terminal);
         let mut text =
             format!("{} {}", Paint::Error.on("error:", colored), ShownLines(&failure.message));
@@ -258,10 +267,6 @@ impl Output {
             text.push_str(&format!("\n{word} {}", ShownLines(hint)));
         }
         self.tell(format_args!("{text}"));
-        if self.json {
-            // A failure to tell of the failure leaves the exit code to do it.
-            let _ = self.json(&failure.document());
-        }
     }
 
     /// Asks before something is written. Without `--yes` and without somebody

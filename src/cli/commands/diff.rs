@@ -106,8 +106,8 @@ enum Named {
 fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, Failure> {
     let path = |text: Option<&str>| text.map_or(Ok(None), |text| wanted::path(app, text));
     let file = path(args.to.as_deref())?;
-    // A file is held against what is newest, a snapshot against the one before.
-    let missing = Reference::Latest(usize::from(file.is_none()));
+    // What is held against something named is newest, an account alone the snapshot before.
+    let missing = Reference::Latest(usize::from(args.to.is_none()));
     let from = match path(Some(&args.from))? {
         Some(path) => Named::Files(path),
         None => Named::State(Box::new(Target::parse(app, &args.from, missing, None)?)),
