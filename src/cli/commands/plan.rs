@@ -57,6 +57,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     } else {
         planning::show(app, &plan, args.form)?;
     }
+    planning::tell_what_stays(app, &wanted, &looked, &policy);
     if let Err(refused) = planning::guard(&plan, &looked, &policy) {
         app.out.warn("`apply` will refuse this plan:");
         refused.details.iter().for_each(|line| app.out.note(format_args!("  {line}")));
