@@ -24,7 +24,7 @@ impl Cell<'_> {
             let before = &self.bytes[..error.valid_up_to()];
             let byte = self.bytes.get(error.valid_up_to()).copied().unwrap_or_default();
             let place = String::from_utf8_lossy(before).chars().count() + 1;
-            let what = format!("byte 0x{byte:02X}, character {place} of the cell, is not UTF-8");
+            let what = format!("byte 0x{byte:02X}, character {place} of the cell, is not UTF-8; save the file as that");
             (self.line + line_ends(before), what)
         })
     }
@@ -234,7 +234,7 @@ mod tests {
         let row = Rows::new(bytes).nth(1).unwrap();
         let (line, what) = row.cells[1].text().unwrap_err();
         assert_eq!(line, 3);
-        assert_eq!(what, "byte 0xE4, character 5 of the cell, is not UTF-8");
+        assert_eq!(what, "byte 0xE4, character 5 of the cell, is not UTF-8; save the file as that");
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub struct Args {
     /// Leave these resources out
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
-    /// QR codes whose statistics are fetched, a request each
+    /// QR codes whose statistics are fetched, a request each; if nothing is
+    /// said, as the configuration says, else changed
     #[arg(
         long,
         value_name = "WHICH",

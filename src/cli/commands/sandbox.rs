@@ -42,10 +42,10 @@ pub struct Args {
     /// Faults to make
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub fault: Vec<String>,
-    /// The key to ask for
+    /// The key to ask for; `sandbox` if nothing is said
     #[arg(long, env = "LINKVAULT_SANDBOX_KEY", hide_env_values = true)]
     pub key: Option<String>,
-    /// Requests a minute; 0 for no limit
+    /// Requests a minute; 0 for no limit, 30 if nothing is said
     #[arg(long, value_name = "NUMBER")]
     pub limit: Option<u32>,
     /// The file that keeps the state between starts
