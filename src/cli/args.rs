@@ -15,7 +15,6 @@ use super::commands::{
     name = "linkvault",
     version,
     max_term_width = 80,
-    disable_help_subcommand = true,
     after_help = "\
 Examples:
   linkvault backup sandbox          try a backup with the built-in account

@@ -108,7 +108,8 @@ fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, Failure> {
 /// The command line with everything in it, for help, completions and pages.
 #[must_use]
 pub fn command_line() -> clap::Command {
-    Cli::command()
+    // `help` is for who types it; pages and completions need no second tree of commands.
+    Cli::command().disable_help_subcommand(true)
 }
 
 /// Prints help, the version, or what is wrong with the arguments.

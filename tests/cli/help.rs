@@ -104,7 +104,10 @@ fn usage_errors_end_with_64_and_help_with_0() {
     environment.run(&["backup", "--reserve", "-1"]).exits_with(64);
     environment.run(&["show", "main", "campains"]).exits_with(64).says_among("'campaigns'");
     environment.run(&["--version"]).succeeds().prints_among("linkvault 0.");
-    environment.run(&["help"]).exits_with(64);
+    environment.run(&["help"]).succeeds().prints_among("\nExamples:\n");
+    let help = environment.run(&["help", "backup"]).succeeds().stdout();
+    environment.run(&["backup", "--help"]).succeeds().prints(&help);
+    environment.run(&["help", "bakup"]).exits_with(64);
 }
 
 #[test]
