@@ -144,4 +144,8 @@ fn only_and_skip_choose_what_is_read() {
     assert!(!service.requests()[3..].iter().any(|path| path.starts_with("/api/qr")));
     // What was not read stays as last known.
     environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring Reading List");
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds().says(
+        "warning: main@#2 did not read campaigns, qr_codes (skipped); \
+         shown as last known before it\n",
+    );
 }
