@@ -1,6 +1,8 @@
 //! Parsers of the values that flags and arguments take, with the choices that
 //! help, completions and man pages show.
 
+use std::net::SocketAddr;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::change::sheet::SheetKind;
@@ -21,6 +23,16 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 /// The name of a resource.
 pub fn resource() -> impl TypedValueParser<Value = Resource> {
     one_of(Resource::ALL.into_iter().map(|resource| (resource.name(), resource)).collect())
+}
+
+/// An address to listen on. `localhost` is this machine, whatever the resolver says.
+///
+/// # Errors
+/// With what one looks like.
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
+    let here = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let wrong = |_| "must be an address and a port, such as 127.0.0.1:8080".to_owned();
+    here.as_deref().unwrap_or(text).parse().map_err(wrong)
 }
 
 /// A run's number.

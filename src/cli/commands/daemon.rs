@@ -10,6 +10,7 @@ use super::ui::{PageArgs, cannot_serve};
 use crate::cli::args::LogFormat;
 use crate::cli::board::DaemonBoard;
 use crate::cli::unattended::Unattended;
+use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, Shown};
 use crate::clock::Bell;
 use crate::config::Home;
@@ -138,8 +139,7 @@ fn listen(text: &str) -> Result<Listen, String> {
     if text == "off" {
         return Ok(Listen::Off);
     }
-    let wrong = |_| "must be an address such as 127.0.0.1:8080, or `off`".to_owned();
-    text.parse().map(Listen::At).map_err(wrong)
+    values::listen(text).map(Listen::At).map_err(|wrong| format!("{wrong}, or `off`"))
 }
 
 /// Serves the page. Where nobody asked for an address and the usual one is taken,

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::api::http::Key;
 use crate::cli::home_sandbox::{load, save, saver};
 use crate::cli::session::cannot_write;
+use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, Table, served, states};
 use crate::clock::Slept;
 use crate::sandbox::behaviour::CHOICES;
@@ -28,6 +29,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "ADDRESS",
+        value_parser = values::listen,
         default_value = "127.0.0.1:8080",
         env = "LINKVAULT_SANDBOX_LISTEN",
         hide_env_values = true

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::cli::board::VaultBoard;
 use crate::cli::unattended::charges;
+use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind};
 use crate::clock::Slept;
 use crate::config::{Account, KeySource, SANDBOX};
@@ -30,6 +31,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "ADDRESS",
+        value_parser = values::listen,
         default_value = "127.0.0.1:8080",
         env = "LINKVAULT_UI_LISTEN",
         hide_env_values = true
