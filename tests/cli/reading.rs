@@ -154,7 +154,8 @@ fn the_log_of_a_record_tells_its_life() {
 fn forget_tells_its_reasons_and_asks_before_it_writes() {
     let (environment, _service) = history();
     let dry = environment.run(&["forget", "main", "--keep-last", "1", "-n"]).succeeds().fits();
-    dry.prints_among("2 snapshots would be forgotten; nothing was written");
+    dry.prints_among("2 snapshots would be forgotten; nothing was written")
+        .prints_among("complete  forget   no --keep-tag before\n");
     let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).exits_with(64);
     unasked.says_among("--yes says yes");
     let document =
