@@ -19,6 +19,7 @@ mod logging;
 pub mod output;
 pub mod planning;
 pub mod progress;
+mod question;
 pub mod rehearsing;
 mod rejected;
 pub mod running;
