@@ -66,7 +66,15 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
-        Self { bytes, at: 0, line: 1, separator: separator(bytes), most: 1000 }
+        let mut rows = Self { bytes, at: 0, line: 1, separator: separator(bytes), most: 1000 };
+        // A first line that names the separator is for spreadsheets, and no row.
+        if let [b's', b'e', b'p', b'=', separator @ (b',' | b';' | b'\t'), b'\r' | b'\n', ..] =
+            bytes
+        {
+            (rows.separator, rows.at) = (*separator, 5);
+            rows.line_end();
+        }
+        rows
     }
 
     fn cell(&mut self) -> Cell<'a> {
@@ -205,6 +213,17 @@ mod tests {
 
     fn row(line: u64, cells: &[&str]) -> (u64, Vec<String>) {
         (line, cells.iter().map(|&cell| cell.to_owned()).collect())
+    }
+
+    #[test]
+    fn a_first_line_that_names_the_separator_is_no_row() {
+        for text in ["sep=;\r\nid;a,b\r\n", "\u{feff}sep=;\nid;a,b\n"] {
+            let mut rows = Rows::new(text.as_bytes());
+            assert_eq!(rows.separator, b';');
+            let header = rows.next().unwrap();
+            assert_eq!((header.line, header.count), (2, 2), "{text}");
+        }
+        assert_eq!(Rows::new(b"sep=,x\n1,2\n").next().unwrap().line, 1);
     }
 
     #[test]
