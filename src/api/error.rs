@@ -171,6 +171,12 @@ impl fmt::Display for ApiErrorKind {
             Self::NotOffered { status, message } => {
                 write!(f, "not offered: {} (HTTP {status})", one_line(message))
             }
+            // What is broken there, or in front of it, does not speak the API.
+            Self::Malformed { status: status @ 500.., excerpt, .. } => {
+                let said = titled(excerpt).unwrap_or(excerpt);
+                let colon = if said.is_empty() { "" } else { ": " };
+                write!(f, "the service answered with HTTP {status}{colon}{}", one_line(said))
+            }
             Self::Malformed { status, content_type, excerpt, why, .. } => write!(
                 f,
                 "expected a JSON document of the API, but {}; got HTTP {status}, {}: {}",
@@ -190,6 +196,13 @@ impl fmt::Display for ApiErrorKind {
             Self::LimitReached(which) => write!(f, "stopped: {}", one_line(which)),
         }
     }
+}
+
+/// The title of a page, which says more than its markup.
+fn titled(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("<title>")?;
+    let (title, _) = rest.split_once("</title>")?;
+    Some(title.trim()).filter(|title| !title.is_empty())
 }
 
 /// `text` without anything that could move a terminal's cursor or break a line.
@@ -236,6 +249,28 @@ mod tests {
         assert_eq!(
             shown,
             "GET /api/domains?limit=1000: refused: a\\nb\\u{1b}[2J\\u{202e} (HTTP 400)"
+        );
+    }
+
+    #[test]
+    fn a_broken_service_is_told_by_its_status_and_the_title_of_its_page() {
+        let told = |status, body: &str| {
+            let (content_type, why) = ("text/html".to_owned(), "it is not JSON".to_owned());
+            let excerpt = excerpt(body.as_bytes());
+            let kind = ApiErrorKind::Malformed { status, content_type, excerpt, why, cut: false };
+            error(kind).to_string()
+        };
+        let said = |what: &str| format!("GET /api/domains?limit=1000: {what}");
+        let page = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>";
+        assert_eq!(told(502, page), said("the service answered with HTTP 502: 502 Bad Gateway"));
+        assert_eq!(told(503, "no <title>"), said("the service answered with HTTP 503: no <title>"));
+        assert_eq!(told(500, ""), said("the service answered with HTTP 500"));
+        assert_eq!(
+            told(200, page),
+            said(
+                "expected a JSON document of the API, but it is not JSON; got HTTP 200, \
+                  text/html: <html>\\r\\n<head><title>502 Bad Gateway</title></head>\\r\\n<body>"
+            )
         );
     }
 

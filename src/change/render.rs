@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::plan::{Fields, Plan, Step};
+use super::plan::{Fields, Plan, Step, Unsupported};
 use crate::model::{Resource, Verb};
 use crate::shown::Shown;
 
@@ -28,14 +28,40 @@ pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
     section(out, "Cannot be undone", &remarks(plan, |step| !step.reversible))?;
     let unseen = |step: &Step| step.reversible && !step.verifiable;
     section(out, "Cannot be verified", &remarks(plan, unseen))?;
-    let unsupported = plan.unsupported.iter().map(|it| {
-        let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Shown(cut(&it.key)));
-        let source = it.source.as_ref().filter(|source| source.line.is_some());
-        let source = source.map(|source| format!("{source}: ")).unwrap_or_default();
-        format!("{}{}{blank}{key}: {}", Shown(source), it.resource, Shown(&it.reason))
-    });
-    section(out, "Not supported", &unsupported.collect::<Vec<_>>())?;
+    section(out, "Not supported", &unsupported(plan))?;
     writeln!(out, "{}", price(plan))
+}
+
+/// A line for what cannot be done. Many rows of a file with one reason, as when a
+/// spreadsheet wrote a column of dates in its own way, are told by the first of them.
+fn unsupported(plan: &Plan) -> Vec<String> {
+    const ALIKE: usize = 4;
+    let row = |it: &Unsupported| {
+        let source = it.source.as_ref().filter(|source| source.line.is_some())?;
+        Some((source.file.clone(), it.resource, it.reason.clone()))
+    };
+    let mut lines = Vec::new();
+    for alike in plan.unsupported.chunk_by(|one, next| row(one).is_some() && row(one) == row(next))
+    {
+        let told = if alike.len() < ALIKE { alike.len() } else { 1 };
+        for it in alike.iter().take(told) {
+            let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Shown(cut(&it.key)));
+            let source = it.source.as_ref().filter(|source| source.line.is_some());
+            let source = source.map(|source| format!("{source}: ")).unwrap_or_default();
+            let reason = Shown(&it.reason);
+            lines.push(format!("{}{}{blank}{key}: {reason}", Shown(source), it.resource));
+        }
+        if let (true, Some(last)) =
+            (told < alike.len(), alike.last().and_then(|it| it.source.as_ref()))
+        {
+            let more = alike.len() - told;
+            lines.push(format!(
+                "{}: and {more} more rows up to there, for the same reason",
+                Shown(last)
+            ));
+        }
+    }
+    lines
 }
 
 fn by_resource(plan: &Plan) -> BTreeMap<Resource, Vec<&Step>> {
@@ -287,6 +313,26 @@ Not supported:
 ";
         assert!(shown.ends_with(ends), "{shown}");
         assert_eq!(as_text(&Plan::default()), "Nothing to do.\n");
+    }
+
+    #[test]
+    fn many_rows_that_fail_alike_are_told_once() {
+        let mut plan = everything();
+        let first = plan.unsupported[0].clone();
+        let line = |line| {
+            let mut it = first.clone();
+            it.source.as_mut().unwrap().line = Some(line);
+            it
+        };
+        plan.unsupported = (3..6).map(line).collect();
+        assert!(as_text(&plan).contains("sheet.csv:5: pixels 6: the API"));
+        plan.unsupported = (3..9).map(line).collect();
+        let told = "\
+  sheet.csv:3: pixels 6: the API cannot change the `name` of a pixel
+  sheet.csv:8: and 5 more rows up to there, for the same reason
+
+14 steps";
+        assert!(as_text(&plan).contains(told), "{}", as_text(&plan));
     }
 
     #[test]

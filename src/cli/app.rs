@@ -35,7 +35,11 @@ impl App {
     /// process all the same.
     pub fn catch_interrupts(&self) {
         let (stderr, quiet) = (Mutex::new(self.out.error_stream()), self.out.is_quiet());
+        let question = self.out.question();
         let told = move || {
+            if question.end() {
+                return;
+            }
             let stderr = stderr.lock();
             if let (Ok(mut stderr), false) = (stderr, quiet) {
                 // There is nowhere to tell that stderr is gone.

@@ -16,7 +16,6 @@ use super::global::{GlobalArgs, Log, LogFormat};
     name = "linkvault",
     version,
     max_term_width = 80,
-    disable_help_subcommand = true,
     after_help = "\
 Examples:
   linkvault backup sandbox          try a backup with the built-in account
@@ -88,5 +87,6 @@ impl Command {
 /// The command line with everything in it, for help, completions and pages.
 #[must_use]
 pub fn command_line() -> clap::Command {
-    Cli::command()
+    // `help` is for who types it; pages and completions need no second tree of commands.
+    Cli::command().disable_help_subcommand(true)
 }

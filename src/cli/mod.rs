@@ -23,6 +23,7 @@ pub mod output;
 pub mod page;
 pub mod planning;
 pub mod progress;
+mod question;
 pub mod rehearsing;
 mod rejected;
 pub mod running;

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::error::{Failure, Kind};
 use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
+use super::question::Question;
 use super::table::Table;
 use crate::shown::{Shown, ShownLines};
 
@@ -104,6 +105,7 @@ pub struct Output {
     progress: ProgressMode,
     /// Whether remarks and warnings go into the log.
     logs: AtomicBool,
+    question: Question,
 }
 
 impl Output {
@@ -130,6 +132,7 @@ impl Output {
             color: flags.color,
             progress,
             logs: AtomicBool::new(false),
+            question: Question::default(),
         }
     }
 
@@ -256,6 +259,15 @@ impl Output {
         if failure.kind == Kind::Closed {
             return;
         }
+        self.complain(failure);
+        if self.json {
+            // A failure to tell of the failure leaves the exit code to do it.
+            let _ = self.json(&failure.document());
+        }
+    }
+
+    /// A failure, for people alone; the work goes on.
+    pub fn complain(&self, failure: &Failure) {
         let colored = self.colored(self.around.stderr_terminal);
         let mut text =
             format!("{} {}", Paint::Error.on("error:", colored), ShownLines(&failure.message));
@@ -267,10 +279,6 @@ impl Output {
             text.push_str(&format!("\n{word} {}", ShownLines(hint)));
         }
         self.tell(format_args!("{text}"));
-        if self.json {
-            // A failure to tell of the failure leaves the exit code to do it.
-            let _ = self.json(&failure.document());
-        }
     }
 
     /// Asks before something is written. Without `--yes` and without somebody
@@ -290,11 +298,24 @@ impl Output {
         let _ = self.stdout().flush();
         write!(stderr, "{} [y/N] ", Shown(question))?;
         stderr.flush()?;
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).map_err(|error| {
+        let read = || {
+            let mut answer = String::new();
+            io::stdin().lock().read_line(&mut answer).map(|_| answer)
+        };
+        let answer = self.question.answer(read).map_err(|error| {
             Failure::new(Kind::Failed, format_args!("the answer cannot be read: {error}"))
         })?;
+        let Some(answer) = answer else {
+            self.tell(format_args!(""));
+            return Err(Failure::new(Kind::Interrupted, "interrupted; nothing was written"));
+        };
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// What is being asked, for a signal to end.
+    #[must_use]
+    pub fn question(&self) -> Question {
+        self.question.clone()
     }
 
     /// Asks for something that must not be seen.

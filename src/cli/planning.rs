@@ -14,7 +14,7 @@ use super::error::{Failure, Kind};
 use super::failures::cannot_write;
 use super::session::{Bounds, Session, command_words};
 use super::wanted::{self, Read};
-use super::{Paint, values};
+use super::{Paint, human, values};
 use crate::apply;
 use crate::change::cost::{cost, reading};
 use crate::change::desired::Desired;
@@ -330,6 +330,32 @@ pub fn planned(
     let mut plan = plan(desired, current, base, policy).map_err(|it| Failure::from(&it))?;
     plan.cost = looked.cost(&plan);
     Ok(plan)
+}
+
+/// Tells of records that `wanted` does not have and that stay, since nobody
+/// said `--delete`: a row taken out of a sheet, or what is newer than a snapshot.
+pub fn tell_what_stays(app: &App, wanted: &Read, looked: &Looked, policy: &Policy) {
+    let whole = wanted.desired.resources.values().any(|it| it.whole && !it.records.is_empty());
+    if policy.delete || !whole {
+        return;
+    }
+    let bold = Policy { delete: true, ..*policy };
+    // Where deleting would be a conflict, that is soon enough told with the flag.
+    let Ok(plan) = planned(&wanted.desired, wanted.base.as_ref(), looked, &bold) else { return };
+    let deletes = plan.steps.iter().filter(|step| step.verb == Verb::Delete);
+    let mut counts = BTreeMap::new();
+    deletes.for_each(|step| *counts.entry(step.resource).or_insert(0_u64) += 1);
+    if counts.is_empty() {
+        return;
+    }
+    let records = counts.iter().map(|(resource, count)| {
+        format!("{} of {resource}", human::counted(*count, "record", "records"))
+    });
+    app.out.note(format_args!(
+        "Not in {}, and left as they are: {}; --delete deletes them",
+        wanted.name,
+        records.collect::<Vec<_>>().join(", ")
+    ));
 }
 
 impl From<&PlanProblems> for Failure {

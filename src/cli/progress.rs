@@ -252,6 +252,8 @@ impl Progress for Bars {
             Event::Finished { resource, state, records } => {
                 let bar = self.bar(&mut shelf, resource);
                 bar.set_style(style("{prefix:14} {human_pos} {msg}"));
+                // A finished bar is moved to its end, which may be that of one channel.
+                bar.set_length(records);
                 bar.set_position(records);
                 bar.finish_with_message(Shown(state).to_string());
             }
@@ -330,6 +332,23 @@ mod tests {
              main: campaigns: 1,200 records\n"
         );
         assert_eq!(told(ProgressChoice::Auto, false), told(ProgressChoice::Plain, false));
+    }
+
+    #[test]
+    fn a_finished_bar_counts_the_items_of_all_channels() {
+        let sinks = (Box::new(std::io::sink()), Box::new(std::io::sink()));
+        let flags = GlobalArgs::default();
+        let output = Output::new(sinks.0, sinks.1, Surroundings::default(), &flags);
+        let bars = Bars::new(output.error_stream());
+        for event in [
+            Event::Listing { resource: "channel_items", parent: Some(5) },
+            Event::Records { resource: "channel_items", done: 2, total: Some(2) },
+            Event::Finished { resource: "channel_items", state: "complete", records: 14 },
+        ] {
+            bars.event(&event);
+        }
+        let shelf = bars.shown.lock().unwrap();
+        assert_eq!(shelf.bars.get("channel_items").map(ProgressBar::position), Some(14));
     }
 
     #[test]

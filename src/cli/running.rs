@@ -204,6 +204,7 @@ pub fn push_from(
         apply::request::set_password(&mut plan, looked.account_id);
         plan.cost = looked.cost(&plan);
     }
+    planning::tell_what_stays(desk.app, wanted, &looked, policy);
     carry_out(desk, job, &plan, &looked, policy, run)
 }
 

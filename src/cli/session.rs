@@ -25,7 +25,8 @@ use crate::vault::lock::Lock;
 /// How to work on an account: the flags of every command that asks a service.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Bounds {
-    /// Leave so many requests of each window to other tools
+    /// Leave so many requests of each window to other tools; if nothing is
+    /// said, as many as the configuration says, else 0
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
     pub reserve: Option<u32>,
     /// Stop after this time, such as 10m; what was begun can be gone on with
@@ -40,7 +41,8 @@ pub struct Bounds {
     /// Stop after so many requests; what was begun can be gone on with
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
     pub max_requests: Option<u64>,
-    /// Wait so long for another process that works on the account
+    /// Wait so long, such as 10m, for another process that works on the
+    /// account; not at all if nothing is said
     #[arg(
         long,
         value_name = "TIME",

@@ -50,7 +50,11 @@ impl Loaded {
         }
         let line = |(state, resources): (&str, Vec<&str>)| {
             let resources = resources.join(", ");
-            format!("{}: as last known before it ({state}): {resources}", self.name)
+            let what = match state {
+                "skipped" => "did not read",
+                _ => "could not read all of",
+            };
+            format!("{} {what} {resources} ({state}); shown as last known before it", self.name)
         };
         by_state.into_iter().map(line).collect()
     }

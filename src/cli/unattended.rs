@@ -268,7 +268,8 @@ impl Work for Unattended {
             ended,
             outcome,
             snapshot: log.snapshot(),
-            message: Some(told.collect::<Vec<_>>().join("; ")),
+            // It goes on where it is told, so its last sentence is left open.
+            message: Some(told.collect::<Vec<_>>().join("; ").trim_end_matches('.').to_owned()),
             requests: spent.requests,
             throttled: spent.throttled,
             waited: spent.waited,

@@ -37,6 +37,14 @@ pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Fail
     Ok(left)
 }
 
+/// A run's number.
+///
+/// # Errors
+/// With where the numbers stand.
+pub fn run(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "is no number of a run; `linkvault runs ACCOUNT` lists them".into())
+}
+
 /// `campaigns=50`: a behaviour of the sandbox, and how many of it a plan allows.
 ///
 /// # Errors

@@ -29,8 +29,8 @@ pub use settings::{
     Alerts, Amount, DaemonSettings, Export, ExportFormat, Keep, Settings, Stats, Timeouts,
 };
 pub use values::{
-    Listen, Period, ValueError, parse_account_name, parse_duration, parse_listen, parse_period,
-    parse_timezone,
+    Listen, Period, ValueError, parse_account_name, parse_address, parse_duration, parse_listen,
+    parse_period, parse_timezone,
 };
 pub use write::{AddError, NewAccount, add_account};
 pub use zone::machine_zone;

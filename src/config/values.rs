@@ -63,16 +63,27 @@ pub enum Listen {
     At(SocketAddr),
 }
 
+/// An address to listen on. `localhost` is this machine, whatever the resolver says.
+///
+/// # Errors
+/// With what one looks like.
+pub fn parse_address(text: &str) -> Result<SocketAddr, ValueError> {
+    let here = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    here.as_deref()
+        .unwrap_or(text)
+        .parse()
+        .or_else(|_| fault("must be an address and a port, such as 127.0.0.1:8080"))
+}
+
 /// An address to listen on, or `off`.
 ///
 /// # Errors
 /// When it is neither.
 pub fn parse_listen(text: &str) -> Result<Listen, ValueError> {
-    match (text, text.parse()) {
-        ("off", _) => Ok(Listen::Off),
-        (_, Ok(address)) => Ok(Listen::At(address)),
-        (_, Err(_)) => fault("must be an address such as 127.0.0.1:8080, or `off`"),
+    if text == "off" {
+        return Ok(Listen::Off);
     }
+    parse_address(text).map(Listen::At).map_err(|wrong| ValueError(format!("{wrong}, or `off`")))
 }
 
 /// A part of a whole: `30%`.

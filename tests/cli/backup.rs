@@ -104,7 +104,9 @@ fn one_account_that_fails_does_not_keep_the_next_from_its_backup() {
     let accounts = ran.json()["accounts"].clone();
     assert_eq!(accounts[0]["error"]["kind"], "unauthorised");
     assert_eq!(accounts[1]["status"], "complete");
-    ran.says_among("main: ");
+    ran.says_among("error: main: GET /api/account: the key was not accepted")
+        .says_among("\nhint: Check that the key is right")
+        .says_among("\nwarning: 1 of 2 accounts not backed up: main\n");
 }
 
 #[test]
@@ -142,4 +144,8 @@ fn only_and_skip_choose_what_is_read() {
     assert!(!service.requests()[3..].iter().any(|path| path.starts_with("/api/qr")));
     // What was not read stays as last known.
     environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring Reading List");
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds().says(
+        "warning: main@#2 did not read campaigns, qr_codes (skipped); \
+         shown as last known before it\n",
+    );
 }

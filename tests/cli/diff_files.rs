@@ -115,7 +115,8 @@ fn every_mistake_of_every_file_is_told_at_once() {
         "error: sheets has 3 mistakes\n  \
          sheets/campaigns.csv:1: nmae: there is no such column; did you mean `name`?\n  \
          sheets/channels.csv:2: color: `green` is no colour; write it as #RRGGBB\n  \
-         sheets/pixels.csv:2: type: byte 0xFC, character 1 of the cell, is not UTF-8\n\
+         sheets/pixels.csv:2: type: byte 0xFC, character 1 of the cell, is not UTF-8; \
+         save the file as that\n\
          hint: mend the file and run the command again; nothing was written\n",
     );
 }

@@ -41,8 +41,12 @@ fn nothing_is_deleted_without_a_word() {
     drop_rows(&environment, 3);
     let ran = apply(&environment, &[]).succeeds().prints("Nothing to do.\n");
     assert_eq!(service.writes(), Vec::<String>::new());
-    drop(ran);
-    apply(&environment, &["--delete"]).succeeds().prints_among("3 done, 3 verified");
+    let told = "Not in sheets, and left as they are: 3 records of campaigns; \
+                --delete deletes them\n";
+    ran.says_among(told);
+    environment.run(&["plan", "sheets", "--to", "main"]).succeeds().says_among(told);
+    let ran = apply(&environment, &["--delete"]).succeeds().prints_among("3 done, 3 verified");
+    assert!(!ran.stderr().contains("left as they are"), "{}", ran.stderr());
     assert_eq!(left(&service), 17);
 }
 

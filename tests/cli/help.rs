@@ -103,8 +103,21 @@ fn usage_errors_end_with_64_and_help_with_0() {
     environment.run(&[]).exits_with(64).prints("");
     environment.run(&["backup", "--reserve", "-1"]).exits_with(64);
     environment.run(&["show", "main", "campains"]).exits_with(64).says_among("'campaigns'");
+    let listen = ["sandbox", "--listen", "8080"];
+    environment.run(&listen).exits_with(64).says_among("a port, such as 127.0.0.1:8080");
     environment.run(&["--version"]).succeeds().prints_among("linkvault 0.");
-    environment.run(&["help"]).exits_with(64);
+    environment.run(&["help"]).succeeds().prints_among("\nExamples:\n");
+    let help = environment.run(&["help", "backup"]).succeeds().stdout();
+    environment.run(&["backup", "--help"]).succeeds().prints(&help);
+    environment.run(&["help", "bakup"]).exits_with(64);
+}
+
+#[test]
+fn localhost_is_an_address_to_listen_on() {
+    for command in ["ui", "daemon", "sandbox"] {
+        let line = ["linkvault", command, "--listen", "localhost:8080"];
+        Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 #[test]

@@ -95,7 +95,9 @@ fn equals(old: &LiveService, new: &LiveService) {
 fn everything_moves_once_and_what_cannot_is_told() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
-    migrate(&environment, &["--verify-only"]).exits_with(2);
+    let ran = migrate(&environment, &["--verify-only"]).exits_with(2);
+    ran.says_among("new lacks something of old@#1: ")
+        .says_among("without --verify-only takes them");
     assert_eq!(writes(&new), 0);
     migrate(&environment, &["-n"]).succeeds().prints_among("TO BE DONE BY HAND");
     let would = migrate(&environment, &["-n", "--json"]).succeeds().json();
@@ -159,7 +161,8 @@ fn everything_moves_once_and_what_cannot_is_told() {
     assert_eq!(again["ids"], document["ids"]);
     assert_eq!(writes(&new), before);
     assert_eq!(old.throttled() + new.throttled(), 0);
-    migrate(&environment, &["--verify-only"]).succeeds().fits();
+    let ran = migrate(&environment, &["--verify-only"]).succeeds().fits();
+    ran.says_among("new has what the API can move there from old@#");
 }
 
 #[test]

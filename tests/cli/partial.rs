@@ -35,6 +35,8 @@ fn a_deployment_that_never_had_a_resource_is_backed_up_whole() {
     let document = environment.run(&["backup", "--json"]).succeeds().json();
     assert_eq!(document["resources"]["overlays"]["state"], "not_offered");
     assert_eq!(document["status"], "complete");
+    let shown = environment.run(&["show", "main"]).succeeds().stdout();
+    assert!(shown.contains("\noverlays             0  not_offered\n"), "{shown}");
 }
 
 #[test]
@@ -54,7 +56,9 @@ fn the_summary_of_a_partial_backup_says_what_is_missing_and_why() {
     let service = LiveService::start("", "html@/api/pixels");
     let environment = TestEnvironment::new().account(&service.url());
     let ran = environment.run(&["backup", "main"]).exits_with(3);
-    ran.prints_among("snapshot #1, partial").says_among("warning: pixels: failed: GET /api/pixels");
+    ran.prints_among("snapshot #1, partial")
+        .says_among("warning: pixels: failed: GET /api/pixels")
+        .prints_among("\nNext: linkvault backup main   again, to read what is missing\n");
 }
 
 #[test]

@@ -80,6 +80,10 @@ fn a_difference_names_every_field() {
     environment.run(&["diff", "main"]).succeeds().prints_among("0 added, 0 changed, 0 removed");
     environment.run(&["diff", "main", "--detailed-exitcode"]).succeeds();
     environment.run(&["diff", "main@#1", "--detailed-exitcode"]).exits_with(2);
+    // An account alone is its newest snapshot as soon as there is something to hold it against.
+    let to_live = environment.run(&["diff", "main", "main@live"]).succeeds();
+    to_live.prints_among("main@#3 to main@live: ");
+    environment.run(&["diff", "main", "main@#1"]).succeeds().prints_among("main@#3 to main@#1: ");
     environment
         .run(&["diff", "main@#1", "#3", "--only", "pixels", "--detailed-exitcode"])
         .succeeds();
@@ -162,7 +166,8 @@ fn the_log_of_a_record_tells_its_life() {
 fn forget_tells_its_reasons_and_asks_before_it_writes() {
     let (environment, _service) = history();
     let dry = environment.run(&["forget", "main", "--keep-last", "1", "-n"]).succeeds().fits();
-    dry.prints_among("2 snapshots would be forgotten; nothing was written");
+    dry.prints_among("2 snapshots would be forgotten; nothing was written")
+        .prints_among("complete  forget   no --keep-tag before\n");
     let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).exits_with(64);
     unasked.says_among("--yes says yes");
     let document =
@@ -202,6 +207,17 @@ fn init_writes_an_account_that_works_and_no_key() {
     let config = std::fs::read_to_string(environment.path("config.toml")).unwrap();
     assert!(config.contains("key_env = \"LINKS_KEY\"") && !config.contains(KEY), "{config}");
     environment.run(&init).exits_with(1).says_among("there is an account `main` already");
+}
+
+#[test]
+fn init_finds_the_key_file_where_it_was_named() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().file("links.key", KEY).mode("links.key", 0o600);
+    let home = environment.path("elsewhere");
+    let environment = environment.variable("LINKVAULT_HOME", &home.to_string_lossy());
+    let url = service.url();
+    environment.run(&["init", "--url", &url, "--key-file", "links.key"]).succeeds();
+    environment.run(&["backup", "-q"]).succeeds();
 }
 
 #[test]

@@ -299,6 +299,10 @@ fn a_run_that_is_not_there_is_told_with_the_account_to_look_in() {
         let ran = environment.run(&[command, "main", "9"]).exits_with(1);
         ran.says("error: main has no run 9\nhint: `linkvault runs main` lists them\n");
     }
+    environment
+        .run(&["undo", "main", "latest"])
+        .exits_with(64)
+        .says_among("is no number of a run; `linkvault runs ACCOUNT` lists them");
 }
 
 #[test]

@@ -275,7 +275,8 @@ fn a_code_that_linkvault_made_is_restored_from_memory() {
 fn what_came_later_stays_unless_it_is_to_be_deleted() {
     let (environment, service) = backed_up();
     service.inside().mutate(|store| store.add_campaign("Later", None, true));
-    environment.run(&RESTORE).succeeds().prints("Nothing to do.\n");
+    let ran = environment.run(&RESTORE).succeeds().prints("Nothing to do.\n");
+    ran.says_among("left as they are: 1 record of campaigns; --delete deletes them\n");
     environment.run(&[&RESTORE[..], &["--delete"]].concat()).succeeds();
     assert_eq!(service.writes(), ["DELETE /api/campaign/9/delete"]);
     environment.run(&["diff", "main@#1", "main", "--detailed-exitcode"]).succeeds();

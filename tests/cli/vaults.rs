@@ -64,6 +64,20 @@ fn a_truncated_vault_is_refused() {
 }
 
 #[test]
+fn check_without_a_name_checks_every_account() {
+    let (environment, service) = backed_up();
+    let other = format!("[accounts.young]\nurl = \"{}\"\nkey_env = \"LINKS_KEY\"\n", service.url());
+    let config = environment.text("config.toml");
+    environment.run(&["check"]).succeeds().prints_among("main is sound: ");
+    environment.write("config.toml", &format!("{config}{other}"));
+    let ran = environment.run(&["check"]).exits_with(1);
+    ran.prints_among("main is sound: ").says_among("error: young");
+    let document = environment.run(&["check", "--json"]).exits_with(1).json();
+    assert_eq!(document["accounts"][0]["sound"], true);
+    assert_eq!(document["accounts"][1]["account"], "young");
+}
+
+#[test]
 fn check_finds_an_altered_byte_of_a_record() {
     let (environment, _service) = backed_up();
     let file = environment.path("vaults/main.db");

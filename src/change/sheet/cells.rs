@@ -24,7 +24,7 @@ impl Cell<'_> {
             let before = &self.bytes[..error.valid_up_to()];
             let byte = self.bytes.get(error.valid_up_to()).copied().unwrap_or_default();
             let place = String::from_utf8_lossy(before).chars().count() + 1;
-            let what = format!("byte 0x{byte:02X}, character {place} of the cell, is not UTF-8");
+            let what = format!("byte 0x{byte:02X}, character {place} of the cell, is not UTF-8; save the file as that");
             (self.line + line_ends(before), what)
         })
     }
@@ -66,7 +66,15 @@ pub(super) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
-        Self { bytes, at: 0, line: 1, separator: separator(bytes), most: 1000 }
+        let mut rows = Self { bytes, at: 0, line: 1, separator: separator(bytes), most: 1000 };
+        // A first line that names the separator is for spreadsheets, and no row.
+        if let [b's', b'e', b'p', b'=', separator @ (b',' | b';' | b'\t'), b'\r' | b'\n', ..] =
+            bytes
+        {
+            (rows.separator, rows.at) = (*separator, 5);
+            rows.line_end();
+        }
+        rows
     }
 
     fn cell(&mut self) -> Cell<'a> {
@@ -208,6 +216,17 @@ mod tests {
     }
 
     #[test]
+    fn a_first_line_that_names_the_separator_is_no_row() {
+        for text in ["sep=;\r\nid;a,b\r\n", "\u{feff}sep=;\nid;a,b\n"] {
+            let mut rows = Rows::new(text.as_bytes());
+            assert_eq!(rows.separator, b';');
+            let header = rows.next().unwrap();
+            assert_eq!((header.line, header.count), (2, 2), "{text}");
+        }
+        assert_eq!(Rows::new(b"sep=,x\n1,2\n").next().unwrap().line, 1);
+    }
+
+    #[test]
     fn separators_quotes_and_ends_of_lines_are_understood() {
         let rows = [row(1, &["a", "b"]), row(2, &["x", "y\nz"]), row(4, &["\"", ""])];
         for text in [
@@ -234,7 +253,7 @@ mod tests {
         let row = Rows::new(bytes).nth(1).unwrap();
         let (line, what) = row.cells[1].text().unwrap_err();
         assert_eq!(line, 3);
-        assert_eq!(what, "byte 0xE4, character 5 of the cell, is not UTF-8");
+        assert_eq!(what, "byte 0xE4, character 5 of the cell, is not UTF-8; save the file as that");
     }
 
     #[test]

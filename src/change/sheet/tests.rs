@@ -68,7 +68,7 @@ fn everything_that_is_wrong_is_told_at_once() {
     assert_eq!(
         wrong(Resource::Channels, text),
         [
-            "x.csv:2: starred: `maybe` is neither true nor false",
+            "x.csv:2: starred: `maybe` is no boolean; write it as true or false",
             "x.csv:2: color: `red` is no colour; write it as #RRGGBB",
             "x.csv:4: id: `1.5` is no whole number",
             "x.csv:5: name: this is missing; a channel without id needs it",
@@ -154,7 +154,10 @@ fn files_of_another_form_are_named() {
         (&b"\xFF\xFEi\0"[..], "x.csv: this is UTF-16; save it as CSV in UTF-8"),
         (b"PK\x03\x04", "x.csv: this is a spreadsheet's own format; save it as CSV"),
         (b"\n\n", "x.csv: the file is empty; its first line is to be id,name,public,slug"),
-        (b"id,na\xEFme\n", "x.csv:1: column 2: byte 0xEF, character 3 of the cell, is not UTF-8"),
+        (
+            b"id,na\xEFme\n",
+            "x.csv:1: column 2: byte 0xEF, character 3 of the cell, is not UTF-8; save the file as that",
+        ),
     ] {
         let read = read(SheetKind::Resource(Resource::Campaigns), "x.csv", bytes, Known::default());
         assert_eq!(read.unwrap_err().lines(), [told]);

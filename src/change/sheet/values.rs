@@ -24,7 +24,7 @@ pub(super) fn checked(field: &Field, text: &str) -> Result<Value<'static>, Strin
         Kind::Int => whole(text).map(Value::Int),
         Kind::Bool => match boolean(text.trim()) {
             Some(value) => Ok(Value::Bool(value)),
-            None => Err(format!("{} is neither true nor false", quoted())),
+            None => Err(format!("{} is no boolean; write it as true or false", quoted())),
         },
         Kind::HexColor if !is_hex_color(text.trim()) => {
             Err(format!("{} is no colour; write it as #RRGGBB", quoted()))
@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(check(Resource::Campaigns, "public", text), Ok(Value::Bool(false)));
         }
         let wrong = check(Resource::Campaigns, "public", "maybe").unwrap_err();
-        assert_eq!(wrong, "`maybe` is neither true nor false");
+        assert_eq!(wrong, "`maybe` is no boolean; write it as true or false");
     }
 
     #[test]

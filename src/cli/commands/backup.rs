@@ -36,7 +36,8 @@ pub struct Args {
     /// Leave these resources out
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
-    /// QR codes whose statistics are fetched, a request each
+    /// QR codes whose statistics are fetched, a request each; if nothing is
+    /// said, as the configuration says, else changed
     #[arg(
         long,
         value_name = "WHICH",
@@ -76,6 +77,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return dry_run(args, app, &accounts);
     }
     let mut documents = Vec::new();
+    let mut failed = Vec::new();
     let mut exit = Exit::Done;
     let alone = accounts.len() == 1;
     for account in &accounts {
@@ -85,12 +87,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 exit = exit.or_worse(found);
             }
             Err(failure) if alone => return Err(failure),
-            Err(failure) => {
+            Err(mut failure) => {
                 let mut document = failure.document();
                 document["account"] = json!(account.name);
                 documents.push(document);
-                let hint = failure.hint.map_or(String::new(), |hint| format!("\n{hint}"));
-                app.out.warn(format_args!("{}: {}{hint}", account.name, failure.message));
+                failure.message = format!("{}: {}", account.name, failure.message);
+                app.out.complain(&failure);
+                failed.push(account.name.as_str());
                 exit = exit.or_worse(failure.kind.exit());
                 if failure.kind == Kind::Interrupted {
                     exit = Exit::Interrupted;
@@ -98,6 +101,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 }
             }
         }
+    }
+    if !failed.is_empty() {
+        // The reasons may have scrolled away above the tables of the others.
+        let (count, all, names) = (failed.len(), accounts.len(), failed.join(", "));
+        app.out.warn(format_args!("{count} of {all} accounts not backed up: {names}"));
     }
     if app.out.is_json() {
         match documents.as_slice() {

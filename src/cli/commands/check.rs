@@ -1,37 +1,66 @@
 //! `linkvault check`: prove that a vault is sound.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{App, Exit, Failure, human, states};
+use crate::config::Account;
 
-/// Check every byte of an account's vault
+/// Check every byte of the accounts' vaults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  linkvault check main")]
+  linkvault check main
+  linkvault check         every account of the configuration")]
 pub struct Args {
-    /// The account
-    pub account: String,
+    /// Accounts to check; all configured ones if none is named
+    #[arg(value_name = "ACCOUNT")]
+    pub accounts: Vec<String>,
 }
 
-/// Recomputes all that the vault claims about itself.
+/// Recomputes all that the vaults claim about themselves.
 ///
 /// # Errors
-/// When the vault cannot be read at all.
+/// When the only account's vault cannot be read at all; of several, that is told
+/// and the others are checked.
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
-    let account = app.account(&args.account)?;
-    let report = states::open(&account)?.check()?;
-    let sound = report.problems.is_empty();
-    if app.out.is_json() {
-        app.out.json(&json!({
-            "format": 1,
-            "account": account.name,
-            "sound": sound,
-            "snapshots": report.snapshots,
-            "versions": report.versions,
-            "problems": report.problems,
-        }))?;
+    let accounts = app.accounts(&args.accounts)?;
+    let alone = accounts.len() == 1;
+    let mut documents = Vec::new();
+    let mut exit = Exit::Done;
+    for account in &accounts {
+        let (document, found) = match one(account, app) {
+            Ok(checked) => checked,
+            Err(failure) if alone => return Err(failure),
+            Err(failure) => {
+                app.out.complain(&failure);
+                let mut document = failure.document();
+                document["account"] = json!(account.name);
+                (document, failure.kind.exit())
+            }
+        };
+        documents.push(document);
+        exit = exit.or_worse(found);
     }
+    if app.out.is_json() {
+        match documents.as_slice() {
+            [only] if alone => app.out.json(only)?,
+            all => app.out.json(&json!({"format": 1, "accounts": all}))?,
+        }
+    }
+    Ok(exit)
+}
+
+fn one(account: &Account, app: &App) -> Result<(Value, Exit), Failure> {
+    let report = states::open(account)?.check()?;
+    let sound = report.problems.is_empty();
+    let document = json!({
+        "format": 1,
+        "account": account.name,
+        "sound": sound,
+        "snapshots": report.snapshots,
+        "versions": report.versions,
+        "problems": report.problems,
+    });
     for problem in &report.problems {
         app.out.warn(problem);
     }
@@ -42,12 +71,12 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     );
     if sound {
         app.out.summary(format_args!("{} is sound: {checked} checked", account.name))?;
-        return Ok(Exit::Done);
+        return Ok((document, Exit::Done));
     }
     app.out.summary(format_args!(
         "{} is damaged: {} in {checked}; restore it from a copy, or move it away and back up anew",
         account.name,
         human::counted(report.problems.len() as u64, "problem", "problems"),
     ))?;
-    Ok(Exit::Failed)
+    Ok((document, Exit::Failed))
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::cli::session::command_words;
-use crate::cli::{App, Exit, Failure, Kind, Table, configured, human, states};
+use crate::cli::{App, Exit, Failure, Kind, Shown, Table, configured, human, states};
 use crate::config::Account;
 use crate::config::{Keep, Period, parse_period};
 use crate::vault::Vault;
@@ -134,7 +134,11 @@ fn show(
             begun.map_or_else(String::new, |time| time.format("%Y-%m-%d %H:%M").to_string()),
             snapshot.status.name().to_owned(),
             if kept { "keep" } else { "forget" }.to_owned(),
-            verdict.reasons.join(", "),
+            match &snapshot.tag {
+                // Whoever gave it a name may think that it stays.
+                Some(tag) if !kept => format!("no --keep-tag {}", Shown(tag)),
+                _ => verdict.reasons.join(", "),
+            },
         ]);
     }
     app.out.answer(table.render(app.out.width()), asked)

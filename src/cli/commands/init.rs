@@ -1,7 +1,7 @@
 //! `linkvault init`: add an account to the configuration.
 
 use std::io::{BufRead as _, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -62,10 +62,15 @@ impl Args {
     #[must_use]
     pub fn key_source(&self) -> Option<KeySource> {
         let variable = self.key_env.clone().map(KeySource::Variable);
-        let file = || self.key_file.clone().map(KeySource::File);
+        let file = || self.key_file.as_deref().map(|file| KeySource::File(from_anywhere(file)));
         let command = || self.key_command.clone().map(KeySource::Command);
         variable.or_else(file).or_else(command)
     }
+}
+
+/// `path` as it is meant here: the configuration would look from its own folder.
+fn from_anywhere(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Asks for what is missing, checks the key, and writes the account down.
@@ -151,12 +156,7 @@ fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
     Ok(format!("{} ({})", decoded.record.key, name.unwrap_or_default()))
 }
 
-fn tell(
-    app: &App,
-    home: &Home,
-    account: &NewAccount,
-    file: &std::path::Path,
-) -> Result<(), Failure> {
+fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), Failure> {
     let name = &account.name;
     let vault = home.vault_file(name);
     if app.out.is_json() {

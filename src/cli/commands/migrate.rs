@@ -364,7 +364,17 @@ impl Move<'_> {
             planning::show(self.app, &moving.plan, Form::Text, true)?;
         }
         self.tell(&report, None)?;
-        Ok(if same { Exit::Done } else { Exit::Changes })
+        let (from, to) = (&self.name, &self.to.name);
+        if same {
+            self.app.out.note(format_args!("{to} has what the API can move there from {from}"));
+            return Ok(Exit::Done);
+        }
+        let steps = human::counted(moving.plan.steps.len() as u64, "step", "steps");
+        self.app.out.note(format_args!(
+            "{to} lacks something of {from}: {steps} to take; the same without --verify-only \
+             takes them"
+        ));
+        Ok(Exit::Changes)
     }
 
     fn save(

@@ -57,6 +57,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     } else {
         planning::show(app, &plan, args.form, true)?;
     }
+    planning::tell_what_stays(app, &wanted, &looked, &policy);
     if let Err(refused) = planning::guard(&plan, &looked, &policy) {
         let lines: Vec<_> = refused.details.iter().map(|line| format!("\n  {line}")).collect();
         app.out.warn(format_args!("`apply` will refuse this plan:{}", lines.concat()));

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::apply::resolve::{Decision, Open, abandon, candidates, decide};
 use crate::cli::session::command_words;
+use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, Shown, failures, states};
 use crate::config::Account;
 use crate::model::{Record, Verb};
@@ -25,6 +26,7 @@ pub struct Args {
     /// The account
     pub account: String,
     /// The run
+    #[arg(value_parser = values::run)]
     pub run: i64,
     /// This record is what the step made; can be given again
     #[arg(long, value_name = "STEP=ID", value_parser = pair)]

@@ -7,6 +7,7 @@ use super::runs;
 use crate::apply::{self, Options};
 use crate::cli::running::{self, Desk};
 use crate::cli::session::Bounds;
+use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, failures};
 use crate::vault::Vault;
 
@@ -22,6 +23,7 @@ pub struct Args {
     /// The account
     pub account: String,
     /// The run; the one that is not finished if left out
+    #[arg(value_parser = values::run)]
     pub run: Option<i64>,
     /// Stop at the first step that the service refuses
     #[arg(long)]

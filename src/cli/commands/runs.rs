@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::change::plan::Step;
+use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Shown, Table, failures, human, states};
 use crate::clock::Timestamp;
 use crate::config::Account;
@@ -19,6 +20,7 @@ pub struct Args {
     /// The account
     pub account: String,
     /// A run's number
+    #[arg(value_parser = values::run)]
     pub run: Option<i64>,
 }
 

@@ -11,6 +11,7 @@ use crate::cli::failures::cannot_write;
 use crate::cli::home_sandbox::{load, save, saver};
 use crate::cli::{App, Exit, Failure, Kind, Table, served, states};
 use crate::clock::Slept;
+use crate::config::parse_address;
 use crate::sandbox::behaviour::CHOICES;
 use crate::sandbox::lifelike::lifelike;
 use crate::sandbox::{Behaviour, FAULT_NAMES, Faults, ServeOptions, Service, Store, serve};
@@ -28,6 +29,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "ADDRESS",
+        value_parser = parse_address,
         default_value = "127.0.0.1:8080",
         env = "LINKVAULT_SANDBOX_LISTEN",
         hide_env_values = true
@@ -42,10 +44,10 @@ pub struct Args {
     /// Faults to make
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub fault: Vec<String>,
-    /// The key to ask for
+    /// The key to ask for; `sandbox` if nothing is said
     #[arg(long, env = "LINKVAULT_SANDBOX_KEY", hide_env_values = true)]
     pub key: Option<String>,
-    /// Requests a minute; 0 for no limit
+    /// Requests a minute; 0 for no limit, 30 if nothing is said
     #[arg(long, value_name = "NUMBER")]
     pub limit: Option<u32>,
     /// The file that keeps the state between starts

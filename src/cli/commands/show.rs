@@ -11,6 +11,7 @@ use crate::cli::{App, Exit, Failure, Kind, Shown, Table, human};
 use crate::model::Resource;
 use crate::model::{Key, Record};
 use crate::vault::reference::Reference;
+use crate::vault::snapshot::{Outcome, ReadState};
 
 /// Show a state: its resources, the records of one, or a record
 #[derive(Debug, clap::Args)]
@@ -102,7 +103,8 @@ fn whole(app: &App, loaded: &Loaded) -> Result<(), Failure> {
     let mut table = Table::new(&["resource", "records", "note"]).right(&[1]);
     for (resource, records) in counts {
         let outcome = loaded.snapshot.as_ref().and_then(|it| it.outcome(resource));
-        let note = outcome.filter(|it| !it.is_whole()).map_or_else(String::new, |it| {
+        let odd = |it: &&Outcome| !it.is_whole() || it.state == ReadState::NotOffered;
+        let note = outcome.filter(odd).map_or_else(String::new, |it| {
             let why = it.message.as_deref().unwrap_or_default();
             format!("{}: {why}", it.state.name()).trim_end_matches(": ").to_owned()
         });

@@ -11,7 +11,7 @@ use crate::cli::page::{PageArgs, cannot_serve};
 use crate::cli::unattended::charges;
 use crate::cli::{App, Exit, Failure};
 use crate::clock::Slept;
-use crate::config::{Account, SANDBOX};
+use crate::config::{Account, SANDBOX, parse_address};
 use crate::web;
 
 /// Show vaults in a browser: accounts, changes, scans over time
@@ -29,6 +29,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "ADDRESS",
+        value_parser = parse_address,
         default_value = "127.0.0.1:8080",
         env = "LINKVAULT_UI_LISTEN",
         hide_env_values = true

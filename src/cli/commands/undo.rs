@@ -6,6 +6,7 @@ use crate::change::policy::{Bound, Policy};
 use crate::cli::planning::Whose;
 use crate::cli::running::{self, Desk, Job, RunArgs};
 use crate::cli::session::Bounds;
+use crate::cli::values;
 use crate::cli::wanted::Read;
 use crate::cli::{App, Exit, Failure, Kind, failures};
 use crate::model::Resource;
@@ -24,6 +25,7 @@ pub struct Args {
     /// The account
     pub account: String,
     /// The run; `linkvault runs ACCOUNT` lists them
+    #[arg(value_parser = values::run)]
     pub run: i64,
     /// Whose value counts where a field was changed again since the run
     #[arg(long, value_name = "WHOSE", default_value = "fail")]

@@ -181,10 +181,17 @@ fn movement((codes, scans): (u64, i64)) -> Option<String> {
     Some(format!("{scans:+} {word} on {codes} since the snapshot before"))
 }
 
-/// What to try now: after the first backup look at it, later at what changed.
+/// What to try now: read what could not be read, after the first backup look at
+/// it, later at what changed.
 fn next(account: &Account, snapshot: &Snapshot) -> String {
     let name = &account.name;
-    if snapshot.number == 1 {
+    let lacks = |it: &Outcome| matches!(it.state, ReadState::Failed | ReadState::Drifted);
+    if snapshot.outcomes.iter().any(lacks) {
+        format!(
+            "Next: linkvault backup {name}   again, to read what is missing\n      \
+             linkvault show {name}     what is there, and why it is not all"
+        )
+    } else if snapshot.number == 1 {
         format!(
             "Next: linkvault show {name} campaigns   what was saved\n      \
              linkvault backup {name}           again, to see what changes"

@@ -1,0 +1,68 @@
+//! A question that Ctrl-C ends while somebody thinks about the answer.
+
+use std::io;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Answer = Option<io::Result<String>>;
+
+/// The question that is being asked, if one is.
+#[derive(Debug, Clone, Default)]
+pub struct Question(Arc<Mutex<Option<Sender<Answer>>>>);
+
+impl Question {
+    /// What `read` reads, or `None` when [`Question::end`] came first. The thread
+    /// that reads stays behind then: nothing wakes it, and the program ends.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn answer(
+        &self,
+        read: impl FnOnce() -> io::Result<String> + Send + 'static,
+    ) -> io::Result<Option<String>> {
+        let (answered, answer) = mpsc::channel();
+        *self.asked() = Some(answered.clone());
+        let reader = move || {
+            // Nobody listens any more when the question was ended.
+            let _ = answered.send(Some(read()));
+        };
+        std::thread::Builder::new().name("question".to_owned()).spawn(reader)?;
+        let came = answer.recv();
+        *self.asked() = None;
+        came.ok().flatten().transpose()
+    }
+
+    /// Ends the question that is being asked. Whether there was one.
+    pub fn end(&self) -> bool {
+        self.asked().take().is_some_and(|asked| asked.send(None).is_ok())
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Option<Sender<Answer>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_given_or_the_question_ended() {
+        let question = Question::default();
+        assert_eq!(question.answer(|| Ok("y".to_owned())).unwrap(), Some("y".to_owned()));
+        assert!(!question.end(), "nothing is asked");
+        assert!(question.answer(|| Err(io::Error::other("gone"))).is_err());
+        let (reading, read) = mpsc::channel();
+        let (_never, nothing) = mpsc::channel::<String>();
+        let asked = question.clone();
+        let asking = std::thread::spawn(move || {
+            asked.answer(move || {
+                reading.send(()).unwrap();
+                nothing.recv().map_err(io::Error::other)
+            })
+        });
+        read.recv().unwrap();
+        assert!(question.end());
+        assert_eq!(asking.join().unwrap().unwrap(), None);
+    }
+}
