@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::app::App;
+use super::desk::Desk;
 use super::error::{Exit, Failure, Kind};
-use super::running::{self, Desk};
+use super::outcome;
 use super::session::{Bounds, Session};
 use super::states::{self, Target};
 use super::{Shown, failures, human, rejected, served, values, wanted};
@@ -154,7 +155,7 @@ pub fn finish(
     // As `apply`: a saved plan is a plan without what it could not do.
     let unsupported = if fresh { &plan.unsupported[..] } else { &[] };
     let rows = rejected::rows(&failed.collect::<Vec<_>>(), unsupported);
-    Ok(running::exit(&outcome, &rows))
+    Ok(outcome::exit(&outcome, &rows))
 }
 
 /// An empty plan has nothing to rehearse.
@@ -167,7 +168,7 @@ pub fn nothing(desk: &Desk<'_>, plan: &Plan) -> Result<Exit, Failure> {
     if desk.app.out.is_json() {
         desk.app.out.json(&document(desk, plan, &outcome, &BTreeMap::new()))?;
     }
-    Ok(running::exit(&outcome, &rejected::rows(&[], &plan.unsupported)))
+    Ok(outcome::exit(&outcome, &rejected::rows(&[], &plan.unsupported)))
 }
 
 fn tell(
@@ -185,7 +186,7 @@ fn tell(
     }
     let name = &desk.account.name;
     let requests = human::counted(outcome.requests, "request", "requests");
-    let (counts, time) = (running::counts(outcome), human::duration(desk.clock.monotonic()));
+    let (counts, time) = (outcome::counts(outcome), human::duration(desk.clock.monotonic()));
     out.line(format_args!("rehearsal for {name}: {counts}; {requests}, {time}"))?;
     out.note("nothing was sent, and nothing was written");
     Ok(())

@@ -6,23 +6,21 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::app::App;
+use super::desk::Desk;
 use super::error::{Exit, Failure, Kind};
 use super::human;
+use super::outcome;
 use super::planning::{self, Form, Looked};
 use super::rehearsing;
-use super::rejected::{self, Origin, Rows};
-use super::session::{Bounds, Session, command_words};
+use super::rejected::{self, Origin};
+use super::session::Bounds;
 use super::wanted::{self, Read};
 use crate::apply::{self, Options, Outcome, Secrets};
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
-use crate::change::plan::{Current, Plan, Step};
+use crate::change::plan::{Current, Plan};
 use crate::change::policy::Policy;
-use crate::clock::Clock;
 use crate::config::Account;
 use crate::model::Resource;
-use crate::progress::Progress;
-use crate::vault::Vault;
-use crate::vault::journal::StepState;
 
 /// How a plan is carried out: the flags of every command that does.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -39,105 +37,6 @@ pub struct RunArgs {
     /// Apply without asking
     #[arg(short, long)]
     pub yes: bool,
-}
-
-/// One account, locked and ready to be written to.
-pub struct Desk<'a> {
-    pub app: &'a App,
-    pub account: &'a Account,
-    pub session: Session,
-    pub vault: Vault,
-    pub progress: Arc<dyn Progress + Send + Sync>,
-    /// The clock that the run goes by.
-    pub clock: Arc<dyn Clock>,
-    /// The service is one of our own, and the vault a copy.
-    pub rehearsed: bool,
-}
-
-impl<'a> Desk<'a> {
-    /// Locks `account` for `command` and opens its vault.
-    ///
-    /// # Errors
-    /// When it is locked, or its key or vault cannot be had.
-    pub fn open(
-        app: &'a App,
-        account: &'a Account,
-        command: &str,
-        bounds: &Bounds,
-    ) -> Result<Self, Failure> {
-        let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
-        let words = command_words(command, &account.name);
-        let session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
-        let vault = Vault::open_or_create(&account.vault)?;
-        let clock = Arc::clone(&app.clock);
-        Ok(Self { app, account, session, vault, progress, clock, rehearsed: false })
-    }
-
-    /// Looks at what is there: by a snapshot that a run begins with, or without
-    /// leaving a trace.
-    ///
-    /// # Errors
-    /// When what is needed cannot be read whole.
-    pub fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
-        let (session, progress) = (&mut self.session, Arc::clone(&self.progress));
-        if !aside {
-            let vault = &mut self.vault;
-            return planning::look_into(
-                &*self.clock,
-                self.account,
-                session,
-                vault,
-                &*progress,
-                which,
-            );
-        }
-        let mut vault = Vault::in_memory()?;
-        if let Some(ours) = self.vault.identity()? {
-            vault.claim(&ours, false)?;
-        }
-        let looked = planning::look_into(
-            &*self.clock,
-            self.account,
-            session,
-            &mut vault,
-            &*progress,
-            which,
-        )?;
-        Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked })
-    }
-
-    /// Lets go of a look that no run came of: a snapshot that nobody asked for
-    /// would stand between the others.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
-    pub fn forget(&mut self, looked: &Looked) -> Result<(), Failure> {
-        if looked.kept {
-            self.vault.forget(&[looked.snapshot], self.clock.now())?;
-        }
-        Ok(())
-    }
-
-    /// The same on the way out with `failure`, which outweighs others.
-    #[must_use]
-    pub fn forgetting(&mut self, looked: &Looked, failure: Failure) -> Failure {
-        let _ = self.forget(looked);
-        failure
-    }
-
-    /// Refuses to begin a run while another one is not finished.
-    ///
-    /// # Errors
-    /// With the run's number, and how to go on with it.
-    pub fn refuse_a_second_run(&self) -> Result<(), Failure> {
-        let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
-        let name = &self.account.name;
-        let message = format!("run {} of {name} is not finished", run.number);
-        Err(Failure::new(Kind::Failed, message).hint(format_args!(
-            "`linkvault resume {name}` goes on with it, `linkvault runs {name} {}` shows it",
-            run.number
-        )))
-    }
 }
 
 /// What to carry out.
@@ -310,7 +209,7 @@ pub fn carry_out(
     let fresh = job.plan_id.is_empty();
     match ask_and_apply(&mut desk, job, plan, looked, run)? {
         Some(outcome) if desk.rehearsed => rehearsing::finish(desk, outcome, plan, fresh),
-        Some(outcome) => finish(desk, outcome, run.rejected.as_deref()),
+        Some(outcome) => outcome::finish(desk, outcome, run.rejected.as_deref()),
         None => Ok(Exit::Done),
     }
 }
@@ -374,131 +273,13 @@ fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result
     if app.out.is_json() {
         let requests = desk.session.client.counters().requests;
         let outcome = Outcome { requests, ..Outcome::default() };
-        let mut document = document(desk.account, &outcome);
+        let mut document = outcome::document(desk.account, &outcome);
         document["run"] = Value::Null;
         document["unsupported"] = json!(plan.unsupported);
         document["from"] = json!(job.asked);
         app.out.json(&document)?;
     }
     Ok(if rows.is_empty() { Exit::Done } else { Exit::Partial })
-}
-
-/// So many problems are told one by one.
-const MOST_TOLD: usize = 20;
-
-/// Tells of a run's problems that its progress has not told.
-pub fn warn_of(app: &App, account: &Account, outcome: &Outcome) {
-    outcome.untold.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
-    if let more @ 1.. = outcome.untold.len().saturating_sub(MOST_TOLD) {
-        let (name, run) = (&account.name, outcome.run);
-        app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
-    }
-}
-
-/// Tells what a run came to.
-///
-/// # Errors
-/// The run's own, or when the news cannot be written.
-pub fn finish(
-    desk: Desk<'_>,
-    outcome: Result<Outcome, apply::ApplyError>,
-    to: Option<&Path>,
-) -> Result<Exit, Failure> {
-    let Desk { app, account, session, vault, progress, .. } = desk;
-    let checkpoint = vault.checkpoint();
-    let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
-    checkpoint?;
-    drop((session, progress));
-    warn_of(app, account, &outcome);
-    let steps = vault.steps(outcome.run)?;
-    let refused: Vec<(Step, String)> = steps
-        .iter()
-        .filter(|it| matches!(it.state, StepState::Refused | StepState::Skipped))
-        .filter_map(|it| {
-            let step = serde_json::from_str(&it.spec).ok()?;
-            Some((step, it.message.clone().unwrap_or_default()))
-        })
-        .collect();
-    let origin = Origin::read(&vault.run(outcome.run)?.plan);
-    let rows = rejected::rows(&refused, &origin.unsupported);
-    rejected::write(app, &rows, &origin, to);
-    let exit = exit(&outcome, &rows);
-    if app.out.is_json() {
-        let mut document = document(account, &outcome);
-        document["unsupported"] = json!(origin.unsupported);
-        app.out.json(&document)?;
-    }
-    exit.after(tell(app, account, &outcome))
-}
-
-/// What a run ends with.
-#[must_use]
-pub fn exit(outcome: &Outcome, rows: &Rows) -> Exit {
-    match exit_of(outcome) {
-        // Somebody wrote these rows down, and they were not applied.
-        Exit::Done if !rows.is_empty() => Exit::Partial,
-        exit => exit,
-    }
-}
-
-/// The exit code of a run by its steps.
-#[must_use]
-pub fn exit_of(outcome: &Outcome) -> Exit {
-    match outcome {
-        it if it.unknown > 0 => Exit::Unknown,
-        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
-        _ => Exit::Done,
-    }
-}
-
-/// `3 done, 1 refused`.
-#[must_use]
-pub fn counts(outcome: &Outcome) -> String {
-    let mut parts = vec![format!("{} done", human::count(outcome.done))];
-    for (count, word) in [
-        (outcome.refused, "refused"),
-        (outcome.skipped, "skipped"),
-        (outcome.unknown, "unknown"),
-        (outcome.waiting, "not sent"),
-    ] {
-        if count > 0 {
-            parts.push(format!("{} {word}", human::count(count)));
-        }
-    }
-    parts.push(format!("{} verified", human::count(outcome.verified)));
-    parts.join(", ")
-}
-
-/// Says in a line what a run came to.
-///
-/// # Errors
-/// When it cannot be printed.
-pub fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
-    let requests = human::counted(outcome.requests, "request", "requests");
-    let (run, name) = (outcome.run, &account.name);
-    app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;
-    if outcome.unknown > 0 {
-        app.out.note(format_args!(
-            "`linkvault resolve {name} {run}` shows what may have become of it"
-        ));
-    } else if outcome.done > 0 {
-        app.out.note(format_args!(
-            "`linkvault undo {name} {run}` takes it back as far as the API can"
-        ));
-    }
-    Ok(())
-}
-
-/// A run's outcome for programs.
-#[must_use]
-pub fn document(account: &Account, outcome: &Outcome) -> Value {
-    json!({
-        "format": 1, "account": account.name, "run": outcome.run, "done": outcome.done,
-        "refused": outcome.refused, "skipped": outcome.skipped, "unknown": outcome.unknown,
-        "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
-        "snapshot_before": outcome.before, "snapshot_after": outcome.after,
-        "problems": outcome.problems,
-    })
 }
 
 /// Reads `path` as a saved plan, if it is one: a JSON file with steps.

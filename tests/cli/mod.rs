@@ -14,6 +14,7 @@ mod help;
 mod importing;
 mod keys;
 mod killed;
+mod killed_moves;
 mod malformed;
 mod migrating;
 mod news;

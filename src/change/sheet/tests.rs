@@ -87,7 +87,7 @@ fn a_mistake_hides_no_other_of_its_row_or_of_the_next() {
         [
             "x.csv:1: bogus: there is no such column; there are id, name, description, color, starred",
             "x.csv:2: color: `red` is no colour; write it as #RRGGBB",
-            "x.csv:2: starred: `maybe` is neither true nor false",
+            "x.csv:2: starred: `maybe` is no boolean; write it as true or false",
             "x.csv:3: color: `#12345G` is no colour; write it as #RRGGBB",
             "x.csv:3: name: this is missing; a channel without id needs it",
             "x.csv:4: color: `#fff` is no colour; write it as #RRGGBB",

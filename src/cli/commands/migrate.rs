@@ -11,13 +11,14 @@ use crate::apply;
 use crate::change::plan::{Current, Memory};
 use crate::change::policy::{Bound, Policy};
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
+use crate::cli::desk::Desk;
 use crate::cli::failures::cannot_write;
 use crate::cli::planning::{self, Form, Looked};
-use crate::cli::running::{self, Desk, Job, RunArgs};
+use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::states::Target;
 use crate::cli::values::scope;
-use crate::cli::{App, Exit, Failure, Kind, Table, human, values, wanted};
+use crate::cli::{App, Exit, Failure, Kind, Table, human, outcome, values, wanted};
 use crate::config::Account;
 use crate::crawl::{self, Stats};
 use crate::migrate::{self, Manual, Mapped, Moving, Options, Origin, Report, Substitution, Where};
@@ -349,10 +350,10 @@ impl Move<'_> {
         checkpoint?;
         let report = self.report(&desk.vault, moving, Some(outcome.run))?;
         drop(desk);
-        running::warn_of(app, self.to, &outcome);
-        let exit = running::exit_of(&outcome);
+        outcome::warn_of(app, self.to, &outcome);
+        let exit = outcome::exit_of(&outcome);
         exit.after(
-            self.tell(&report, Some(&outcome)).and_then(|()| running::tell(app, self.to, &outcome)),
+            self.tell(&report, Some(&outcome)).and_then(|()| outcome::tell(app, self.to, &outcome)),
         )
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::runs;
 use crate::apply::{self, Options};
-use crate::cli::running::{self, Desk};
+use crate::cli::desk::Desk;
+use crate::cli::outcome;
 use crate::cli::session::Bounds;
 use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, failures};
@@ -71,7 +72,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let (client, vault) = (&mut desk.session.client, &mut desk.vault);
     let outcome = apply::resume(client, vault, &*app.clock, &*progress, &options, run);
     drop(progress);
-    let exit = running::finish(desk, outcome, args.rejected.as_deref())?;
+    let exit = outcome::finish(desk, outcome, args.rejected.as_deref())?;
     if began.command == "migrate" && exit != Exit::Unknown {
         app.out.note(format_args!(
             "`linkvault migrate {} {}`, with the flags of the first time, reports on the move",

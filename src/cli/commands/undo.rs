@@ -3,8 +3,9 @@
 use crate::apply::ApplyError;
 use crate::apply::undo::{left_by, undo_of};
 use crate::change::policy::{Bound, Policy};
+use crate::cli::desk::Desk;
 use crate::cli::planning::Whose;
-use crate::cli::running::{self, Desk, Job, RunArgs};
+use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::Bounds;
 use crate::cli::values;
 use crate::cli::wanted::Read;

@@ -1,0 +1,113 @@
+//! An account that is locked and ready to be written to.
+
+use std::sync::Arc;
+
+use super::app::App;
+use super::error::{Failure, Kind};
+use super::planning::{self, Looked};
+use super::session::{Bounds, Session, command_words};
+use crate::apply;
+use crate::clock::Clock;
+use crate::config::Account;
+use crate::model::Resource;
+use crate::progress::Progress;
+use crate::vault::Vault;
+
+/// One account, locked and ready to be written to.
+pub struct Desk<'a> {
+    pub app: &'a App,
+    pub account: &'a Account,
+    pub session: Session,
+    pub vault: Vault,
+    pub progress: Arc<dyn Progress + Send + Sync>,
+    /// The clock that the run goes by.
+    pub clock: Arc<dyn Clock>,
+    /// The service is one of our own, and the vault a copy.
+    pub rehearsed: bool,
+}
+
+impl<'a> Desk<'a> {
+    /// Locks `account` for `command` and opens its vault.
+    ///
+    /// # Errors
+    /// When it is locked, or its key or vault cannot be had.
+    pub fn open(
+        app: &'a App,
+        account: &'a Account,
+        command: &str,
+        bounds: &Bounds,
+    ) -> Result<Self, Failure> {
+        let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
+        let words = command_words(command, &account.name);
+        let session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
+        let vault = Vault::open_or_create(&account.vault)?;
+        let clock = Arc::clone(&app.clock);
+        Ok(Self { app, account, session, vault, progress, clock, rehearsed: false })
+    }
+
+    /// Looks at what is there: by a snapshot that a run begins with, or without
+    /// leaving a trace.
+    ///
+    /// # Errors
+    /// When what is needed cannot be read whole.
+    pub fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
+        let (session, progress) = (&mut self.session, Arc::clone(&self.progress));
+        if !aside {
+            let vault = &mut self.vault;
+            return planning::look_into(
+                &*self.clock,
+                self.account,
+                session,
+                vault,
+                &*progress,
+                which,
+            );
+        }
+        let mut vault = Vault::in_memory()?;
+        if let Some(ours) = self.vault.identity()? {
+            vault.claim(&ours, false)?;
+        }
+        let looked = planning::look_into(
+            &*self.clock,
+            self.account,
+            session,
+            &mut vault,
+            &*progress,
+            which,
+        )?;
+        Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked })
+    }
+
+    /// Lets go of a look that no run came of: a snapshot that nobody asked for
+    /// would stand between the others.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn forget(&mut self, looked: &Looked) -> Result<(), Failure> {
+        if looked.kept {
+            self.vault.forget(&[looked.snapshot], self.clock.now())?;
+        }
+        Ok(())
+    }
+
+    /// The same on the way out with `failure`, which outweighs others.
+    #[must_use]
+    pub fn forgetting(&mut self, looked: &Looked, failure: Failure) -> Failure {
+        let _ = self.forget(looked);
+        failure
+    }
+
+    /// Refuses to begin a run while another one is not finished.
+    ///
+    /// # Errors
+    /// With the run's number, and how to go on with it.
+    pub fn refuse_a_second_run(&self) -> Result<(), Failure> {
+        let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
+        let name = &self.account.name;
+        let message = format!("run {} of {name} is not finished", run.number);
+        Err(Failure::new(Kind::Failed, message).hint(format_args!(
+            "`linkvault resume {name}` goes on with it, `linkvault runs {name} {}` shows it",
+            run.number
+        )))
+    }
+}

@@ -1,0 +1,133 @@
+//! What came of a run, told to a person and to programs, and as an exit code.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::desk::Desk;
+use super::error::{Exit, Failure};
+use super::human;
+use super::rejected::{self, Origin, Rows};
+use crate::apply::{self, Outcome};
+use crate::change::plan::Step;
+use crate::config::Account;
+use crate::vault::journal::StepState;
+
+/// So many problems are told one by one.
+const MOST_TOLD: usize = 20;
+
+/// Tells of a run's problems that its progress has not told.
+pub fn warn_of(app: &App, account: &Account, outcome: &Outcome) {
+    outcome.untold.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
+    if let more @ 1.. = outcome.untold.len().saturating_sub(MOST_TOLD) {
+        let (name, run) = (&account.name, outcome.run);
+        app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
+    }
+}
+
+/// Tells what a run came to.
+///
+/// # Errors
+/// The run's own, or when the news cannot be written.
+pub fn finish(
+    desk: Desk<'_>,
+    outcome: Result<Outcome, apply::ApplyError>,
+    to: Option<&Path>,
+) -> Result<Exit, Failure> {
+    let Desk { app, account, session, vault, progress, .. } = desk;
+    let checkpoint = vault.checkpoint();
+    let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
+    checkpoint?;
+    drop((session, progress));
+    warn_of(app, account, &outcome);
+    let steps = vault.steps(outcome.run)?;
+    let refused: Vec<(Step, String)> = steps
+        .iter()
+        .filter(|it| matches!(it.state, StepState::Refused | StepState::Skipped))
+        .filter_map(|it| {
+            let step = serde_json::from_str(&it.spec).ok()?;
+            Some((step, it.message.clone().unwrap_or_default()))
+        })
+        .collect();
+    let origin = Origin::read(&vault.run(outcome.run)?.plan);
+    let rows = rejected::rows(&refused, &origin.unsupported);
+    rejected::write(app, &rows, &origin, to);
+    let exit = exit(&outcome, &rows);
+    if app.out.is_json() {
+        let mut document = document(account, &outcome);
+        document["unsupported"] = json!(origin.unsupported);
+        app.out.json(&document)?;
+    }
+    exit.after(tell(app, account, &outcome))
+}
+
+/// What a run ends with.
+#[must_use]
+pub fn exit(outcome: &Outcome, rows: &Rows) -> Exit {
+    match exit_of(outcome) {
+        // Somebody wrote these rows down, and they were not applied.
+        Exit::Done if !rows.is_empty() => Exit::Partial,
+        exit => exit,
+    }
+}
+
+/// The exit code of a run by its steps.
+#[must_use]
+pub fn exit_of(outcome: &Outcome) -> Exit {
+    match outcome {
+        it if it.unknown > 0 => Exit::Unknown,
+        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
+        _ => Exit::Done,
+    }
+}
+
+/// `3 done, 1 refused`.
+#[must_use]
+pub fn counts(outcome: &Outcome) -> String {
+    let mut parts = vec![format!("{} done", human::count(outcome.done))];
+    for (count, word) in [
+        (outcome.refused, "refused"),
+        (outcome.skipped, "skipped"),
+        (outcome.unknown, "unknown"),
+        (outcome.waiting, "not sent"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {word}", human::count(count)));
+        }
+    }
+    parts.push(format!("{} verified", human::count(outcome.verified)));
+    parts.join(", ")
+}
+
+/// Says in a line what a run came to.
+///
+/// # Errors
+/// When it cannot be printed.
+pub fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
+    let requests = human::counted(outcome.requests, "request", "requests");
+    let (run, name) = (outcome.run, &account.name);
+    app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;
+    if outcome.unknown > 0 {
+        app.out.note(format_args!(
+            "`linkvault resolve {name} {run}` shows what may have become of it"
+        ));
+    } else if outcome.done > 0 {
+        app.out.note(format_args!(
+            "`linkvault undo {name} {run}` takes it back as far as the API can"
+        ));
+    }
+    Ok(())
+}
+
+/// A run's outcome for programs.
+#[must_use]
+pub fn document(account: &Account, outcome: &Outcome) -> Value {
+    json!({
+        "format": 1, "account": account.name, "run": outcome.run, "done": outcome.done,
+        "refused": outcome.refused, "skipped": outcome.skipped, "unknown": outcome.unknown,
+        "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
+        "snapshot_before": outcome.before, "snapshot_after": outcome.after,
+        "problems": outcome.problems,
+    })
+}
