@@ -50,7 +50,7 @@ fn retain(account: &Account, clock: &dyn Clock) -> Result<(), Failure> {
         return Ok(());
     };
     let needed = vault.needed_by_runs()?;
-    let verdicts = configured::decide(account, &snapshots, &needed, rules, &[], newest.started);
+    let verdicts = configured::decide(account, &snapshots, &needed, rules, newest.started);
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
     if !gone.is_empty() {

@@ -32,15 +32,14 @@ pub fn decide(
     snapshots: &[Snapshot],
     needed: &[i64],
     rules: &Keep,
-    tags: &[String],
     newest: Timestamp,
 ) -> Vec<Verdict> {
     let zone = |time| states::local(account, time);
-    retention::decide(snapshots, &keep(rules, tags, newest), needed, newest, &zone)
+    retention::decide(snapshots, &keep(rules, newest), needed, newest, &zone)
 }
 
 /// The rules with every period as a time before the newest snapshot.
-fn keep(rules: &Keep, tags: &[String], newest: Timestamp) -> retention::Keep {
+fn keep(rules: &Keep, newest: Timestamp) -> retention::Keep {
     let count = |rule: Option<u32>| u64::from(rule.unwrap_or(0));
     retention::Keep {
         last: count(rules.last),
@@ -50,6 +49,6 @@ fn keep(rules: &Keep, tags: &[String], newest: Timestamp) -> retention::Keep {
         monthly: count(rules.monthly),
         yearly: count(rules.yearly),
         within: rules.within.map(|period| newest.since(period.before(newest))),
-        tags: tags.to_vec(),
+        tags: rules.tags.clone(),
     }
 }

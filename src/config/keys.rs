@@ -60,7 +60,7 @@ pub(super) const ALERT_KEYS: [KeyDoc; 6] = [
     key("max_age", Holds::Text, "the oldest that the newest complete backup may be"),
 ];
 
-pub(super) const KEEP_KEYS: [KeyDoc; 7] = [
+pub(super) const KEEP_KEYS: [KeyDoc; 8] = [
     key("last", Holds::Count, "the newest so many"),
     key("hourly", Holds::Count, "the last of each of so many hours"),
     key("daily", Holds::Count, "the last of each of so many days"),
@@ -68,6 +68,7 @@ pub(super) const KEEP_KEYS: [KeyDoc; 7] = [
     key("monthly", Holds::Count, "the last of each of so many months"),
     key("yearly", Holds::Count, "the last of each of so many years"),
     key("within", Holds::Text, "all within this period of the newest, such as `1y6m`"),
+    key("tags", Holds::Words, "all with one of these tags"),
 ];
 
 pub(super) const TIMEOUT_KEYS: [KeyDoc; 3] = [

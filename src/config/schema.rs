@@ -206,6 +206,7 @@ fn keep(section: &Section<'_, '_>) -> Option<Keep> {
         monthly: count("monthly"),
         yearly: count("yearly"),
         within: section.checked("within", parse_period),
+        tags: section.get("tags").and_then(|entry| entry.words()).unwrap_or_default(),
     };
     if section.entries().is_empty() {
         section.problem("is empty: name what to keep, such as { last = 7, monthly = 12 }");

@@ -122,8 +122,8 @@ impl Default for Timeouts {
 }
 
 /// Which snapshots are kept: the last so many, the last of each of so many
-/// hours, days, …, and all within a time of the newest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// hours, days, …, all within a time of the newest, and all with a tag.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keep {
     pub last: Option<u32>,
     pub hourly: Option<u32>,
@@ -132,4 +132,6 @@ pub struct Keep {
     pub monthly: Option<u32>,
     pub yearly: Option<u32>,
     pub within: Option<Period>,
+    /// All with one of these tags.
+    pub tags: Vec<String>,
 }

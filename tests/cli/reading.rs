@@ -167,7 +167,7 @@ fn forget_tells_its_reasons_and_asks_before_it_writes() {
     let (environment, _service) = history();
     let dry = environment.run(&["forget", "main", "--keep-last", "1", "-n"]).succeeds().fits();
     dry.prints_among("2 snapshots would be forgotten; nothing was written")
-        .prints_among("complete  forget   no --keep-tag before\n");
+        .prints_among("complete  forget   no rule keeps the tag before\n");
     let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).exits_with(64);
     unasked.says_among("--yes says yes");
     let document =
@@ -176,6 +176,18 @@ fn forget_tells_its_reasons_and_asks_before_it_writes() {
     environment.run(&["check", "main"]).succeeds().fits().prints_among("main is sound");
     environment.run(&["show", "main@#1"]).exits_with(1).prints("");
     environment.run(&["show", "main@#3"]).succeeds();
+}
+
+#[test]
+fn a_tag_that_the_configuration_keeps_is_not_forgotten() {
+    let (environment, _service) = history();
+    let config = environment.text("config.toml");
+    environment
+        .write("config.toml", &format!("{config}\nkeep = {{ last = 1, tags = [\"before\"] }}\n"));
+    let document = environment.run(&["forget", "main", "-n", "--json"]).succeeds().json();
+    assert_eq!(document["forget"].as_array().unwrap().len(), 1, "{document:#}");
+    let kept = document["keep"].as_array().unwrap();
+    assert!(kept.iter().any(|it| it["reasons"] == json!(["tag before"])), "{document:#}");
 }
 
 #[test]

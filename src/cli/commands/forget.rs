@@ -66,8 +66,9 @@ impl Args {
             monthly: self.keep_monthly,
             yearly: self.keep_yearly,
             within: self.keep_within,
+            tags: self.keep_tag.clone(),
         };
-        (keep != Keep::default() || !self.keep_tag.is_empty()).then_some(keep)
+        (keep != Keep::default()).then_some(keep)
     }
 }
 
@@ -77,7 +78,7 @@ impl Args {
 /// When no rule is given, the vault is locked, or it cannot be written.
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.account)?;
-    let rules = args.keep().or(account.settings.keep).ok_or_else(|| {
+    let rules = args.keep().or_else(|| account.settings.keep.clone()).ok_or_else(|| {
         Failure::new(Kind::Usage, "no rule says what to keep")
             .hint("give --keep-last, --keep-daily, …, or `keep` in the account's configuration")
     })?;
@@ -97,8 +98,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return finish(app, &account, &[], args.dry_run);
     };
     let needed = vault.needed_by_runs()?;
-    let verdicts =
-        configured::decide(&account, &snapshots, &needed, &rules, &args.keep_tag, newest);
+    let verdicts = configured::decide(&account, &snapshots, &needed, &rules, newest);
     show(app, &account, &snapshots, &verdicts, args.dry_run)?;
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
@@ -136,7 +136,7 @@ fn show(
             if kept { "keep" } else { "forget" }.to_owned(),
             match &snapshot.tag {
                 // Whoever gave it a name may think that it stays.
-                Some(tag) if !kept => format!("no --keep-tag {}", Shown(tag)),
+                Some(tag) if !kept => format!("no rule keeps the tag {}", Shown(tag)),
                 _ => verdict.reasons.join(", "),
             },
         ]);
