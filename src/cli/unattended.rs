@@ -156,7 +156,7 @@ pub fn charges(accounts: &[Account], app: &App) -> Result<Vec<Charge>, Failure> 
 /// # Errors
 /// When there is one, and it cannot be read.
 pub fn held(account: &Account) -> Result<Held, Failure> {
-    let limit = told_limit(account);
+    let limit = told_limit(account).or(account.settings.limit.map(u64::from));
     let vault = match Vault::open_read_only(&account.vault) {
         Ok(vault) => vault,
         Err(VaultError::Missing(_)) => return Ok(Held { limit, ..Held::default() }),

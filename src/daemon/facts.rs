@@ -95,7 +95,8 @@ pub struct Held {
     pub last_complete: Option<Timestamp>,
     /// Records by resource's name, as the newest snapshot shows them.
     pub records: BTreeMap<String, u64>,
-    /// Requests a minute that the service allows, as last told.
+    /// Requests a minute that the service allows, as last told, else as the
+    /// configuration says.
     pub limit: Option<u64>,
     /// Writes of unfinished runs whose outcome nobody knows.
     pub unknown_writes: u64,

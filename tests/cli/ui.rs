@@ -199,6 +199,14 @@ fn a_damaged_vault_fails_its_own_account_alone() {
 }
 
 #[test]
+fn where_no_service_has_told_its_limit_yet_the_configuration_does() {
+    let environment = TestEnvironment::new().account_with("https://links.example", "limit = 7\n");
+    let page = Page::start(&environment, &[]);
+    let told = "linkvault_limit_requests_per_minute{account=\"main\"} 7";
+    assert!(page.get("/metrics").contains(told));
+}
+
+#[test]
 fn every_answer_is_guarded_and_nothing_can_be_changed() {
     let environment = TestEnvironment::new();
     let page = Page::start(&environment, &["--allow-host", "vault.example"]);
