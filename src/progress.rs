@@ -26,6 +26,9 @@ pub enum Event<'a> {
 /// Receives events. Every call returns quickly and never fails.
 pub trait Progress {
     fn event(&self, event: &Event<'_>);
+    /// Somebody is told or asked something before the work goes on: what is shown
+    /// only while it does may go.
+    fn rest(&self) {}
 }
 
 /// Shows nothing.

@@ -51,31 +51,20 @@ impl<'a> Desk<'a> {
     /// # Errors
     /// When what is needed cannot be read whole.
     pub fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
-        let (session, progress) = (&mut self.session, Arc::clone(&self.progress));
+        let (clock, session, progress) = (&*self.clock, &mut self.session, &*self.progress);
         if !aside {
             let vault = &mut self.vault;
-            return planning::look_into(
-                &*self.clock,
-                self.account,
-                session,
-                vault,
-                &*progress,
-                which,
-            );
+            let looked = planning::look_into(clock, self.account, session, vault, progress, which);
+            progress.rest();
+            return looked;
         }
         let mut vault = Vault::in_memory()?;
         if let Some(ours) = self.vault.identity()? {
             vault.claim(&ours, false)?;
         }
-        let looked = planning::look_into(
-            &*self.clock,
-            self.account,
-            session,
-            &mut vault,
-            &*progress,
-            which,
-        )?;
-        Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked })
+        let looked = planning::look_into(clock, self.account, session, &mut vault, progress, which);
+        progress.rest();
+        Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked? })
     }
 
     /// Lets go of a look that no run came of: a snapshot that nobody asked for

@@ -296,7 +296,8 @@ impl Output {
         }
         let mut stderr = self.stderr.clone();
         let _ = self.stdout().flush();
-        write!(stderr, "{} [y/N] ", Shown(question))?;
+        // In one piece: bars that are shown still would come between.
+        stderr.write_all(format!("{} [y/N] ", Shown(question)).as_bytes())?;
         stderr.flush()?;
         let read = || {
             let mut answer = String::new();

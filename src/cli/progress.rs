@@ -259,7 +259,8 @@ impl Progress for Bars {
             }
             Event::Steps { done, total, requests, time } => {
                 let bar = self.bar(&mut shelf, "steps");
-                bar.set_style(style("{prefix:14} [{bar:30}] {human_pos}/{human_len} {msg}"));
+                // As wide as there is room beside what is left, which can be long.
+                bar.set_style(style("{prefix} [{wide_bar}] {human_pos}/{human_len} {msg}"));
                 bar.set_length(total);
                 bar.set_position(done);
                 let left = human::counted(requests, "request", "requests");
@@ -269,15 +270,23 @@ impl Progress for Bars {
             Event::Warning { text } => tell(&self.stream, &format!("warning: {}", Shown(text))),
         }
     }
+
+    fn rest(&self) {
+        let mut shelf = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, bar) in shelf.bars.drain() {
+            bar.finish_and_clear();
+            self.stream.bars.remove(&bar);
+        }
+        if let Some(wait) = shelf.wait.take() {
+            wait.finish_and_clear();
+        }
+        let _ = self.stream.bars.clear();
+    }
 }
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        let shelf = self.shown.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for bar in shelf.bars.values().chain(&shelf.wait) {
-            bar.finish_and_clear();
-        }
-        let _ = self.stream.bars.clear();
+        self.rest();
     }
 }
 
@@ -347,8 +356,13 @@ mod tests {
         ] {
             bars.event(&event);
         }
-        let shelf = bars.shown.lock().unwrap();
-        assert_eq!(shelf.bars.get("channel_items").map(ProgressBar::position), Some(14));
+        let position = || {
+            let shelf = bars.shown.lock().unwrap();
+            shelf.bars.get("channel_items").map(ProgressBar::position)
+        };
+        assert_eq!(position(), Some(14));
+        bars.rest();
+        assert_eq!(position(), None, "it would stand in the middle of a question");
     }
 
     #[test]
