@@ -146,6 +146,11 @@ impl Way<'_> {
         self.undo.unsupported.push(stays(step, why));
     }
 
+    fn lost_in_part(&mut self, step: &Step, why: &str) {
+        let reason = format!("the {} cannot be taken back whole: {why}", step.verb.name());
+        self.undo.unsupported.push(Unsupported { reason, ..stays(step, why) });
+    }
+
     fn record(&self, resource: Resource, id: i64) -> Option<&Record<'static>> {
         self.before.get(resource)?.get(&Key::Id(id))
     }
@@ -185,7 +190,11 @@ impl Way<'_> {
             }
         }
         if !unknown.is_empty() {
-            self.lost(step, &format!("nobody knows what {} was before", unknown.join(", ")));
+            let why = format!("nobody knows what {} was before", unknown.join(", "));
+            match fields.is_empty() {
+                true => self.lost(step, &why),
+                false => self.lost_in_part(step, &why),
+            }
         }
         if !fields.is_empty() {
             let source = Some(self.source.clone());
@@ -210,7 +219,7 @@ impl Way<'_> {
     fn items_of(&mut self, step: &Step, gone: i64) {
         let channels = step.resource == Resource::Channels;
         let Some(items) = self.before.get(Resource::ChannelItems) else {
-            return self.lost(
+            return self.lost_in_part(
                 step,
                 match channels {
                     true => "its items were not read, and do not come back",
@@ -292,7 +301,7 @@ mod tests {
         let wanted = &undo.desired.resources[&Resource::Campaigns];
         assert!(!wanted.whole && wanted.records.len() == 1);
         assert_eq!(wanted.records[0].fields, BTreeMap::from([(1, Value::Text("one".into()))]));
-        let reason = "the update cannot be taken back: nobody knows what slug was before";
+        let reason = "the update cannot be taken back whole: nobody knows what slug was before";
         assert_eq!(undo.unsupported[0].reason, reason);
         assert_eq!((undo.unsupported.len(), undo.unsupported[0].key.as_str()), (1, "k1"));
     }

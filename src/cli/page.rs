@@ -20,11 +20,12 @@ pub struct PageArgs {
 }
 
 impl PageArgs {
-    /// With what the configuration says beside it.
+    /// With what the configuration says where a flag says nothing.
     #[must_use]
     pub fn over(&self, settings: DaemonSettings) -> Self {
         let token_file = self.token_file.clone().or(settings.token_file);
-        let allow_host = [self.allow_host.clone(), settings.allow_host].concat();
+        let allow_host =
+            if self.allow_host.is_empty() { settings.allow_host } else { self.allow_host.clone() };
         Self { token_file, allow_host }
     }
 

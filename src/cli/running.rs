@@ -231,7 +231,10 @@ pub fn ask_and_apply(
     let asked = desk.clock.monotonic();
     let steps = human::counted(plan.steps.len() as u64, "step", "steps");
     let question = format!("Apply {steps} to {}?", account.name);
-    let answer = app.out.confirm(question, run.yes);
+    let answer = match desk.clock.interrupted() {
+        true => Err(Failure::new(Kind::Interrupted, "interrupted; nothing was written")),
+        false => app.out.confirm(question, run.yes),
+    };
     if !answer.map_err(|failure| desk.forgetting(looked, failure))? {
         desk.forget(looked)?;
         app.out.note("nothing was written");

@@ -14,7 +14,7 @@ use crate::config::Account;
 use crate::crawl::{self, Options, Stats};
 use crate::model::{Key, Record, Resource, State};
 use crate::progress::Progress;
-use crate::vault::reference::{Named, Reference, ReferenceError};
+use crate::vault::reference::{Named, Reference, ReferenceError, is_number};
 use crate::vault::snapshot::{ReadState, Snapshot};
 use crate::vault::{Identity, Vault, VaultError};
 
@@ -145,21 +145,30 @@ impl Target {
         let bare = named.reference.is_none();
         let reference = named.reference.unwrap_or(missing);
         let account = match (named.account, account) {
-            (Some(name), _) => match app.account(&name) {
-                Err(_) if bare && let Some(target) = Self::tagged(app, text) => return Ok(target),
-                found => found?,
-            },
+            (Some(name), _) => {
+                let config = app.config()?;
+                match (config.account(&name), config.accounts()) {
+                    (Err(error), [only]) if bare => {
+                        return Self::of_the_only(only, text)?.ok_or_else(|| error.into());
+                    }
+                    (found, _) => found?,
+                }
+            }
             (None, Some(account)) => account.clone(),
             (None, None) => only_account(app, text)?,
         };
         Ok(Self { account, reference })
     }
 
-    /// The snapshot of the only account that has this tag or number.
-    fn tagged(app: &App, text: &str) -> Option<Self> {
-        let account = only_account(app, text).ok()?;
-        let target = Self { account, reference: Reference::parse(text).ok()? };
-        target.find().is_ok().then_some(target)
+    /// The snapshot of the only account that has the tag or the number `text`;
+    /// `None` where that can only be meant as the name of an account.
+    fn of_the_only(account: &Account, text: &str) -> Result<Option<Self>, Failure> {
+        let target = Self { account: account.clone(), reference: Reference::parse(text)? };
+        match target.find() {
+            Ok(_) => Ok(Some(target)),
+            Err(failure) if is_number(text) => Err(failure),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Loads the resources in `which`.

@@ -7,6 +7,7 @@ use super::{Failure, Kind};
 use crate::change::sheet::SheetKind;
 use crate::config::Stats;
 use crate::model::Resource;
+use crate::vault::reference::{Reference, is_number};
 
 /// One of a few words, each standing for a value.
 fn one_of<T: Copy + Send + Sync + 'static>(
@@ -35,6 +36,19 @@ pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Fail
         return Err(Failure::new(Kind::Usage, "--only and --skip together leave nothing"));
     }
     Ok(left)
+}
+
+/// A name for a snapshot by which it can be called again.
+///
+/// # Errors
+/// When it would be taken for something else.
+pub fn tag(text: &str) -> Result<String, String> {
+    match Reference::parse(text) {
+        Ok(Reference::Tag(tag)) if !text.is_empty() && !is_number(text) && !text.contains('@') => {
+            Ok(tag)
+        }
+        _ => Err("would be taken for a number, a date or another reference".to_owned()),
+    }
 }
 
 /// A run's number.

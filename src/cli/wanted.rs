@@ -17,7 +17,7 @@ use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::config::{Account, Config};
 use crate::model::{Resource, State};
 use crate::nearest::suggestion;
-use crate::vault::reference::{Named, Reference};
+use crate::vault::reference::{Named, Reference, is_number};
 use crate::vault::{Identity, VaultError};
 
 /// What somebody wants, and from where it comes.
@@ -161,7 +161,8 @@ pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, Failure> {
     if !bare || matches!(ending.as_str(), "csv" | "json") {
         return Ok(Some(path.to_owned()));
     }
-    let reference = Named::parse(text).is_ok_and(|named| named.reference.is_some());
+    let named = Named::parse(text).is_ok_and(|named| named.reference.is_some());
+    let reference = named || is_number(text);
     Ok((!reference && path.exists()).then(|| path.to_owned()))
 }
 

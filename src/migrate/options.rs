@@ -111,7 +111,9 @@ impl Substitution {
             _ => 0,
         };
         let (scheme, bare) = text.split_at(scheme);
-        let whole = text.strip_prefix(self.old.as_str()).map(|rest| ("", rest));
+        // Where only the old one was written with its scheme, that stays.
+        let kept = if self.old.contains("://") { scheme } else { "" };
+        let whole = text.strip_prefix(self.old.as_str()).map(|rest| (kept, rest));
         let found = whole.or_else(|| Some((scheme, bare.strip_prefix(self.old.as_str())?)));
         let Some((scheme, rest)) = found else { return false };
         let scheme = if self.new.contains("://") { "" } else { scheme };
@@ -223,6 +225,7 @@ mod tests {
         let old = "http://old.example";
         assert_eq!(of("domain:old.example=new.example", old), to("http://new.example"));
         assert_eq!(of("domain:old.example=https://new.example", old), to("https://new.example"));
+        assert_eq!(of("domain:http://old.example=new.example", old), to("http://new.example"));
         assert_eq!(
             of("domain:http://old.example=https://new.example", old),
             to("https://new.example")

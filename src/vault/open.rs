@@ -1,6 +1,6 @@
 //! Opening a vault: what it must be, for whom, and how it is refused.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
@@ -137,16 +137,14 @@ impl Vault {
         private_folder_of(file).map_err(io)?;
         let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        let mut name = OsString::from(".");
-        name.push(file.file_name().unwrap_or_default());
-        name.push(".part");
-        // One that was cut off is in the way of none but the next.
-        match std::fs::remove_file(folder.join(&name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-            _ => {}
-        }
-        let new = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(folder);
-        let new = new.map_err(io)?;
+        let mut start = OsString::from(".");
+        start.push(file.file_name().unwrap_or_default());
+        start.push(".part-");
+        remove_cut_off(folder, &start);
+        let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder).map_err(io)?;
+        // SQLite's own locks are of another kind, but not everywhere.
+        #[cfg(unix)]
+        new.as_file().lock().map_err(io)?;
         // SQLite fills an empty file that is there; its mode stays 0600. A connection
         // that is for queries alone may not even write elsewhere.
         let to = new.path().to_string_lossy().into_owned();
@@ -349,4 +347,16 @@ fn create_private(path: &Path) -> Result<(), VaultError> {
         io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
         _ => VaultError::io(path, source),
     })
+}
+
+/// Removes copies whose writer was killed: a living one holds its lock.
+fn remove_cut_off(folder: &Path, start: &OsStr) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes());
+        let left = || std::fs::File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+        if ours && left() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }

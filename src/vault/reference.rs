@@ -52,6 +52,8 @@ pub enum ReferenceError {
     NoneBefore(String),
     #[error("no snapshot has the tag `{0}`")]
     NoTag(String),
+    #[error("`{0}` is the number of a snapshot and the tag of #{1}; write #{0} or #{1}")]
+    Either(String, i64),
 }
 
 impl Named {
@@ -147,16 +149,27 @@ impl Reference {
             }
             Self::Tag(tag) => {
                 let found = snapshots.iter().rev().find(|it| it.tag.as_deref() == Some(tag));
-                match (found, tag.parse()) {
-                    (Some(found), _) => Some(found),
-                    // A shell takes `#12` for a remark, so 12 will do.
-                    (None, Ok(number)) => return Self::Number(number).find(snapshots, zone),
-                    (None, Err(_)) => return Err(ReferenceError::NoTag(tag.clone())),
+                // A shell takes `#12` for a remark, so 12 will do.
+                let number = is_number(tag).then(|| tag.parse().ok()).flatten();
+                let number = number.map(|number| Self::Number(number).find(snapshots, zone));
+                match (found, number) {
+                    (Some(tagged), Some(Ok(Some(other)))) if tagged.number != other.number => {
+                        return Err(ReferenceError::Either(tag.clone(), tagged.number));
+                    }
+                    (Some(tagged), _) => Some(tagged),
+                    (None, Some(found)) => return found,
+                    (None, None) => return Err(ReferenceError::NoTag(tag.clone())),
                 }
             }
         };
         Ok(found)
     }
+}
+
+/// Whether `text` can be nothing but the number of a snapshot, or a tag of digits.
+#[must_use]
+pub fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn looks_like_a_date(text: &str) -> bool {
@@ -296,14 +309,19 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_digits_outweighs_the_number() {
+    fn a_tag_of_digits_that_is_a_number_too_is_not_guessed() {
         let mut all = snapshots(&["2026-11-01T10:00:00Z", "2026-11-02T10:00:00Z"]);
         all[0].tag = Some("2".to_owned());
         let found = |text| {
             let reference = Reference::parse(text).unwrap();
-            reference.find(&all, &chrono::Utc).unwrap().map(|it| it.number)
+            reference.find(&all, &chrono::Utc).map(|found| found.unwrap().number)
         };
-        assert_eq!((found("2"), found("#2")), (Some(1), Some(2)));
+        let told = found("2").unwrap_err().to_string();
+        assert_eq!(told, "`2` is the number of a snapshot and the tag of #1; write #2 or #1");
+        assert_eq!((found("#2"), found("1")), (Ok(2), Ok(1)));
+        all[0].tag = Some("7".to_owned());
+        let reference = Reference::parse("7").unwrap();
+        assert_eq!(reference.find(&all, &chrono::Utc).unwrap().unwrap().number, 1);
     }
 
     #[test]

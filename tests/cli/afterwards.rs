@@ -40,7 +40,7 @@ fn old_snapshots_go_and_the_newest_is_exported_and_copied() {
     assert_eq!(copy.check().unwrap().problems, [""; 0]);
     drop(copy);
     // And again, over what is there, and over what a killed process left.
-    environment.write("copies/.main.db.part", "half a cop");
+    environment.write("copies/.main.db.part-x", "half a cop");
     environment.run(&["backup", "-q"]).succeeds();
     assert_eq!(done(&environment), [""; 0]);
     assert!(environment.text("exports/main/manifest.json").contains("\"snapshot\": 4"));

@@ -92,3 +92,13 @@ fn only_the_owner_can_read_what_was_exported() {
 fn read(environment: &TestEnvironment, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(environment.path(name)).unwrap()).unwrap()
 }
+
+#[test]
+fn what_cannot_be_read_makes_a_partial_export_and_a_partial_preview() {
+    let service = LiveService::start("", "html@/api/pixels");
+    let environment = TestEnvironment::new().account(&service.url());
+    for more in [&["-n"][..], &["-n", "--json"], &[]] {
+        let export = [&["export", "main@live", "--to", "out"], more].concat();
+        environment.run(&export).exits_with(3).says_among("pixels");
+    }
+}

@@ -166,6 +166,17 @@ fn everything_moves_once_and_what_cannot_is_told() {
 }
 
 #[test]
+fn a_bare_number_moves_that_snapshot_and_asks_the_source_nothing() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    service.new_requests();
+    let would = ["migrate", "1", "sandbox", "-n", "--json"];
+    assert_eq!(environment.run(&would).succeeds().json()["from"], json!("main@#1"));
+    assert_eq!(service.new_requests(), Vec::<String>::new());
+}
+
+#[test]
 fn a_rename_at_the_source_is_one_update() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));

@@ -90,6 +90,19 @@ fn a_difference_names_every_field() {
 }
 
 #[test]
+fn a_number_is_a_snapshot_whatever_lies_beside() {
+    let (environment, _service) = history();
+    environment.run(&["export", "main@#1", "--to", "1"]).succeeds();
+    let document = environment.run(&["diff", "1", "main@live", "--json"]).succeeds().json();
+    assert_eq!(document["from"], json!("main@#1"));
+    let missing = environment.run(&["show", "99"]).exits_with(1);
+    missing.says_among("there is no snapshot #99; the snapshots are #1 to #3");
+    for tag in ["41", "latest", "2026-11-01", "live", "a@b", ""] {
+        environment.run(&["backup", "main", "--tag", tag]).exits_with(64);
+    }
+}
+
+#[test]
 fn an_account_beside_another_state_is_its_newest_snapshot() {
     let (environment, _service) = history();
     for (to, named) in [("live", "main@live"), ("main@live", "main@live"), ("#1", "main@#1")] {

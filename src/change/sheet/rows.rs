@@ -35,12 +35,13 @@ struct Given<'r> {
     text: &'r str,
 }
 
-/// The cells of a row that are fields; `None` when one of them is no text.
+/// The cells of a row that are fields, but for those that are no text, and
+/// whether there were none of these.
 fn given<'r>(
     place: &'r Place<'_>,
     row: &'r Row<'_>,
     notes: &mut Notes<'_>,
-) -> Option<Vec<Given<'r>>> {
+) -> (Vec<Given<'r>>, bool) {
     let mut given = Vec::with_capacity(row.cells.len());
     let mut sound = true;
     for (headed, cell) in place.columns.iter().zip(&row.cells) {
@@ -61,7 +62,7 @@ fn given<'r>(
             }
         }
     }
-    sound.then_some(given)
+    (given, sound)
 }
 
 /// A row of a resource's file, with its mistakes told; `None` where not even
@@ -72,7 +73,7 @@ pub(super) fn wanted(
     row: &Row<'_>,
     notes: &mut Notes<'_>,
 ) -> Option<Wanted> {
-    let cells = given(place, row, notes)?;
+    let (cells, sound) = given(place, row, notes);
     let before = notes.problems.count();
     let spec = resource.spec();
     let source = Source { file: notes.file.to_owned(), line: Some(row.line) };
@@ -86,7 +87,7 @@ pub(super) fn wanted(
     if resource == Resource::ChannelItems {
         wanted.channel = named("channel").and_then(|cell| meant(cell, notes));
     }
-    let known = notes.problems.count() == before;
+    let known = sound && notes.problems.count() == before;
     let base = base(place, resource, &wanted, named("type").map(|it| it.text));
     let kind = named("type").map(|it| it.text).filter(|it| !it.is_empty());
     for cell in &cells {
@@ -259,12 +260,12 @@ pub(super) fn link(
     notes: &mut Notes<'_>,
 ) -> Option<CampaignLink> {
     debug_assert_eq!(place.sheet, SheetKind::CampaignLinks);
-    let cells = given(place, row, notes)?;
+    let (cells, sound) = given(place, row, notes);
     let before = notes.problems.count();
     let at = |nth| cells.iter().find(|cell| cell.place == nth);
     let campaign = at(0).and_then(|cell| meant(cell, notes));
     let link = at(1).and_then(|cell| id(cell, notes));
-    if notes.problems.count() > before {
+    if !sound || notes.problems.count() > before {
         return None;
     }
     for (name, there) in [("campaign", campaign.is_some()), ("link", link.is_some())] {

@@ -94,6 +94,11 @@ fn a_mistake_hides_no_other_of_its_row_or_of_the_next() {
             "x.csv:5: name: `b` is in line 4 already",
         ]
     );
+    // Nor does a cell that is no text.
+    let bytes = b"name,color\n\xE4,red\n";
+    let channels = SheetKind::Resource(Resource::Channels);
+    let told = read(channels, "x.csv", bytes, Known::default()).unwrap_err().lines();
+    assert_eq!(told.len(), 2, "{told:?}");
     // A name that cannot be read is not missing.
     let odd = "id,name,color\nx,A,#ffffff\n2,A,#ffffff\n";
     assert_eq!(wrong(Resource::Channels, odd).len(), 1);

@@ -45,9 +45,10 @@ pub struct Args {
 /// run had to stop.
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.to)?;
-    app.catch_interrupts();
     let (policy, run, bounds) = (args.policy.policy(), &args.run, &args.bounds);
+    // Ctrl-C ends that question as it ends any program.
     let password = password(args, app)?;
+    app.catch_interrupts();
     let Some(reference) = &args.reference else {
         let job = Job { secrets: Secrets { password }, ..Job::new("apply", "a new password") };
         return running::push(app, &account, job, &Read::default(), &policy, run, bounds);

@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long)]
     pub fresh: bool,
     /// Give the snapshot a name
-    #[arg(long)]
+    #[arg(long, value_parser = values::tag)]
     pub tag: Option<String>,
     /// Accept that the account's service has a new URL
     #[arg(long)]
@@ -80,7 +80,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let mut failed = Vec::new();
     let mut exit = Exit::Done;
     let alone = accounts.len() == 1;
-    for account in &accounts {
+    let mut left = accounts.iter();
+    while let Some(account) = left.next() {
         match one(args, app, account) {
             Ok((document, found)) => {
                 documents.push(document);
@@ -97,6 +98,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 exit = exit.or_worse(failure.kind.exit());
                 if failure.kind == Kind::Interrupted {
                     exit = Exit::Interrupted;
+                    failed.extend(left.map(|account| account.name.as_str()));
                     break;
                 }
             }

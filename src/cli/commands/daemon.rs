@@ -37,7 +37,8 @@ What was missed is caught up with once. A backup that failed is tried again
 after 5 minutes, 15 minutes and an hour, unless the key was refused.
 
 SIGTERM stops within seconds and loses nothing; SIGHUP reads the configuration
-again. Exit code: 0 when told to stop; with --once as `linkvault backup`.")]
+again. Exit code: 0 when told to stop; with --once as `linkvault backup`, or 3
+where only what comes after a backup failed.")]
 pub struct Args {
     /// Back up who is due now, then end
     #[arg(long)]

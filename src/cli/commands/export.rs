@@ -86,7 +86,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
             .summary(format_args!("{}  {records}", Shown(args.to.join(&file.name).display())))?;
     }
     app.out.summary(format_args!("Exported {} as {}", loaded.name, args.format.name()))?;
-    Ok(if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(exit(&loaded))
+}
+
+fn exit(loaded: &Loaded) -> Exit {
+    if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial }
 }
 
 /// What would be written.
@@ -99,7 +103,7 @@ fn dry_run(args: &Args, app: &App, loaded: &Loaded) -> Result<Exit, Failure> {
             "format": 1, "dry_run": true, "state": loaded.name,
             "to": args.to.display().to_string(), "resources": resources,
         }))?;
-        return Ok(Exit::Done);
+        return Ok(exit(loaded));
     }
     for (resource, count) in counts {
         let records = human::counted(count, "record", "records");
@@ -107,7 +111,7 @@ fn dry_run(args: &Args, app: &App, loaded: &Loaded) -> Result<Exit, Failure> {
     }
     let (name, to) = (&loaded.name, args.to.display());
     app.out.note(format_args!("{name} would be exported to {to}; nothing was written"));
-    Ok(Exit::Done)
+    Ok(exit(loaded))
 }
 
 impl Format {

@@ -26,7 +26,7 @@ use crate::model::{Resource, State};
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, StepState};
-use crate::vault::reference::{Named, Reference};
+use crate::vault::reference::Reference;
 use crate::vault::snapshot::{ReadState, Snapshot};
 
 /// Move an account to another, and tell what is left to be done by hand
@@ -204,7 +204,7 @@ impl Source {
     }
 
     fn read(args: &Args, app: &App, target: Target, which: &[Resource]) -> Result<Self, Failure> {
-        let live = Named::parse(&args.from)?.reference.is_none_or(|it| it == Reference::Live);
+        let live = target.reference == Reference::Live;
         let from = &target.account;
         let mut needed = which.to_vec();
         needed.extend(which.iter().flat_map(|it| it.spec().depends_on));
