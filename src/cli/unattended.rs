@@ -193,9 +193,6 @@ fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage)
     });
     let lacks = lacks.collect::<Vec<_>>().join(", ");
     Attempt {
-        started,
-        ended,
-        outcome,
         snapshot: Some(snapshot.number),
         message: (!lacking.is_empty()).then(|| format!("not read whole: {lacks}")),
         requests: spent.requests,
@@ -204,7 +201,7 @@ fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage)
         added: sum(|it| it.added),
         changed: sum(|it| it.changed),
         removed: sum(|it| it.removed),
-        key_refused: false,
+        ..Attempt::new(started, ended, outcome)
     }
 }
 
@@ -264,19 +261,14 @@ impl Work for Unattended {
         };
         let told = [Some(failure.message), failure.hint].into_iter().flatten();
         Attempt {
-            started,
-            ended,
-            outcome,
             snapshot: log.snapshot(),
             // It goes on where it is told, so its last sentence is left open.
             message: Some(told.collect::<Vec<_>>().join("; ").trim_end_matches('.').to_owned()),
             requests: spent.requests,
             throttled: spent.throttled,
             waited: spent.waited,
-            added: 0,
-            changed: 0,
-            removed: 0,
             key_refused: failure.kind == Kind::Unauthorised,
+            ..Attempt::new(started, ended, outcome)
         }
     }
 

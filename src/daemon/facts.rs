@@ -30,6 +30,27 @@ pub struct Attempt {
     pub key_refused: bool,
 }
 
+impl Attempt {
+    /// One of which nothing else is known.
+    #[must_use]
+    pub const fn new(started: Timestamp, ended: Timestamp, outcome: AttemptOutcome) -> Self {
+        Self {
+            started,
+            ended,
+            outcome,
+            snapshot: None,
+            message: None,
+            requests: 0,
+            throttled: 0,
+            waited: Duration::ZERO,
+            added: 0,
+            changed: 0,
+            removed: 0,
+            key_refused: false,
+        }
+    }
+}
+
 /// What it came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -243,18 +243,9 @@ mod tests {
 
     fn attempt(outcome: AttemptOutcome) -> Attempt {
         Attempt {
-            started: Timestamp(0),
-            ended: Timestamp(0),
-            outcome,
             snapshot: Some(7),
             message: Some("why".to_owned()),
-            key_refused: false,
-            requests: 0,
-            throttled: 0,
-            waited: std::time::Duration::ZERO,
-            added: 0,
-            changed: 0,
-            removed: 0,
+            ..Attempt::new(Timestamp(0), Timestamp(0), outcome)
         }
     }
 

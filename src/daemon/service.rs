@@ -367,20 +367,7 @@ fn report(account: &str, attempt: &Attempt) {
 }
 
 fn unmade(job: &Job, ended: Timestamp, message: String) -> Attempt {
-    Attempt {
-        started: job.started,
-        ended,
-        outcome: AttemptOutcome::Failed,
-        snapshot: None,
-        message: Some(message),
-        requests: 0,
-        throttled: 0,
-        waited: Duration::ZERO,
-        added: 0,
-        changed: 0,
-        removed: 0,
-        key_refused: false,
-    }
+    Attempt { message: Some(message), ..Attempt::new(job.started, ended, AttemptOutcome::Failed) }
 }
 
 fn broken_off(job: &Job, ended: Timestamp, panic: &(dyn Any + Send)) -> Attempt {

@@ -43,18 +43,9 @@ fn back_up(world: &mut World, now: Timestamp) -> Attempt {
         None => AttemptOutcome::Failed,
     };
     Attempt {
-        started: now,
-        ended: world.now(),
-        outcome,
         snapshot: summary.map(|snapshot| snapshot.number),
         message: made.err().map(|error| error.to_string()),
-        requests: 0,
-        throttled: 0,
-        waited: Duration::ZERO,
-        added: 0,
-        changed: 0,
-        removed: 0,
-        key_refused: false,
+        ..Attempt::new(now, world.now(), outcome)
     }
 }
 
@@ -178,18 +169,8 @@ fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
 fn lost_notes_cost_no_backup_and_make_none_too_many() {
     let notes = Notes::default();
     let attempt = Attempt {
-        started: BEGIN,
-        ended: BEGIN.plus(HOUR),
-        outcome: AttemptOutcome::Complete,
         snapshot: Some(1),
-        message: None,
-        requests: 0,
-        throttled: 0,
-        waited: Duration::ZERO,
-        added: 0,
-        changed: 0,
-        removed: 0,
-        key_refused: false,
+        ..Attempt::new(BEGIN, BEGIN.plus(HOUR), AttemptOutcome::Complete)
     };
     let held = Held { newest: Some(attempt), ..Held::default() };
     let now = BEGIN.plus(2 * HOUR);

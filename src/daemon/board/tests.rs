@@ -57,18 +57,10 @@ fn board(accounts: &[&str]) -> (Board, Arc<Wall>) {
 fn attempt(board: &Board, outcome: AttemptOutcome) -> Attempt {
     let now = board.clock.now();
     Attempt {
-        started: now,
-        ended: now,
-        outcome,
-        snapshot: None,
-        message: None,
         requests: u64::MAX,
         throttled: u64::MAX,
         waited: Duration::MAX,
-        added: 0,
-        changed: 0,
-        removed: 0,
-        key_refused: false,
+        ..Attempt::new(now, now, outcome)
     }
 }
 

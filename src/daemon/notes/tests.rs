@@ -8,9 +8,6 @@ use crate::daemon::facts::ProblemKind;
 
 fn attempt(outcome: AttemptOutcome, ended: i64) -> Attempt {
     Attempt {
-        started: Timestamp(ended - 1000),
-        ended: Timestamp(ended),
-        outcome,
         snapshot: Some(7),
         message: (outcome == AttemptOutcome::Failed).then(|| "no route".to_owned()),
         requests: 3,
@@ -19,7 +16,7 @@ fn attempt(outcome: AttemptOutcome, ended: i64) -> Attempt {
         added: 1,
         changed: 2,
         removed: 3,
-        key_refused: false,
+        ..Attempt::new(Timestamp(ended - 1000), Timestamp(ended), outcome)
     }
 }
 

@@ -58,19 +58,11 @@ impl Work for Fake {
         }
         let now = self.clock.now();
         let failing = account == "failing";
+        let outcome = if failing { AttemptOutcome::Failed } else { AttemptOutcome::Complete };
         Attempt {
-            started: now,
-            ended: now,
-            outcome: if failing { AttemptOutcome::Failed } else { AttemptOutcome::Complete },
-            snapshot: None,
             message: failing.then(|| "no route".to_owned()),
             requests: 1,
-            throttled: 0,
-            waited: Duration::ZERO,
-            added: 0,
-            changed: 0,
-            removed: 0,
-            key_refused: false,
+            ..Attempt::new(now, now, outcome)
         }
     }
 
