@@ -8,11 +8,11 @@
 mod document;
 mod home;
 mod key;
-mod keys;
 mod permissions;
 mod reader;
 mod schema;
 mod settings;
+mod table;
 mod values;
 mod write;
 mod zone;

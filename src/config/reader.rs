@@ -9,8 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::Problem;
 use super::document::place;
-use super::keys::KeyDoc;
 use super::settings::Amount;
+use super::table::KeyDoc;
 use super::values::{ValueError, percent};
 use crate::nearest::suggestion;
 

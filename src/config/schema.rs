@@ -7,13 +7,13 @@ use toml::de::DeTable;
 use super::document;
 use super::home::Home;
 use super::key::KeySource;
-use super::keys::{
-    ACCOUNT_KEYS, ALERT_KEYS, DAEMON_KEYS, DEFAULT_KEYS, EXPORT_KEYS, KEEP_KEYS, ROOT_KEYS,
-    TIMEOUT_KEYS,
-};
 use super::reader::{Entry, Reader, Section};
 use super::settings::{
     Alerts, DaemonSettings, Export, ExportFormat, Keep, Settings, Stats, Timeouts,
+};
+use super::table::{
+    ACCOUNT_KEYS, ALERT_KEYS, DAEMON_KEYS, DEFAULT_KEYS, EXPORT_KEYS, KEEP_KEYS, ROOT_KEYS,
+    TIMEOUT_KEYS,
 };
 use super::values::{
     base_url, hook, parse_account_name, parse_duration, parse_listen, parse_period, parse_timezone,

@@ -1,6 +1,6 @@
 //! What a file may say, and what is said about one that may not.
 
-use super::keys::{Holds, KeyDoc, ROOT_KEYS, TIMEOUT_KEYS};
+use super::table::{Holds, KeyDoc, ROOT_KEYS, TIMEOUT_KEYS};
 use super::*;
 
 fn home() -> Home {
