@@ -46,12 +46,15 @@ fn describe(holder: Option<&Holder>) -> String {
 
 /// How often a held lock is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(200);
+/// Who looks at a lock has it for a moment, so nobody is refused sooner.
+const A_LOOK: Duration = TRY_EVERY;
 
 impl Lock {
     /// Takes the lock of the vault at `vault` for `command`, waiting up to `patience`.
     ///
     /// # Errors
-    /// [`LockError::Held`] when another process has it for longer than that.
+    /// [`LockError::Held`] when another process has it for longer than that, and
+    /// for longer than a look at it takes.
     pub fn take(
         vault: &Path,
         command: &str,
@@ -62,7 +65,7 @@ impl Lock {
         let fail = |source| LockError::Io { path: path.clone(), source };
         private_folder_of(&path).map_err(fail)?;
         let mut file = private_file(&path).map_err(fail)?;
-        let until = clock.monotonic() + patience;
+        let until = clock.monotonic() + patience.max(A_LOOK);
         loop {
             match file.try_lock() {
                 Ok(()) => break,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::model::{Field, Kind, Resource, Role};
 
@@ -31,20 +31,29 @@ pub const MIGRATIONS: &[Migration] = &[first_format, second_format];
 /// # Errors
 /// SQLite's; the file is then as it was.
 pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<i64> {
-    let from: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let todo = usize::try_from(from)
-        .map_or(&migrations[..0], |from| migrations.get(from..).unwrap_or_default());
-    if todo.is_empty() {
+    let from = format(db)?;
+    if todo(migrations, from).is_empty() {
         return Ok(from);
     }
-    let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    for step in todo {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Somebody else may have led it there since.
+    let from = format(&tx)?;
+    for step in todo(migrations, from) {
         step(&tx)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    tx.pragma_update(None, "user_version", migrations.len() as i64)?;
+    tx.pragma_update(None, "user_version", from.max(migrations.len() as i64))?;
     tx.commit()?;
     Ok(from)
+}
+
+fn format(db: &Connection) -> rusqlite::Result<i64> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// The steps from the format `from` to the newest.
+fn todo(migrations: &[Migration], from: i64) -> &[Migration] {
+    usize::try_from(from).map_or(&[], |from| migrations.get(from..).unwrap_or_default())
 }
 
 /// Every table, index and view of a vault by name, with the SQL that made it.
@@ -316,6 +325,8 @@ fn views(resource: Resource) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -346,5 +357,37 @@ mod tests {
         db.prepare("SELECT x, y FROM second").unwrap();
         let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
         assert_eq!(version, 3);
+    }
+
+    /// Set while a connection waits for another that writes.
+    static WAITS: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn two_that_make_one_vault_at_once_both_get_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("main.db");
+        let mut first = Connection::open(&file).unwrap();
+        let tx = first.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+        let second = std::thread::spawn(move || {
+            let mut second = Connection::open(&file).unwrap();
+            second
+                .busy_handler(Some(|_| {
+                    WAITS.store(true, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    true
+                }))
+                .unwrap();
+            migrate(&mut second, MIGRATIONS)
+        });
+        // It has seen an empty file by now, and wants to fill it.
+        while !WAITS.load(Ordering::SeqCst) && !second.is_finished() {
+            std::thread::yield_now();
+        }
+        for step in MIGRATIONS {
+            step(&tx).unwrap();
+        }
+        tx.pragma_update(None, "user_version", FORMAT).unwrap();
+        tx.commit().unwrap();
+        assert_eq!(second.join().unwrap(), Ok(FORMAT));
     }
 }

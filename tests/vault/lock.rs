@@ -1,5 +1,7 @@
 //! One process at a time works on an account.
 
+use std::any::Any;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -32,11 +34,19 @@ impl Clock for StillClock {
     }
 }
 
-/// Passes the time it is asked to, and lets the lock go at the third wait.
+/// Passes the time it is asked to, and lets what is locked go at one of the waits.
 struct LettingGo {
-    lock: Mutex<Option<Lock>>,
+    locked: Mutex<Option<Box<dyn Any + Send>>>,
+    at_wait: u32,
     waits: Mutex<u32>,
     ends: Slept,
+}
+
+impl LettingGo {
+    fn new(locked: impl Any + Send, at_wait: u32) -> Self {
+        let locked: Box<dyn Any + Send> = Box::new(locked);
+        Self { locked: Mutex::new(Some(locked)), at_wait, waits: Mutex::new(0), ends: Slept::Whole }
+    }
 }
 
 impl Clock for LettingGo {
@@ -51,8 +61,8 @@ impl Clock for LettingGo {
     fn sleep(&self, _: Duration) -> Slept {
         let mut waits = self.waits.lock().unwrap();
         *waits += 1;
-        if *waits == 3 {
-            self.lock.lock().unwrap().take();
+        if *waits == self.at_wait {
+            self.locked.lock().unwrap().take();
         }
         self.ends
     }
@@ -63,7 +73,7 @@ impl Clock for LettingGo {
 }
 
 fn take(vault: &Path, command: &str) -> Result<Lock, LockError> {
-    Lock::take(vault, command, Duration::ZERO, &StillClock)
+    Lock::take(vault, command, Duration::ZERO, &LettingGo::new((), 0))
 }
 
 #[test]
@@ -106,8 +116,7 @@ fn who_waits_gets_the_lock_once_it_is_let_go() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     let waiting = |ends, patience| {
-        let lock = Mutex::new(Some(take(&vault, "backup").unwrap()));
-        let clock = LettingGo { lock, waits: Mutex::new(0), ends };
+        let clock = LettingGo { ends, ..LettingGo::new(take(&vault, "backup").unwrap(), 3) };
         let taken = Lock::take(&vault, "check", patience, &clock);
         let waits = *clock.waits.lock().unwrap();
         (taken, waits)
@@ -121,6 +130,18 @@ fn who_waits_gets_the_lock_once_it_is_let_go() {
     assert_eq!(waits, 2);
     let (interrupted, _) = waiting(Slept::Interrupted, Duration::from_secs(10));
     assert!(matches!(interrupted, Err(LockError::Interrupted)));
+}
+
+#[test]
+fn who_only_looks_at_a_lock_keeps_nobody_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    drop(take(&vault, "backup").unwrap());
+    let looking = File::open(folder.path().join("main.db.lock")).unwrap();
+    looking.try_lock_shared().unwrap();
+    let clock = LettingGo::new(looking, 1);
+    Lock::take(&vault, "backup", Duration::ZERO, &clock).unwrap();
+    assert_eq!(*clock.waits.lock().unwrap(), 1);
 }
 
 /// Names the vault that a helper process is to lock.
