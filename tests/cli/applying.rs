@@ -279,11 +279,14 @@ fn an_account_that_is_locked_ends_with_11() {
     service.faults("latency=100ms");
     let holder = environment.start(&["apply", "sheets", "--to", "main", "--yes"]);
     crate::support::until("a first request", || !service.requests().is_empty());
+    service.faults("");
+    // It answers nobody.
+    let still = service.inside();
     for command in [&["apply", "sheets", "--to", "main", "-y"][..], &["resume", "main"]] {
         let ran = environment.run(command).exits_with(11).prints("");
         ran.says_among("`linkvault apply main`");
     }
-    service.faults("");
+    drop(still);
     environment.ended(holder).succeeds();
 }
 

@@ -69,7 +69,7 @@ fn under_way(environment: &TestEnvironment, service: &LiveService) -> Child {
 }
 
 fn slow() -> (TestEnvironment, LiveService) {
-    let service = LiveService::start("", "latency=100ms");
+    let service = LiveService::start("", "latency=500ms");
     let environment = TestEnvironment::new().account(&service.url());
     (environment, service)
 }

@@ -293,7 +293,7 @@ fn a_refused_key_is_told_and_not_tried_again() {
 
 #[test]
 fn a_daemon_without_a_schedule_and_a_second_one_are_refused() {
-    let service = LiveService::start("", "latency=200ms");
+    let service = LiveService::start("", "latency=1s");
     let bare = TestEnvironment::new().account(&service.url());
     bare.run(&["daemon", "--listen", "off"])
         .exits_with(1)
