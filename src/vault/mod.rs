@@ -15,6 +15,7 @@ pub mod check;
 pub mod digest;
 mod error;
 pub mod forget;
+mod header;
 pub mod id_map;
 pub mod journal;
 mod ledger;
@@ -57,6 +58,8 @@ pub struct Vault {
     hook: Option<CommitHook>,
     /// Since when a transaction is open for pages to come.
     held: Option<Timestamp>,
+    /// Given back after the connection.
+    _place: Option<header::Place>,
 }
 
 impl std::fmt::Debug for Vault {

@@ -1,14 +1,17 @@
 //! Opening a vault: what it must be, for whom, and how it is refused.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _};
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::backup::Backup;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use tempfile::NamedTempFile;
 
+use super::header::{Place, look};
 use super::ledger::{self, Ledger};
 use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, definitions, expected, migrate};
 use super::{Shapes, Vault, VaultError};
@@ -37,7 +40,9 @@ impl Vault {
     /// When it is not a vault, is of a newer format, or cannot be written; the
     /// file is then as it was.
     pub fn open_or_create(path: &Path) -> Result<Self, VaultError> {
-        create_private(path)?;
+        if !path.exists() {
+            create(path)?;
+        }
         Self::open(path)
     }
 
@@ -46,7 +51,7 @@ impl Vault {
     /// # Errors
     /// As [`Vault::open_or_create`], and when there is none.
     pub fn open(path: &Path) -> Result<Self, VaultError> {
-        look(path)?;
+        let place = look(path)?;
         let db = connect(path, READ_WRITE)?;
         let fail = |source| VaultError::sql(path, source);
         // First of all: even a look inside makes a log, which would be read-only too.
@@ -58,10 +63,10 @@ impl Vault {
             // Before there is a log, so that the file alone tells what it is.
             db.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
         }
-        db.pragma_update(None, "journal_mode", "WAL").map_err(fail)?;
+        write_ahead(&db).map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
-        Self::ready(db, path)
+        Self::ready(db, path, Some(place))
     }
 
     /// Opens an existing vault for reading. It may be on a read-only disk.
@@ -69,7 +74,7 @@ impl Vault {
     /// # Errors
     /// When there is none, it is not a vault, or of another format.
     pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
-        look(path)?;
+        let place = look(path)?;
         let readable = |db: Connection| examine(&db, path).map(|found| (db, found));
         let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
         let db = connect(path, READ_WRITE)?;
@@ -92,12 +97,13 @@ impl Vault {
         };
         if found < FORMAT {
             // Only a writer may lead it to the newest format.
+            drop(db);
             return Self::open(path);
         }
         own_tables(&db, path)?;
         db.pragma_update(None, "query_only", true)
             .map_err(|source| VaultError::sql(path, source))?;
-        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None, held: None })
+        Ok(Self::of(db, path, Some(place)))
     }
 
     /// A vault that lives in memory and is gone with the program.
@@ -107,7 +113,7 @@ impl Vault {
     pub fn in_memory() -> Result<Self, VaultError> {
         let path = Path::new(":memory:");
         let db = Connection::open_in_memory().map_err(|source| VaultError::sql(path, source))?;
-        Self::ready(db, path)
+        Self::ready(db, path, None)
     }
 
     /// A copy as of now, for trying things out: what is done to it changes
@@ -123,7 +129,7 @@ impl Vault {
         backup.run_to_completion(COPIED_PAGES, Duration::ZERO, None).map_err(fail)?;
         drop(backup);
         db.pragma_update(None, "synchronous", "OFF").map_err(fail)?;
-        Self::ready(db, &self.path)
+        Self::ready(db, &self.path, None)
     }
 
     /// Writes a copy as of now to `file`, whole and for its user alone, over
@@ -135,18 +141,8 @@ impl Vault {
     pub fn copy_to(&self, file: &Path) -> Result<(), VaultError> {
         let io = |error| VaultError::io(file, error);
         private_folder_of(file).map_err(io)?;
-        let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let mut start = OsString::from(".");
-        start.push(file.file_name().unwrap_or_default());
-        start.push(".part-");
-        remove_cut_off(folder, &start);
-        let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder).map_err(io)?;
-        // SQLite's own locks are of another kind, but not everywhere.
-        #[cfg(unix)]
-        new.as_file().lock().map_err(io)?;
-        // SQLite fills an empty file that is there; its mode stays 0600. A connection
-        // that is for queries alone may not even write elsewhere.
+        let new = part(file).map_err(io)?;
+        // A connection that is for queries alone may not even write elsewhere.
         let to = new.path().to_string_lossy().into_owned();
         let fail = |source| VaultError::sql(file, source);
         let guard: bool =
@@ -160,12 +156,17 @@ impl Vault {
         Ok(())
     }
 
-    fn ready(mut db: Connection, path: &Path) -> Result<Self, VaultError> {
+    fn ready(mut db: Connection, path: &Path, place: Option<Place>) -> Result<Self, VaultError> {
         let from = migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
         if from > 0 {
             own_tables(&db, path)?;
         }
-        Ok(Self { db, path: path.to_owned(), shapes: Shapes::default(), hook: None, held: None })
+        Ok(Self::of(db, path, place))
+    }
+
+    fn of(db: Connection, path: &Path, _place: Option<Place>) -> Self {
+        let (path, shapes) = (path.to_owned(), Shapes::default());
+        Self { db, path, shapes, hook: None, held: None, _place }
     }
 
     /// Whose vault this is; `None` until the first backup began.
@@ -254,49 +255,18 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     Ok(db)
 }
 
-/// Refuses by the file's first bytes alone what SQLite had better not open:
-/// even closing a foreign database can write to it.
-fn look(path: &Path) -> Result<(), VaultError> {
-    const MAGIC: &[u8] = b"SQLite format 3\0";
-    let fail = |source| VaultError::io(path, source);
-    if !std::fs::metadata(path).map_err(fail)?.is_file() {
-        return Err(VaultError::NotAVault(path.to_owned()));
-    }
-    let mut header = Vec::with_capacity(100);
-    let file = std::fs::File::open(path).map_err(fail)?;
-    file.take(100).read_to_end(&mut header).map_err(fail)?;
-    if header.is_empty() {
-        return Ok(());
-    }
-    if !header.starts_with(MAGIC) {
-        return Err(VaultError::NotAVault(path.to_owned()));
-    }
-    // Big-endian, by SQLite's file format.
-    let number = |at: usize| {
-        let bytes = header.get(at..at + 4)?;
-        Some(bytes.iter().fold(0, |all, byte| (all << 8) | i64::from(*byte)))
-    };
-    let Some((format, id)) = number(60).zip(number(68)) else {
-        let what = "it ends within its header".to_owned();
-        return Err(VaultError::Damaged { path: path.to_owned(), what });
-    };
-    if id != i64::from(APPLICATION_ID) {
-        return Err(VaultError::NotAVault(path.to_owned()));
-    }
-    if (FORMAT + 1..=i64::from(i32::MAX)).contains(&format) {
-        return Err(VaultError::Newer { path: path.to_owned(), found: format, known: FORMAT });
-    }
-    Ok(())
-}
-
 /// Refuses what is no vault, and a vault that this program is too old for,
 /// before anything is written. Gives the format.
 fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
-    let fail = |source| VaultError::sql(path, source);
-    let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(fail);
-    let (id, format) = (pragma("application_id")?, pragma("user_version")?);
-    let tables: i64 =
-        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(fail)?;
+    let found = || {
+        // All of one moment: somebody may be making it just now.
+        let moment = db.unchecked_transaction()?;
+        let pragma = |name| moment.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let tables = "SELECT count(*) FROM sqlite_schema";
+        let tables: i64 = moment.query_row(tables, [], |row| row.get(0))?;
+        Ok((pragma("application_id")?, pragma("user_version")?, tables))
+    };
+    let (id, format, tables) = found().map_err(|source| VaultError::sql(path, source))?;
     if id != i64::from(APPLICATION_ID) && !(id == 0 && format == 0 && tables == 0) {
         return Err(VaultError::NotAVault(path.to_owned()));
     }
@@ -338,25 +308,81 @@ fn encode(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-fn create_private(path: &Path) -> Result<(), VaultError> {
-    if path.exists() {
-        return Ok(());
-    }
-    let made = private_folder_of(path).and_then(|()| private_file(path));
-    made.map(drop).map_err(|source| match source.kind() {
+/// Makes an empty vault. It appears whole, for others may look for it already.
+fn create(path: &Path) -> Result<(), VaultError> {
+    let refused = |source: io::Error| match source.kind() {
         io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
         _ => VaultError::io(path, source),
-    })
+    };
+    private_folder_of(path).map_err(refused)?;
+    let new = part(path).map_err(refused)?;
+    let mut db = connect(new.path(), READ_WRITE)?;
+    let fail = |source| VaultError::sql(path, source);
+    db.pragma_update(None, "journal_mode", "MEMORY").map_err(fail)?;
+    db.pragma_update(None, "synchronous", "OFF").map_err(fail)?;
+    migrate(&mut db, MIGRATIONS).map_err(fail)?;
+    write_ahead(&db).map_err(fail)?;
+    db.close().map_err(|(_, source)| fail(source))?;
+    new.as_file().sync_all().map_err(refused)?;
+    if new.persist_noclobber(path).is_ok() || path.exists() {
+        // Ours, or of somebody who was quicker.
+        return Ok(());
+    }
+    // Not every disk can do that; an empty file becomes a vault as well.
+    private_file(path).map(drop).map_err(refused)
 }
 
-/// Removes copies whose writer was killed: a living one holds its lock.
+/// So often somebody else may be in the way of [`write_ahead`].
+const TRIES: usize = 100;
+
+/// Has changes written into a log, so that who reads waits for nobody.
+fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
+    let wanted = || db.pragma_update(None, "journal_mode", "WAL");
+    for _ in 1..TRIES {
+        match wanted() {
+            // It does not wait for others, as a transaction does.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                db.execute_batch("BEGIN EXCLUSIVE; COMMIT")?;
+            }
+            done => return done,
+        }
+    }
+    wanted()
+}
+
+/// What the name of an unfinished `file` begins with.
+fn part_of(file: &Path) -> OsString {
+    let mut start = OsString::from(".");
+    start.push(file.file_name().unwrap_or_default());
+    start.push(".part-");
+    start
+}
+
+/// An empty file beside `file`, to be filled and put in its place. SQLite fills
+/// an empty file that is there; its mode stays 0600.
+fn part(file: &Path) -> io::Result<NamedTempFile> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
+    let (folder, start) = (folder.unwrap_or(Path::new(".")), part_of(file));
+    remove_cut_off(folder, &start);
+    let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder)?;
+    // SQLite's own locks are of another kind, but not everywhere.
+    #[cfg(unix)]
+    new.as_file().lock()?;
+    Ok(new)
+}
+
+/// Removes unfinished files whose writer was killed: a living one holds its lock.
 fn remove_cut_off(folder: &Path, start: &OsStr) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let ours = entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes());
-        let left = || std::fs::File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
-        if ours && left() {
-            let _ = std::fs::remove_file(entry.path());
+        let (name, path) = (entry.file_name(), entry.path());
+        let rest = name.as_encoded_bytes().strip_prefix(start.as_encoded_bytes());
+        // A log beside it goes with it.
+        let ours = rest.is_some_and(|rest| !rest.contains(&b'-'));
+        if ours && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            for name in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(beside(&path, name));
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use linkvault::vault::Vault;
 use linkvault::vault::lock::Lock;
+use linkvault::vault::{Vault, VaultError};
 
 use super::desk::{campaigns, day};
 use super::lock::StillClock;
@@ -31,6 +31,64 @@ fn a_closed_vault_is_one_file() {
     vault.close().unwrap();
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(names.len(), 1);
+}
+
+#[test]
+fn many_that_open_a_new_vault_at_once_all_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let made_whole = Vault::open_or_create(&folder.path().join("model.db")).unwrap();
+    for round in 0..40 {
+        let path = folder.path().join(format!("{round}.db"));
+        match round % 3 {
+            0 => {}
+            // As it comes out of a backup of the file: without a log.
+            1 => made_whole.copy_to(&path).unwrap(),
+            _ => std::fs::write(&path, "").unwrap(),
+        }
+        std::thread::scope(|threads| {
+            for nth in 0..4 {
+                let path = &path;
+                threads.spawn(move || {
+                    for _ in 0..5 {
+                        if nth < 2 {
+                            Vault::open_or_create(path).unwrap();
+                        } else if path.exists() {
+                            Vault::open_read_only(path).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    }
+    let parts = std::fs::read_dir(folder.path()).unwrap().flatten();
+    let parts = parts.filter(|it| it.file_name().to_string_lossy().contains("part"));
+    assert_eq!(parts.count(), 0);
+}
+
+/// A process that closes a file gives up all its locks on it. Without them, the
+/// next one to leave takes the log away from under those that stay.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("main.db");
+    let mut vault = Vault::open_or_create(&path).unwrap();
+    campaigns(&mut vault, day(0), &[(1, "one")]);
+    let locks = || {
+        let of_file = format!(":{} ", path.metadata().unwrap().ino());
+        let all = std::fs::read_to_string("/proc/locks").unwrap();
+        all.lines().filter(|line| line.contains(&of_file)).count()
+    };
+    assert_eq!(locks(), 1);
+    drop(Vault::open_or_create(&path).unwrap());
+    drop(Vault::open_read_only(&path).unwrap());
+    assert_eq!(locks(), 1);
+    drop(vault);
+    assert_eq!(locks(), 0);
+    // It is looked into again once nobody has it open.
+    std::fs::write(&path, "something else").unwrap();
+    assert!(matches!(Vault::open(&path), Err(VaultError::NotAVault(_))));
 }
 
 #[cfg(unix)]
