@@ -21,7 +21,8 @@ type FileId = Option<(u64, u64)>;
 /// How many connections this process has to each file, or is about to have.
 static CONNECTIONS: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
 
-fn connections() -> MutexGuard<'static, BTreeMap<FileId, usize>> {
+/// While this is held, no connection is begun or ended.
+pub(super) fn connections() -> MutexGuard<'static, BTreeMap<FileId, usize>> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

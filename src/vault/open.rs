@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use tempfile::NamedTempFile;
 
-use super::header::{Place, look};
+use super::header::{Place, connections, look};
 use super::ledger::{self, Ledger};
 use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, definitions, expected, migrate};
 use super::{Shapes, Vault, VaultError};
@@ -40,8 +40,11 @@ impl Vault {
     /// When it is not a vault, is of a newer format, or cannot be written; the
     /// file is then as it was.
     pub fn open_or_create(path: &Path) -> Result<Self, VaultError> {
-        if !path.exists() {
-            create(path)?;
+        {
+            let _alone = connections();
+            if !path.exists() {
+                create(path)?;
+            }
         }
         Self::open(path)
     }
@@ -66,7 +69,7 @@ impl Vault {
         write_ahead(&db).map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
-        Self::ready(db, path, Some(place))
+        Self::ready(Some(place), db, path)
     }
 
     /// Opens an existing vault for reading. It may be on a read-only disk.
@@ -103,7 +106,7 @@ impl Vault {
         own_tables(&db, path)?;
         db.pragma_update(None, "query_only", true)
             .map_err(|source| VaultError::sql(path, source))?;
-        Ok(Self::of(db, path, Some(place)))
+        Ok(Self::of(Some(place), db, path))
     }
 
     /// A vault that lives in memory and is gone with the program.
@@ -113,7 +116,7 @@ impl Vault {
     pub fn in_memory() -> Result<Self, VaultError> {
         let path = Path::new(":memory:");
         let db = Connection::open_in_memory().map_err(|source| VaultError::sql(path, source))?;
-        Self::ready(db, path, None)
+        Self::ready(None, db, path)
     }
 
     /// A copy as of now, for trying things out: what is done to it changes
@@ -129,7 +132,7 @@ impl Vault {
         backup.run_to_completion(COPIED_PAGES, Duration::ZERO, None).map_err(fail)?;
         drop(backup);
         db.pragma_update(None, "synchronous", "OFF").map_err(fail)?;
-        Self::ready(db, &self.path, None)
+        Self::ready(None, db, &self.path)
     }
 
     /// Writes a copy as of now to `file`, whole and for its user alone, over
@@ -156,15 +159,18 @@ impl Vault {
         Ok(())
     }
 
-    fn ready(mut db: Connection, path: &Path, place: Option<Place>) -> Result<Self, VaultError> {
+    fn ready(place: Option<Place>, mut db: Connection, path: &Path) -> Result<Self, VaultError> {
         let from = migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
+        if from > FORMAT {
+            return Err(VaultError::Newer { path: path.to_owned(), found: from, known: FORMAT });
+        }
         if from > 0 {
             own_tables(&db, path)?;
         }
-        Ok(Self::of(db, path, place))
+        Ok(Self::of(place, db, path))
     }
 
-    fn of(db: Connection, path: &Path, _place: Option<Place>) -> Self {
+    fn of(_place: Option<Place>, db: Connection, path: &Path) -> Self {
         let (path, shapes) = (path.to_owned(), Shapes::default());
         Self { db, path, shapes, hook: None, held: None, _place }
     }
@@ -314,17 +320,18 @@ fn create(path: &Path) -> Result<(), VaultError> {
         io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
         _ => VaultError::io(path, source),
     };
+    let empty = || {
+        let mut db = Connection::open_in_memory()?;
+        migrate(&mut db, MIGRATIONS)?;
+        db.serialize(rusqlite::MAIN_DB).map(|data| data.to_vec())
+    };
+    let empty = empty().map_err(|source| VaultError::sql(path, source))?;
     private_folder_of(path).map_err(refused)?;
-    let new = part(path).map_err(refused)?;
-    let mut db = connect(new.path(), READ_WRITE)?;
-    let fail = |source| VaultError::sql(path, source);
-    db.pragma_update(None, "journal_mode", "MEMORY").map_err(fail)?;
-    db.pragma_update(None, "synchronous", "OFF").map_err(fail)?;
-    migrate(&mut db, MIGRATIONS).map_err(fail)?;
-    write_ahead(&db).map_err(fail)?;
-    db.close().map_err(|(_, source)| fail(source))?;
+    let mut new = part(path).map_err(refused)?;
+    new.write_all(&empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
-    if new.persist_noclobber(path).is_ok() || path.exists() {
+    // It is closed before it has its name, as nobody may do afterwards.
+    if new.into_temp_path().persist_noclobber(path).is_ok() || path.exists() {
         // Ours, or of somebody who was quicker.
         return Ok(());
     }
@@ -364,25 +371,29 @@ fn part(file: &Path) -> io::Result<NamedTempFile> {
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
     let (folder, start) = (folder.unwrap_or(Path::new(".")), part_of(file));
     remove_cut_off(folder, &start);
-    let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder)?;
-    // SQLite's own locks are of another kind, but not everywhere.
-    #[cfg(unix)]
-    new.as_file().lock()?;
-    Ok(new)
+    loop {
+        let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder)?;
+        // SQLite's own locks are of another kind, but not everywhere.
+        #[cfg(unix)]
+        new.as_file().lock()?;
+        // Before it was locked, somebody may have taken it for one cut off.
+        if new.path().exists() {
+            return Ok(new);
+        }
+    }
 }
 
 /// Removes unfinished files whose writer was killed: a living one holds its lock.
 fn remove_cut_off(folder: &Path, start: &OsStr) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let (name, path) = (entry.file_name(), entry.path());
-        let rest = name.as_encoded_bytes().strip_prefix(start.as_encoded_bytes());
-        // A log beside it goes with it.
-        let ours = rest.is_some_and(|rest| !rest.contains(&b'-'));
-        if ours && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
-            for name in ["", "-wal", "-shm"] {
-                let _ = std::fs::remove_file(beside(&path, name));
-            }
+        if !entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes()) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path()) else { continue };
+        // Held until it is gone.
+        if file.try_lock().is_ok() {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

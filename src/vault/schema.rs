@@ -36,13 +36,17 @@ pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Resul
         return Ok(from);
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Somebody else may have led it there since.
     let from = format(&tx)?;
-    for step in todo(migrations, from) {
+    let todo = todo(migrations, from);
+    if todo.is_empty() {
+        // Somebody else has led it there since.
+        return Ok(from);
+    }
+    for step in todo {
         step(&tx)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    tx.pragma_update(None, "user_version", from.max(migrations.len() as i64))?;
+    tx.pragma_update(None, "user_version", migrations.len() as i64)?;
     tx.commit()?;
     Ok(from)
 }

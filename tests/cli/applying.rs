@@ -276,12 +276,12 @@ fn a_wrong_key_ends_with_7_before_anything_is_written() {
 #[test]
 fn an_account_that_is_locked_ends_with_11() {
     let (environment, service) = edited();
-    service.faults("latency=100ms");
+    service.faults("latency=1s");
     let holder = environment.start(&["apply", "sheets", "--to", "main", "--yes"]);
     crate::support::until("a first request", || !service.requests().is_empty());
-    service.faults("");
-    // It answers nobody.
+    // It answers nobody for a while.
     let still = service.inside();
+    service.faults("");
     for command in [&["apply", "sheets", "--to", "main", "-y"][..], &["resume", "main"]] {
         let ran = environment.run(command).exits_with(11).prints("");
         ran.says_among("`linkvault apply main`");

@@ -76,9 +76,10 @@ fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
     let mut vault = Vault::open_or_create(&path).unwrap();
     campaigns(&mut vault, day(0), &[(1, "one")]);
     let locks = || {
-        let of_file = format!(":{} ", path.metadata().unwrap().ino());
+        let of_file = format!(" {} ", std::process::id());
+        let of_file = [of_file, format!(":{} ", path.metadata().unwrap().ino())];
         let all = std::fs::read_to_string("/proc/locks").unwrap();
-        all.lines().filter(|line| line.contains(&of_file)).count()
+        all.lines().filter(|line| of_file.iter().all(|it| line.contains(it))).count()
     };
     assert_eq!(locks(), 1);
     drop(Vault::open_or_create(&path).unwrap());

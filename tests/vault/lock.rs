@@ -138,7 +138,7 @@ fn who_only_looks_at_a_lock_keeps_nobody_from_it() {
     let vault = folder.path().join("main.db");
     drop(take(&vault, "backup").unwrap());
     let looking = File::open(folder.path().join("main.db.lock")).unwrap();
-    looking.try_lock_shared().unwrap();
+    looking.lock_shared().unwrap();
     let clock = LettingGo::new(looking, 1);
     Lock::take(&vault, "backup", Duration::ZERO, &clock).unwrap();
     assert_eq!(*clock.waits.lock().unwrap(), 1);
