@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use super::header::{Place, connections, look};
 use super::ledger::{self, Ledger};
-use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, definitions, expected, migrate};
+use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, definitions, empty, expected, migrate};
 use super::{Shapes, Vault, VaultError};
 use crate::files::{beside, private_file, private_folder_of};
 
@@ -320,15 +320,10 @@ fn create(path: &Path) -> Result<(), VaultError> {
         io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
         _ => VaultError::io(path, source),
     };
-    let empty = || {
-        let mut db = Connection::open_in_memory()?;
-        migrate(&mut db, MIGRATIONS)?;
-        db.serialize(rusqlite::MAIN_DB).map(|data| data.to_vec())
-    };
     let empty = empty().map_err(|source| VaultError::sql(path, source))?;
     private_folder_of(path).map_err(refused)?;
     let mut new = part(path).map_err(refused)?;
-    new.write_all(&empty).map_err(refused)?;
+    new.write_all(empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
     // It is closed before it has its name, as nobody may do afterwards.
     if new.into_temp_path().persist_noclobber(path).is_ok() || path.exists() {
@@ -357,19 +352,14 @@ fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
     wanted()
 }
 
-/// What the name of an unfinished `file` begins with.
-fn part_of(file: &Path) -> OsString {
-    let mut start = OsString::from(".");
-    start.push(file.file_name().unwrap_or_default());
-    start.push(".part-");
-    start
-}
-
 /// An empty file beside `file`, to be filled and put in its place. SQLite fills
 /// an empty file that is there; its mode stays 0600.
 fn part(file: &Path) -> io::Result<NamedTempFile> {
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
-    let (folder, start) = (folder.unwrap_or(Path::new(".")), part_of(file));
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut start = OsString::from(".");
+    start.push(file.file_name().unwrap_or_default());
+    start.push(".part-");
     remove_cut_off(folder, &start);
     loop {
         let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder)?;

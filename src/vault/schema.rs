@@ -68,14 +68,29 @@ pub fn definitions(db: &Connection) -> rusqlite::Result<BTreeMap<String, String>
 
 /// What [`definitions`] gives for a sound vault of the newest format.
 pub fn expected() -> rusqlite::Result<&'static BTreeMap<String, String>> {
-    static EXPECTED: OnceLock<BTreeMap<String, String>> = OnceLock::new();
-    if let Some(known) = EXPECTED.get() {
+    Ok(&model()?.definitions)
+}
+
+/// The file of a vault with nothing in it.
+pub fn empty() -> rusqlite::Result<&'static [u8]> {
+    Ok(&model()?.file)
+}
+
+/// An empty vault of the newest format.
+struct Model {
+    definitions: BTreeMap<String, String>,
+    file: Vec<u8>,
+}
+
+fn model() -> rusqlite::Result<&'static Model> {
+    static MODEL: OnceLock<Model> = OnceLock::new();
+    if let Some(known) = MODEL.get() {
         return Ok(known);
     }
     let mut fresh = Connection::open_in_memory()?;
     migrate(&mut fresh, MIGRATIONS)?;
-    let made = definitions(&fresh)?;
-    Ok(EXPECTED.get_or_init(|| made))
+    let (definitions, file) = (definitions(&fresh)?, fresh.serialize(rusqlite::MAIN_DB)?.to_vec());
+    Ok(MODEL.get_or_init(|| Model { definitions, file }))
 }
 
 fn first_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
