@@ -22,30 +22,6 @@ const fn key(name: &'static str, holds: Holds, about: &'static str) -> KeyDoc {
     KeyDoc { name, holds, about }
 }
 
-const SCHEDULE: KeyDoc =
-    key("schedule", Holds::Text, "when the daemon backs up, as crontab writes it");
-const TIMEZONE: KeyDoc = key("timezone", Holds::Text, "the zone of the schedule");
-const RESERVE: KeyDoc =
-    key("reserve", Holds::Count, "requests of each window that are left to other tools");
-const LIMIT: KeyDoc =
-    key("limit", Holds::Count, "requests a minute where the service does not tell its limit");
-const KEEP: KeyDoc = key("keep", Holds::Table(&KEEP_KEYS), "which snapshots `forget` keeps");
-const STATS: KeyDoc =
-    key("stats", Holds::Text, "whose QR statistics are fetched: changed, all or none");
-const STATS_BUDGET: KeyDoc =
-    key("stats_budget", Holds::Count, "the most QR codes whose statistics one backup fetches");
-const TIMEOUTS: KeyDoc =
-    key("timeouts", Holds::Table(&TIMEOUT_KEYS), "how long each part of a request may take");
-
-const EXPORT: KeyDoc =
-    key("export", Holds::Table(&EXPORT_KEYS), "what the daemon exports after each backup");
-const COPY: KeyDoc =
-    key("copy", Holds::Text, "the folder in which the daemon leaves a copy of the vault");
-const HEARTBEAT: KeyDoc =
-    key("heartbeat", Holds::Text, "the URL that the daemon asks after each complete backup");
-const ALERTS: KeyDoc =
-    key("alerts", Holds::Table(&ALERT_KEYS), "whom the daemon tells of problems, and of which");
-
 pub(super) const EXPORT_KEYS: [KeyDoc; 2] = [
     key("to", Holds::Text, "the folder; each account gets one of its name in it"),
     key("format", Holds::Text, "csv (the default) or json"),
@@ -79,41 +55,40 @@ pub(super) const TIMEOUT_KEYS: [KeyDoc; 3] = [
 
 /// The keys of `[defaults]`: what holds for each account that does not say otherwise.
 pub(super) const DEFAULT_KEYS: &[KeyDoc] = &[
-    SCHEDULE,
-    TIMEZONE,
-    RESERVE,
-    LIMIT,
-    KEEP,
-    STATS,
-    STATS_BUDGET,
-    TIMEOUTS,
-    EXPORT,
-    COPY,
-    HEARTBEAT,
-    ALERTS,
+    key("schedule", Holds::Text, "when the daemon backs up, as crontab writes it"),
+    key("timezone", Holds::Text, "the zone of the schedule"),
+    key("reserve", Holds::Count, "requests of each window that are left to other tools"),
+    key("limit", Holds::Count, "requests a minute where the service does not tell its limit"),
+    key("keep", Holds::Table(&KEEP_KEYS), "which snapshots `forget` keeps"),
+    key("stats", Holds::Text, "whose QR statistics are fetched: changed, all or none"),
+    key("stats_budget", Holds::Count, "the most QR codes whose statistics one backup fetches"),
+    key("timeouts", Holds::Table(&TIMEOUT_KEYS), "how long each part of a request may take"),
+    key("export", Holds::Table(&EXPORT_KEYS), "what the daemon exports after each backup"),
+    key("copy", Holds::Text, "the folder in which the daemon leaves a copy of the vault"),
+    key("heartbeat", Holds::Text, "the URL that the daemon asks after each complete backup"),
+    key("alerts", Holds::Table(&ALERT_KEYS), "whom the daemon tells of problems, and of which"),
 ];
 
-/// The keys of `[accounts.NAME]`.
-pub(super) const ACCOUNT_KEYS: &[KeyDoc] = &[
+/// What only the account itself can say.
+const OWN_KEYS: &[KeyDoc] = &[
     key("url", Holds::Text, "the service: everything before /api"),
     key("key_env", Holds::Text, "the variable that holds the key"),
     key("key_file", Holds::Text, "the file that holds the key"),
     key("key_command", Holds::Words, "the command that prints the key, run without a shell"),
     key("allow_http", Holds::Boolean, "whether the key may travel unencrypted"),
     key("vault", Holds::Text, "the vault's file, if not vaults/NAME.db"),
-    SCHEDULE,
-    TIMEZONE,
-    RESERVE,
-    LIMIT,
-    KEEP,
-    STATS,
-    STATS_BUDGET,
-    TIMEOUTS,
-    EXPORT,
-    COPY,
-    HEARTBEAT,
-    ALERTS,
 ];
+
+/// The keys of `[accounts.NAME]`: its own, and those of `[defaults]`.
+pub(super) const ACCOUNT_KEYS: &[KeyDoc] = &{
+    let (own, mut at) = (OWN_KEYS.len(), 0);
+    let mut all = [OWN_KEYS[0]; OWN_KEYS.len() + DEFAULT_KEYS.len()];
+    while at < all.len() {
+        all[at] = if at < own { OWN_KEYS[at] } else { DEFAULT_KEYS[at - own] };
+        at += 1;
+    }
+    all
+};
 
 /// The keys of `[daemon]`: how the daemon itself is run.
 pub(super) const DAEMON_KEYS: &[KeyDoc] = &[
