@@ -12,6 +12,7 @@ use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::model::{Decoded, Problem, Resource, Verb};
 use crate::progress::Event;
+use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::ReadState;
 use crate::vault::split::{Split, Splitter};
 use crate::vault::write::Page;
@@ -112,12 +113,29 @@ impl<'c, 'a> Listing<'c, 'a> {
             size,
             problems: Vec::new(),
         };
-        let ended = listing.until_proven()?;
-        listing.note(Some(ended.clone()), false)?;
+        let (ended, gone) = listing.until_proven()?;
+        listing.end(&ended, &gone)?;
         Ok(ended)
     }
 
-    fn until_proven(&mut self) -> Result<Ending, CrawlError> {
+    /// Commits the ending together with what it proves to be gone.
+    fn end(&mut self, ended: &Ending, gone: &[i64]) -> Result<(), CrawlError> {
+        let note = self.noted(Some(ended.clone()));
+        let whole = self.parent.is_none();
+        self.crawler.vault.end_listing(&ListingEnd {
+            snapshot: self.crawler.snapshot,
+            resource: self.resource,
+            parent: self.parent,
+            gone,
+            progress: Some(&note),
+            outcome: whole.then_some((ended.state, ended.message.as_deref())),
+        })?;
+        Ok(())
+    }
+
+    /// Reads the list until it is proven or given up. Gives the ending, and the
+    /// versions that are gone, by row number.
+    fn until_proven(&mut self) -> Result<(Ending, Vec<i64>), CrawlError> {
         self.resume()?;
         let mut head = None;
         loop {
@@ -125,14 +143,15 @@ impl<'c, 'a> Listing<'c, 'a> {
             let again = if self.pages.len() > 1 { Some(self.first_again()?) } else { None };
             let proof = again.as_ref().map(|(evidence, _)| evidence);
             let unproven = match self.stable(proof) {
-                Ok(()) => match self.remove_missing()? {
-                    None => return Ok(self.ending()),
-                    Some(unproven) => unproven,
+                Ok(()) => match self.missing()? {
+                    Ok(gone) => return Ok((self.ending(), gone)),
+                    Err(unproven) => unproven,
                 },
                 Err(unproven) => unproven,
             };
             if self.attempt >= ATTEMPTS {
-                return Ok(Ending::new(ReadState::Drifted, Some(unproven)));
+                let drifted = Ending::new(ReadState::Drifted, Some(unproven));
+                return Ok((drifted, Vec::new()));
             }
             self.attempt += 1;
             self.restart()?;
@@ -184,10 +203,14 @@ impl<'c, 'a> Listing<'c, 'a> {
     }
 
     fn note(&mut self, ended: Option<Ending>, restart: bool) -> Result<(), CrawlError> {
-        let note = Note { attempt: self.attempt, ended, tail: self.tail.clone() };
-        let note = serde_json::to_string(&note).unwrap_or_default();
+        let note = self.noted(ended);
         self.crawler.vault.note_listing(self.resource, self.parent, &note, restart)?;
         Ok(())
+    }
+
+    fn noted(&self, ended: Option<Ending>) -> String {
+        let note = Note { attempt: self.attempt, ended, tail: self.tail.clone() };
+        serde_json::to_string(&note).unwrap_or_default()
     }
 
     /// Reads and stores every page that is still to be read.
@@ -352,18 +375,18 @@ impl<'c, 'a> Listing<'c, 'a> {
         self.look(1)
     }
 
-    /// Marks as removed what the listing proves to be gone. Gives what spoke
-    /// against it, if anything did.
-    fn remove_missing(&mut self) -> Result<Option<String>, CrawlError> {
+    /// The versions that the listing proves to be gone, by row number; or what
+    /// spoke against the proof.
+    fn missing(&mut self) -> Result<Result<Vec<i64>, String>, CrawlError> {
         if self.pages.iter().any(|page| page.faulty > 0) {
             // One of the unreadable records may be one that seems to be gone.
-            return Ok(None);
+            return Ok(Ok(Vec::new()));
         }
         let mut unclear = proof::wants_second(&self.pages, self.tail.as_ref());
         let shown = self.crawler.vault.shown(self.crawler.snapshot, self.resource)?;
         if self.parent.is_none() && shown == self.seen.len() && !unclear {
             // Every record that the snapshot shows was seen.
-            return Ok(None);
+            return Ok(Ok(Vec::new()));
         }
         let missing = self.crawler.vault.unseen(self.resource, self.parent, &self.seen)?;
         let mut edges = Vec::new();
@@ -385,11 +408,9 @@ impl<'c, 'a> Listing<'c, 'a> {
             self.size = page.limit;
             let (again, _) = self.look(page.page)?;
             if again.ids != page.ids || again.result != page.result {
-                return Ok(Some(format!("page {} changed meanwhile", page.page)));
+                return Ok(Err(format!("page {} changed meanwhile", page.page)));
             }
         }
-        let rows: Vec<_> = missing.into_iter().map(|(row, _)| row).collect();
-        self.crawler.vault.remove(self.crawler.snapshot, self.resource, &rows)?;
-        Ok(None)
+        Ok(Ok(missing.into_iter().map(|(row, _)| row).collect()))
     }
 }

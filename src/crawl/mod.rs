@@ -22,6 +22,7 @@ use crate::api::error::ApiErrorKind;
 use crate::clock::Clock;
 use crate::model::{Decoded, Problem, Resource, Verb};
 use crate::progress::{Event, Progress};
+use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::{ReadState, Snapshot, Usage};
 use crate::vault::write::Page;
 use crate::vault::{Identity, Vault};
@@ -259,8 +260,12 @@ impl Crawler<'_> {
 
     fn conclude(&mut self, resource: Resource, ending: &Ending) -> Result<(), CrawlError> {
         let state = ending.state;
-        self.vault.conclude(self.snapshot, resource, state, ending.message.as_deref())?;
-        let snapshot = self.vault.snapshot(self.snapshot)?;
+        let mut snapshot = self.vault.snapshot(self.snapshot)?;
+        // A listing that ended has said so itself.
+        if snapshot.outcome(resource).is_some_and(|it| it.state == ReadState::Pending) {
+            self.vault.conclude(self.snapshot, resource, state, ending.message.as_deref())?;
+            snapshot = self.vault.snapshot(self.snapshot)?;
+        }
         let records = snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
         let (resource, state) = (resource.name(), state.name());
         self.progress.event(&Event::Finished { resource, state, records });
@@ -308,21 +313,30 @@ impl Crawler<'_> {
                 worst = Some(ending);
             }
         }
-        if known_whole {
-            self.drop_items_of_removed_channels(&channels)?;
-        }
-        Ok(worst.unwrap_or_else(|| Ending::new(ReadState::Complete, None)))
+        let gone =
+            if known_whole { self.items_of_removed_channels(&channels)? } else { Vec::new() };
+        let ended = worst.unwrap_or_else(|| Ending::new(ReadState::Complete, None));
+        self.vault.end_listing(&ListingEnd {
+            snapshot: self.snapshot,
+            resource: Resource::ChannelItems,
+            parent: None,
+            gone: &gone,
+            progress: None,
+            outcome: Some((ended.state, ended.message.as_deref())),
+        })?;
+        Ok(ended)
     }
 
-    fn drop_items_of_removed_channels(&mut self, channels: &[i64]) -> Result<(), CrawlError> {
+    /// The versions of items whose channel is none of `channels`, by row number.
+    fn items_of_removed_channels(&self, channels: &[i64]) -> Result<Vec<i64>, CrawlError> {
+        let mut gone = Vec::new();
         for channel in self.vault.channels_with_items()? {
             if channels.binary_search(&channel).is_err() {
                 let none = roaring::RoaringTreemap::new();
                 let items = self.vault.unseen(Resource::ChannelItems, Some(channel), &none)?;
-                let rows: Vec<_> = items.into_iter().map(|(row, _)| row).collect();
-                self.vault.remove(self.snapshot, Resource::ChannelItems, &rows)?;
+                gone.extend(items.into_iter().map(|(row, _)| row));
             }
         }
-        Ok(())
+        Ok(gone)
     }
 }

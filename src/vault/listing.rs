@@ -5,8 +5,9 @@ use roaring::RoaringTreemap;
 use rusqlite::OptionalExtension;
 
 use super::schema::{key_columns, version_table};
-use super::snapshot::signed;
-use super::{Failure, Vault, VaultError, row};
+use super::snapshot::{ReadState, conclude, signed};
+use super::write::remove;
+use super::{Failure, Tx, Vault, VaultError, row};
 use crate::model::{Key, Resource};
 
 /// A page of a listing that is in the vault.
@@ -16,6 +17,34 @@ pub struct StoredPage {
     pub evidence: String,
     /// The versions its records are, by row number.
     pub rows: RoaringTreemap,
+}
+
+/// How a listing of the running snapshot ends.
+#[derive(Debug, Clone, Copy)]
+pub struct ListingEnd<'a> {
+    pub snapshot: i64,
+    pub resource: Resource,
+    pub parent: Option<i64>,
+    /// The versions that are proven to be gone, by row number.
+    pub gone: &'a [i64],
+    /// The last note on the listing.
+    pub progress: Option<&'a str>,
+    /// How reading the whole resource ended, and what it lacks.
+    pub outcome: Option<(ReadState, Option<&'a str>)>,
+}
+
+fn note(
+    tx: &Tx<'_>,
+    resource: Resource,
+    parent: Option<i64>,
+    progress: &str,
+) -> Result<(), Failure> {
+    tx.prepare_cached("INSERT OR REPLACE INTO listing VALUES(?1, ?2, ?3)")?.execute((
+        resource.name(),
+        parent.unwrap_or(0),
+        progress,
+    ))?;
+    Ok(())
 }
 
 impl Vault {
@@ -49,14 +78,32 @@ impl Vault {
         restart: bool,
     ) -> Result<(), VaultError> {
         self.transact(|tx, _| {
-            let key = (resource.name(), parent.unwrap_or(0));
-            tx.prepare_cached("INSERT OR REPLACE INTO listing VALUES(?1, ?2, ?3)")?
-                .execute((key.0, key.1, progress))?;
+            note(tx, resource, parent, progress)?;
             if restart {
                 tx.prepare_cached("DELETE FROM listing_page WHERE resource = ?1 AND parent = ?2")?
-                    .execute(key)?;
+                    .execute((resource.name(), parent.unwrap_or(0)))?;
             }
             Ok(())
+        })
+    }
+
+    /// Ends a listing: closes the versions that it proved to be gone, writes its
+    /// note, and concludes the resource if the listing is all of it. This is one
+    /// transaction: a crash between the parts would leave records removed by a
+    /// resource that counts as failed.
+    ///
+    /// # Errors
+    /// When the vault cannot be written; nothing of it is then kept.
+    pub fn end_listing(&mut self, end: &ListingEnd<'_>) -> Result<(), VaultError> {
+        self.transact(|tx, shapes| {
+            remove(tx, shapes, end.snapshot, end.resource, end.gone)?;
+            if let Some(progress) = end.progress {
+                note(tx, end.resource, end.parent, progress)?;
+            }
+            match end.outcome {
+                Some((state, message)) => conclude(tx, end.snapshot, end.resource, state, message),
+                None => Ok(()),
+            }
         })
     }
 

@@ -322,14 +322,7 @@ impl Vault {
         state: ReadState,
         message: Option<&str>,
     ) -> Result<(), VaultError> {
-        self.transact(|tx, _| {
-            tx.execute(
-                "UPDATE snapshot_resource SET state = ?3, message = ?4
-                 WHERE snapshot = ?1 AND resource = ?2",
-                (number, resource.name(), state.name(), message),
-            )?;
-            Ok(())
-        })
+        self.transact(|tx, _| conclude(tx, number, resource, state, message))
     }
 
     /// Ends a snapshot: what is still pending counts as failed, and the status
@@ -367,6 +360,22 @@ impl Vault {
         })?;
         self.snapshot(number)
     }
+}
+
+/// Writes how reading `resource` ended into snapshot `number`.
+pub(super) fn conclude(
+    tx: &Tx<'_>,
+    number: i64,
+    resource: Resource,
+    state: ReadState,
+    message: Option<&str>,
+) -> Result<(), Failure> {
+    tx.prepare_cached(
+        "UPDATE snapshot_resource SET state = ?3, message = ?4
+         WHERE snapshot = ?1 AND resource = ?2",
+    )?
+    .execute((number, resource.name(), state.name(), message))?;
+    Ok(())
 }
 
 /// A count as SQLite holds it.

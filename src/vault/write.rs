@@ -102,42 +102,54 @@ impl Vault {
         if rows.is_empty() {
             return Ok(());
         }
-        self.transact(|tx, shapes| {
-            let mut tally = Tally::default();
-            let mut changed = None;
-            let mut writer = Writer::new(tx, snapshot, resource)?;
-            let find = format!(
-                "SELECT {} FROM {} v WHERE v.version = ?1 AND v.until IS NULL",
-                Stored::select(resource),
-                version_table(resource)
-            );
-            let mut find = tx.prepare(&find)?;
-            for row in rows {
-                let found = find.query_row([row], |row| Ok(Stored::read(resource, row)));
-                let Some(mut stored) = found.optional()?.transpose()? else { continue };
-                tally.delta.sub(stored_hash(tx, shapes, resource, &mut stored)?);
-                if stored.since < snapshot {
-                    writer.close(stored.version)?;
-                    tally.removed += 1;
-                    continue;
-                }
-                // This very snapshot put it there, by an earlier reading.
-                writer.delete(stored.version)?;
-                let changed = match &mut changed {
-                    Some(changed) => changed,
-                    none => none.insert(ended_in(tx, snapshot, resource)?),
-                };
-                if changed.contains(&stored_key(resource, &stored)) {
-                    tally.changed -= 1;
-                    tally.removed += 1;
-                } else {
-                    tally.added -= 1;
-                }
-            }
-            drop(writer);
-            account(tx, snapshot, resource, &tally)
-        })
+        self.transact(|tx, shapes| remove(tx, shapes, snapshot, resource, rows))
     }
+}
+
+/// Closes the versions in `rows` at `snapshot`, and accounts for them.
+pub(super) fn remove(
+    tx: &Tx<'_>,
+    shapes: &mut Shapes,
+    snapshot: i64,
+    resource: Resource,
+    rows: &[i64],
+) -> Result<(), Failure> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut tally = Tally::default();
+    let mut changed = None;
+    let mut writer = Writer::new(tx, snapshot, resource)?;
+    let find = format!(
+        "SELECT {} FROM {} v WHERE v.version = ?1 AND v.until IS NULL",
+        Stored::select(resource),
+        version_table(resource)
+    );
+    let mut find = tx.prepare(&find)?;
+    for row in rows {
+        let found = find.query_row([row], |row| Ok(Stored::read(resource, row)));
+        let Some(mut stored) = found.optional()?.transpose()? else { continue };
+        tally.delta.sub(stored_hash(tx, shapes, resource, &mut stored)?);
+        if stored.since < snapshot {
+            writer.close(stored.version)?;
+            tally.removed += 1;
+            continue;
+        }
+        // This very snapshot put it there, by an earlier reading.
+        writer.delete(stored.version)?;
+        let changed = match &mut changed {
+            Some(changed) => changed,
+            none => none.insert(ended_in(tx, snapshot, resource)?),
+        };
+        if changed.contains(&stored_key(resource, &stored)) {
+            tally.changed -= 1;
+            tally.removed += 1;
+        } else {
+            tally.added -= 1;
+        }
+    }
+    drop(writer);
+    account(tx, snapshot, resource, &tally)
 }
 
 fn damaged_rows() -> Failure {

@@ -70,9 +70,7 @@ fn agrees_with_the_world(
             assert!(really, "{at}: {key} is gone, and was there all the time");
             // The items of each channel are a list of their own.
             let whole = outcome.state == ReadState::Complete || resource == Resource::ChannelItems;
-            // A crawl can die between proving a list and saying so.
-            let died = outcome.message.as_deref().is_some_and(|it| it.contains("ended before"));
-            assert!(whole || died, "{at}: {key} is gone by an unproven list");
+            assert!(whole, "{at}: {key} is gone by an unproven list");
         }
         for (key, raw) in shown {
             let heard = history.world.overheard.lock().unwrap().delivered.contains(raw);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkvault::crawl::{CrawlError, RESUMABLE};
-use linkvault::model::Resource;
+use linkvault::model::{Key, Resource};
 use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::vault::VaultError;
-use linkvault::vault::snapshot::Status;
+use linkvault::vault::snapshot::{ReadState, Status};
 
 use super::checks;
 use super::world::World;
@@ -78,6 +78,37 @@ fn fetched_once(asked: &[String]) {
     }
     let twice = times.values().filter(|times| **times > 1).count();
     assert!(twice <= 1, "{asked:#?}");
+}
+
+/// A listing removes records and says that it is complete in one commit, so that
+/// no crash in between makes a removal look like the work of a failed read.
+#[test]
+fn killed_at_any_commit_no_failed_read_has_removed_a_record() {
+    let mut whole = world();
+    whole.backup();
+    let moments = *whole.moments.lock().unwrap();
+    for moment in 1..moments {
+        // Taken up with every list redirected, or given up for its age.
+        for (rest, faults) in [(60, "redirect@/api/domains,redirect@/api/channel"), (4000, "")] {
+            let mut world = world();
+            let before = world.shown(1);
+            world.dies_after = Some(moment);
+            stopped(world.start());
+            world.pass(Duration::from_secs(rest));
+            world.set_faults(faults, 0);
+            world.backup();
+            let snapshot = world.open().snapshot(2).unwrap();
+            let shown = world.shown(2);
+            for outcome in snapshot.outcomes.iter().filter(|it| it.state != ReadState::Complete) {
+                let (before, shown) = (&before[&outcome.resource], &shown[&outcome.resource]);
+                // The items of channel 1 go with it, by the list of channels.
+                let of_channel_1 = |key: &&Key| matches!(key, Key::Item { channel: 1, .. });
+                let missing = before.keys().filter(|key| !shown.contains_key(key));
+                let gone: Vec<_> = missing.filter(|key| !of_channel_1(key)).collect();
+                assert!(gone.is_empty(), "killed at {moment}: {gone:?} gone by {outcome:?}");
+            }
+        }
+    }
 }
 
 #[test]
