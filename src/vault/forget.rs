@@ -69,10 +69,15 @@ impl Vault {
     }
 }
 
+/// A trigger lets only the templates go that are listed as unused.
 fn drop_unused_templates(tx: &Tx<'_>) -> Result<(), Failure> {
     let used = Resource::ALL.map(|it| format!("SELECT shape FROM {}", version_table(it)));
     let used = used.join(" UNION ");
-    tx.execute(&format!("DELETE FROM shape WHERE shape NOT IN ({used})"), [])?;
+    tx.execute_batch(&format!(
+        "INSERT INTO unused_template SELECT shape FROM shape WHERE shape NOT IN ({used});
+         DELETE FROM shape WHERE shape IN (SELECT shape FROM unused_template);
+         DELETE FROM unused_template;"
+    ))?;
     Ok(())
 }
 

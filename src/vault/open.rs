@@ -13,7 +13,9 @@ use tempfile::NamedTempFile;
 
 use super::header::{Place, connections, look};
 use super::ledger::{self, Ledger};
-use super::schema::{APPLICATION_ID, FORMAT, MIGRATIONS, definitions, empty, expected, migrate};
+use super::schema::{
+    APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
+};
 use super::{Shapes, Vault, VaultError};
 use crate::files::{beside, private_file, private_folder_of};
 
@@ -63,13 +65,33 @@ impl Vault {
         }
         let format = examine(&db, path)?;
         if format == 0 {
+            db.execute_batch(INCREMENTAL_VACUUM).map_err(fail)?;
             // Before there is a log, so that the file alone tells what it is.
             db.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
         }
         write_ahead(&db).map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
-        Self::ready(Some(place), db, path)
+        let vault = Self::ready(Some(place), db, path)?;
+        vault.vacuum_incrementally()?;
+        Ok(vault)
+    }
+
+    /// Gives the file of an earlier format the auto-vacuum mode of this one. Where that is not
+    /// possible now, the next command that opens the vault does it.
+    fn vacuum_incrementally(&self) -> Result<(), VaultError> {
+        let vacuum = || -> rusqlite::Result<()> {
+            let mode: i64 = self.db.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
+            if mode == INCREMENTAL {
+                return Ok(());
+            }
+            self.db.execute_batch(INCREMENTAL_VACUUM)?;
+            self.db.execute_batch("VACUUM")
+        };
+        match vacuum() {
+            Err(error) if !can_wait(&error) => Err(self.sql(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Opens an existing vault for reading. It may be on a read-only disk.
@@ -237,6 +259,17 @@ impl Vault {
         }
         Ok(())
     }
+}
+
+/// The value of `PRAGMA auto_vacuum` for `INCREMENTAL`.
+const INCREMENTAL: i64 = 2;
+
+/// Whether `VACUUM` failed for want of space, or because another process writes.
+fn can_wait(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
+    error
+        .sqlite_error_code()
+        .is_some_and(|it| [DiskFull, DatabaseBusy, DatabaseLocked].contains(&it))
 }
 
 const READ_WRITE: OpenFlags =

@@ -259,7 +259,11 @@ fn cell(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Value> {
     })
 }
 
-/// A connection with none of linkvault's settings.
+/// A connection with none of linkvault's settings. Triggers are off, so that a test can damage
+/// what they protect.
 pub fn plain(path: &Path) -> rusqlite::Connection {
-    rusqlite::Connection::open(path).unwrap()
+    let db = rusqlite::Connection::open(path).unwrap();
+    let triggers = rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER;
+    db.set_db_config(triggers, false).unwrap();
+    db
 }

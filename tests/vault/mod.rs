@@ -4,6 +4,7 @@ mod browsing;
 mod damage;
 pub mod desk;
 mod files;
+mod finished;
 mod flips;
 mod forgetting;
 mod held;

@@ -133,7 +133,7 @@ fn a_newer_format_is_refused_with_both_numbers() {
     let path = folder.file(&sample_bytes());
     plain(&path).execute_batch("PRAGMA user_version = 9").unwrap();
     refused(&folder, &path, |error| {
-        error.to_string().ends_with("has vault format 9, and this program knows formats up to 2")
+        error.to_string().ends_with("has vault format 9, and this program knows formats up to 3")
     });
 }
 
