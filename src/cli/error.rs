@@ -18,7 +18,8 @@ pub enum Exit {
     Failed = 1,
     /// There are changes, and somebody asked for a code that says so.
     Changes = 2,
-    /// A resource was not read, or some steps were refused.
+    /// A resource was not read, some steps were refused, or the API cannot do
+    /// a part of the input.
     Partial = 3,
     /// A stale plan or a conflict; nothing was written.
     Stale = 4,
@@ -37,11 +38,61 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+/// The result of a command that did not fail, as far as its exit code tells it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// How many writes have an unknown outcome and need `resolve`.
+    pub unknown: u64,
+    /// How much of the input is not carried out or not read: resources, steps that
+    /// were refused, skipped or not sent, and everything that the API cannot do.
+    pub missing: u64,
+    /// There are changes, and a flag asks for a code that says so.
+    pub changes: bool,
+}
+
+impl Ending {
+    /// The command did everything, or not.
+    #[must_use]
+    pub const fn complete(complete: bool) -> Self {
+        Self { unknown: 0, missing: !complete as u64, changes: false }
+    }
+}
+
 impl Exit {
-    /// The code for both: a failure outweighs what is partial, and that what is done.
+    /// The exit code of every command, and the only place that decides it. The
+    /// table in `docs/exit-codes.md` says the same.
+    #[must_use]
+    pub const fn of(result: Result<Ending, Kind>) -> Self {
+        match result {
+            Ok(Ending { unknown: 1.., .. }) => Self::Unknown,
+            Ok(Ending { missing: 1.., .. }) => Self::Partial,
+            Ok(Ending { changes: true, .. }) => Self::Changes,
+            Ok(_) | Err(Kind::Closed) => Self::Done,
+            Err(
+                Kind::Failed
+                | Kind::Config
+                | Kind::Account
+                | Kind::NotFound
+                | Kind::Service
+                | Kind::Vault,
+            ) => Self::Failed,
+            Err(Kind::Usage) => Self::Usage,
+            Err(Kind::Stale) => Self::Stale,
+            Err(Kind::Guard) => Self::Guarded,
+            Err(Kind::UnknownOutcome) => Self::Unknown,
+            Err(Kind::Unauthorised) => Self::Unauthorised,
+            Err(Kind::Stopped) => Self::Stopped,
+            Err(Kind::Locked) => Self::Locked,
+            Err(Kind::Interrupted) => Self::Interrupted,
+        }
+    }
+
+    /// The code for both: an interrupt outweighs everything, a failure outweighs
+    /// what is partial, and that what is done.
     #[must_use]
     pub const fn or_worse(self, other: Self) -> Self {
         match (self, other) {
+            (Self::Interrupted, _) | (_, Self::Interrupted) => Self::Interrupted,
             (Self::Done, other) => other,
             (Self::Partial, other) if !matches!(other, Self::Done) => other,
             (one, _) => one,
@@ -121,23 +172,7 @@ impl Kind {
     /// The code that it ends the program with.
     #[must_use]
     pub const fn exit(self) -> Exit {
-        match self {
-            Self::Failed
-            | Self::Config
-            | Self::Account
-            | Self::NotFound
-            | Self::Service
-            | Self::Vault => Exit::Failed,
-            Self::Usage => Exit::Usage,
-            Self::Stale => Exit::Stale,
-            Self::Guard => Exit::Guarded,
-            Self::UnknownOutcome => Exit::Unknown,
-            Self::Unauthorised => Exit::Unauthorised,
-            Self::Stopped => Exit::Stopped,
-            Self::Locked => Exit::Locked,
-            Self::Interrupted => Exit::Interrupted,
-            Self::Closed => Exit::Done,
-        }
+        Exit::of(Err(self))
     }
 }
 
@@ -279,6 +314,26 @@ mod tests {
         for (kind, code) in codes {
             assert_eq!(kind.exit() as u8, code, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn an_unknown_outcome_outweighs_what_is_missing_and_that_outweighs_changes() {
+        let (unknown, missing, changes) = (1, 2, true);
+        assert_eq!(Exit::of(Ok(Ending { unknown, missing, changes })), Exit::Unknown);
+        assert_eq!(Exit::of(Ok(Ending { unknown: 0, missing, changes })), Exit::Partial);
+        assert_eq!(Exit::of(Ok(Ending { unknown: 0, missing: 0, changes })), Exit::Changes);
+        assert_eq!(Exit::of(Ok(Ending::default())), Exit::Done);
+    }
+
+    #[test]
+    fn an_interrupt_outweighs_a_failure_and_that_outweighs_what_is_partial() {
+        let order = [Exit::Done, Exit::Partial, Exit::Failed, Exit::Interrupted];
+        for (at, worse) in order.iter().enumerate() {
+            for other in &order[..at] {
+                assert_eq!((worse.or_worse(*other), other.or_worse(*worse)), (*worse, *worse));
+            }
+        }
+        assert_eq!(Exit::Unauthorised.or_worse(Exit::Stopped), Exit::Unauthorised);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::app::App;
 use super::desk::Desk;
-use super::error::{Exit, Failure};
+use super::error::{Ending, Exit, Failure};
 use super::human;
-use super::rejected::{self, Origin, Rows};
+use super::rejected::{self, Origin};
 use crate::apply::{self, Outcome};
 use crate::change::plan::Step;
 use crate::config::Account;
@@ -53,7 +53,7 @@ pub fn finish(
     let origin = Origin::read(&vault.run(outcome.run)?.plan);
     let rows = rejected::rows(&refused, &origin.unsupported);
     rejected::write(app, &rows, &origin, to);
-    let exit = exit(&outcome, &rows);
+    let exit = exit(&outcome, origin.missing());
     if app.out.is_json() {
         let mut document = document(account, &outcome);
         document["unsupported"] = json!(origin.unsupported);
@@ -62,24 +62,12 @@ pub fn finish(
     exit.after(tell(app, account, &outcome))
 }
 
-/// What a run ends with.
+/// The exit code of a run: by its steps, and by how much of its input is
+/// `unsupported`, which the plan has no step for.
 #[must_use]
-pub fn exit(outcome: &Outcome, rows: &Rows) -> Exit {
-    match exit_of(outcome) {
-        // Somebody wrote these rows down, and they were not applied.
-        Exit::Done if !rows.is_empty() => Exit::Partial,
-        exit => exit,
-    }
-}
-
-/// The exit code of a run by its steps.
-#[must_use]
-pub fn exit_of(outcome: &Outcome) -> Exit {
-    match outcome {
-        it if it.unknown > 0 => Exit::Unknown,
-        it if it.refused + it.skipped + it.waiting > 0 => Exit::Partial,
-        _ => Exit::Done,
-    }
+pub fn exit(outcome: &Outcome, unsupported: u64) -> Exit {
+    let missing = outcome.refused + outcome.skipped + outcome.waiting + unsupported;
+    Exit::of(Ok(Ending { unknown: outcome.unknown, missing, changes: false }))
 }
 
 /// `3 done, 1 refused`.

@@ -12,7 +12,7 @@ use super::error::{Exit, Failure, Kind};
 use super::outcome;
 use super::session::{Bounds, Session};
 use super::states::{self, Target};
-use super::{Shown, failures, human, rejected, served, values, wanted};
+use super::{Shown, failures, human, served, values, wanted};
 use crate::apply::{ApplyError, Outcome};
 use crate::change::plan::{Plan, Step};
 use crate::clock::{Clock, SimulatedClock};
@@ -128,7 +128,7 @@ fn not_offered(snapshot: &Snapshot) -> Vec<&'static str> {
     parts
 }
 
-/// Tells what a rehearsed run came to; `fresh` when its plan was not a saved one.
+/// Tells what a rehearsed run came to.
 ///
 /// # Errors
 /// The run's own, or when the news cannot be written.
@@ -136,7 +136,6 @@ pub fn finish(
     desk: Desk<'_>,
     outcome: Result<Outcome, ApplyError>,
     plan: &Plan,
-    fresh: bool,
 ) -> Result<Exit, Failure> {
     let outcome = outcome.map_err(|error| {
         let failure = failures::of_apply(error, &desk.account.name);
@@ -147,15 +146,7 @@ pub fn finish(
     let journal = desk.vault.steps(outcome.run)?;
     let journal: BTreeMap<u32, JournalStep> = journal.into_iter().map(|it| (it.step, it)).collect();
     tell(&desk, plan, &outcome, &journal)?;
-    let failed = plan.steps.iter().filter_map(|step| {
-        let row = journal.get(&step.step)?;
-        matches!(row.state, StepState::Refused | StepState::Skipped)
-            .then(|| (step.clone(), row.message.clone().unwrap_or_default()))
-    });
-    // As `apply`: a saved plan is a plan without what it could not do.
-    let unsupported = if fresh { &plan.unsupported[..] } else { &[] };
-    let rows = rejected::rows(&failed.collect::<Vec<_>>(), unsupported);
-    Ok(outcome::exit(&outcome, &rows))
+    Ok(outcome::exit(&outcome, plan.unsupported.len() as u64))
 }
 
 /// An empty plan has nothing to rehearse.
@@ -168,7 +159,7 @@ pub fn nothing(desk: &Desk<'_>, plan: &Plan) -> Result<Exit, Failure> {
     if desk.app.out.is_json() {
         desk.app.out.json(&document(desk, plan, &outcome, &BTreeMap::new()))?;
     }
-    Ok(outcome::exit(&outcome, &rejected::rows(&[], &plan.unsupported)))
+    Ok(outcome::exit(&outcome, plan.unsupported.len() as u64))
 }
 
 fn tell(

@@ -21,6 +21,8 @@ pub struct Origin {
     /// The files whose rows it was fed with, by the names that its steps give.
     files: BTreeMap<String, File>,
     pub unsupported: Vec<Unsupported>,
+    /// How many further records of the input have no step and are left to a person.
+    pub manual: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,7 +45,21 @@ impl Origin {
                 files.insert(source.file.clone(), file.0);
             }
         }
-        Self { files, unsupported: plan.unsupported.clone() }
+        Self { files, unsupported: plan.unsupported.clone(), ..Self::default() }
+    }
+
+    /// Of a plan that another process made; the files that it names are not read.
+    #[must_use]
+    pub fn without_files(plan: &Plan) -> Self {
+        let unnamed = |it: &Unsupported| Unsupported { source: None, ..it.clone() };
+        let unsupported = plan.unsupported.iter().map(unnamed).collect();
+        Self { unsupported, ..Self::default() }
+    }
+
+    /// How much of the input the plan has no step for.
+    #[must_use]
+    pub const fn missing(&self) -> u64 {
+        self.unsupported.len() as u64 + self.manual
     }
 
     /// As the journal keeps it.

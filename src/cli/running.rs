@@ -48,6 +48,8 @@ pub struct Job<'a> {
     /// Of a saved plan, its own id.
     pub plan_id: String,
     pub secrets: Secrets,
+    /// How many records of the input have no step and are left to a person.
+    pub manual: u64,
 }
 
 impl<'a> Job<'a> {
@@ -55,7 +57,7 @@ impl<'a> Job<'a> {
     #[must_use]
     pub fn new(command: &'a str, asked: &str) -> Self {
         let (plan_id, secrets) = (String::new(), Secrets::default());
-        Self { command, asked: asked.to_owned(), plan_id, secrets }
+        Self { command, asked: asked.to_owned(), plan_id, secrets, manual: 0 }
     }
 }
 
@@ -196,8 +198,7 @@ pub fn carry_out(
             document["dry_run"] = json!(true);
             app.out.json(&document)?;
         }
-        let lacks = plan.steps.is_empty() && !rejected::rows(&[], &plan.unsupported).is_empty();
-        return Ok(if lacks { Exit::Partial } else { Exit::Done });
+        return Ok(outcome::exit(&Outcome::default(), plan.unsupported.len() as u64));
     }
     if plan.steps.is_empty() {
         desk.forget(looked)?;
@@ -206,9 +207,8 @@ pub fn carry_out(
         }
         return nothing(&desk, plan, run, &job);
     }
-    let fresh = job.plan_id.is_empty();
     match ask_and_apply(&mut desk, job, plan, looked, run)? {
-        Some(outcome) if desk.rehearsed => rehearsing::finish(desk, outcome, plan, fresh),
+        Some(outcome) if desk.rehearsed => rehearsing::finish(desk, outcome, plan),
         Some(outcome) => outcome::finish(desk, outcome, run.rejected.as_deref()),
         None => Ok(Exit::Done),
     }
@@ -227,7 +227,9 @@ pub fn ask_and_apply(
 ) -> Result<Option<Result<Outcome, apply::ApplyError>>, Failure> {
     let (app, account) = (desk.app, desk.account);
     // A plan file says nothing of files that is to be believed.
-    let origin = if job.plan_id.is_empty() { Origin::of(plan) } else { Origin::default() };
+    let saved = !job.plan_id.is_empty();
+    let mut origin = if saved { Origin::without_files(plan) } else { Origin::of(plan) };
+    origin.manual = job.manual;
     let asked = desk.clock.monotonic();
     let steps = human::counted(plan.steps.len() as u64, "step", "steps");
     let question = format!("Apply {steps} to {}?", account.name);
@@ -240,7 +242,6 @@ pub fn ask_and_apply(
         app.out.note("nothing was written");
         return Ok(None);
     }
-    let saved = !job.plan_id.is_empty();
     apply::note_matches(&mut desk.vault, plan, saved, desk.clock.now())?;
     let thought = desk.clock.monotonic().saturating_sub(asked);
     let options = Options {
@@ -282,7 +283,7 @@ fn nothing(desk: &Desk<'_>, plan: &Plan, run: &RunArgs, job: &Job<'_>) -> Result
         document["from"] = json!(job.asked);
         app.out.json(&document)?;
     }
-    Ok(if rows.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(outcome::exit(&Outcome::default(), plan.unsupported.len() as u64))
 }
 
 /// Reads `path` as a saved plan, if it is one: a JSON file with steps.

@@ -11,7 +11,7 @@ use super::afterwards::afterwards;
 use super::alerting;
 use super::configured::standing;
 use super::session::{Bounds, Session, command_words, told_limit};
-use super::{App, Exit, Failure, Kind};
+use super::{App, Ending, Exit, Failure, Kind};
 use crate::clock::Timestamp;
 use crate::config::{Account, Config, Home, machine_zone};
 use crate::crawl;
@@ -248,7 +248,7 @@ impl Work for Unattended {
             Ok(snapshot) => {
                 let attempt = made(&snapshot, started, ended, spent);
                 let whole = attempt.outcome == AttemptOutcome::Complete;
-                self.note(if whole { Exit::Done } else { Exit::Partial });
+                self.note(Exit::of(Ok(Ending::complete(whole))));
                 return attempt;
             }
             Err(failure) => failure,
@@ -284,7 +284,7 @@ impl Work for Unattended {
         let failures = afterwards(&account, &*self.app.clock);
         for failure in &failures {
             tracing::error!(account = account.name, "{}", Shown(failure));
-            self.note(Exit::Partial);
+            self.note(Exit::of(Ok(Ending::complete(false))));
         }
         Some(failures)
     }

@@ -27,6 +27,8 @@ use std::time::Duration;
 
 pub use guard::Token;
 
+pub use axum::Router;
+
 use crate::clock::Clock;
 use crate::daemon::condition::Condition;
 use crate::server::Server;
@@ -71,8 +73,21 @@ pub fn start(
     accounts: Arc<dyn Accounts>,
     clock: Arc<dyn Clock>,
 ) -> io::Result<Server> {
+    let listen = settings.listen;
+    server::serve(listen, router(settings, accounts, clock)?)
+}
+
+/// The page without a socket: each request goes through the guard and the routes
+/// as [`start`] serves them.
+///
+/// # Errors
+/// When others could reach `settings.listen` and there is no token.
+pub fn router(
+    settings: Settings,
+    accounts: Arc<dyn Accounts>,
+    clock: Arc<dyn Clock>,
+) -> io::Result<Router> {
     let guard = guard::Guard::new(settings.listen, settings.token, settings.hosts)
         .map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-    let site = routes::Site::new(accounts, clock, guard, PATIENCE);
-    server::serve(settings.listen, routes::router(site))
+    Ok(routes::router(routes::Site::new(accounts, clock, guard, PATIENCE)))
 }

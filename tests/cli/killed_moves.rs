@@ -38,9 +38,9 @@ fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
     kill_after(&["resume", "new", "-q"], 13);
     kill_after(&["resume", "new", "-q"], 11);
     let ran = environment.run(&["resume", "new", "-q"]);
-    ran.succeeds();
+    ran.exits_with(3);
     let made = writes(&new);
-    let document = environment.run(&[&all[..8], &["--json"]].concat()).succeeds().json();
+    let document = environment.run(&[&all[..8], &["--json"]].concat()).exits_with(3).json();
     for (resource, counts) in document["resources"].as_object().unwrap() {
         for word in ["created", "matched", "failed"] {
             assert_eq!(counts[word], 0, "{resource} {word}: {document:#}");
@@ -87,14 +87,14 @@ fn an_account_with_everything_moves_though_it_is_killed_five_times() {
         let before = writes(&new);
         kill(arguments, &|| writes(&new) >= before + 90 + 20 * round);
     }
-    let ended = environment.run(&["resume", "new"]).succeeds();
+    let ended = environment.run(&["resume", "new"]).exits_with(3);
     ended.says_among("`linkvault migrate old@#2 new`");
 
     // One report of it all, from the state that was moved.
     let (read, made) = (old.handled(), writes(&new));
     let report =
         [&["migrate", "old@#2"], &begin[2..], &["--json", "--report", "moved.md"]].concat();
-    let document = environment.run(&report).succeeds().json();
+    let document = environment.run(&report).exits_with(3).json();
     let of = |name: &str| {
         let it = &document["resources"][name];
         ["created", "matched", "unchanged", "unsupported", "failed"]
@@ -117,7 +117,7 @@ fn an_account_with_everything_moves_though_it_is_killed_five_times() {
     assert_eq!((old.handled(), writes(&new)), (read, made), "it is cheap, and writes nothing");
 
     equals(&old, &new);
-    let again = environment.run(&[&begin[..], &["--json"]].concat()).succeeds().json();
+    let again = environment.run(&[&begin[..], &["--json"]].concat()).exits_with(3).json();
     assert_eq!((&again["run"], &again["resources"]), (&Value::Null, &document["resources"]));
     environment.run(&[&all[..], &["--verify-only", "-q"]].concat()).succeeds();
     assert_eq!((writes(&old), writes(&new)), (0, made));

@@ -99,13 +99,13 @@ fn everything_moves_once_and_what_cannot_is_told() {
     ran.says_among("new lacks something of old@#1: ")
         .says_among("without --verify-only takes them");
     assert_eq!(writes(&new), 0);
-    migrate(&environment, &["-n"]).succeeds().prints_among("TO BE DONE BY HAND");
-    let would = migrate(&environment, &["-n", "--json"]).succeeds().json();
+    migrate(&environment, &["-n"]).exits_with(3).prints_among("TO BE DONE BY HAND");
+    let would = migrate(&environment, &["-n", "--json"]).exits_with(3).json();
     assert_eq!((&would["run"], would["requests"].as_u64() > Some(0)), (&Value::Null, true));
     assert_eq!(writes(&new), 0);
 
     let ran = migrate(&environment, &["--yes", "--json", "--report", "moved.md"]);
-    let document = ran.succeeds().json();
+    let document = ran.exits_with(3).json();
     assert_eq!(would["resources"], document["resources"]);
     let counts = |document: &Value, name: &str| {
         let it = &document["resources"][name];
@@ -154,7 +154,7 @@ fn everything_moves_once_and_what_cannot_is_told() {
     }
 
     let before = writes(&new);
-    let again = migrate(&environment, &["--yes", "--json"]).succeeds().json();
+    let again = migrate(&environment, &["--yes", "--json"]).exits_with(3).json();
     assert_eq!(again["run"], Value::Null);
     assert_eq!(counts(&again, "campaigns"), [0, 0, 8, 0, 0]);
     assert_eq!(counts(&again, "channel_items"), [0, 0, made, bio, 0]);
@@ -172,7 +172,7 @@ fn a_bare_number_moves_that_snapshot_and_asks_the_source_nothing() {
     environment.run(&["backup", "-q"]).succeeds();
     service.new_requests();
     let would = ["migrate", "1", "sandbox", "-n", "--json"];
-    assert_eq!(environment.run(&would).succeeds().json()["from"], json!("main@#1"));
+    assert_eq!(environment.run(&would).exits_with(3).json()["from"], json!("main@#1"));
     assert_eq!(service.new_requests(), Vec::<String>::new());
 }
 
@@ -217,7 +217,7 @@ fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
     old.inside().clear_log();
     let arguments =
         ["migrate", "old", "new", "--only", "campaigns,qr_codes", "--links", "map.csv", "--yes"];
-    let document = environment.run(&[&arguments[..], &["--json"]].concat()).succeeds().json();
+    let document = environment.run(&[&arguments[..], &["--json"]].concat()).exits_with(3).json();
     let counts = |name: &str, word: &str| document["resources"][name][word].as_u64().unwrap();
     assert_eq!((counts("qr_codes", "created"), counts("qr_codes", "unsupported")), (1, 12));
     let links = ["created", "unsupported"].map(|word| counts("campaign_links", word));
@@ -241,7 +241,7 @@ fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
         store.campaigns.get_mut(id).unwrap().members.insert(1009);
     });
     environment.write("map.csv", "from,to\n7,1007\n9,1009\n");
-    let document = environment.run(&[&arguments[..], &["--json"]].concat()).succeeds().json();
+    let document = environment.run(&[&arguments[..], &["--json"]].concat()).exits_with(3).json();
     assert_eq!(document["resources"]["campaign_links"]["created"], 1, "{document:#}");
     environment.run(&[&arguments[..7], &["--verify-only"]].concat()).succeeds();
 }
@@ -337,7 +337,7 @@ fn what_the_new_service_does_not_have_is_told_and_not_tried() {
     let (old, new) = services();
     new.inside().behaviour_mut().apply("not-offered=qr").unwrap();
     let environment = with_files(environment(&old, &new));
-    let document = migrate(&environment, &["--yes", "--json"]).succeeds().json();
+    let document = migrate(&environment, &["--yes", "--json"]).exits_with(3).json();
     let counts = |name: &str, word: &str| document["resources"][name][word].as_u64().unwrap();
     assert_eq!(["created", "unsupported"].map(|word| counts("qr_codes", word)), [0, 12]);
     assert_eq!(counts("channel_items", "failed"), 0, "{document:#}");
@@ -353,7 +353,7 @@ fn what_filters_keep_back_is_told_and_so_is_a_flag_that_did_nothing() {
     let wheres = ["--where", "campaigns.name~^Spring", "--where", "channels.name~^Nothing"];
     let more =
         [&wheres[..], &["--skip", "domains", "--yes", "--json", "--report", "r.md"]].concat();
-    let ran = migrate(&environment, &more).succeeds();
+    let ran = migrate(&environment, &more).exits_with(3);
     let ran = ran.says_among("--where channels.name~^Nothing matches none of 5 channels");
     let left_out = &ran.json()["left_out"];
     let records = json!({"campaigns": 7, "channels": 5, "channel_items": 14});
@@ -417,7 +417,7 @@ fn of_two_names_that_differ_by_case_one_moves_and_the_other_is_told() {
     });
     let arguments = ["migrate", "old", "new", "--only", "campaigns", "--yes", "--json"];
     for round in 0..2 {
-        let document = environment.run(&arguments).succeeds().json();
+        let document = environment.run(&arguments).exits_with(3).json();
         let campaigns = &document["resources"]["campaigns"];
         let moved = if round == 0 { "created" } else { "unchanged" };
         assert_eq!((&campaigns[moved], &campaigns["unsupported"]), (&json!(8), &json!(1)));

@@ -153,7 +153,7 @@ fn what_cannot_be_taken_back_is_said() {
     environment.run(&["import", "pixels.csv", "--to", "main", "--yes"]).succeeds();
     let why = "the create cannot be taken back: the API cannot delete it";
     for arguments in [&["undo", "main", "1", "-n"][..], &["undo", "main", "1", "--yes"]] {
-        let document = environment.run(&[arguments, &["--json"]].concat()).succeeds().json();
+        let document = environment.run(&[arguments, &["--json"]].concat()).exits_with(3).json();
         let told = &document["unsupported"][0];
         assert_eq!(
             (told["resource"].as_str(), told["key"].as_str()),
@@ -161,7 +161,7 @@ fn what_cannot_be_taken_back_is_said() {
         );
         assert_eq!(told["reason"], why);
     }
-    let ran = environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(3);
     ran.prints_among("Not supported:").prints_among("pixels bing/123: the create cannot be taken");
     assert_eq!(service.writes().len(), 1);
 }
@@ -252,7 +252,7 @@ fn a_deleted_channel_comes_back_with_its_items() {
 fn a_code_of_unknown_content_cannot_be_restored_and_is_listed() {
     let (environment, service) = backed_up();
     service.inside().mutate(|store| store.remove_qr(3));
-    let ran = environment.run(&RESTORE).succeeds();
+    let ran = environment.run(&RESTORE).exits_with(3);
     ran.prints_among("Not supported:\n").prints_among("qr_codes 3");
     assert_eq!(service.writes(), Vec::<String>::new());
 }

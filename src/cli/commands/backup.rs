@@ -8,7 +8,7 @@ use crate::api::pacer::Pacer;
 use crate::cli::configured::{standing, which};
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::values::scope;
-use crate::cli::{App, Exit, Failure, Kind, human, values};
+use crate::cli::{App, Ending, Exit, Failure, Kind, human, values};
 use crate::config::{Account, Stats};
 use crate::crawl::{self, Options};
 use crate::model::Resource;
@@ -97,7 +97,6 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 failed.push(account.name.as_str());
                 exit = exit.or_worse(failure.kind.exit());
                 if failure.kind == Kind::Interrupted {
-                    exit = Exit::Interrupted;
                     failed.extend(left.map(|account| account.name.as_str()));
                     break;
                 }
@@ -134,7 +133,7 @@ fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failu
     report::print(app, account, &summary, moved, time)?;
     let asked = |outcome: &&Outcome| outcome.state != ReadState::Skipped;
     let whole = summary.snapshot.outcomes.iter().filter(asked).all(Outcome::is_whole);
-    let exit = if whole { Exit::Done } else { Exit::Partial };
+    let exit = Exit::of(Ok(Ending::complete(whole)));
     Ok((report::document(account, &summary, moved, vault.path()), exit))
 }
 

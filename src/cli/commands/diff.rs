@@ -13,7 +13,7 @@ use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
 use crate::cli::values::scope;
 use crate::cli::wanted::{self, Read};
-use crate::cli::{App, Exit, Failure, Kind, Paint, Shown, human};
+use crate::cli::{App, Ending, Exit, Failure, Kind, Paint, Shown, human};
 use crate::config::Account;
 use crate::model::{Resource, State};
 use crate::vault::reference::Reference;
@@ -73,11 +73,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         print(app, &sides, &found, &new)?;
     }
     let changed = !found.changes.is_empty() || !new.is_empty();
-    Ok(match (changed, lacking.is_empty()) {
-        (_, false) => Exit::Partial,
-        (true, true) if args.detailed_exitcode => Exit::Changes,
-        _ => Exit::Done,
-    })
+    let (missing, changes) = (lacking.len() as u64, changed && args.detailed_exitcode);
+    Ok(Exit::of(Ok(Ending { missing, changes, ..Ending::default() })))
 }
 
 /// One side of a comparison.

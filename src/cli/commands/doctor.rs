@@ -51,8 +51,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     for account in &accounts {
         let findings = examine(app, account);
         for finding in &findings {
-            if let (Err(failure), Exit::Done) = (&finding.found, exit) {
-                exit = failure.kind.exit();
+            if let Err(failure) = &finding.found {
+                exit = exit.or_worse(failure.kind.exit());
             }
         }
         show(app, account, &findings)?;

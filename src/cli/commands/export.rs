@@ -9,7 +9,7 @@ use crate::cli::session::Bounds;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
 use crate::cli::values::scope;
-use crate::cli::{App, Exit, Failure, Shown, human};
+use crate::cli::{App, Ending, Exit, Failure, Shown, human};
 use crate::config::ExportFormat;
 use crate::model::Resource;
 use crate::vault::reference::Reference;
@@ -90,7 +90,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
 }
 
 fn exit(loaded: &Loaded) -> Exit {
-    if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial }
+    Exit::of(Ok(Ending::complete(loaded.lacking.is_empty())))
 }
 
 /// What would be written.

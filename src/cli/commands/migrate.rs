@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use crate::apply;
+use crate::apply::{self, Outcome};
 use crate::change::plan::{Current, Memory};
 use crate::change::policy::{Bound, Policy};
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
@@ -319,7 +319,8 @@ impl Move<'_> {
             .map_err(|failure| desk.forgetting(&looked, failure))?;
         if args.dry_run {
             self.by_hand(&moving.manual)?;
-            return self.document(&moving, &looked).map(|()| Exit::Done);
+            self.document(&moving, &looked)?;
+            return Ok(outcome::exit(&Outcome::default(), missing(&moving)));
         }
         self.carry_out(desk, &moving, &looked)
     }
@@ -337,11 +338,12 @@ impl Move<'_> {
             let report = self.report(&desk.vault, moving, None)?;
             drop(desk);
             self.tell(&report, None)?;
-            return Ok(Exit::Done);
+            return Ok(outcome::exit(&Outcome::default(), missing(moving)));
         }
         let run =
             RunArgs { fail_fast: self.args.fail_fast, yes: self.args.yes, ..RunArgs::default() };
-        let job = Job::new("migrate", &self.name);
+        let manual = left_to_a_person(moving);
+        let job = Job { manual, ..Job::new("migrate", &self.name) };
         let applied = running::ask_and_apply(&mut desk, job, &moving.plan, looked, &run)?;
         let Some(outcome) = applied else { return Ok(Exit::Done) };
         let checkpoint = desk.vault.checkpoint();
@@ -351,7 +353,7 @@ impl Move<'_> {
         let report = self.report(&desk.vault, moving, Some(outcome.run))?;
         drop(desk);
         outcome::warn_of(app, self.to, &outcome);
-        let exit = outcome::exit_of(&outcome);
+        let exit = outcome::exit(&outcome, missing(moving));
         exit.after(
             self.tell(&report, Some(&outcome)).and_then(|()| outcome::tell(app, self.to, &outcome)),
         )
@@ -424,7 +426,7 @@ impl Move<'_> {
         Ok(Report { from, to, run, ..moving.report(&steps, made) })
     }
 
-    fn tell(&self, report: &Report, outcome: Option<&apply::Outcome>) -> Result<(), Failure> {
+    fn tell(&self, report: &Report, outcome: Option<&Outcome>) -> Result<(), Failure> {
         self.write(report)?;
         let out = &self.app.out;
         if out.is_json() {
@@ -488,8 +490,18 @@ impl Move<'_> {
     }
 }
 
+/// How many records of the source are not moved and stand in no plan.
+fn left_to_a_person(moving: &Moving) -> u64 {
+    moving.manual.iter().filter(|it| it.left).count() as u64
+}
+
+/// How much of the source the plan has no step for.
+fn missing(moving: &Moving) -> u64 {
+    moving.plan.unsupported.len() as u64 + left_to_a_person(moving)
+}
+
 /// What came of it, for programs.
-fn document(report: &Report, outcome: Option<&apply::Outcome>) -> Value {
+fn document(report: &Report, outcome: Option<&Outcome>) -> Value {
     let ids = report.ids.iter().map(|(resource, moved)| {
         let ids = moved.iter().map(|it| (it.old.to_string(), json!(it.new)));
         (resource.name().to_owned(), Value::Object(ids.collect()))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::cli::planning::{self, Form, PolicyArgs};
 use crate::cli::session::Bounds;
-use crate::cli::{App, Exit, Failure};
+use crate::cli::{App, Ending, Exit, Failure};
 
 /// Show the steps that would lead an account to a state, and what they cost
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub struct Args {
     /// How the plan is printed
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub form: Form,
-    /// End with exit code 2 if there are steps
+    /// End with exit code 2 if there are steps, else 3 if the API cannot do a part
     #[arg(long)]
     pub detailed_exitcode: bool,
     #[command(flatten)]
@@ -66,8 +66,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         let (path, name) = (file.display(), &account.name);
         app.out.note(format_args!("saved; `linkvault apply {path} --to {name}` applies it"));
     }
-    Ok(match plan.steps.is_empty() {
-        false if args.detailed_exitcode => Exit::Changes,
-        _ => Exit::Done,
+    let (steps, unsupported) = (plan.steps.len() as u64, plan.unsupported.len() as u64);
+    Ok(match (args.detailed_exitcode, steps) {
+        (true, 1..) => Exit::of(Ok(Ending { changes: true, ..Ending::default() })),
+        (true, 0) => Exit::of(Ok(Ending { missing: unsupported, ..Ending::default() })),
+        (false, _) => Exit::Done,
     })
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::apply::resolve::{Decision, Open, abandon, candidates, decide};
 use crate::cli::session::command_words;
 use crate::cli::values;
-use crate::cli::{App, Exit, Failure, Kind, Shown, failures, states};
+use crate::cli::{App, Ending, Exit, Failure, Kind, Shown, failures, states};
 use crate::config::Account;
 use crate::model::{Record, Verb};
 use crate::vault::Vault;
@@ -87,7 +87,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let open = candidates(&mut vault, args.run).map_err(told)?;
     vault.close()?;
     show(app, &account, args.run, &open, decided)?;
-    Ok(if open.is_empty() { Exit::Done } else { Exit::Unknown })
+    Ok(Exit::of(Ok(Ending { unknown: open.len() as u64, ..Ending::default() })))
 }
 
 fn show(

@@ -7,7 +7,7 @@ use crate::cli::session::Bounds;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
 use crate::cli::values::scope;
-use crate::cli::{App, Exit, Failure, Kind, Shown, Table, human};
+use crate::cli::{App, Ending, Exit, Failure, Kind, Shown, Table, human};
 use crate::model::Resource;
 use crate::model::{Key, Record};
 use crate::vault::reference::Reference;
@@ -54,7 +54,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         (Some(resource), None) => list(app, &mut loaded, resource)?,
         (Some(resource), Some(id)) => one(app, &mut loaded, resource, &key(resource, id)?)?,
     }
-    Ok(if loaded.lacking.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(Exit::of(Ok(Ending::complete(loaded.lacking.is_empty()))))
 }
 
 /// The key that `text` names.

@@ -1,0 +1,454 @@
+//! The exit code of each command for each result, by the table in
+//! `docs/exit-codes.md`. Each test is a list of commands that end with one code.
+
+use std::process::Command;
+
+use linkvault::clock::{Interrupt, SystemClock};
+use linkvault::sandbox::Store;
+use linkvault::vault::lock::Lock;
+
+use crate::support::{KEY, LiveService, TestEnvironment, until};
+
+/// The lifelike account as `main`, backed up and exported to `sheets`.
+fn backed_up() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    (environment, service)
+}
+
+/// Splits a command line at its blanks.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// Runs each command line and asserts its exit code.
+#[track_caller]
+fn each(environment: &TestEnvironment, code: i32, lines: &[&str]) {
+    for line in lines {
+        environment.run(&words(line)).exits_with(code);
+    }
+}
+
+const COMMANDS: [&str; 18] = [
+    "backup main",
+    "snapshots main",
+    "show main",
+    "log main campaigns 1",
+    "diff main",
+    "export main --to out",
+    "plan campaigns.csv --to main",
+    "apply campaigns.csv --to main --yes",
+    "import campaigns.csv --to main --yes",
+    "restore latest --to main --yes",
+    "undo main 1 --yes",
+    "runs main",
+    "resume main",
+    "resolve main 1",
+    "forget main --keep-last 1",
+    "check main",
+    "rehearse campaigns.csv --to main",
+    "migrate main other --yes",
+];
+
+#[test]
+fn what_is_wrong_on_the_command_line_is_64_and_an_unknown_account_is_1() {
+    let environment = TestEnvironment::new();
+    environment.write("campaigns.csv", "name\nNew\n");
+    for line in COMMANDS {
+        environment.run(&[&words(line)[..], &["--nonsense"]].concat()).exits_with(64);
+        each(&environment, 1, &[line]);
+    }
+    each(&environment, 64, &["daemon --nonsense", "status --nonsense", "doctor --nonsense"]);
+    each(&environment, 1, &["doctor main", "status main", "daemon --once"]);
+}
+
+#[test]
+fn changes_are_2_only_where_a_flag_asks_for_it() {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "name\nNew\n");
+    each(&environment, 0, &["diff main campaigns.csv", "plan campaigns.csv --to main"]);
+    each(
+        &environment,
+        2,
+        &[
+            "diff main campaigns.csv --detailed-exitcode",
+            "plan campaigns.csv --to main --detailed-exitcode",
+        ],
+    );
+    each(&environment, 0, &["plan sheets --to main --detailed-exitcode"]);
+    drop(service);
+}
+
+/// Prepares something that the API cannot do; gives a command that asks for it.
+type Unsupported = fn(&TestEnvironment, &LiveService) -> &'static str;
+
+/// The API can neither change nor delete a pixel.
+fn edited_pixel(environment: &TestEnvironment) {
+    environment.edit("sheets/pixels.csv", "Search ads", "Other ads");
+    environment.write("pixels.csv", &environment.text("sheets/pixels.csv"));
+}
+
+fn renamed_pixel(service: &LiveService) {
+    let name = "Renamed there".to_owned();
+    service.inside().mutate(|store| store.pixels.get_mut(4).unwrap().name = name);
+}
+
+fn new_pixel(environment: &TestEnvironment) {
+    environment.write("new.csv", "type,name,tag\nbing,New,123\n");
+    let import = "import new.csv --resource pixels --to main --yes -q";
+    environment.run(&words(import)).succeeds();
+}
+
+const UNSUPPORTED: [(&str, Unsupported); 12] = [
+    ("import", |environment, _| {
+        edited_pixel(environment);
+        "import pixels.csv --to main --yes"
+    }),
+    ("import, beside steps that are done", |environment, _| {
+        edited_pixel(environment);
+        let text = environment.text("pixels.csv");
+        let columns = text.lines().next().unwrap().split(',').count();
+        let new = text.lines().next().unwrap().split(',').map(|column| match column {
+            "type" => "bing",
+            "name" => "New",
+            "tag" => "123",
+            _ => "",
+        });
+        let row = new.collect::<Vec<_>>().join(",");
+        assert_eq!(row.split(',').count(), columns);
+        environment.write("pixels.csv", &format!("{}\n{row}\n", text.trim_end()));
+        "import pixels.csv --to main --yes"
+    }),
+    ("apply of files", |environment, _| {
+        edited_pixel(environment);
+        "apply sheets --to main --yes"
+    }),
+    ("apply of a snapshot", |_, service| {
+        renamed_pixel(service);
+        "apply main@latest --to main --yes"
+    }),
+    ("apply of a saved plan", |environment, _| {
+        edited_pixel(environment);
+        environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+        environment.run(&words("plan sheets --to main -o plan.json -q")).succeeds();
+        "apply plan.json --to main --yes"
+    }),
+    ("apply -n", |environment, _| {
+        edited_pixel(environment);
+        environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+        "apply sheets --to main -n"
+    }),
+    ("restore", |_, service| {
+        renamed_pixel(service);
+        "restore latest --to main --yes"
+    }),
+    ("undo", |environment, _| {
+        new_pixel(environment);
+        "undo main 1 --yes"
+    }),
+    ("undo -n", |environment, _| {
+        new_pixel(environment);
+        "undo main 1 -n"
+    }),
+    ("rehearse", |environment, _| {
+        edited_pixel(environment);
+        "rehearse sheets --to main"
+    }),
+    ("rehearse of a saved plan", |environment, _| {
+        edited_pixel(environment);
+        environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+        environment.run(&words("plan sheets --to main -o plan.json -q")).succeeds();
+        "rehearse plan.json --to main"
+    }),
+    ("plan --detailed-exitcode", |environment, _| {
+        edited_pixel(environment);
+        "plan sheets --to main --detailed-exitcode"
+    }),
+];
+
+#[test]
+fn what_the_api_cannot_do_is_3_in_every_command() {
+    for (name, prepare) in UNSUPPORTED {
+        let (environment, service) = backed_up();
+        let line = prepare(&environment, &service);
+        let ran = environment.run(&words(line));
+        assert_eq!(ran.code(), Some(3), "{name}: {}{}", ran.stdout(), ran.stderr());
+    }
+}
+
+/// The accounts `main` and `empty`, and what the latter is served by.
+fn two() -> (TestEnvironment, LiveService, LiveService) {
+    let (old, new) = (LiveService::start("", ""), LiveService::serving(Store::default(), "", ""));
+    let account = |name: &str, service: &LiveService| {
+        format!("[accounts.{name}]\nurl = \"{}\"\nkey_env = \"LINKS_KEY\"\n", service.url())
+    };
+    let text = account("main", &old) + &account("empty", &new);
+    let environment = TestEnvironment::new().variable("LINKS_KEY", KEY);
+    (environment.config(&text), old, new)
+}
+
+/// Overlays and splash pages can only be made by hand.
+#[test]
+fn what_a_move_leaves_behind_is_3_each_time_and_2_when_it_is_verified() {
+    let (environment, old, new) = two();
+    each(
+        &environment,
+        3,
+        &["migrate main empty -n", "migrate main empty --yes", "migrate main empty --yes"],
+    );
+    let some = "--only campaigns,channels";
+    each(
+        &environment,
+        0,
+        &[&format!("migrate main empty -n {some}"), &format!("migrate main empty --yes {some}")],
+    );
+    new.inside().mutate(|store| store.campaigns.remove(1));
+    each(&environment, 2, &[&format!("migrate main empty --verify-only {some}")]);
+    drop(old);
+}
+
+#[test]
+fn a_run_that_is_resumed_ends_as_it_would_have_at_once() {
+    let (environment, _service) = backed_up();
+    edited_pixel(&environment);
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.edit("sheets/campaigns.csv", "Newsletter", "News");
+    // One request too few for the second step.
+    let mut stopped = None;
+    for bound in 3..12 {
+        let line = format!("apply sheets --to main --yes -q --max-requests {bound}");
+        let code = environment.run(&words(&line)).code();
+        if environment.run(&["resume", "main", "-n"]).code() == Some(0) {
+            stopped = code;
+            break;
+        }
+    }
+    assert_eq!(stopped, Some(8));
+    each(&environment, 3, &["resume main"]);
+
+    let (environment, _old, _new) = two();
+    environment.run(&words("migrate main empty --yes -q --max-requests 20")).exits_with(8);
+    let ran = environment.run(&words("resume empty"));
+    assert_eq!(ran.code(), Some(3), "{}{}", ran.stdout(), ran.stderr());
+}
+
+#[test]
+fn what_could_not_be_read_or_was_refused_is_3() {
+    let (environment, service) = backed_up();
+    service.faults("html@/api/campaigns");
+    each(
+        &environment,
+        3,
+        &[
+            "backup main",
+            "show main@live",
+            "export main@live --to live",
+            "diff main@latest main@live",
+            "diff main@latest main@live --detailed-exitcode",
+        ],
+    );
+    service.faults("");
+    service.inside().behaviour_mut().cap_campaigns = Some(8);
+    environment.write("campaigns.csv", "name\nOne too many\n");
+    each(&environment, 0, &["backup main"]);
+    each(
+        &environment,
+        3,
+        &[
+            "import campaigns.csv --to main --yes",
+            "apply campaigns.csv --to main --yes",
+            "rehearse campaigns.csv --to main --cap campaigns=8",
+        ],
+    );
+}
+
+#[test]
+fn a_stale_plan_and_a_conflict_are_4() {
+    let (environment, service) = backed_up();
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    environment.run(&words("plan sheets --to main -o plan.json -q")).succeeds();
+    service.inside().mutate(|store| {
+        store.campaigns.get_mut(4).unwrap().name = "Winter Sale".to_owned();
+    });
+    each(
+        &environment,
+        4,
+        &[
+            "apply plan.json --to main --yes",
+            "apply plan.json --to main -n",
+            "apply sheets --to main --yes",
+            "plan sheets --to main",
+        ],
+    );
+    each(&environment, 0, &["backup main"]);
+    each(&environment, 4, &["rehearse plan.json --to main", "rehearse sheets --to main"]);
+
+    environment.write("campaigns.csv", "name\nNew\n");
+    each(&environment, 0, &["import campaigns.csv --to main --yes"]);
+    service.inside().mutate(|store| {
+        store.campaigns.get_mut(9).unwrap().name = "Somebody's".to_owned();
+    });
+    each(&environment, 4, &["undo main 1 --yes"]);
+}
+
+#[test]
+fn a_guard_is_5() {
+    let mut store = Store::default();
+    for nth in 1..=20 {
+        store.add_campaign(&format!("Campaign {nth}"), None, true);
+    }
+    let service = LiveService::serving(store, "", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&words("export main --to sheets -q")).succeeds();
+    let text = environment.text("sheets/campaigns.csv").replace("Campaign", "Kampagne");
+    environment.write("sheets/campaigns.csv", &text);
+    environment.write("campaigns.csv", &text);
+    each(
+        &environment,
+        5,
+        &[
+            "apply sheets --to main --yes",
+            "apply sheets --to main -n",
+            "import campaigns.csv --to main --yes",
+            "rehearse sheets --to main",
+        ],
+    );
+    service.inside().mutate(|store| {
+        for id in 1..=20 {
+            store.campaigns.get_mut(id).unwrap().name = format!("Other {id}");
+        }
+    });
+    each(&environment, 5, &["restore latest --to main --yes"]);
+}
+
+#[test]
+fn an_unknown_outcome_is_6_until_it_is_resolved() {
+    let (environment, service) = backed_up();
+    environment.write("qr_codes.csv", "type,data\ntext,hello\n");
+    each(&environment, 0, &["import qr_codes.csv --to main --yes"]);
+    environment.write("qr_codes.csv", "type,data\ntext,hello\ntext,bye\n");
+    environment.edit("qr_codes.csv", "type,data\ntext,hello\n", "id,type,data\n13,text,salut\n");
+    environment.edit("qr_codes.csv", "text,bye", ",text,bye");
+    service.faults("lost-reply@PUT /api/qr");
+    each(&environment, 6, &["import qr_codes.csv --to main --yes", "resolve main 2"]);
+    service.faults("");
+    each(&environment, 0, &["resolve main 2 --leave 1"]);
+}
+
+/// Commands that write; each could go on if it had what it lacks.
+const WRITING: [&str; 4] = [
+    "apply campaigns.csv --to main --yes",
+    "import campaigns.csv --to main --yes",
+    "restore latest --to main --yes",
+    "undo main 1 --yes",
+];
+
+fn with_a_run() -> (TestEnvironment, LiveService) {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "name\nNew\n");
+    each(&environment, 0, &["import campaigns.csv --to main --yes -q"]);
+    environment.write("campaigns.csv", "name\nAnother\n");
+    (environment, service)
+}
+
+#[test]
+fn a_wrong_key_is_7() {
+    let (environment, _service) = with_a_run();
+    let environment = environment.variable("LINKS_KEY", "another-key");
+    each(&environment, 7, &WRITING);
+    each(
+        &environment,
+        7,
+        &[
+            "backup main",
+            "doctor main",
+            "doctor",
+            "plan campaigns.csv --to main",
+            "show main@live",
+            "diff main@latest main@live",
+            "export main@live --to live",
+        ],
+    );
+    let (environment, _old, _new) = two();
+    let environment = environment.variable("LINKS_KEY", "another-key");
+    each(&environment, 7, &["migrate main empty --yes"]);
+}
+
+#[test]
+fn a_limit_is_8() {
+    let (environment, _service) = with_a_run();
+    for line in WRITING.iter().chain(&[
+        "backup main --fresh",
+        "plan campaigns.csv --to main",
+        "show main@live",
+        "diff main@latest main@live",
+        "export main@live --to live",
+    ]) {
+        each(&environment, 8, &[&format!("{line} --max-requests 1")]);
+    }
+    each(&environment, 8, &["import campaigns.csv --to main --yes --max-requests 3"]);
+    each(&environment, 8, &["resume main --max-requests 1"]);
+    let (environment, _old, _new) = two();
+    each(&environment, 8, &["migrate main empty --yes --max-requests 1"]);
+}
+
+#[test]
+fn a_lock_is_11() {
+    let (environment, _service) = with_a_run();
+    let clock = SystemClock::new(Interrupt::default());
+    let vault = environment.path("vaults").join("main.db");
+    let lock = Lock::take(&vault, "another", std::time::Duration::ZERO, &clock).unwrap();
+    each(&environment, 11, &WRITING);
+    each(
+        &environment,
+        11,
+        &["backup main", "resume main 1", "resolve main 1", "forget main --keep-last 1"],
+    );
+    drop(lock);
+}
+
+#[test]
+fn an_interrupt_is_130() {
+    let (environment, service) = with_a_run();
+    service.faults("latency=300ms");
+    let migrate = "migrate main sandbox --yes";
+    for line in WRITING.iter().chain(&["backup main --fresh", migrate]) {
+        let before = service.handled();
+        let child = environment.start(&words(line));
+        until("a request", || service.handled() > before);
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let ran = environment.ended(child);
+        assert_eq!(ran.code(), Some(130), "{line}: {}{}", ran.stdout(), ran.stderr());
+    }
+}
+
+#[test]
+fn the_daemon_ends_as_the_backups_that_it_made() {
+    for (code, faults, key) in [
+        (0, "", KEY),
+        (3, "html@/api/campaigns", KEY),
+        (1, "html@/api/account", KEY),
+        (7, "", "no"),
+    ] {
+        let service = LiveService::start("", faults);
+        let schedule = "schedule = \"0 3 * * *\"\n";
+        let environment = TestEnvironment::new().account_with(&service.url(), schedule);
+        each(&environment.variable("LINKS_KEY", key), code, &["daemon --once"]);
+    }
+}
+
+/// The table in the docs names each code, and each code of the program.
+#[test]
+fn the_documented_table_is_whole() {
+    let docs = include_str!("../../docs/exit-codes.md");
+    let readme = include_str!("../../README.md");
+    for code in [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 64, 130] {
+        for text in [docs, readme] {
+            assert!(text.contains(&format!("\n| {code} | ")), "{code}");
+        }
+    }
+}
