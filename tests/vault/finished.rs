@@ -42,7 +42,7 @@ impl Finished {
 
     /// Asserts that nothing was changed by all that was refused.
     #[track_caller]
-    fn is_unchanged(mut self) {
+    fn assert_unchanged(mut self) {
         assert_eq!(contents(&mut self.vault, &self.path).unwrap(), self.before);
         assert_sound(&mut self.vault);
     }
@@ -78,7 +78,7 @@ fn no_statement_changes_the_rows_of_a_finished_snapshot() {
         "INSERT OR REPLACE INTO {resource}(snapshot, resource, state, records, sum)
          VALUES(1, 'campaigns', 'complete', 0, x'00')"
     ));
-    it.is_unchanged();
+    it.assert_unchanged();
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn no_statement_changes_the_versions_that_a_finished_snapshot_shows() {
             ));
         }
     }
-    it.is_unchanged();
+    it.assert_unchanged();
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn no_statement_changes_a_series_or_a_template_of_a_finished_snapshot() {
     it.refuses("DELETE FROM shape");
     it.refuses("INSERT OR REPLACE INTO shape SELECT shape, 'other' FROM shape");
     it.refuses("INSERT OR REPLACE INTO shape SELECT shape + 1000, template FROM shape");
-    it.is_unchanged();
+    it.assert_unchanged();
 }
 
 #[test]
