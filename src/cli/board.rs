@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::alerting::most_removed;
 use super::unattended::held;
 
 use crate::clock::{Clock, Timestamp};
 use crate::config::Account;
 use crate::daemon::agenda::Agenda;
-use crate::daemon::condition::{Due, Health, last_complete};
-use crate::daemon::facts::{Held, Problem, ProblemKind};
+use crate::daemon::condition::{Due, age_from};
+use crate::daemon::facts::Held;
 use crate::daemon::notes::{self, Notes};
 use crate::daemon::{Board, Charge, Condition};
 use crate::files::beside;
-use crate::vault::lock::Lock;
 use crate::web::Accounts;
 
 /// The daemon's own board, as the page wants it.
@@ -128,40 +128,24 @@ pub fn condition(
 ) -> (Condition, Vec<String>) {
     let (notes, broken) = Notes::read(&account.vault);
     let mut trouble: Vec<_> = broken.into_iter().collect();
-    let mut unreadable = None;
     let held = held(account).unwrap_or_else(|failure| {
-        let message = format!("the vault cannot be read: {}", failure.message);
-        trouble.push(format!("{}: {message}", account.name));
-        unreadable = Some(Problem {
-            kind: ProblemKind::Failed,
-            since: now,
-            message,
-            hint: Some(format!("`linkvault check {}` tells more", account.name)),
-        });
-        Held::default()
+        let why = failure.message;
+        trouble.push(format!("{}: the vault cannot be read: {why}", account.name));
+        Held { unreadable: Some(why), ..Held::default() }
     });
-    let holder = Lock::holder(&account.vault);
-    let backs_up = |command: &str| {
-        ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
-    };
-    let mut due = Due {
-        running: holder.filter(|it| backs_up(&it.command)).map(|it| it.since),
-        ..Due::default()
-    };
+    let mut due = Due::default();
+    let alerts = &account.settings.alerts;
+    let from = age_from(&notes, &held, now);
+    // Without a schedule only `max_age` says how old a backup may be.
+    due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
     if let Some(charge) = charge {
         let mut agenda = Agenda::default();
         let past = notes.past(&charge.counts_by(), &held, now);
         agenda.enter(&account.name, charge.timetable.clone(), past, now);
-        let complete = last_complete(&notes, &held, now);
         due.schedule = Some(charge.schedule.clone());
         due.next = agenda.next(&account.name);
-        due.old_from = complete.and_then(|complete| charge.old_from(complete));
+        due.old_from = from.and_then(|from| charge.old_from(from));
     }
-    let mut condition = Condition::of(&account.name, &notes, &held, due, now);
-    if let Some(problem) = unreadable {
-        condition.health = Health::Failing;
-        condition.words.clone_from(&problem.message);
-        condition.problems.insert(0, problem);
-    }
-    (condition, trouble)
+    let most = most_removed(alerts);
+    (Condition::of(&account.name, &notes, &held, due, most, now), trouble)
 }

@@ -9,6 +9,7 @@ pub mod afterwards;
 pub mod alerting;
 pub mod app;
 pub mod args;
+mod attempts;
 pub mod board;
 pub mod commands;
 mod configured;

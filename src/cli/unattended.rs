@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::afterwards::afterwards;
 use super::alerting;
+use super::attempts::{emptied, failed, is_limited, made, recent};
 use super::configured::standing;
 use super::session::{Bounds, Session, command_words, told_limit};
 use super::{App, Ending, Exit, Failure, Kind};
@@ -20,13 +21,13 @@ use crate::daemon::facts::AlertEvent;
 use crate::daemon::facts::{Attempt, AttemptOutcome, Held};
 use crate::daemon::notes::Notes;
 use crate::daemon::outbox::{Deaf, Undelivered};
-use crate::daemon::problems::{self, Facts};
 use crate::daemon::{Charge, Condition, Finished, Mail, Schedule, Work, message, outbox};
 use crate::files::beside;
 use crate::human;
 use crate::progress::{Event, Progress};
 use crate::shown::Shown;
-use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Usage};
+use crate::vault::lock::Lock;
+use crate::vault::snapshot::{Snapshot, Usage};
 use crate::vault::{Vault, VaultError};
 
 /// With `--once` another process may work on an account for so long before its
@@ -146,6 +147,7 @@ pub fn charges(accounts: &[Account], app: &App) -> Result<Vec<Charge>, Failure> 
             schedule: line.clone(),
             timetable: Timetable::new(&account.name, schedule, zone),
             max_age: account.settings.alerts.max_age,
+            most_removed: alerting::most_removed(&account.settings.alerts),
         });
     }
     Ok(charges)
@@ -159,50 +161,46 @@ pub fn held(account: &Account) -> Result<Held, Failure> {
     let limit = told_limit(account).or(account.settings.limit.map(u64::from));
     let vault = match Vault::open_read_only(&account.vault) {
         Ok(vault) => vault,
-        Err(VaultError::Missing(_)) => return Ok(Held { limit, ..Held::default() }),
+        Err(VaultError::Missing(_)) => {
+            return Ok(Held { limit, running: backing_up(account), ..Held::default() });
+        }
         Err(error) => return Err(error.into()),
     };
     let complete = vault.newest(true)?;
-    let newest = vault.newest(false)?;
-    let records = newest.iter().flat_map(|newest| &newest.outcomes);
+    let recent = recent(&vault)?;
+    let records = recent.first().into_iter().flat_map(|newest| &newest.outcomes);
     let records =
         records.map(|outcome| (outcome.resource.name().to_owned(), outcome.records)).collect();
     let last_complete = complete.as_ref().and_then(|complete| complete.finished);
     // One that was asked for a part alone says nothing of the rest.
-    let skipped = |it: &Snapshot| it.outcomes.iter().any(|it| it.state == ReadState::Skipped);
-    let telling = newest.filter(|newest| !skipped(newest)).or(complete);
+    let telling = recent.iter().find(|it| !is_limited(it) && !it.of_run).or(complete.as_ref());
     let newest = telling.map(|snapshot| {
         let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
-        made(&snapshot, started, ended, snapshot.usage)
+        made(snapshot, started, ended, snapshot.usage)
     });
-    let unknown_writes = vault.unknown_writes()?;
-    Ok(Held { newest, last_complete, records, limit, unknown_writes })
+    let emptied = emptied(&recent);
+    let (unknown_writes, unknown_since) = vault.unknown_writes()?;
+    let unreadable = None;
+    let running = backing_up(account);
+    Ok(Held {
+        newest,
+        last_complete,
+        records,
+        limit,
+        unknown_writes,
+        unknown_since,
+        emptied,
+        running,
+        unreadable,
+    })
 }
 
-/// A finished snapshot as an attempt.
-fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
-    let lacking: Vec<_> = snapshot.outcomes.iter().filter(|it| !it.is_whole()).collect();
-    let outcome = match lacking.is_empty() {
-        true => AttemptOutcome::Complete,
-        false => AttemptOutcome::Partial,
+/// Since when a process has been backing `account` up.
+fn backing_up(account: &Account) -> Option<Timestamp> {
+    let backs_up = |command: &str| {
+        ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
     };
-    let sum = |count: fn(&Outcome) -> u64| snapshot.outcomes.iter().map(count).sum();
-    let lacks = lacking.iter().map(|it| {
-        let why = it.message.as_deref().unwrap_or_else(|| it.state.name());
-        format!("{} ({why})", it.resource.name())
-    });
-    let lacks = lacks.collect::<Vec<_>>().join(", ");
-    Attempt {
-        snapshot: Some(snapshot.number),
-        message: (!lacking.is_empty()).then(|| format!("not read whole: {lacks}")),
-        requests: spent.requests,
-        throttled: spent.throttled,
-        waited: spent.waited,
-        added: sum(|it| it.added),
-        changed: sum(|it| it.changed),
-        removed: sum(|it| it.removed),
-        ..Attempt::new(started, ended, outcome)
-    }
+    Lock::holder(&account.vault).filter(|it| backs_up(&it.command)).map(|it| it.since)
 }
 
 impl Work for Unattended {
@@ -231,8 +229,8 @@ impl Work for Unattended {
             Ok(held) => return Some(held),
             Err(failure) => failure,
         };
-        tracing::error!(account = account.name, "the vault: {}", Shown(failure.message));
-        None
+        tracing::error!(account = account.name, "the vault: {}", Shown(&failure.message));
+        Some(Held { unreadable: Some(failure.message), ..Held::default() })
     }
 
     fn back_up(&self, account: &str) -> Attempt {
@@ -254,22 +252,7 @@ impl Work for Unattended {
             Err(failure) => failure,
         };
         self.note(failure.kind.exit());
-        let outcome = match failure.kind {
-            Kind::Interrupted => AttemptOutcome::Stopped,
-            Kind::Locked => AttemptOutcome::Locked,
-            _ => AttemptOutcome::Failed,
-        };
-        let told = [Some(failure.message), failure.hint].into_iter().flatten();
-        Attempt {
-            snapshot: log.snapshot(),
-            // It goes on where it is told, so its last sentence is left open.
-            message: Some(told.collect::<Vec<_>>().join("; ").trim_end_matches('.').to_owned()),
-            requests: spent.requests,
-            throttled: spent.throttled,
-            waited: spent.waited,
-            key_refused: failure.kind == Kind::Unauthorised,
-            ..Attempt::new(started, ended, outcome)
-        }
+        Attempt { snapshot: log.snapshot(), ..failed(&failure, started, ended, spent) }
     }
 
     fn after(&self, account: &str, attempt: &Attempt) -> Option<Vec<String>> {
@@ -292,11 +275,6 @@ impl Work for Unattended {
     fn judge(&self, condition: &Condition, ended: Option<Finished<'_>>, notes: &mut Notes) {
         let Some(account) = self.account(&condition.account) else { return };
         let now = self.app.clock.now();
-        // Somebody may have made a backup by hand.
-        let newer = |it: &&Attempt| notes.last.as_ref().is_none_or(|last| it.ended > last.ended);
-        let by_hand = condition.last.as_ref().filter(newer);
-        let attempt = ended.map(|ended| ended.attempt).or(by_hand);
-        let after = ended.and_then(|ended| ended.after);
         if let Some(Finished { attempt, after: None }) = ended {
             // One that waits still, and is not so any more, would lie.
             notes.heartbeat = match attempt.outcome {
@@ -305,31 +283,17 @@ impl Work for Unattended {
                 AttemptOutcome::Stopped | AttemptOutcome::Locked => notes.heartbeat,
             };
         }
-        let watched = notes.watched.map_or(now, |since| since.min(now));
-        notes.watched = Some(watched);
-        let complete = condition.last_complete.unwrap_or(watched);
-        let charges = self.charges.read().unwrap_or_else(PoisonError::into_inner);
-        let charge = charges.iter().find(|charge| charge.account == account.name);
-        let facts = Facts {
-            attempt,
-            after,
-            last_complete: condition.last_complete,
-            old_from: charge.and_then(|charge| charge.old_from(complete)),
-            records: condition.records.values().sum(),
-            unknown_writes: condition.unknown_writes,
-        };
-        let alerts = &account.settings.alerts;
-        let most = alerting::most_removed(alerts);
-        let (open, news) = problems::judge(&notes.problems, &facts, most, &account.name, now);
-        for alert in &news {
+        notes.watched = Some(notes.watched.map_or(now, |since| since.min(now)));
+        let news = &condition.news;
+        for alert in news {
             let (account, text) = (&account.name, message::sentence(&account.name, alert));
             match alert.event {
                 AlertEvent::Begun => tracing::warn!(account, "{text}"),
                 AlertEvent::Ended => tracing::info!(account, "{text}"),
             }
         }
-        notes.problems = open;
-        outbox::post(&mut notes.outbox, &news, &alerting::channels(alerts));
+        notes.problems.clone_from(&condition.problems);
+        outbox::post(&mut notes.outbox, news, &alerting::channels(&account.settings.alerts));
     }
 
     fn deliver(&self, account: &str, mail: &mut Mail) {

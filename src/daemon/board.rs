@@ -7,17 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::agenda::{Agenda, Ended, Past, Timetable};
-use super::condition::{Condition, Due, last_complete};
+use super::condition::{Condition, Due, age_from};
 use super::facts::{Attempt, AttemptOutcome, Held};
 use super::notes::Notes;
 use super::outbox::Outgoing;
+use super::problems::Threshold;
 use crate::clock::{Clock, Timestamp};
 
 /// A loop that did nothing for so long is not alive.
 const ALIVE: Duration = Duration::from_secs(60);
 
 /// An account that the daemon looks after.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Charge {
     pub account: String,
     pub vault: PathBuf,
@@ -27,6 +28,8 @@ pub struct Charge {
     /// The oldest that the newest complete backup may be; `None`: as old as the
     /// schedule lets it become.
     pub max_age: Option<Duration>,
+    /// How many records may vanish between two backups.
+    pub most_removed: Threshold,
 }
 
 impl Charge {
@@ -275,7 +278,7 @@ impl Board {
                 if !held.records.is_empty() {
                     post.notes.records.clone_from(&held.records);
                 }
-                post.held = held;
+                post.held.renew(held);
             }
         }
         if let Some((served, tries)) = state.agenda.served(account) {
@@ -324,7 +327,28 @@ impl Board {
     /// Notes what the vault of an account holds.
     pub fn hold(&self, account: &str, held: Held) {
         if let Some(post) = self.state().posts.get_mut(account) {
-            post.held = held;
+            post.held.renew(held);
+        }
+    }
+
+    /// Notes what went wrong in the work after a backup, before [`Board::free`].
+    pub fn after(&self, job: &Job, failures: &[String]) {
+        if let Some(post) = self.state().posts.get_mut(&job.charge.account) {
+            post.notes.after = Some(failures.to_vec());
+        }
+    }
+
+    /// Takes over what other processes have recorded, as `read` finds it.
+    pub fn adopt(&self, account: &str, read: impl FnOnce(&Charge) -> Option<Notes>) {
+        let _pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(charge) = self.state().posts.get(account).map(|post| post.charge.clone()) else {
+            return;
+        };
+        let Some(found) = read(&charge) else { return };
+        let mut state = self.state();
+        let post = state.posts.get_mut(account).filter(|it| it.charge.vault == charge.vault);
+        if let Some(post) = post {
+            post.notes.take_record(&found);
         }
     }
 
@@ -337,14 +361,27 @@ impl Board {
     }
 
     /// Has `write` put the notes of an account onto the disk; one account at a time.
-    pub fn keep(&self, account: &str, write: impl FnOnce(&Charge, &Notes)) {
+    /// It takes over what other processes have recorded there.
+    pub fn keep(&self, account: &str, write: impl FnOnce(&Charge, &mut Notes)) {
         let _pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = self.state().posts.get_mut(account).map(|post| {
+        let taken = self.state().posts.get_mut(account).map(|post| {
             post.unkept = false;
-            (post.charge.clone(), post.notes.clone())
+            let notes = post.notes.clone();
+            post.notes.pending.clear();
+            (post.charge.clone(), notes)
         });
-        if let Some((charge, notes)) = kept {
-            write(&charge, &notes);
+        let Some((charge, mut notes)) = taken else { return };
+        let pending = notes.pending.clone();
+        write(&charge, &mut notes);
+        let mut state = self.state();
+        let Some(post) = state.posts.get_mut(account) else { return };
+        if post.charge.vault != charge.vault {
+            return;
+        }
+        if notes.pending.is_empty() {
+            post.notes.take_record(&notes);
+        } else {
+            post.notes.pending.splice(0..0, pending);
         }
     }
 
@@ -455,14 +492,15 @@ impl Post {
 
     fn condition(&self, agenda: &Agenda, now: Timestamp) -> Condition {
         let account = &self.charge.account;
-        let complete = last_complete(&self.notes, &self.held, now);
+        let from = age_from(&self.notes, &self.held, now);
         let due = Due {
             schedule: Some(self.charge.schedule.clone()),
             next: agenda.next(account),
             running: self.running,
-            old_from: complete.and_then(|complete| self.charge.old_from(complete)),
+            old_from: from.and_then(|from| self.charge.old_from(from)),
         };
-        Condition::of(account, &self.notes, &self.held, due, now)
+        let most_removed = self.charge.most_removed;
+        Condition::of(account, &self.notes, &self.held, due, most_removed, now)
     }
 }
 

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::agenda::SET_BACK;
-use super::facts::{Attempt, AttemptOutcome, Held, Problem, ProblemKind, Totals};
+use super::facts::{Alert, Attempt, AttemptOutcome, Held, Problem, ProblemKind, Totals};
 use super::notes::Notes;
+use super::problems::{self, Facts, Threshold};
 use crate::clock::Timestamp;
 
 /// One account at one moment.
@@ -38,6 +39,9 @@ pub struct Condition {
     pub limit: Option<u64>,
     /// Writes of unfinished runs whose outcome nobody knows.
     pub unknown_writes: u64,
+    /// How `problems` differ from those that the notes know: what alerts tell.
+    #[serde(skip)]
+    pub news: Vec<Alert>,
 }
 
 /// How it is, in one word.
@@ -78,23 +82,51 @@ pub struct Due {
 }
 
 impl Condition {
-    /// How `account` fares at `now`, by the daemon's notes and by what its vault
-    /// holds. Whichever is newer is believed: somebody may have made a backup by
-    /// hand, and the daemon may have been off.
+    /// How `account` fares at `now`, by the record of its backups and by what its
+    /// vault holds. Whichever is newer is believed: the record may be lost.
     #[must_use]
-    pub fn of(account: &str, notes: &Notes, held: &Held, due: Due, now: Timestamp) -> Self {
+    pub fn of(
+        account: &str,
+        notes: &Notes,
+        held: &Held,
+        due: Due,
+        most_removed: Threshold,
+        now: Timestamp,
+    ) -> Self {
         let newest = |one: Option<Timestamp>, other: Option<Timestamp>| one.max(other);
-        let by_hand = held
-            .newest
-            .as_ref()
-            .filter(|newest| believed(newest.ended, now))
-            .filter(|newest| notes.last.as_ref().is_none_or(|last| newest.ended > last.ended));
-        let last = by_hand.or(notes.last.as_ref()).cloned();
+        let in_vault = held.newest.as_ref().filter(|newest| believed(newest.ended, now));
+        let by_vault = |noted: Option<&Attempt>| {
+            in_vault.filter(|newest| noted.is_none_or(|noted| newest.ended > noted.ended)).cloned()
+        };
+        let last = by_vault(notes.last.as_ref()).or_else(|| notes.last.clone());
+        let result = notes.result();
+        let result = by_vault(result).or_else(|| result.cloned());
+        // One of a part of the account alone tells of the whole only what it lacks.
+        let tells = |it: &&Attempt| match it.outcome {
+            AttemptOutcome::Complete => !it.limited,
+            AttemptOutcome::Partial => true,
+            _ => false,
+        };
+        let made = result.as_ref().filter(tells).or(in_vault);
         let last_complete = last_complete(notes, held, now);
-        let in_vault = held.newest.as_ref().map(|newest| newest.ended);
-        let last_success = newest(notes.last_success, in_vault);
-        let old_from = due.old_from.filter(|from| *from <= now);
-        let problems = problems(&notes.problems, last.as_ref(), old_from, last_complete);
+        let last_success =
+            newest(notes.last_success, held.newest.as_ref().map(|newest| newest.ended));
+        let records = if held.records.is_empty() { &notes.records } else { &held.records };
+        let facts = Facts {
+            attempt: result.as_ref(),
+            failing_since: notes.failing_since,
+            made,
+            after: notes.after.as_deref(),
+            unreadable: held.unreadable.as_deref(),
+            put_off: notes.put_off.as_ref(),
+            emptied: &held.emptied,
+            last_complete,
+            old_from: due.old_from,
+            records: records.values().sum(),
+            unknown_writes: held.unknown_writes,
+            unknown_since: held.unknown_since,
+        };
+        let (problems, news) = problems::judge(&notes.problems, &facts, most_removed, account, now);
         let health = match problems.first().map(|problem| problem.kind) {
             Some(ProblemKind::KeyRefused | ProblemKind::Failed | ProblemKind::Old) => {
                 Health::Failing
@@ -105,17 +137,19 @@ impl Condition {
         };
         let words = match (problems.first(), health) {
             (Some(problem), _) => problem.message.clone(),
+            (None, Health::New) if result.is_some() => {
+                "there has been no backup of the whole account yet".to_owned()
+            }
             (None, Health::New) => "there has been no backup yet".to_owned(),
             (None, _) => "the newest backup is complete".to_owned(),
         };
-        let records = if held.records.is_empty() { &notes.records } else { &held.records };
         Self {
             account: account.to_owned(),
             health,
             words,
             schedule: due.schedule,
             next: due.next,
-            running: due.running,
+            running: due.running.or(held.running),
             last,
             last_success,
             last_complete,
@@ -124,6 +158,7 @@ impl Condition {
             totals: notes.totals,
             limit: held.limit,
             unknown_writes: held.unknown_writes,
+            news,
         }
     }
 }
@@ -141,55 +176,9 @@ pub fn last_complete(notes: &Notes, held: &Held, now: Timestamp) -> Option<Times
     ended.filter(|ended| believed(*ended, now)).max()
 }
 
-/// The open problems, worst first: those noted, without what has passed since
-/// and with what nobody could note.
-fn problems(
-    noted: &[Problem],
-    last: Option<&Attempt>,
-    old_from: Option<Timestamp>,
-    last_complete: Option<Timestamp>,
-) -> Vec<Problem> {
-    let of_last = last.and_then(told_by);
-    let passed = |kind: ProblemKind| match kind {
-        ProblemKind::KeyRefused | ProblemKind::Failed | ProblemKind::Partial => {
-            // A stopped backup says nothing about the one before it.
-            let stopped = last.is_some_and(|last| last.outcome == AttemptOutcome::Stopped);
-            !stopped && of_last.as_ref().is_none_or(|(of_last, _)| *of_last != kind)
-        }
-        ProblemKind::Old => old_from.is_none() && last_complete.is_some(),
-        _ => false,
-    };
-    let mut open: Vec<_> = noted.iter().filter(|it| !passed(it.kind)).cloned().collect();
-    let mut add = |kind, since, message: String, hint: Option<&str>| {
-        if !open.iter().any(|problem: &Problem| problem.kind == kind) {
-            let hint = hint.map(str::to_owned);
-            open.push(Problem { kind, since, message, hint });
-        }
-    };
-    if let (Some((kind, message)), Some(last)) = (of_last.clone(), last) {
-        add(kind, last.ended, message, None);
-    }
-    if let (Some(since), Some(complete)) = (old_from, last_complete) {
-        let message = format!("the newest complete backup is of {}", complete.iso());
-        add(
-            ProblemKind::Old,
-            since,
-            message,
-            Some("see whether the daemon runs, and what it logs"),
-        );
-    }
-    open.sort_by_key(|problem| problem.kind);
-    open
-}
-
-/// What a bad ending says of the account.
-fn told_by(last: &Attempt) -> Option<(ProblemKind, String)> {
-    let kind = match last.outcome {
-        AttemptOutcome::Failed if last.key_refused => ProblemKind::KeyRefused,
-        AttemptOutcome::Failed => ProblemKind::Failed,
-        AttemptOutcome::Partial => ProblemKind::Partial,
-        AttemptOutcome::Complete | AttemptOutcome::Stopped | AttemptOutcome::Locked => return None,
-    };
-    let message = last.message.clone();
-    Some((kind, message.unwrap_or_else(|| "the newest backup is not whole".to_owned())))
+/// From when the age of an account's backups counts: the newest complete one,
+/// and where there is none, when its backups began to be recorded.
+#[must_use]
+pub fn age_from(notes: &Notes, held: &Held, now: Timestamp) -> Option<Timestamp> {
+    last_complete(notes, held, now).or_else(|| notes.watched.map(|since| since.min(now)))
 }

@@ -28,6 +28,23 @@ pub struct Attempt {
     /// Whether it failed because the service did not accept the key.
     #[serde(default)]
     pub key_refused: bool,
+    /// The lists in which it found records removed, by resource's name.
+    #[serde(default)]
+    pub removals: BTreeMap<String, Removal>,
+    /// Whether it was asked for some of the resources only.
+    #[serde(default)]
+    pub limited: bool,
+    /// Whether `linkvault backup` made it, and not the daemon.
+    #[serde(default)]
+    pub by_hand: bool,
+}
+
+/// What a backup found removed from one list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removal {
+    pub removed: u64,
+    /// Records in the list as the backup before showed it.
+    pub before: u64,
 }
 
 impl Attempt {
@@ -47,6 +64,19 @@ impl Attempt {
             changed: 0,
             removed: 0,
             key_refused: false,
+            removals: BTreeMap::new(),
+            limited: false,
+            by_hand: false,
+        }
+    }
+
+    /// Whether it tells how backups of the account do: a stopped backup, and one
+    /// that could not begin, say nothing.
+    #[must_use]
+    pub const fn is_result(&self) -> bool {
+        match self.outcome {
+            AttemptOutcome::Complete | AttemptOutcome::Partial | AttemptOutcome::Failed => true,
+            AttemptOutcome::Stopped | AttemptOutcome::Locked => false,
         }
     }
 }
@@ -85,17 +115,21 @@ pub enum ProblemKind {
     Failed,
     /// The newest complete backup is older than it may be.
     Old,
+    /// A list has become empty that had records shortly before.
+    Emptied,
     /// The newest backup lacks something.
     Partial,
     /// More records vanished than usual.
     Removed,
+    /// For an hour, another process has kept backups from beginning.
+    Locked,
     /// Work after the backup (retention, export, copy) failed.
     After,
     /// A run has writes whose outcome nobody knows.
     Unknown,
 }
 
-/// What was counted since the daemon first saw the account.
+/// What was counted since a backup of the account was first recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
@@ -121,6 +155,36 @@ pub struct Held {
     pub limit: Option<u64>,
     /// Writes of unfinished runs whose outcome nobody knows.
     pub unknown_writes: u64,
+    /// When the first of these runs began.
+    pub unknown_since: Option<Timestamp>,
+    /// Lists that have become empty.
+    pub emptied: Vec<EmptiedList>,
+    /// Since when another process has been making a backup.
+    pub running: Option<Timestamp>,
+    /// Why the vault cannot be read. The rest is then as it was before.
+    pub unreadable: Option<String>,
+}
+
+impl Held {
+    /// Takes over what a newer look at the vault found.
+    pub fn renew(&mut self, newer: Self) {
+        match newer.unreadable {
+            None => *self = newer,
+            unreadable => self.unreadable = unreadable,
+        }
+    }
+}
+
+/// A list that is empty and had records in one of the backups before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmptiedList {
+    pub resource: String,
+    /// The most records that one of those backups showed.
+    pub had: u64,
+    /// The newest backup that showed so many.
+    pub snapshot: i64,
+    /// When the first backup ended that found the list empty.
+    pub since: Timestamp,
 }
 
 /// A problem that begins, or one that ended.

@@ -77,12 +77,14 @@ pub fn signature(secret: &[u8], body: &[u8]) -> String {
 
 impl ProblemKind {
     /// Every kind, worst first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::KeyRefused,
         Self::Failed,
         Self::Old,
+        Self::Emptied,
         Self::Partial,
         Self::Removed,
+        Self::Locked,
         Self::After,
         Self::Unknown,
     ];
@@ -94,8 +96,10 @@ impl ProblemKind {
             Self::KeyRefused => "key_refused",
             Self::Failed => "failed",
             Self::Old => "old",
+            Self::Emptied => "emptied",
             Self::Partial => "partial",
             Self::Removed => "removed",
+            Self::Locked => "locked",
             Self::After => "after",
             Self::Unknown => "unknown",
         }

@@ -1,16 +1,31 @@
 //! What is wrong with an account, from when it is first seen until it is no
 //! more: one alert at the beginning, one at the end, none between.
 
-use super::facts::{Alert, AlertEvent, Attempt, AttemptOutcome, Problem, ProblemKind};
+use std::time::Duration;
+
+use super::facts::{
+    Alert, AlertEvent, Attempt, AttemptOutcome, EmptiedList, Problem, ProblemKind, Removal,
+};
+use super::notes::PutOff;
 use crate::clock::Timestamp;
 
 /// What is known of an account.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
-    /// A backup that has just ended; `None` between backups.
+    /// The newest backup that ended.
     pub attempt: Option<&'a Attempt>,
-    /// What went wrong in the work after it; `None` when there was none.
+    /// When the first of the failures in a row ended, of which `attempt` is the newest.
+    pub failing_since: Option<Timestamp>,
+    /// The newest backup that made a snapshot of the whole account.
+    pub made: Option<&'a Attempt>,
+    /// What went wrong in the work after a backup; `None` when there was none.
     pub after: Option<&'a [String]>,
+    /// Why the vault cannot be read.
+    pub unreadable: Option<&'a str>,
+    /// Backups that could not begin, and none that could since.
+    pub put_off: Option<&'a PutOff>,
+    /// Lists that have become empty.
+    pub emptied: &'a [EmptiedList],
     /// When the newest complete backup ended.
     pub last_complete: Option<Timestamp>,
     /// From when it is too old, or it is too long that there is none; `None`:
@@ -20,6 +35,8 @@ pub struct Facts<'a> {
     pub records: u64,
     /// Writes of unfinished runs whose outcome nobody knows.
     pub unknown_writes: u64,
+    /// When the first of these runs began.
+    pub unknown_since: Option<Timestamp>,
 }
 
 /// How many records may vanish between two backups.
@@ -53,8 +70,8 @@ impl Threshold {
 
 /// What is said of one kind of problem.
 enum Verdict {
-    /// There is this problem.
-    Wrong { message: String, hint: Option<String> },
+    /// There is this problem; it began then, as far as that is known.
+    Wrong { message: String, hint: Option<String>, since: Option<Timestamp> },
     /// There is none; so it is told if there was one.
     Right(&'static str),
     /// Another problem has taken its place.
@@ -84,8 +101,9 @@ pub fn judge(
             hint: hint.cloned(),
         };
         match (verdict(kind, facts, most_removed, account, now), before) {
-            (Verdict::Wrong { message, hint }, before) => {
-                let since = before.map_or(now, |problem| problem.since);
+            (Verdict::Wrong { message, hint, since }, before) => {
+                let since = since.map_or(now, |since| since.min(now));
+                let since = before.map_or(since, |problem| problem.since);
                 if before.is_none() {
                     alerts.push(alert(AlertEvent::Begun, since, &message, hint.as_ref()));
                 }
@@ -112,7 +130,9 @@ fn verdict(
         ProblemKind::KeyRefused | ProblemKind::Failed => failed(kind, facts, account),
         ProblemKind::Partial => partial(facts, account),
         ProblemKind::Removed => removed(facts, most_removed, account),
+        ProblemKind::Emptied => emptied(facts, account),
         ProblemKind::Old => old(facts, account, now),
+        ProblemKind::Locked => locked(facts, account, now),
         ProblemKind::After => after(facts),
         ProblemKind::Unknown => unknown(facts, account),
     }
@@ -130,6 +150,13 @@ fn brief(text: &str) -> String {
 }
 
 fn failed(kind: ProblemKind, facts: &Facts<'_>, account: &str) -> Verdict {
+    if let Some(why) = facts.unreadable.filter(|_| kind == ProblemKind::Failed) {
+        return Verdict::Wrong {
+            message: format!("the vault cannot be read: {}", brief(why)),
+            hint: Some(format!("`linkvault check {account}` tells more")),
+            since: None,
+        };
+    }
     let Some(attempt) = facts.attempt else { return Verdict::Unchanged };
     match attempt.outcome {
         AttemptOutcome::Stopped | AttemptOutcome::Locked => return Verdict::Unchanged,
@@ -151,24 +178,32 @@ fn failed(kind: ProblemKind, facts: &Facts<'_>, account: &str) -> Verdict {
             hint: Some(format!(
                 "put a valid key where the configuration says, then `linkvault doctor {account}`"
             )),
+            since: facts.failing_since,
         };
     }
     Verdict::Wrong {
         message: format!("the backup failed: {why}"),
         hint: Some(format!(
-            "`linkvault doctor {account}` shows what is wrong; the next try is by itself"
+            "`linkvault doctor {account}` shows what is wrong; {}",
+            if attempt.by_hand {
+                format!("then run `linkvault backup {account}` again")
+            } else {
+                "the next try is by itself".to_owned()
+            }
         )),
+        since: facts.failing_since,
     }
 }
 
 fn partial(facts: &Facts<'_>, account: &str) -> Verdict {
-    match facts.attempt.map(|attempt| (attempt.outcome, attempt)) {
+    match facts.made.map(|attempt| (attempt.outcome, attempt)) {
         Some((AttemptOutcome::Partial, attempt)) => {
             let lacks = brief(attempt.message.as_deref().unwrap_or("it does not say what"));
             let number = attempt.snapshot.map_or(String::new(), |number| format!("@#{number}"));
             Verdict::Wrong {
                 message: format!("the backup is partial: {lacks}"),
                 hint: Some(format!("`linkvault show {account}{number}` says what it lacks")),
+                since: Some(attempt.ended),
             }
         }
         Some((AttemptOutcome::Complete, _)) => Verdict::Right("backups are complete again"),
@@ -177,22 +212,97 @@ fn partial(facts: &Facts<'_>, account: &str) -> Verdict {
     }
 }
 
+/// What a backup found removed, as far as it is more than the account allows:
+/// `10 of 16 campaigns`, or a count over all lists where no list alone is above.
+#[must_use]
+pub fn removals(
+    attempt: &Attempt,
+    records: u64,
+    most: Threshold,
+) -> Vec<(Option<String>, Removal)> {
+    let above = attempt.removals.iter().filter(|(_, it)| most.exceeded(it.removed, it.before));
+    let lists: Vec<_> = above.map(|(resource, it)| (Some(resource.clone()), *it)).collect();
+    if !lists.is_empty() {
+        return lists;
+    }
+    let before = records.saturating_add(attempt.removed).saturating_sub(attempt.added);
+    let all = Removal { removed: attempt.removed, before };
+    let above = most.exceeded(all.removed, all.before);
+    above.then_some((None, all)).into_iter().collect()
+}
+
+/// [`removals`] in words.
+#[must_use]
+pub fn removed_text(removals: &[(Option<String>, Removal)]) -> String {
+    let parts = removals.iter().map(|(resource, it)| {
+        let what = resource.as_deref().unwrap_or("records");
+        format!("{} of {} {what}", it.removed, it.before)
+    });
+    format!("{} vanished from the account", parts.collect::<Vec<_>>().join(", "))
+}
+
 fn removed(facts: &Facts<'_>, most: Threshold, account: &str) -> Verdict {
-    let Some(attempt) = facts.attempt else { return Verdict::Unchanged };
+    let Some(attempt) = facts.made else { return Verdict::Unchanged };
     if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
         return Verdict::Unchanged;
     }
-    let before = facts.records.saturating_add(attempt.removed).saturating_sub(attempt.added);
-    if !most.exceeded(attempt.removed, before) {
+    let found = removals(attempt, facts.records, most);
+    if found.is_empty() {
         return Verdict::Right("the newest backup found nothing unusual removed");
     }
     let since = attempt.snapshot.map_or(String::new(), |number| format!("@#{}", number - 1));
     Verdict::Wrong {
-        message: format!("{} of {before} records vanished from the account", attempt.removed),
+        message: removed_text(&found),
         hint: Some(format!(
             "`linkvault diff {account}@latest~1` lists them; if nobody meant it, \
              `linkvault restore {account}{since} --to {account}` plans them back"
         )),
+        since: Some(attempt.ended),
+    }
+}
+
+/// That a list has become empty, in words.
+#[must_use]
+pub fn emptied_text(list: &EmptiedList) -> String {
+    let EmptiedList { resource, had, snapshot, .. } = list;
+    format!("the list of {resource} is empty; snapshot #{snapshot} shows {had} records")
+}
+
+fn emptied(facts: &Facts<'_>, account: &str) -> Verdict {
+    let (Some(first), Some(since)) =
+        (facts.emptied.first(), facts.emptied.iter().map(|it| it.since).min())
+    else {
+        return match facts.unreadable {
+            None => Verdict::Right("no list has become empty in the last backups"),
+            Some(_) => Verdict::Unchanged,
+        };
+    };
+    let texts: Vec<_> = facts.emptied.iter().map(emptied_text).collect();
+    let EmptiedList { resource, snapshot, .. } = first;
+    Verdict::Wrong {
+        message: texts.join("; "),
+        hint: Some(format!(
+            "`linkvault show {account}@#{snapshot} {resource}` lists them; if nobody meant it, \
+             `linkvault restore {account}@#{snapshot} --to {account}` plans them back"
+        )),
+        since: Some(since),
+    }
+}
+
+/// How long another process may keep backups from beginning until that is a problem.
+pub const PUT_OFF: Duration = Duration::from_secs(3600);
+
+fn locked(facts: &Facts<'_>, account: &str, now: Timestamp) -> Verdict {
+    let Some(put_off) = facts.put_off else { return Verdict::Right("backups can begin again") };
+    if now.since(put_off.since) < PUT_OFF {
+        return Verdict::Unchanged;
+    }
+    Verdict::Wrong {
+        message: format!("the backup could not begin: {}", brief(&put_off.message)),
+        hint: Some(format!(
+            "wait for that process or end it; `linkvault backup {account}` makes a backup then"
+        )),
+        since: Some(put_off.since),
     }
 }
 
@@ -208,6 +318,7 @@ fn old(facts: &Facts<'_>, account: &str, now: Timestamp) -> Verdict {
     Verdict::Wrong {
         message,
         hint: Some(format!("`linkvault backup {account}` makes one now, or tells what is wrong")),
+        since: Some(old_from),
     }
 }
 
@@ -218,6 +329,7 @@ fn after(facts: &Facts<'_>) -> Verdict {
         Some(failures) => Verdict::Wrong {
             message: brief(&failures.join("; ")),
             hint: Some("the backup itself is sound; it is tried again after the next".to_owned()),
+            since: None,
         },
     }
 }
@@ -234,6 +346,7 @@ fn unknown(facts: &Facts<'_>, account: &str) -> Verdict {
         hint: Some(format!(
             "`linkvault runs {account}` names it; `linkvault resolve` shows the candidates"
         )),
+        since: facts.unknown_since,
     }
 }
 
@@ -252,11 +365,10 @@ mod tests {
     fn facts(attempt: Option<&Attempt>) -> Facts<'_> {
         Facts {
             attempt,
-            after: None,
+            made: attempt,
             last_complete: Some(Timestamp(0)),
-            old_from: None,
             records: 100,
-            unknown_writes: 0,
+            ..Facts::default()
         }
     }
 
@@ -377,5 +489,64 @@ mod tests {
         let (open, news) = judge(&open, &with(Some(&[])), rules, "main", Timestamp(0));
         assert!(open.is_empty());
         assert_eq!(news[0].event, Ended);
+    }
+
+    fn removal(removed: u64, before: u64) -> Removal {
+        Removal { removed, before }
+    }
+
+    /// 10 of 16 campaigns are few of 500 records.
+    #[test]
+    fn removed_records_are_counted_for_each_list_and_for_the_account() {
+        let told = |removals: &[(&str, Removal)], records| {
+            let removed = removals.iter().map(|(_, it)| it.removed).sum();
+            let removals = removals.iter().map(|(name, it)| ((*name).to_owned(), *it)).collect();
+            let attempt = Attempt { removed, removals, ..attempt(Complete) };
+            let facts = Facts { records, ..facts(Some(&attempt)) };
+            let open = judge(&[], &facts, Threshold::default(), "main", Timestamp(0)).0;
+            open.into_iter().map(|it| it.message).collect::<Vec<_>>()
+        };
+        let one = told(&[("campaigns", removal(10, 16)), ("pixels", removal(3, 200))], 500);
+        assert_eq!(one, ["10 of 16 campaigns vanished from the account"]);
+        assert!(told(&[("campaigns", removal(9, 9))], 500).is_empty(), "few are no percentage");
+        let both = told(&[("campaigns", removal(10, 16)), ("pixels", removal(100, 100))], 500);
+        assert_eq!(both, ["10 of 16 campaigns, 100 of 100 pixels vanished from the account"]);
+        let all = told(&[("campaigns", removal(9, 20)), ("pixels", removal(9, 20))], 22);
+        assert_eq!(all, ["18 of 40 records vanished from the account"]);
+    }
+
+    #[test]
+    fn an_emptied_list_is_a_problem_of_its_own_until_it_is_not_empty() {
+        let list = EmptiedList {
+            resource: "campaigns".to_owned(),
+            had: 16,
+            snapshot: 4,
+            since: Timestamp(3),
+        };
+        let emptied = [list];
+        let good = attempt(Complete);
+        let empty = Facts { emptied: &emptied, ..facts(Some(&good)) };
+        let never = Threshold::Percent(100.0);
+        let (open, news) = judge(&[], &empty, never, "main", Timestamp(9));
+        assert_eq!((news[0].kind, news[0].event), (ProblemKind::Emptied, Begun));
+        assert_eq!(
+            (open[0].message.as_str(), open[0].since),
+            ("the list of campaigns is empty; snapshot #4 shows 16 records", Timestamp(3))
+        );
+        let (open, news) = judge(&open, &facts(Some(&good)), never, "main", Timestamp(9));
+        assert!(open.is_empty());
+        assert_eq!(news[0].event, Ended);
+    }
+
+    #[test]
+    fn backups_that_could_not_begin_for_an_hour_are_a_problem() {
+        let put_off = PutOff { since: Timestamp(0), message: "pid 7 works on it".to_owned() };
+        let waiting = Facts { put_off: Some(&put_off), ..facts(None) };
+        let judged = |facts, at| judge(&[], facts, Threshold::default(), "main", Timestamp(at)).0;
+        assert!(judged(&waiting, 3_599_999).is_empty());
+        let open = judged(&waiting, 3_600_000);
+        assert_eq!((open[0].kind, open[0].since), (ProblemKind::Locked, Timestamp(0)));
+        assert_eq!(open[0].message, "the backup could not begin: pid 7 works on it");
+        assert!(judged(&facts(None), 3_600_000).is_empty());
     }
 }

@@ -230,6 +230,9 @@ impl Service {
         let after = catch_unwind(AssertUnwindSafe(|| work.after(account, &attempt)));
         let after = after.unwrap_or_else(|it| Some(vec![guarded("the work after the backup", it)]));
         let after = after.as_deref();
+        if let Some(failures) = after {
+            self.board.after(job, failures);
+        }
         self.board.free(job, &mut |it, notes| judge(after, it, notes));
         self.board.keep(account, keep);
         self.bell.ring();
@@ -265,6 +268,7 @@ impl Service {
             if let Some(held) = held.ok().flatten() {
                 self.board.hold(account, held);
             }
+            self.board.adopt(account, |charge| Notes::known(&charge.vault));
             if self.board.judge(account, &mut |it, notes| self.judged(it, None, notes)) {
                 self.board.keep(account, keep);
             }
@@ -321,7 +325,7 @@ impl Service {
     }
 }
 
-fn keep(charge: &Charge, notes: &Notes) {
+fn keep(charge: &Charge, notes: &mut Notes) {
     if let Err(error) = notes.write(&charge.vault) {
         let file = super::notes::file(&charge.vault);
         let (account, file) = (charge.account.as_str(), file.display());

@@ -188,15 +188,19 @@ impl Vault {
         self.number("SELECT count(*) FROM run")
     }
 
-    /// How many writes have an outcome that nobody knows.
+    /// How many writes of unfinished runs have an unknown outcome, and when the
+    /// first of these runs began.
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn unknown_writes(&self) -> Result<u64, VaultError> {
-        self.number(
-            "SELECT count(*) FROM step JOIN run USING (run)
-             WHERE step.state = 'unknown' AND run.finished IS NULL",
-        )
+    pub fn unknown_writes(&self) -> Result<(u64, Option<Timestamp>), VaultError> {
+        let sql = "SELECT count(*), min(run.started) FROM step JOIN run USING (run)
+                   WHERE step.state = 'unknown' AND run.finished IS NULL";
+        let one = self.listed(sql, [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?.map(Timestamp)))
+        })?;
+        let (count, since) = one.into_iter().next().unwrap_or_default();
+        Ok((count.unsigned_abs(), since))
     }
 
     /// Some of a run's steps, in order.

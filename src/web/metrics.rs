@@ -11,9 +11,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::text::PROBLEMS;
 use crate::clock::Timestamp;
 use crate::daemon::condition::Condition;
+use crate::daemon::facts::ProblemKind;
 
 /// What [`metrics`] gives, as HTTP calls it.
 pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -97,9 +97,9 @@ fn accounts(registry: &mut Registry, conditions: &[Condition]) {
         let account = it.account.clone();
         let state = State { account, health: it.health.name() };
         health.get_or_create(&state).set(1.0);
-        for (kind, name) in PROBLEMS {
+        for kind in ProblemKind::ALL {
             let open = it.problems.iter().any(|problem| problem.kind == kind);
-            let problem = Problem { account: it.account.clone(), kind: name };
+            let problem = Problem { account: it.account.clone(), kind: kind.name() };
             problems.get_or_create(&problem).set(f64::from(u8::from(open)));
         }
         for (resource, count) in &it.records {
@@ -160,7 +160,6 @@ mod tests {
     use super::super::tests::condition;
     use super::*;
     use crate::daemon::condition::Health;
-    use crate::daemon::facts::ProblemKind;
 
     #[test]
     fn each_account_is_measured_and_hostile_names_stay_in_their_labels() {

@@ -47,5 +47,6 @@ pub(crate) fn condition(account: &str, health: Health) -> Condition {
         totals,
         limit: Some(30),
         unknown_writes: 0,
+        news: Vec::new(),
     }
 }

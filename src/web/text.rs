@@ -4,7 +4,6 @@ use serde_json::Value as Json;
 
 use crate::clock::Timestamp;
 use crate::daemon::condition::Health;
-use crate::daemon::facts::ProblemKind;
 use crate::human;
 
 /// A moment, for a person and for a program.
@@ -64,17 +63,6 @@ pub const fn health(health: Health) -> &'static str {
     }
 }
 
-/// Every kind of problem with its one spelling.
-pub const PROBLEMS: [(ProblemKind, &str); 7] = [
-    (ProblemKind::KeyRefused, "key_refused"),
-    (ProblemKind::Failed, "failed"),
-    (ProblemKind::Old, "old"),
-    (ProblemKind::Partial, "partial"),
-    (ProblemKind::Removed, "removed"),
-    (ProblemKind::After, "after"),
-    (ProblemKind::Unknown, "unknown"),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,12 +82,5 @@ mod tests {
         assert_eq!(value(&serde_json::json!([1, true])), Some("[1,true]".to_owned()));
         let long = value(&Json::String("ä".repeat(500))).unwrap();
         assert_eq!(long, format!("{}… (500 characters)", "ä".repeat(LONGEST)));
-    }
-
-    #[test]
-    fn each_kind_of_problem_is_spelled_as_in_json() {
-        for (kind, name) in PROBLEMS {
-            assert_eq!(serde_json::to_value(kind).unwrap(), name);
-        }
     }
 }

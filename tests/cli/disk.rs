@@ -42,6 +42,13 @@ fn a_backup_that_hits_a_limit_on_files_goes_on_once_there_is_room() {
     goes_on(&environment);
 }
 
+/// Adds some bytes to a file, until there is no room for them.
+#[cfg(target_os = "linux")]
+fn fill(path: &Path) -> std::io::Result<()> {
+    use std::io::Write as _;
+    std::fs::OpenOptions::new().append(true).open(path)?.write_all(&[1; 4096])
+}
+
 /// A disk of its own below the home, in memory; gone with the test.
 struct Disk(PathBuf);
 
@@ -85,6 +92,15 @@ fn a_full_disk_is_named_and_the_next_run_goes_on() {
     );
     disk.change("size=50m");
     goes_on(&environment);
+    // A disk that is full from the start: the record has its place already.
+    std::fs::write(environment.path("vaults/filler"), vec![1; 40 << 20]).unwrap();
+    let used = std::fs::metadata(environment.path("vaults/main.db")).unwrap().len() / 1024;
+    disk.change(&format!("size={}k", used + (40 << 10) + 200));
+    while let Ok(()) = fill(&environment.path("vaults/filler")) {}
+    environment.run(&BACKUP).exits_with(1);
+    environment.run(&["status"]).exits_with(1);
+    disk.change("size=90m");
+    environment.run(&["status"]).exits_with(1).prints_among("the backup failed: ");
 }
 
 #[test]

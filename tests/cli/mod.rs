@@ -28,6 +28,7 @@ mod rehearsing;
 mod resuming;
 mod sandbox;
 mod saved_plans;
+mod status;
 mod strangers;
 mod traces;
 mod ui;

@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use crate::support::{LiveService, TestEnvironment};
 
 /// A running `linkvault ui`.
-struct Page {
+pub struct Page {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 /// What came of a request.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
 impl Page {
-    fn start(environment: &TestEnvironment, arguments: &[&str]) -> Self {
+    pub fn start(environment: &TestEnvironment, arguments: &[&str]) -> Self {
         let all = [&["ui", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
         let mut command = environment.command(&all);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -34,7 +34,7 @@ impl Page {
         Self { child, address: url.strip_prefix("http://").unwrap().to_owned() }
     }
 
-    fn send(&self, request: &str) -> Answer {
+    pub fn send(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let answer = std::io::read_to_string(stream).unwrap();
@@ -43,7 +43,7 @@ impl Page {
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
-    fn asks(&self, method: &str, path: &str, more: &str) -> Answer {
+    pub fn asks(&self, method: &str, path: &str, more: &str) -> Answer {
         let host = &self.address;
         self.send(&format!(
             "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}\r\n"
@@ -51,14 +51,14 @@ impl Page {
     }
 
     #[track_caller]
-    fn get(&self, path: &str) -> String {
+    pub fn get(&self, path: &str) -> String {
         let answer = self.asks("GET", path, "");
         assert_eq!(answer.status, 200, "{path}\n{}\n{}", answer.head, answer.body);
         answer.body
     }
 
     /// Ends it as Ctrl-C does.
-    fn interrupt(mut self) {
+    pub fn interrupt(mut self) {
         Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }

@@ -12,6 +12,7 @@ use linkvault::daemon::board::Job;
 use linkvault::daemon::condition::Health;
 use linkvault::daemon::facts::{Attempt, AttemptOutcome, Held};
 use linkvault::daemon::notes::Notes;
+use linkvault::daemon::problems::Threshold;
 use linkvault::daemon::{Board, Charge, Schedule};
 use linkvault::vault::snapshot::Status;
 
@@ -29,6 +30,7 @@ fn charge(account: &str, line: &str) -> Charge {
         schedule: line.to_owned(),
         timetable: Timetable::new(account, schedule, chrono_tz::Europe::Berlin),
         max_age: None,
+        most_removed: Threshold::default(),
     }
 }
 

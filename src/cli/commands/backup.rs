@@ -1,19 +1,22 @@
 //! `linkvault backup`: mirror accounts into their vaults.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::api::pacer::Pacer;
+use crate::cli::attempts;
 use crate::cli::configured::{standing, which};
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::values::scope;
 use crate::cli::{App, Ending, Exit, Failure, Kind, human, values};
 use crate::config::{Account, Stats};
 use crate::crawl::{self, Options};
+use crate::daemon::facts::{AttemptOutcome, EmptiedList};
 use crate::model::Resource;
 use crate::progress::Progress;
-use crate::vault::snapshot::{Outcome, ReadState};
+use crate::vault::snapshot::Usage;
 use crate::vault::{Vault, VaultError};
 
 mod report;
@@ -118,23 +121,83 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
 }
 
 fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failure> {
-    let started = app.clock.monotonic();
+    let (began, started) = (app.clock.monotonic(), app.clock.now());
+    let mut spent = Usage::default();
+    let mirrored = mirror(args, app, account, &mut spent);
+    let ended = app.clock.now();
+    let mirrored = match mirrored {
+        Ok(mirrored) => mirrored,
+        Err(failure) => {
+            let mut attempt = attempts::failed(&failure, started, ended, spent);
+            let bounded = args.bounds.max_duration.is_some() || args.bounds.max_requests.is_some();
+            if failure.kind == Kind::Stopped && bounded {
+                // The bounds that it was given say nothing about the account.
+                attempt.outcome = AttemptOutcome::Stopped;
+            }
+            if failure.kind != Kind::Usage {
+                // Where the vault's own disk failed, that is told already.
+                let told = failure.kind == Kind::Vault;
+                if let Err(why) = attempts::record(account, &attempt)
+                    && !told
+                {
+                    app.out.warn(why);
+                }
+            }
+            return Err(failure);
+        }
+    };
+    let Mirrored { summary, moved, emptied, vault } = mirrored;
+    let snapshot = &summary.snapshot;
+    let attempt = attempts::made(snapshot, started, ended, spent);
+    if let Err(why) = attempts::record(account, &attempt) {
+        app.out.warn(why);
+    }
+    let problems = report::problems(account, &attempt, snapshot.records(), &emptied, ended);
+    for problem in &problems {
+        app.out.warn(&problem.message);
+        if let Some(hint) = &problem.hint {
+            app.out.note(format_args!("hint: {hint}"));
+        }
+    }
+    let time = app.clock.monotonic().saturating_sub(began);
+    report::print(app, account, &summary, moved, time)?;
+    let whole = attempt.outcome == AttemptOutcome::Complete;
+    let exit = Exit::of(Ok(Ending::complete(whole)));
+    Ok((report::document(account, &summary, moved, &problems, &vault), exit))
+}
+
+/// What a backup made.
+struct Mirrored {
+    summary: crawl::Summary,
+    moved: (u64, i64),
+    emptied: Vec<EmptiedList>,
+    vault: PathBuf,
+}
+
+/// Makes the backup, and says what it spent, whether or not it came to an end.
+fn mirror(
+    args: &Args,
+    app: &App,
+    account: &Account,
+    spent: &mut Usage,
+) -> Result<Mirrored, Failure> {
     let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
     let words = command_words("backup", &account.name);
     let mut session = Session::open(app, account, &words, &args.bounds, Arc::clone(&progress))?;
     let options = options(args, account, &session.service)?;
     let mut vault = Vault::open_or_create(&account.vault)?;
-    let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+    let crawled = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options);
+    let counters = session.client.counters();
+    *spent = Usage {
+        requests: counters.requests,
+        throttled: counters.throttled,
+        waited: counters.waited,
+    };
+    let summary = crawled?;
     let moved = vault.movement(summary.snapshot.number)?;
+    let emptied = attempts::emptied(&attempts::recent(&vault)?);
     vault.checkpoint()?;
-    drop(session);
-    drop(progress);
-    let time = app.clock.monotonic().saturating_sub(started);
-    report::print(app, account, &summary, moved, time)?;
-    let asked = |outcome: &&Outcome| outcome.state != ReadState::Skipped;
-    let whole = summary.snapshot.outcomes.iter().filter(asked).all(Outcome::is_whole);
-    let exit = Exit::of(Ok(Ending::complete(whole)));
-    Ok((report::document(account, &summary, moved, vault.path()), exit))
+    Ok(Mirrored { summary, moved, emptied, vault: vault.path().to_owned() })
 }
 
 fn options(args: &Args, account: &Account, service: &str) -> Result<Options, Failure> {

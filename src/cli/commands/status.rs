@@ -18,12 +18,14 @@ Examples:
   linkvault status
   linkvault status main --json
 
-It reads what the daemon noted and what the vaults hold, whether or not a daemon
-runs. A backup is too old when two of its times passed without a complete one.
+It reads what `linkvault backup` and the daemon recorded and what the vaults
+hold, whether or not a daemon runs. A backup is too old when the newest complete
+one is older than `max_age`, or when two times of its schedule passed since.
 
 Exit codes:
   0 all is well   1 backups fail or are too old   3 something is lacking: the
-  newest backup is partial, or there is none yet")]
+  newest backup is partial, there is none yet, a list has become empty, many
+  records vanished, or the outcome of a write is unknown")]
 pub struct Args {
     /// Accounts to show; all configured ones if none is named
     #[arg(value_name = "ACCOUNT")]
@@ -119,6 +121,7 @@ pub fn document(it: &Condition) -> Value {
         "records": it.records,
         "problems": problems.collect::<Vec<_>>(),
         "limit": it.limit,
+        "unknown_writes": it.unknown_writes,
         "totals": {
             "backups": it.totals.backups,
             "complete": it.totals.complete,
@@ -143,5 +146,6 @@ fn attempt(it: &Attempt) -> Value {
         "snapshot": it.snapshot, "message": it.message, "requests": it.requests,
         "throttled": it.throttled, "waited_seconds": it.waited.as_secs_f64(),
         "added": it.added, "changed": it.changed, "removed": it.removed,
+        "by": if it.by_hand { "backup" } else { "daemon" },
     })
 }

@@ -16,6 +16,7 @@ fn charge(account: &str) -> Charge {
         schedule: line.to_owned(),
         timetable: Timetable::new(account, Schedule::parse(line).unwrap(), chrono_tz::UTC),
         max_age: None,
+        most_removed: Threshold::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::daemon::condition::{Condition, Due, Health};
 use crate::daemon::facts::ProblemKind;
+use crate::daemon::problems::Threshold;
 
 fn attempt(outcome: AttemptOutcome, ended: i64) -> Attempt {
     Attempt {
@@ -89,7 +90,7 @@ fn what_failed_or_was_stopped_is_known_after_a_restart() {
 
 fn condition(notes: &Notes, held: &Held, old_from: Option<i64>) -> Condition {
     let due = Due { old_from: old_from.map(Timestamp), ..Due::default() };
-    Condition::of("main", notes, held, due, Timestamp(50_000))
+    Condition::of("main", notes, held, due, Threshold::default(), Timestamp(50_000))
 }
 
 #[test]
@@ -99,7 +100,9 @@ fn health_follows_from_the_newest_backup_whoever_made_it() {
     assert_eq!(condition(&notes, &held(5000), None).health, Health::Good);
     notes.add(&attempt(AttemptOutcome::Failed, 9000));
     let failing = condition(&notes, &held(5000), None);
-    assert_eq!((failing.health, failing.words.as_str()), (Health::Failing, "no route"));
+    // In the words of the alert.
+    let words = "the backup failed: no route";
+    assert_eq!((failing.health, failing.words.as_str()), (Health::Failing, words));
     // Somebody made one by hand since.
     let by_hand = condition(&notes, &held(12_000), None);
     assert_eq!((by_hand.health, by_hand.last_complete), (Health::Good, Some(Timestamp(12_000))));
@@ -130,10 +133,95 @@ fn a_noted_problem_stays_with_its_beginning_until_it_has_passed() {
         hint: Some("look".to_owned()),
     };
     let after = Problem { kind: ProblemKind::After, ..noted.clone() };
-    notes.problems = vec![after.clone(), noted.clone()];
-    assert_eq!(condition(&notes, &held(5000), None).problems, [noted.clone(), after.clone()]);
+    notes.problems = vec![after.clone(), noted];
+    // It keeps its beginning and tells the newest reason, as the alert does.
+    let told = |notes: &Notes| {
+        let problems = condition(notes, &held(5000), None).problems;
+        problems.into_iter().map(|it| (it.kind, it.since.0, it.message)).collect::<Vec<_>>()
+    };
+    let failed = (ProblemKind::Failed, 2000, "the backup failed: no route".to_owned());
+    let both = [failed, (ProblemKind::After, 2000, "down".to_owned())];
+    assert_eq!(told(&notes), both);
     notes.add(&attempt(AttemptOutcome::Stopped, 9500));
-    assert_eq!(condition(&notes, &held(5000), None).problems, [noted, after.clone()]);
+    assert_eq!(told(&notes), both);
     notes.add(&attempt(AttemptOutcome::Complete, 9900));
     assert_eq!(condition(&notes, &held(9900), None).problems, [after]);
+}
+
+/// The daemon keeps its notes in memory; `linkvault backup` writes to the file.
+#[test]
+fn what_another_process_recorded_stays_and_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    let mut daemon = Notes { heartbeat: true, ..Notes::default() };
+    daemon.add(&attempt(AttemptOutcome::Complete, 5000));
+    daemon.write(&vault).unwrap();
+    let refused = Attempt { key_refused: true, ..attempt(AttemptOutcome::Failed, 9000) };
+    Notes::record(&vault, &refused).unwrap();
+    daemon.add(&attempt(AttemptOutcome::Stopped, 9500));
+    daemon.served = Some(Timestamp(7));
+    daemon.write(&vault).unwrap();
+    assert_eq!(Notes::known(&vault), Some(daemon.clone()));
+    assert_eq!((daemon.totals.backups, daemon.totals.failures), (3, 1));
+    assert_eq!((daemon.heartbeat, daemon.served), (true, Some(Timestamp(7))));
+    let told = condition(&daemon, &held(5000), None);
+    assert_eq!(told.problems[0].kind, ProblemKind::KeyRefused);
+    assert_eq!(told.problems[0].since, Timestamp(9000));
+}
+
+#[test]
+fn all_attempts_of_many_processes_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    std::thread::scope(|scope| {
+        for nth in 0..4 {
+            let vault = &vault;
+            scope.spawn(move || {
+                let mut daemon = Notes::default();
+                for at in 0..25 {
+                    let attempt = attempt(AttemptOutcome::Failed, at);
+                    if nth == 0 {
+                        daemon.add(&attempt);
+                        daemon.write(vault).unwrap();
+                    } else {
+                        Notes::record(vault, &attempt).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(Notes::known(&vault).unwrap().totals.failures, 100);
+}
+
+#[test]
+fn backups_of_a_part_prove_nothing_about_the_rest() {
+    let mut notes = Notes::default();
+    notes.add(&Attempt { limited: true, ..attempt(AttemptOutcome::Complete, 5000) });
+    let told = condition(&notes, &Held::default(), None);
+    assert_eq!((told.health, told.last_complete), (Health::New, None));
+    assert_eq!(told.words, "there has been no backup of the whole account yet");
+    notes.add(&attempt(AttemptOutcome::Partial, 6000));
+    notes.add(&Attempt { limited: true, ..attempt(AttemptOutcome::Complete, 7000) });
+    let partial = Held { newest: Some(attempt(AttemptOutcome::Partial, 6000)), ..Held::default() };
+    let told = condition(&notes, &partial, None);
+    assert_eq!(told.problems[0].kind, ProblemKind::Partial);
+    notes.add(&Attempt { limited: true, ..attempt(AttemptOutcome::Failed, 8000) });
+    assert_eq!(condition(&notes, &partial, None).problems[0].kind, ProblemKind::Failed);
+}
+
+#[test]
+fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
+    let mut notes = Notes::default();
+    notes.add(&attempt(AttemptOutcome::Complete, 5000));
+    let told = |notes: &Notes, now| {
+        let due = Due::default();
+        let it = Condition::of("main", notes, &held(5000), due, Threshold::default(), now);
+        it.problems.into_iter().map(|it| it.kind).collect::<Vec<_>>()
+    };
+    notes.add(&attempt(AttemptOutcome::Locked, 10_000));
+    notes.add(&attempt(AttemptOutcome::Locked, 99_000));
+    assert!(told(&notes, Timestamp(3_608_999)).is_empty());
+    assert_eq!(told(&notes, Timestamp(3_609_000)), [ProblemKind::Locked]);
+    notes.add(&attempt(AttemptOutcome::Complete, 3_600_000));
+    assert!(told(&notes, Timestamp(9_999_000)).is_empty());
 }

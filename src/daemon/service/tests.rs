@@ -8,6 +8,7 @@ use super::*;
 use crate::clock::{Interrupt, SystemClock};
 use crate::daemon::agenda::Timetable;
 use crate::daemon::condition::Health;
+use crate::daemon::problems::Threshold;
 use crate::daemon::schedule::Schedule;
 
 /// Work that tells what it was asked to do. `stuck` waits to be let go, `broken`
@@ -33,6 +34,7 @@ impl Work for Fake {
                 chrono_tz::UTC,
             ),
             max_age: None,
+            most_removed: Threshold::default(),
         });
         Ok(charges.collect())
     }

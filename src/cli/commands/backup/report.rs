@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::cli::alerting::most_removed;
 use crate::cli::{App, Failure, Paint, Shown, Table, human};
+use crate::clock::Timestamp;
 use crate::config::Account;
 use crate::crawl::Summary;
+use crate::daemon::facts::{Attempt, EmptiedList, Problem, ProblemKind};
+use crate::daemon::problems::{Facts, judge};
 use crate::model::Resource;
 use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Status};
 
@@ -27,11 +31,28 @@ pub fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
     1 + scope.iter().map(|resource| list(*resource)).sum::<u64>()
 }
 
+/// What the daemon would send an alert about: many records that are gone, and lists
+/// that have become empty.
+pub fn problems(
+    account: &Account,
+    attempt: &Attempt,
+    records: u64,
+    emptied: &[EmptiedList],
+    now: Timestamp,
+) -> Vec<Problem> {
+    let facts = Facts { made: Some(attempt), records, emptied, ..Facts::default() };
+    let most = most_removed(&account.settings.alerts);
+    let (mut found, _) = judge(&[], &facts, most, &account.name, now);
+    found.retain(|it| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied));
+    found
+}
+
 /// The document of `--json`.
 pub fn document(
     account: &Account,
     summary: &Summary,
     (moved, scans): (u64, i64),
+    found: &[Problem],
     vault: &Path,
 ) -> Value {
     let snapshot = &summary.snapshot;
@@ -45,6 +66,8 @@ pub fn document(
         resources.insert(outcome.resource.name().to_owned(), resource(outcome));
     }
     let problems: Vec<_> = summary.problems.iter().map(ToString::to_string).collect();
+    let alerts =
+        found.iter().map(|it| json!({"kind": it.kind, "message": it.message, "hint": it.hint}));
     json!({
         "format": 1,
         "account": account.name,
@@ -63,6 +86,7 @@ pub fn document(
         },
         "scans": {"codes": moved, "more": scans},
         "problems": problems,
+        "alerts": alerts.collect::<Vec<_>>(),
         "digest": snapshot.digest,
         "vault": vault.display().to_string(),
     })

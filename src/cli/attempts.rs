@@ -1,0 +1,143 @@
+//! Backups as what is recorded of them, whether the daemon or `linkvault backup`
+//! made them.
+
+use std::collections::BTreeMap;
+
+use super::{Failure, Kind};
+use crate::clock::Timestamp;
+use crate::config::Account;
+use crate::daemon::facts::{Attempt, AttemptOutcome, EmptiedList, Removal};
+use crate::daemon::notes::{self, Notes};
+use crate::daemon::problems::FEW;
+use crate::model::Resource;
+use crate::vault::browse::Slice;
+use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Usage};
+use crate::vault::{Vault, VaultError};
+
+/// Whether `snapshot` was asked for some of the resources only.
+#[must_use]
+pub fn is_limited(snapshot: &Snapshot) -> bool {
+    snapshot.outcomes.iter().any(|it| it.state == ReadState::Skipped)
+}
+
+/// A finished snapshot as an attempt. What nobody asked for it does not lack.
+#[must_use]
+pub fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
+    let asked = snapshot.outcomes.iter().filter(|it| it.state != ReadState::Skipped);
+    let lacking: Vec<_> = asked.filter(|it| !it.is_whole()).collect();
+    let outcome = match lacking.is_empty() {
+        true => AttemptOutcome::Complete,
+        false => AttemptOutcome::Partial,
+    };
+    let sum = |count: fn(&Outcome) -> u64| snapshot.outcomes.iter().map(count).sum();
+    let lacks = lacking.iter().map(|it| {
+        let why = it.message.as_deref().unwrap_or_else(|| it.state.name());
+        format!("{} ({why})", it.resource.name())
+    });
+    let lacks = lacks.collect::<Vec<_>>().join(", ");
+    let removed = snapshot.outcomes.iter().filter(|it| it.removed > 0);
+    let removals: BTreeMap<_, _> = removed
+        .map(|it| {
+            let before = it.records.saturating_add(it.removed).saturating_sub(it.added);
+            (it.resource.name().to_owned(), Removal { removed: it.removed, before })
+        })
+        .collect();
+    Attempt {
+        snapshot: Some(snapshot.number),
+        message: (!lacking.is_empty()).then(|| format!("not read whole: {lacks}")),
+        requests: spent.requests,
+        throttled: spent.throttled,
+        waited: spent.waited,
+        added: sum(|it| it.added),
+        changed: sum(|it| it.changed),
+        removed: sum(|it| it.removed),
+        removals,
+        limited: is_limited(snapshot),
+        ..Attempt::new(started, ended, outcome)
+    }
+}
+
+/// A backup that ended with `failure` as an attempt.
+#[must_use]
+pub fn failed(failure: &Failure, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
+    let outcome = match failure.kind {
+        Kind::Interrupted => AttemptOutcome::Stopped,
+        Kind::Locked => AttemptOutcome::Locked,
+        _ => AttemptOutcome::Failed,
+    };
+    let told = [Some(&failure.message), failure.hint.as_ref()].into_iter().flatten();
+    let told: Vec<_> = told.map(String::as_str).collect();
+    Attempt {
+        // It goes on where it is told, so its last sentence is left open.
+        message: Some(told.join("; ").trim_end_matches('.').to_owned()),
+        requests: spent.requests,
+        throttled: spent.throttled,
+        waited: spent.waited,
+        key_refused: failure.kind == Kind::Unauthorised,
+        ..Attempt::new(started, ended, outcome)
+    }
+}
+
+/// Records an attempt of `linkvault backup`.
+///
+/// # Errors
+/// Why it cannot be recorded; that changes nothing about the backup.
+pub fn record(account: &Account, attempt: &Attempt) -> Result<(), String> {
+    let attempt = Attempt { by_hand: true, ..attempt.clone() };
+    Notes::record(&account.vault, &attempt).map_err(|error| {
+        let file = notes::file(&account.vault);
+        let file = file.display();
+        format!("cannot record this backup for `linkvault status`: {file}: {error}")
+    })
+}
+
+/// So many of the newest backups tell whether a list has become empty.
+pub const RECENT: usize = 10;
+
+/// The newest snapshots that may be looked at for that: runs and backups of a part
+/// stand between the backups.
+const LOOKED_AT: u64 = 40;
+
+/// The newest snapshots of a vault, the newest first.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn recent(vault: &Vault) -> Result<Vec<Snapshot>, VaultError> {
+    vault.newest_snapshots(Slice { skip: 0, take: LOOKED_AT })
+}
+
+/// The lists that the newest of `recent` (the newest snapshot first) show as empty
+/// although one of the newest [`RECENT`] backups showed [`FEW`] records or more. A
+/// list that a run emptied was meant to be.
+#[must_use]
+pub fn emptied(recent: &[Snapshot]) -> Vec<EmptiedList> {
+    Resource::ALL.into_iter().filter_map(|resource| emptied_list(recent, resource)).collect()
+}
+
+fn emptied_list(recent: &[Snapshot], resource: Resource) -> Option<EmptiedList> {
+    let (mut emptied_by, mut most): (Option<&Snapshot>, Option<(u64, i64)>) = (None, None);
+    let mut backups = 0;
+    for snapshot in recent {
+        backups += usize::from(!snapshot.of_run);
+        if backups > RECENT {
+            break;
+        }
+        let Some(outcome) = snapshot.outcome(resource) else { continue };
+        if outcome.state != ReadState::Complete {
+            continue;
+        }
+        match (outcome.records, most) {
+            (0, None) => emptied_by = Some(snapshot),
+            _ if emptied_by.is_none() => return None,
+            (records, most_so_far) => {
+                if most_so_far.is_none_or(|(had, _)| records > had) {
+                    most = Some((records, snapshot.number));
+                }
+            }
+        }
+    }
+    let emptied_by = emptied_by.filter(|it| !it.of_run)?;
+    let (had, snapshot) = most.filter(|(had, _)| *had >= FEW)?;
+    let since = emptied_by.finished.unwrap_or(emptied_by.touched);
+    Some(EmptiedList { resource: resource.name().to_owned(), had, snapshot, since })
+}
