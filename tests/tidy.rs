@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "config",
             "daemon::Schedule",
             "files",
+            "model",
             "nearest",
             "process",
         ],

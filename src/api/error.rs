@@ -2,6 +2,7 @@
 //! it. Every error names the request; none ever holds the key.
 
 use super::http::Method;
+use super::wording;
 use crate::shown::Shown;
 use std::fmt;
 
@@ -73,6 +74,18 @@ impl ApiError {
             ApiErrorKind::Malformed { cut: true, .. } => true,
             ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
                 (*status >= 500 && *status != 501) || *status == 408
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a resource that is not offered may be a key that is no longer
+    /// accepted: neither the address nor the plan is named as the reason.
+    #[must_use]
+    pub fn may_be_the_key(&self) -> bool {
+        match &self.kind {
+            ApiErrorKind::NotOffered { status, message } => {
+                *status != 404 && !wording::names_plan(message) && !wording::names_absence(message)
             }
             _ => false,
         }

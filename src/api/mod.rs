@@ -7,6 +7,7 @@
 //! * [`error`]: what can go wrong, and what to do about it
 //! * [`envelope`]: what a body says, read leniently
 //! * [`signals`]: what an answer says about the limit and the time
+//! * [`wording`]: what the words of a refusal say about its reason
 //! * [`pacer`]: when the next request may leave
 //! * [`client`]: one request, with its waits, repeats and bounds
 //! * [`read_only`]: a way on which nothing can be changed
@@ -22,3 +23,4 @@ pub mod pacer;
 pub mod read_only;
 pub mod signals;
 pub mod ureq;
+mod wording;

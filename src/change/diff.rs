@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Decoded, Key, Record, Resource, Role, State, Value};
+pub use crate::model::differences::FieldChange;
+use crate::model::differences::{self, Fields, fields};
+use crate::model::{Key, Record, Resource, Role, State, Value};
 
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,14 +24,6 @@ impl Kind {
             Self::Changed => "changed",
         }
     }
-}
-
-/// A field's two values; `Null` where there is none.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FieldChange {
-    pub name: String,
-    pub before: serde_json::Value,
-    pub after: serde_json::Value,
 }
 
 /// One record that is not what it was.
@@ -103,63 +97,8 @@ fn compare(diff: &mut Diff, resource: Resource, before: &Records, after: &Record
     diff.changes.append(&mut changes);
 }
 
-type Fields = Vec<(String, serde_json::Value)>;
-
-/// A record's fields but its counter: the known ones by their own names, and
-/// whatever else the service sent.
-fn fields(resource: Resource, record: &Record<'_>) -> Fields {
-    let spec = resource.spec();
-    let known = spec.read_fields().zip(&record.values);
-    let mut fields: Fields = known
-        .filter(|(field, _)| field.role != Role::Counter)
-        .map(|(field, value)| {
-            let shown = match value {
-                Value::Json(lexeme) => faithful(lexeme),
-                value => value.json(),
-            };
-            (field.name.to_owned(), shown)
-        })
-        .collect();
-    let channel = match &record.key {
-        Key::Item { channel, .. } => Some(*channel),
-        Key::Id(_) => None,
-    };
-    if let Ok(decoded) = Decoded::read(resource, channel, &record.raw) {
-        let others = decoded.members.iter().filter(|member| spec.field(&member.name).is_none());
-        for member in others {
-            fields.push((member.name.clone().into_owned(), faithful(member.lexeme)));
-        }
-    }
-    fields
-}
-
-/// A value as JSON; one that JSON's numbers or our depth cannot hold exactly,
-/// as its text.
-fn faithful(lexeme: &str) -> serde_json::Value {
-    match serde_json::from_str(lexeme) {
-        Ok(serde_json::Value::Number(number)) if number.to_string() != lexeme => lexeme.into(),
-        Ok(value) => value,
-        Err(_) => lexeme.into(),
-    }
-}
-
 fn change(resource: Resource, key: &Key, kind: Kind, before: Fields, after: Fields) -> Change {
-    let mut fields: Vec<FieldChange> = Vec::new();
-    let mut after: BTreeMap<_, _> =
-        after.into_iter().enumerate().map(|(at, (k, v))| (k, (at, v))).collect();
-    for (name, before) in before {
-        let after = after.remove(&name).map(|(_, value)| value).unwrap_or_default();
-        if before != after {
-            fields.push(FieldChange { name, before, after });
-        }
-    }
-    let mut rest: Vec<_> = after.into_iter().map(|(name, (at, value))| (at, name, value)).collect();
-    rest.sort_by_key(|(at, ..)| *at);
-    for (_, name, after) in rest {
-        if !after.is_null() {
-            fields.push(FieldChange { name, before: serde_json::Value::Null, after });
-        }
-    }
+    let fields = differences::between(before, after);
     Change { resource, key: key.clone(), kind, fields }
 }
 
@@ -178,6 +117,7 @@ fn movement(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<Mo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Decoded;
 
     fn state(resource: Resource, records: &[&str]) -> State {
         let mut state = State::default();

@@ -24,7 +24,7 @@ pub fn is_limited(snapshot: &Snapshot) -> bool {
 #[must_use]
 pub fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
     let asked = snapshot.outcomes.iter().filter(|it| it.state != ReadState::Skipped);
-    let lacking: Vec<_> = asked.filter(|it| !it.is_whole()).collect();
+    let lacking: Vec<_> = asked.filter(|it| !it.is_as_meant()).collect();
     let outcome = match lacking.is_empty() {
         true => AttemptOutcome::Complete,
         false => AttemptOutcome::Partial,

@@ -12,7 +12,8 @@ use crate::vault::snapshot::Snapshot;
 pub fn standing(account: &Account, service: &str) -> Options {
     let settings = &account.settings;
     let stats_budget = settings.stats_budget.map(u64::from);
-    Options { stats: which(settings.stats), stats_budget, ..Options::new(service) }
+    let all = Options::new(service).excluding(&settings.skip);
+    Options { stats: which(settings.stats), stats_budget, ..all }
 }
 
 /// Whose statistics a backup fetches.

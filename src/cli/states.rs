@@ -51,7 +51,7 @@ impl Loaded {
         let line = |(state, resources): (&str, Vec<&str>)| {
             let resources = resources.join(", ");
             let what = match state {
-                "skipped" => "did not read",
+                "skipped" | "excluded" => "did not read",
                 _ => "could not read all of",
             };
             format!("{} {what} {resources} ({state}); shown as last known before it", self.name)

@@ -20,6 +20,7 @@ use super::values::{
     schedule,
 };
 use super::{Account, Place, Problem};
+use crate::model::Resource;
 
 /// What a whole file holds.
 pub(super) struct File {
@@ -139,6 +140,7 @@ fn settings(home: &Home, section: &Section<'_, '_>, defaults: &Settings) -> Sett
         reserve: section.count("reserve", 0).unwrap_or(base.reserve),
         limit: section.count("limit", 1).or(base.limit),
         keep: keep(section).or(base.keep),
+        skip: skip(section).unwrap_or(base.skip),
         stats: section.checked("stats", stats).unwrap_or(base.stats),
         stats_budget: section.count("stats_budget", 0).or(base.stats_budget),
         timeouts: timeouts(section, base.timeouts),
@@ -189,6 +191,28 @@ fn alerts(home: &Home, section: &Section<'_, '_>, base: Alerts) -> Alerts {
         removed: section.get("removed").and_then(|entry| entry.amount()).or(base.removed),
         max_age: section.checked("max_age", nonzero).or(base.max_age),
     }
+}
+
+/// The resources that are left out for good.
+fn skip(section: &Section<'_, '_>) -> Option<Vec<Resource>> {
+    let entry = section.get("skip")?;
+    let mut skip = Vec::new();
+    for name in entry.words()? {
+        match Resource::from_name(&name) {
+            Some(resource) => skip.push(resource),
+            None => {
+                let names: Vec<_> = Resource::ALL.iter().map(|it| it.name()).collect();
+                entry.problem(format!(
+                    "`{name}` is not a resource; resources are {}",
+                    names.join(", ")
+                ));
+            }
+        }
+    }
+    if Resource::ALL.iter().all(|resource| skip.contains(resource)) {
+        entry.problem("leaves nothing to back up");
+    }
+    Some(skip)
 }
 
 fn stats(text: &str) -> Result<Stats, super::ValueError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::key::KeySource;
 use super::values::{Listen, Period};
 use crate::api::hook::Hook;
+use crate::model::Resource;
 
 /// How an account is treated. Everything here has a default.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,6 +21,8 @@ pub struct Settings {
     pub limit: Option<u32>,
     /// Which snapshots `forget` keeps; nothing is forgotten when absent.
     pub keep: Option<Keep>,
+    /// Resources that are not backed up; a snapshot without them lacks nothing.
+    pub skip: Vec<Resource>,
     pub stats: Stats,
     /// The most QR codes whose statistics one backup fetches.
     pub stats_budget: Option<u32>,

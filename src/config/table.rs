@@ -60,6 +60,7 @@ pub(super) const DEFAULT_KEYS: &[KeyDoc] = &[
     key("reserve", Holds::Count, "requests of each window that are left to other tools"),
     key("limit", Holds::Count, "requests a minute where the service does not tell its limit"),
     key("keep", Holds::Table(&KEEP_KEYS), "which snapshots `forget` keeps"),
+    key("skip", Holds::Words, "resources that are not backed up, such as those the plan lacks"),
     key("stats", Holds::Text, "whose QR statistics are fetched: changed, all or none"),
     key("stats_budget", Holds::Count, "the most QR codes whose statistics one backup fetches"),
     key("timeouts", Holds::Table(&TIMEOUT_KEYS), "how long each part of a request may take"),

@@ -1,6 +1,8 @@
 //! Reads one list into the vault: page by page, resumable, until it is proven
 //! or given up.
 
+use std::collections::HashSet;
+
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +12,12 @@ use crate::api::client::GetOptions;
 use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
-use crate::model::{Decoded, Problem, Resource, Verb};
+use crate::model::{Decoded, Key, Problem, Resource, Verb};
 use crate::progress::Event;
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::ReadState;
 use crate::vault::split::{Split, Splitter};
-use crate::vault::write::Page;
+use crate::vault::write::{Page, Put};
 
 /// Page sizes, largest first. Each divides the one before, so that a listing
 /// can go on with a smaller size from wherever it is.
@@ -32,11 +34,80 @@ const ATTEMPTS: u32 = 4;
 pub(super) struct Ending {
     pub state: ReadState,
     pub message: Option<String>,
+    /// What a proven list shows more than once.
+    #[serde(default, skip_serializing_if = "Repeats::is_none")]
+    pub repeats: Repeats,
+}
+
+/// Records that a proven list shows more than once, each time it shows them again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Repeats {
+    /// Those that came again as they were.
+    pub twins: u64,
+    pub first_twin: Option<String>,
+    /// Those that came again with other fields.
+    pub differing: u64,
+    pub first_differing: Option<String>,
+}
+
+impl Repeats {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What all of `pages` show more than once.
+    fn of(pages: &[Evidence]) -> Self {
+        let mut all = Self::default();
+        for page in pages {
+            all.add(&Self {
+                twins: page.twice.saturating_sub(page.differing),
+                first_twin: page.first_twin.clone(),
+                differing: page.differing,
+                first_differing: page.first_differing.clone(),
+            });
+        }
+        all
+    }
+
+    /// Counts those of another list of the same resource.
+    pub fn add(&mut self, other: &Self) {
+        self.twins += other.twins;
+        self.differing += other.differing;
+        self.first_twin = self.first_twin.take().or_else(|| other.first_twin.clone());
+        self.first_differing =
+            self.first_differing.take().or_else(|| other.first_differing.clone());
+    }
+
+    /// A warning for each kind, however many there are.
+    pub fn problems(&self, resource: Resource) -> Vec<Problem> {
+        let more = |count: u64| match count {
+            0 | 1 => String::new(),
+            2 => ", and so is 1 more record".to_owned(),
+            count => format!(", and so are {} more records", count - 1),
+        };
+        let twin = self.first_twin.as_ref().map(|id| Problem {
+            resource,
+            id: id.clone(),
+            what: format!(
+                "is listed more than once{}; each counts as one record",
+                more(self.twins)
+            ),
+        });
+        let differing = self.first_differing.as_ref().map(|id| Problem {
+            resource,
+            id: id.clone(),
+            what: format!(
+                "is listed more than once with different values{}; the last one is kept",
+                more(self.differing)
+            ),
+        });
+        twin.into_iter().chain(differing).collect()
+    }
 }
 
 impl Ending {
     pub fn new(state: ReadState, message: Option<String>) -> Self {
-        Self { state, message }
+        Self { state, message, repeats: Repeats::default() }
     }
 
     pub fn is_complete(&self) -> bool {
@@ -167,14 +238,15 @@ impl<'c, 'a> Listing<'c, 'a> {
 
     /// How a proven listing ends: complete, unless some records could not be kept.
     fn ending(&self) -> Ending {
+        let repeats = Repeats::of(&self.pages);
         let faulty: u64 = self.pages.iter().map(|page| page.faulty).sum();
         if faulty == 0 {
-            return Ending::new(ReadState::Complete, None);
+            return Ending { repeats, ..Ending::new(ReadState::Complete, None) };
         }
         let first = self.problems.first().map(|it| format!(", first {it}")).unwrap_or_default();
         let records = if faulty == 1 { "record" } else { "records" };
         let message = format!("{faulty} {records} could not be kept{first}");
-        Ending::new(ReadState::Failed, Some(message))
+        Ending { repeats, ..Ending::new(ReadState::Failed, Some(message)) }
     }
 
     /// Takes up the pages that are in the vault, if the last of them still stands.
@@ -325,8 +397,12 @@ impl<'c, 'a> Listing<'c, 'a> {
             hold: self.crawler.client.limit() == Some(0),
         };
         // What comes twice is known only once it is stored.
-        let note = |twice| {
-            evidence.twice = twice;
+        let note = |put: &Put| {
+            evidence.twice = put.twice;
+            evidence.across = put.across;
+            evidence.differing = put.differing;
+            evidence.first_twin = put.first_twin.as_ref().map(ToString::to_string);
+            evidence.first_differing = put.first_differing.as_ref().map(ToString::to_string);
             serde_json::to_string(&evidence).unwrap_or_default()
         };
         let put = self.crawler.vault.put_split(&page, &mut records, &self.seen, note)?;
@@ -378,6 +454,11 @@ impl<'c, 'a> Listing<'c, 'a> {
     /// The versions that the listing proves to be gone, by row number; or what
     /// spoke against the proof.
     fn missing(&mut self) -> Result<Result<Vec<i64>, String>, CrawlError> {
+        if let Some(size) = proof::wants_other_edges(&self.pages)
+            && !self.shows_the_same_at(size)?
+        {
+            return Ok(Err("other pages do not show the same records".to_owned()));
+        }
         if self.pages.iter().any(|page| page.faulty > 0) {
             // One of the unreadable records may be one that seems to be gone.
             return Ok(Ok(Vec::new()));
@@ -412,5 +493,42 @@ impl<'c, 'a> Listing<'c, 'a> {
             }
         }
         Ok(Ok(missing.into_iter().map(|(row, _)| row).collect()))
+    }
+
+    /// Whether the list, read once more in pages of `size`, shows as many lines,
+    /// and the same records, as before.
+    fn shows_the_same_at(&mut self, size: u64) -> Result<bool, CrawlError> {
+        let none = RoaringTreemap::new();
+        let open = self.crawler.vault.unseen(self.resource, self.parent, &none)?;
+        let shown = open.into_iter().filter(|(row, _)| self.seen.contains(row.cast_unsigned()));
+        let mut expected: HashSet<Key> = shown.map(|(_, key)| key).collect();
+        let records = expected.len();
+        let (total, lines) = (proof::total(&self.pages), self.done());
+        let (mut keys, mut read) = (HashSet::new(), 0);
+        self.size = size;
+        for number in 1.. {
+            let fetched = match self.get(number, None) {
+                Ok(fetched) => fetched,
+                // At this size the service tells nothing.
+                Err(error) if matches!(error.kind, ApiErrorKind::Refused { .. }) => break,
+                Err(error) => return Err(error.into()),
+            };
+            let page = self.open(&fetched)?;
+            let moved = total.is_some() && page.result != total;
+            if page.records.is_empty() || moved {
+                break;
+            }
+            read += page.records.len() as u64;
+            for raw in &page.records {
+                if let Ok(decoded) = Decoded::read(self.resource, self.parent, raw.get()) {
+                    keys.insert(decoded.record.key);
+                }
+            }
+            if read >= lines {
+                break;
+            }
+        }
+        expected.retain(|key| !keys.contains(key));
+        Ok(read == lines && expected.is_empty() && keys.len() == records)
     }
 }

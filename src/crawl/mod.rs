@@ -14,11 +14,11 @@ use std::time::Duration;
 
 pub use error::CrawlError;
 use error::is_fatal;
-use listing::{Ending, Listing};
+use listing::{Ending, Listing, Repeats};
 
 use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
-use crate::api::error::ApiErrorKind;
+use crate::api::error::{ApiError, ApiErrorKind};
 use crate::clock::Clock;
 use crate::model::{Decoded, Problem, Resource, Verb};
 use crate::progress::{Event, Progress};
@@ -51,6 +51,9 @@ pub struct Options {
     /// Starts over instead of going on with a crawl that was stopped.
     pub fresh: bool,
     pub tag: Option<String>,
+    /// What the configuration leaves out for good: it is as last known, and a
+    /// snapshot without it lacks nothing.
+    pub excluded: Vec<Resource>,
     /// The service's base URL, as the vault is to remember it.
     pub service: String,
     /// Accepts that the same account answers at another URL now.
@@ -67,6 +70,7 @@ impl Options {
             stats_budget: None,
             fresh: false,
             tag: None,
+            excluded: Vec::new(),
             service: service.trim_end_matches('/').to_owned(),
             service_moved: false,
         }
@@ -79,7 +83,19 @@ impl Options {
         let parent_of_one =
             |it: &Resource| scope.iter().any(|resource| resource.spec().parent == Some(*it));
         let wanted = |it: &Resource| scope.contains(it) || parent_of_one(it);
-        Self { scope: Resource::ALL.into_iter().filter(wanted).collect(), ..self }
+        let scope: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
+        let excluded = self.excluded.into_iter().filter(|it| !scope.contains(it)).collect();
+        Self { scope, excluded, ..self }
+    }
+
+    /// The same without `skip`, nor the items of channels that are not read.
+    #[must_use]
+    pub fn excluding(self, skip: &[Resource]) -> Self {
+        let skipped = |it: &Resource| {
+            skip.contains(it) || it.spec().parent.is_some_and(|parent| skip.contains(&parent))
+        };
+        let (excluded, scope) = self.scope.into_iter().partition(skipped);
+        Self { scope, excluded, ..self }
     }
 }
 
@@ -122,6 +138,8 @@ pub(crate) struct Crawler<'a> {
     /// What earlier processes spent on this snapshot.
     before: Usage,
     problems: Vec<Problem>,
+    /// The account answered after a list had refused.
+    key_confirmed: bool,
 }
 
 /// Mirrors the account that `client` speaks for into `vault`.
@@ -146,6 +164,7 @@ pub fn crawl(
         snapshot: 0,
         before: Usage::default(),
         problems: Vec::new(),
+        key_confirmed: false,
     };
     let summary = crawler.run();
     // Whatever stopped it, what was read is kept.
@@ -222,7 +241,8 @@ impl Crawler<'_> {
             self.vault.finish(running.number, now.max(running.touched), running.usage)?;
         }
         let tag = self.options.tag.as_deref();
-        self.snapshot = self.vault.begin(now, tag, &self.options.scope)?;
+        let (scope, excluded) = (&self.options.scope, &self.options.excluded);
+        self.snapshot = self.vault.begin_excluding(now, tag, scope, excluded)?;
         Ok(false)
     }
 
@@ -255,6 +275,9 @@ impl Crawler<'_> {
             Some(_) => self.items()?,
             None => self.list(resource, None)?,
         };
+        for problem in ending.repeats.problems(resource) {
+            self.problem(&problem);
+        }
         self.conclude(resource, &ending)
     }
 
@@ -283,11 +306,60 @@ impl Crawler<'_> {
         // Whoever answered one page offers the list.
         let begun = !self.vault.listing_pages(resource, parent)?.is_empty();
         if matches!(api.kind, ApiErrorKind::NotOffered { .. }) && !begun {
-            let known = !self.vault.open_ids(resource)?.is_empty();
-            let message = known.then(|| format!("{api}; its records are as last known"));
-            return Ok(Ending::new(ReadState::NotOffered, message));
+            if api.may_be_the_key()
+                && let Some(refused) = self.key_refused()?
+            {
+                return Ok(Ending::new(ReadState::Failed, Some(refused.to_string())));
+            }
+            return self.not_offered(resource, parent, api);
         }
         Ok(Ending::new(ReadState::Failed, Some(api.to_string())))
+    }
+
+    /// How a list ends that the service does not offer, although its key is right.
+    fn not_offered(
+        &mut self,
+        resource: Resource,
+        parent: Option<i64>,
+        why: &ApiError,
+    ) -> Result<Ending, CrawlError> {
+        if !self.vault.open_ids(resource)?.is_empty() {
+            let message = format!("{why}; its records are as last known");
+            return Ok(Ending::new(ReadState::NotOffered, Some(message)));
+        }
+        let before = self.vault.snapshot_before(self.snapshot)?;
+        let before = before.map(|number| self.vault.snapshot(number)).transpose()?;
+        let before = before.and_then(|it| it.outcome(resource).map(|outcome| outcome.state));
+        if parent.is_none() && before == Some(ReadState::Complete) {
+            let what = format!("are not offered any more: {why}");
+            self.problem(&Problem { resource, id: "(all)".to_owned(), what });
+        }
+        Ok(Ending::new(ReadState::NotOffered, None))
+    }
+
+    /// Reads the account once more, unless that was done in this crawl: what
+    /// looks like a resource that is not offered may be a key that expired
+    /// meanwhile. Gives what speaks against the key.
+    fn key_refused(&mut self) -> Result<Option<ApiError>, CrawlError> {
+        if self.key_confirmed {
+            return Ok(None);
+        }
+        let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
+        match self.client.get_account(path, &GetOptions::default()) {
+            Ok(_) => {
+                self.key_confirmed = true;
+                Ok(None)
+            }
+            Err(error) => {
+                let error = CrawlError::from(error);
+                match error {
+                    CrawlError::Api(api) if !is_fatal(&CrawlError::Api(api.clone())) => {
+                        Ok(Some(api))
+                    }
+                    fatal => Err(fatal),
+                }
+            }
+        }
     }
 
     /// Reads the items of every channel.
@@ -296,15 +368,19 @@ impl Crawler<'_> {
         let channels = self.vault.open_ids(Resource::Channels)?;
         let state = snapshot.outcome(Resource::Channels).map(|outcome| outcome.state);
         let known_whole = state == Some(ReadState::Complete);
-        if channels.is_empty() && state == Some(ReadState::NotOffered) {
-            return Ok(Ending::new(ReadState::NotOffered, None));
+        if state == Some(ReadState::NotOffered) {
+            let known = !self.vault.open_ids(Resource::ChannelItems)?.is_empty();
+            let why = "channels are not offered; its records are as last known";
+            return Ok(Ending::new(ReadState::NotOffered, known.then(|| why.to_owned())));
         }
         let mut worst: Option<Ending> = (!known_whole).then(|| {
             let why = "the list of channels could not be read whole";
             Ending::new(ReadState::Failed, Some(why.to_owned()))
         });
+        let mut repeats = Repeats::default();
         for channel in &channels {
             let mut ending = self.list(Resource::ChannelItems, Some(*channel))?;
+            repeats.add(&ending.repeats);
             if ending.state == ReadState::NotOffered {
                 let why = format!("channel {channel} was listed, but not found afterwards");
                 ending = Ending::new(ReadState::Drifted, Some(why));
@@ -315,7 +391,8 @@ impl Crawler<'_> {
         }
         let gone =
             if known_whole { self.items_of_removed_channels(&channels)? } else { Vec::new() };
-        let ended = worst.unwrap_or_else(|| Ending::new(ReadState::Complete, None));
+        let mut ended = worst.unwrap_or_else(|| Ending::new(ReadState::Complete, None));
+        ended.repeats = repeats;
         self.vault.end_listing(&ListingEnd {
             snapshot: self.snapshot,
             resource: Resource::ChannelItems,

@@ -17,7 +17,8 @@ impl Crawler<'_> {
         let mut summary = StatsSummary::default();
         let snapshot = self.vault.snapshot(self.snapshot)?;
         let codes = snapshot.outcome(Resource::QrCodes).map(|outcome| outcome.state);
-        let unread = matches!(codes, None | Some(ReadState::Skipped | ReadState::NotOffered));
+        let left_out = [ReadState::Skipped, ReadState::Excluded, ReadState::NotOffered];
+        let unread = codes.is_none_or(|state| left_out.contains(&state));
         if unread || self.options.stats == Stats::None {
             return Ok(summary);
         }

@@ -1,6 +1,7 @@
 //! What the service has: resources, records, values and sets of them. Plain
 //! data and pure functions; nothing here reads, writes or waits.
 
+pub mod differences;
 pub(crate) mod members;
 pub mod record;
 pub mod resource;

@@ -26,6 +26,7 @@ choice!(Envelope {
     RecordsOnly = "records-only",
 });
 choice!(Order { Ascending = "ascending", Descending = "descending", ByName = "by-name" });
+choice!(Twins { None = "none", Beside = "beside", Last = "last" });
 choice!(CampaignList {
     Documented = "documented",
     Name = "name",
@@ -159,6 +160,8 @@ behaviours! {
         "Which fields of a list's envelope are there";
     "order" order: Order = Order::Ascending,
         "The order of lists: by id or by name";
+    "twins" twins: Twins = Twins::None,
+        "Whether the first record of each list is listed twice: beside itself, or again as the last one";
     "campaign-list" campaign_list: CampaignList = CampaignList::Documented,
         "The key of a campaign's name in lists; documented: `domain` in the second record of a page, else `name`";
     "campaign-create" campaign_create: CampaignCreate = CampaignCreate::Domain,

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::behaviour::{Behaviour, BeyondLast, Envelope, NextPage, Order, OverLimit, ResultIs};
+use super::behaviour::{
+    Behaviour, BeyondLast, Envelope, NextPage, Order, OverLimit, ResultIs, Twins,
+};
 use super::fields::Refusal;
 use super::render::{Look, Object};
 
@@ -21,7 +23,8 @@ pub struct Page {
 impl Page {
     /// Reads `limit` and `page` from a query and fits them to `total` records.
     pub fn asked(query: &str, total: usize, behaviour: &Behaviour) -> Result<Self, Refusal> {
-        let total = total as u64;
+        let twin = total > 0 && behaviour.twins != Twins::None;
+        let total = total as u64 + u64::from(twin);
         let size = size(parameter(query, "limit"), behaviour)?;
         let asked = parameter(query, "page").unwrap_or(1);
         let last = total.div_ceil(size).max(1);
@@ -38,16 +41,27 @@ impl Page {
         &self,
         rows: impl DoubleEndedIterator<Item = (u64, &'a T)>,
         name: fn(&T) -> &str,
-        order: Order,
+        behaviour: &Behaviour,
     ) -> Vec<(u64, &'a T)> {
-        match order {
-            Order::Ascending => self.cut(rows),
-            Order::Descending => self.cut(rows.rev()),
+        match behaviour.order {
+            Order::Ascending => self.twinned(rows, behaviour.twins),
+            Order::Descending => self.twinned(rows.rev(), behaviour.twins),
             Order::ByName => {
                 let mut all: Vec<_> = rows.collect();
                 all.sort_by(|(_, one), (_, other)| name(one).cmp(name(other)));
-                self.cut(all.into_iter())
+                self.twinned(all.into_iter(), behaviour.twins)
             }
+        }
+    }
+
+    /// Cuts the page out of the list, in which the first record may stand twice.
+    fn twinned<T: Copy>(&self, mut rows: impl Iterator<Item = T>, twins: Twins) -> Vec<T> {
+        let Some(first) = (twins != Twins::None).then(|| rows.next()).flatten() else {
+            return self.cut(rows);
+        };
+        match twins {
+            Twins::Last => self.cut([first].into_iter().chain(rows).chain([first])),
+            _ => self.cut([first, first].into_iter().chain(rows)),
         }
     }
 
@@ -129,7 +143,8 @@ mod tests {
     fn rows(page: &Page, total: u64, order: Order) -> Vec<u64> {
         let names: Vec<String> = (1..=total).map(|id| (1000 - id).to_string()).collect();
         let rows = names.iter().enumerate().map(|(index, name)| (index as u64 + 1, name));
-        page.of(rows, |name| name, order).into_iter().map(|(id, _)| id).collect()
+        let behaviour = Behaviour { order, ..Behaviour::default() };
+        page.of(rows, |name| name, &behaviour).into_iter().map(|(id, _)| id).collect()
     }
 
     #[test]

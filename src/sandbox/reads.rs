@@ -77,7 +77,7 @@ impl Reader<'_> {
         look: impl Fn(usize, u64, &T) -> Object,
     ) -> Result<Answer, Refusal> {
         let page = Page::asked(query, table.len(), self.behaviour)?;
-        let rows = page.of(table.iter(), name, self.behaviour.order);
+        let rows = page.of(table.iter(), name, self.behaviour);
         let records = rows
             .into_iter()
             .enumerate()
@@ -90,7 +90,7 @@ impl Reader<'_> {
         let row = self.store.channels.get(channel).ok_or_else(|| Refusal::unknown("channel"))?;
         let page = Page::asked(query, row.items.len(), self.behaviour)?;
         let rows = row.items.iter().map(|item| (item.id, item));
-        let rows = page.of(rows, |item| &item.title, self.behaviour.order);
+        let rows = page.of(rows, |item| &item.title, self.behaviour);
         let look = Look(self.behaviour);
         let records =
             rows.into_iter().map(|(_, item)| Value::Object(render::item(look, item))).collect();

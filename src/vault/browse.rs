@@ -7,7 +7,7 @@ use rusqlite::OptionalExtension as _;
 
 use super::journal::{JournalStep, Run};
 use super::read::{Sample, counter};
-use super::row::{Stored, key};
+use super::row::{Shapes, Stored, key, stored_alike};
 use super::schema::{columns, key_columns, version_table};
 use super::snapshot::{Snapshot, signed};
 use super::{Failure, Vault, VaultError};
@@ -271,10 +271,11 @@ impl Vault {
              FROM ({})",
             different(resource)
         );
+        let alike = self.alike(resource, from, to)?.len() as u64;
         let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Counted> {
             let (added, removed, all) =
                 (unsigned(row.get(0)?), unsigned(row.get(1)?), unsigned(row.get(2)?));
-            Ok(Counted { added, changed: all.saturating_sub(added + removed), removed })
+            Ok(Counted { added, changed: all.saturating_sub(added + removed + alike), removed })
         };
         self.db.query_row(&sql, (from, to), read).map_err(|source| self.sql(source))
     }
@@ -297,10 +298,17 @@ impl Vault {
             return Ok(Vec::new());
         }
         let plain: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
-        let sql =
-            format!("{} ORDER BY {} LIMIT ?3 OFFSET ?4", different(resource), plain.join(", "));
+        let sql = format!(
+            "SELECT * FROM ({}) WHERE after IS NULL
+               OR after NOT IN (SELECT value FROM json_each(?5))
+             ORDER BY {} LIMIT ?3 OFFSET ?4",
+            different(resource),
+            plain.join(", ")
+        );
         let (take, skip) = slice.bounds();
-        let found = self.pairs(resource, &sql, (from, to, take, skip))?;
+        let alike: Vec<_> = self.alike(resource, from, to)?.iter().map(i64::to_string).collect();
+        let alike = format!("[{}]", alike.join(","));
+        let found = self.pairs(resource, &sql, (from, to, take, skip, alike))?;
         let before: Vec<_> = found.iter().filter_map(|(_, before, _)| *before).collect();
         let after: Vec<_> = found.iter().filter_map(|(.., after)| *after).collect();
         let mut before = self.of_versions(resource, &before, from)?;
@@ -311,6 +319,40 @@ impl Vault {
             after: new.and_then(|version| after.remove(&version)),
         });
         Ok(changed.collect())
+    }
+
+    /// The versions that snapshot `to` shows and that differ from those of `from`
+    /// in their spelling alone: they are no changes.
+    fn alike(&self, resource: Resource, from: i64, to: i64) -> Result<Vec<i64>, VaultError> {
+        let table = version_table(resource);
+        let equal: Vec<_> =
+            columns(resource).map(|field| format!("o.\"{0}\" IS n.\"{0}\"", field.name)).collect();
+        let sql = format!(
+            "SELECT o.version, n.version FROM {table} o JOIN {table} n ON {}
+             WHERE o.since <= ?1 AND o.until > ?1 AND o.until <= ?2
+               AND n.since > ?1 AND n.since <= ?2 AND (n.until IS NULL OR n.until > ?2)",
+            equal.join(" AND ")
+        );
+        let pairs: Vec<(i64, i64)> =
+            self.listed(&sql, (from, to), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut shapes = Shapes::default();
+        let select =
+            format!("SELECT {} FROM {table} v WHERE v.version = ?1", Stored::select(resource));
+        let read = || -> Result<Vec<i64>, Failure> {
+            let mut find = self.db.prepare_cached(&select)?;
+            let mut load = |version: i64| -> Result<Stored, Failure> {
+                find.query_row([version], |row| Ok(Stored::read(resource, row)))?
+            };
+            let mut alike = Vec::new();
+            for (before, after) in pairs {
+                let (mut before, mut now) = (load(before)?, load(after)?);
+                if stored_alike(&self.db, &mut shapes, resource, &mut before, &mut now)? {
+                    alike.push(after);
+                }
+            }
+            Ok(alike)
+        };
+        read().map_err(|failure| failure.at(&self.path))
     }
 
     /// Whether a snapshot after `from`, up to `to`, changed anything of `resource`.

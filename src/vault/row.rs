@@ -9,6 +9,7 @@ use rusqlite::{OptionalExtension, Row, ToSql};
 use super::shape;
 use super::split::Split;
 use super::{Failure, Tx, digest};
+use crate::model::differences::alike;
 use crate::model::{Field, Key, Kind, Resource, Role, Value};
 
 /// Templates by number and numbers by template, as far as they were met.
@@ -231,6 +232,19 @@ pub(super) fn stored_hash(
     let template = shapes.template(db, stored.shape)?;
     let text = stored.raw(resource, template, Some(0))?;
     Ok(digest::version(resource, &stored_key(resource, stored), &text))
+}
+
+/// Whether two stored versions of one record have the same fields.
+pub(super) fn stored_alike(
+    db: &rusqlite::Connection,
+    shapes: &mut Shapes,
+    resource: Resource,
+    one: &mut Stored,
+    other: &mut Stored,
+) -> Result<bool, Failure> {
+    let text = one.raw(resource, shapes.template(db, one.shape)?, Some(0))?;
+    let other_text = other.raw(resource, shapes.template(db, other.shape)?, Some(0))?;
+    Ok(alike(resource, &stored_key(resource, other), &text, &other_text))
 }
 
 /// The key in a stored version's columns.

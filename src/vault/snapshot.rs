@@ -53,16 +53,19 @@ pub enum ReadState {
     Failed,
     /// Nobody asked for it; records are as last known.
     Skipped,
+    /// The configuration leaves it out for good; records are as last known.
+    Excluded,
 }
 
 impl ReadState {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Pending,
         Self::Complete,
         Self::Drifted,
         Self::NotOffered,
         Self::Failed,
         Self::Skipped,
+        Self::Excluded,
     ];
 
     /// The one spelling.
@@ -75,6 +78,7 @@ impl ReadState {
             Self::NotOffered => "not_offered",
             Self::Failed => "failed",
             Self::Skipped => "skipped",
+            Self::Excluded => "excluded",
         }
     }
 
@@ -108,6 +112,12 @@ impl Outcome {
             _ => false,
         };
         read && self.message.is_none()
+    }
+
+    /// Whether the snapshot lacks nothing of it that it was meant to hold.
+    #[must_use]
+    pub fn is_as_meant(&self) -> bool {
+        self.is_whole() || self.state == ReadState::Excluded
     }
 }
 
@@ -178,6 +188,20 @@ impl Vault {
         tag: Option<&str>,
         scope: &[Resource],
     ) -> Result<i64, VaultError> {
+        self.begin_excluding(now, tag, scope, &[])
+    }
+
+    /// The same, where the configuration leaves `excluded` out for good.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn begin_excluding(
+        &mut self,
+        now: Timestamp,
+        tag: Option<&str>,
+        scope: &[Resource],
+        excluded: &[Resource],
+    ) -> Result<i64, VaultError> {
         self.transact(|tx, _| {
             let last: Option<i64> =
                 tx.query_row("SELECT max(snapshot) FROM snapshot", [], |row| row.get(0))?;
@@ -189,9 +213,12 @@ impl Vault {
                 Ok(tx.execute(insert, (number, now.0, tag, names(scope)))?)
             })?;
             for resource in Resource::ALL {
-                let state = match scope.contains(&resource) {
-                    true => ReadState::Pending,
-                    false => ReadState::Skipped,
+                let state = if scope.contains(&resource) {
+                    ReadState::Pending
+                } else if excluded.contains(&resource) {
+                    ReadState::Excluded
+                } else {
+                    ReadState::Skipped
                 };
                 let before = carried(tx, last, resource)?;
                 tx.execute(
@@ -343,7 +370,7 @@ impl Vault {
                  WHERE snapshot = ?1 AND state = 'pending'",
                 [number],
             )?;
-            let whole = outcomes(tx, number)?.iter().all(Outcome::is_whole);
+            let whole = outcomes(tx, number)?.iter().all(Outcome::is_as_meant);
             let status = if whole { Status::Complete } else { Status::Partial };
             let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
                          throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL";

@@ -1,14 +1,14 @@
 //! Puts one page of records into the running snapshot, in one transaction with
 //! the progress it stands for.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use roaring::RoaringTreemap;
 use rusqlite::OptionalExtension;
 
 use super::digest::Sum;
-use super::row::{Shapes, Stored, stored_hash, stored_key};
-use super::schema::{key_columns, version_table};
+use super::row::{Shapes, Stored, stored_alike, stored_hash, stored_key};
+use super::schema::version_table;
 use super::snapshot::{Usage, signed};
 use super::split::Split;
 pub use super::writer::Put;
@@ -41,7 +41,7 @@ impl Vault {
         page: &Page,
         records: &[Decoded<'_>],
         seen: &RoaringTreemap,
-        note: impl FnOnce(u64) -> String,
+        note: impl FnOnce(&Put) -> String,
     ) -> Result<Put, VaultError> {
         let records = records.iter().cloned();
         let mut records: Vec<_> = records.map(|it| Split::new(page.resource, it)).collect();
@@ -49,7 +49,7 @@ impl Vault {
     }
 
     /// Stores a page's records. `seen` holds the rows of the listing's earlier
-    /// pages; `note`, told how many records came twice, gives what the crawler
+    /// pages; `note`, told what became of the page, gives what the crawler
     /// wants to be told of the page when it resumes.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Vault {
         page: &Page,
         records: &mut [Split<'_>],
         seen: &RoaringTreemap,
-        note: impl FnOnce(u64) -> String,
+        note: impl FnOnce(&Put) -> String,
     ) -> Result<Put, VaultError> {
         let store = |tx: &Tx<'_>, shapes: &mut Shapes| {
             let mut put = Put::default();
@@ -80,7 +80,7 @@ impl Vault {
                 page.resource.name(),
                 page.parent.unwrap_or(0),
                 signed(page.number),
-                note(put.twice),
+                note(&put),
                 rows,
             ))?;
             touch(tx, page.snapshot, page.now, page.usage)?;
@@ -137,12 +137,13 @@ pub(super) fn remove(
         }
         // This very snapshot put it there, by an earlier reading.
         writer.delete(stored.version)?;
-        let changed = match &mut changed {
+        let changed: &mut HashMap<_, _> = match &mut changed {
             Some(changed) => changed,
             none => none.insert(ended_in(tx, snapshot, resource)?),
         };
-        if changed.contains(&stored_key(resource, &stored)) {
-            tally.changed -= 1;
+        if let Some(before) = changed.get_mut(&stored_key(resource, &stored)) {
+            let counted = !stored_alike(tx, shapes, resource, before, &mut stored)?;
+            tally.changed -= i64::from(counted);
             tally.removed += 1;
         } else {
             tally.added -= 1;
@@ -156,16 +157,19 @@ fn damaged_rows() -> Failure {
     Failure::Damaged("a set of rows could not be written".to_owned())
 }
 
-/// The records whose earlier version ended in `snapshot`.
-fn ended_in(tx: &Tx<'_>, snapshot: i64, resource: Resource) -> Result<HashSet<Key>, Failure> {
-    let keys: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
-    let table = version_table(resource);
-    let mut find =
-        tx.prepare(&format!("SELECT {} FROM {table} WHERE until = ?1", keys.join(", ")))?;
+/// The versions that ended in `snapshot`, by their records.
+fn ended_in(
+    tx: &Tx<'_>,
+    snapshot: i64,
+    resource: Resource,
+) -> Result<HashMap<Key, Stored>, Failure> {
+    let (select, table) = (Stored::select(resource), version_table(resource));
+    let mut find = tx.prepare(&format!("SELECT {select} FROM {table} v WHERE v.until = ?1"))?;
     let mut rows = find.query([snapshot])?;
-    let mut ended = HashSet::new();
+    let mut ended = HashMap::new();
     while let Some(row) = rows.next()? {
-        ended.insert(super::row::key(resource, row, 0)?);
+        let stored = Stored::read(resource, row)?;
+        ended.insert(stored_key(resource, &stored), stored);
     }
     Ok(ended)
 }

@@ -1,6 +1,8 @@
 //! Stores the records of one page: looks up what is known of them, compares,
 //! and writes what is new.
 
+mod walk;
+
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
@@ -8,12 +10,14 @@ use std::sync::Arc;
 use roaring::RoaringTreemap;
 use rusqlite::{CachedStatement, OptionalExtension};
 
+use self::walk::Walk;
 use super::digest::Sum;
-use super::row::{Column, ROOM, Shapes, Stored, extra, same, stored_hash, with_room};
+use super::row::{Column, ROOM, Shapes, Stored, extra, same, stored_alike, stored_hash, with_room};
 use super::schema::{counter_place, key_columns, version_table};
 use super::split::Split;
 use super::statements::{MANY, SeriesStatements, Statements};
 use super::{Failure, Tx, digest};
+use crate::model::differences::alike;
 use crate::model::{Key, Resource, Value};
 
 /// What became of a page's records.
@@ -23,6 +27,14 @@ pub struct Put {
     pub rows: RoaringTreemap,
     /// Records that this page or an earlier one of the listing had already.
     pub twice: u64,
+    /// Those of them that an earlier page had.
+    pub across: u64,
+    /// Those of them that have other fields than before.
+    pub differing: u64,
+    /// The first that came again as it was.
+    pub first_twin: Option<Key>,
+    /// The first that came again with other fields.
+    pub first_differing: Option<Key>,
     pub added: u64,
     /// Less than nothing where a record is as it was before an earlier reading
     /// of this snapshot had changed it.
@@ -31,6 +43,26 @@ pub struct Put {
     pub moved: u64,
     /// The change of the resource's sum.
     pub(super) delta: Sum,
+}
+
+impl Put {
+    /// Counts a record that came again.
+    fn repeated(&mut self, key: &Key, is_alike: bool) {
+        self.twice += 1;
+        let first = if is_alike { &mut self.first_twin } else { &mut self.first_differing };
+        first.get_or_insert_with(|| key.clone());
+        self.differing += u64::from(!is_alike);
+    }
+}
+
+/// How a stored version compares with what came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// The very text, but for the counter.
+    Same,
+    /// Another text with the same fields.
+    Alike,
+    Different,
 }
 
 /// The statements that store one record, prepared once a page.
@@ -137,7 +169,6 @@ enum Known<T> {
 /// The open version of a record, and how it compares with what came.
 struct Open {
     version: i64,
-    since: i64,
     same: bool,
 }
 
@@ -185,6 +216,7 @@ impl<'t> Writer<'t> {
             items.push(Item { split, shape, open: Known::Unasked, counter: Known::Unasked });
         }
         items.sort_by(|one, other| one.split.record.key.cmp(&other.split.record.key));
+        self.drop_repeats(&mut items, put);
         if self.resource != Resource::ChannelItems {
             self.walk(&mut items)?;
         }
@@ -201,6 +233,28 @@ impl<'t> Writer<'t> {
             }
         }
         self.add(&mut fresh, put)
+    }
+
+    /// Of records that stand on the page more than once, keeps the last.
+    fn drop_repeats(&self, items: &mut Vec<Item<'_, '_>>, put: &mut Put) {
+        let key = |item: &Item<'_, '_>| item.split.record.key.clone();
+        let again = |pair: &[Item<'_, '_>]| pair[0].split.record.key == pair[1].split.record.key;
+        if !items.windows(2).any(again) {
+            return;
+        }
+        let mut kept: Vec<Item<'_, '_>> = Vec::with_capacity(items.len());
+        for item in items.drain(..) {
+            match kept.last_mut() {
+                Some(last) if last.split.record.key == item.split.record.key => {
+                    let texts = [&last.split.record.raw, &item.split.record.raw];
+                    let is_alike = alike(self.resource, &key(&item), texts[0], texts[1]);
+                    put.repeated(&key(&item), is_alike);
+                    *last = item;
+                }
+                _ => kept.push(item),
+            }
+        }
+        *items = kept;
     }
 
     /// Stores records of which there is no open version. Their hashes are taken
@@ -296,50 +350,61 @@ impl<'t> Writer<'t> {
             Known::Is(open) => open,
             Known::Unasked => self.find(&item)?,
         };
-        let row = match &open {
-            Some(open) if open.same => open.version,
+        let (row, is_alike) = match &open {
+            Some(open) if open.same => (open.version, true),
             Some(open) => {
                 let mut old = self.load(open.version)?;
-                if self.says_the_same(shapes, &mut old, &item)? {
-                    open.version
+                let likeness = self.likeness(shapes, &mut old, &item)?;
+                if likeness == Likeness::Same {
+                    (open.version, true)
                 } else {
                     put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
                     put.delta.add(item.hash(self.resource));
-                    self.replace(shapes, open, &item, put)?
+                    let is_alike = likeness == Likeness::Alike;
+                    (self.replace(shapes, &mut old, &item, is_alike, put)?, is_alike)
                 }
             }
             None => return self.add(&mut vec![item], put),
         };
         let before = open.map_or(row, |open| open.version).cast_unsigned();
         let row = row.cast_unsigned();
-        let again = seen.contains(before) || put.rows.contains(before) || put.rows.contains(row);
-        put.twice += u64::from(again);
+        if seen.contains(before) {
+            put.repeated(&item.split.record.key, is_alike);
+            put.across += 1;
+        }
         put.rows.insert(row);
         self.sample(&item, put)
     }
 
-    /// Puts another version in the place of the open one.
+    /// Puts another version in the place of the open one, `old`. What differs in
+    /// its spelling alone is kept as it came, but is no change.
     fn replace(
         &mut self,
         shapes: &mut Shapes,
-        open: &Open,
+        old: &mut Stored,
         item: &Item<'_, '_>,
+        is_alike: bool,
         put: &mut Put,
     ) -> Result<i64, Failure> {
-        if open.since < self.snapshot {
-            put.changed += 1;
-            self.close(open.version)?;
+        if old.since < self.snapshot {
+            put.changed += i64::from(!is_alike);
+            self.close(old.version)?;
             return self.insert(slice::from_ref(item));
         }
         // An earlier reading of this very snapshot put it there.
-        if let Some(mut before) = self.replaced(item)?
-            && self.says_the_same(shapes, &mut before, item)?
-        {
-            put.changed -= 1;
-            self.delete(open.version)?;
-            return self.reopen(before.version);
+        if let Some(mut before) = self.replaced(item)? {
+            let counted = !stored_alike(self.tx, shapes, self.resource, &mut before, old)?;
+            put.changed -= i64::from(counted);
+            match self.likeness(shapes, &mut before, item)? {
+                Likeness::Same => {
+                    self.delete(old.version)?;
+                    return self.reopen(before.version);
+                }
+                Likeness::Alike => {}
+                Likeness::Different => put.changed += 1,
+            }
         }
-        self.overwrite(open.version, item)
+        self.overwrite(old.version, item)
     }
 
     /// The version that this snapshot has closed in favour of another.
@@ -362,18 +427,26 @@ impl<'t> Writer<'t> {
         rows.next()?.map(|row| Stored::read(self.resource, row)).transpose()
     }
 
-    /// Whether a version that was split another way has the record's very text:
-    /// what is kept verbatim today may share a template tomorrow.
-    fn says_the_same(
+    /// How a stored version compares with what came. One that was split another
+    /// way may have the record's very text: what is kept verbatim today may
+    /// share a template tomorrow.
+    fn likeness(
         &self,
         shapes: &mut Shapes,
         old: &mut Stored,
         item: &Item<'_, '_>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Likeness, Failure> {
         let template = shapes.template(self.tx, old.shape)?;
         let counter = item.count(self.counter).unwrap_or(0);
-        let text = old.raw(self.resource, template, Some(counter));
-        Ok(text.is_ok_and(|text| text == item.split.record.raw))
+        let Ok(text) = old.raw(self.resource, template, Some(counter)) else {
+            return Ok(Likeness::Different);
+        };
+        let record = &item.split.record;
+        Ok(match text == record.raw {
+            true => Likeness::Same,
+            false if alike(self.resource, &record.key, &text, &record.raw) => Likeness::Alike,
+            false => Likeness::Different,
+        })
     }
 
     fn find(&mut self, item: &Item<'_, '_>) -> Result<Option<Open>, Failure> {
@@ -510,52 +583,5 @@ fn compare(
             at += 1;
         }
     }
-    Ok(Open { version: row.get(0)?, since: row.get(1)?, same: equal })
-}
-
-/// Goes through items in the order of their ids, beside rows in the same order.
-struct Walk<'w, 'p, 'a> {
-    items: &'w mut [Item<'p, 'a>],
-    at: usize,
-    /// So many rows may still come.
-    left: usize,
-}
-
-impl<'w, 'p, 'a> Walk<'w, 'p, 'a> {
-    fn new(items: &'w mut [Item<'p, 'a>], most: usize) -> Self {
-        Self { items, at: 0, left: most }
-    }
-
-    fn id(&self, at: usize) -> Option<i64> {
-        self.items.get(at).map(|item| item.split.record.key.id())
-    }
-
-    /// The item that row `id` is of, if there is one; `None` ends the walk.
-    #[allow(clippy::option_option)]
-    fn to(&mut self, id: i64) -> Option<Option<&mut Item<'p, 'a>>> {
-        self.left = self.left.checked_sub(1)?;
-        while self.id(self.at).is_some_and(|own| own < id) {
-            self.at += 1;
-        }
-        let found = self.id(self.at) == Some(id);
-        Some(if found { self.items.get_mut(self.at) } else { None })
-    }
-
-    /// What the walk came past without a row is known not to be there. Of items
-    /// that came twice, only the first was looked for.
-    fn finish<T>(self, known: impl for<'i> Fn(&'i mut Item<'p, 'a>) -> &'i mut Known<T>) {
-        let end = if self.left > 0 { self.items.len() } else { self.at };
-        if let Some(item) = self.items.get_mut(end) {
-            // Of its rows, more may follow.
-            *known(item) = Known::Unasked;
-        }
-        let mut before = None;
-        for item in &mut self.items[..end] {
-            let id = item.split.record.key.id();
-            if before != Some(id) && matches!(known(item), Known::Unasked) {
-                *known(item) = Known::Is(None);
-            }
-            before = Some(id);
-        }
-    }
+    Ok(Open { version: row.get(0)?, same: equal })
 }

@@ -190,3 +190,113 @@ fn statistics_that_cannot_be_read_are_named_and_fetched_next_time() {
     assert_eq!(summary.stats.failed, 0);
     assert!(summary.stats.fetched > 0);
 }
+
+#[test]
+fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once() {
+    for (status, not_offered) in [("200", "404"), ("200", "403"), ("4xx", "404"), ("4xx", "403")] {
+        let mut world = world();
+        world.backup();
+        let before = world.shown(1);
+        let service = [
+            ("not-offered", "overlay+channels"),
+            ("not-offered-status", not_offered),
+            ("error-status", status),
+        ];
+        for (name, value) in service {
+            world.service().behaviour_mut().set(name, value).unwrap();
+        }
+        world.asked();
+        let found = world.backup().snapshot;
+        let at = format!("{status}, {not_offered}");
+        for resource in [Resource::Overlays, Resource::Channels, Resource::ChannelItems] {
+            let outcome = found.outcome(resource).unwrap();
+            assert_eq!(outcome.state, ReadState::NotOffered, "{at}: {outcome:?}");
+            assert!(outcome.message.is_some(), "{at}: a loss is told");
+            assert_eq!(world.shown(2)[&resource], before[&resource], "{at}: nothing is gone");
+        }
+        assert_eq!(found.status, Status::Partial, "{at}");
+        let asked = world.asked();
+        for list in ["/api/overlay", "/api/channels"] {
+            let times = asked.iter().filter(|path| path.starts_with(list)).count();
+            assert_eq!(times, 1, "{at}: {asked:?}");
+        }
+        let items = asked.iter().filter(|path| path.starts_with("/api/channel/")).count();
+        assert_eq!(items, 0, "{at}: {asked:?}");
+    }
+}
+
+#[test]
+fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
+    let mut world = world();
+    world.backup();
+    let before = world.shown(1);
+    world.change(|store| drop(store.channels.remove(1)));
+    world.service().behaviour_mut().set("not-offered", "overlay").unwrap();
+    world.options = world.options.clone().excluding(&[Resource::Overlays, Resource::Channels]);
+    world.asked();
+    let found = world.backup().snapshot;
+    assert_eq!(found.status, Status::Complete, "{found:?}");
+    for resource in [Resource::Overlays, Resource::Channels, Resource::ChannelItems] {
+        assert_eq!(state(&found, resource), ReadState::Excluded);
+        assert_eq!(world.shown(2)[&resource], before[&resource]);
+    }
+    let asked = world.asked();
+    assert!(
+        !asked.iter().any(|it| it.contains("/overlay") || it.contains("/channel")),
+        "{asked:?}"
+    );
+    assert_eq!(world.open().newest(true).unwrap().unwrap().number, 2);
+    // Once it is read again, what is gone is gone.
+    world.options = linkvault::crawl::Options::new("http://sandbox");
+    let found = world.backup().snapshot;
+    assert_eq!(found.outcome(Resource::Channels).unwrap().removed, 1);
+}
+
+#[test]
+fn a_key_that_expires_in_mid_run_is_never_a_resource_that_is_not_offered() {
+    for status in ["403", "401", "200"] {
+        for at in 2..6 {
+            let mut world = world();
+            world.backup();
+            world.meddler = Some(std::sync::Arc::new(std::sync::Mutex::new(
+                move |service: &mut linkvault::sandbox::Service, nth: u64| {
+                    if nth == at {
+                        service.behaviour_mut().set("authorization", "dropped").unwrap();
+                        service.behaviour_mut().set("bad-key", status).unwrap();
+                    }
+                },
+            )));
+            let found = world.backup().snapshot;
+            let states: Vec<_> = found.outcomes.iter().map(|it| it.state).collect();
+            assert!(!states.contains(&ReadState::NotOffered), "{status} at {at}: {states:?}");
+            assert!(states.contains(&ReadState::Failed), "{status} at {at}: {states:?}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_that_may_mean_the_key_is_held_against_the_account() {
+    let mut world = world();
+    world.backup();
+    let forbidden = r#"{"error":1,"message":"This action is unauthorized."}"#;
+    world.canned = Some(("/api/overlay".to_owned(), forbidden.to_owned()));
+    world.asked();
+    let found = world.backup().snapshot;
+    assert_eq!(state(&found, Resource::Overlays), ReadState::NotOffered);
+    let asked = world.asked();
+    let account = asked.iter().filter(|path| *path == "/api/account").count();
+    assert_eq!(account, 2, "{asked:?}");
+}
+
+#[test]
+fn an_empty_list_that_is_not_offered_any_more_is_told_once() {
+    let counts = Counts { overlays: 0, ..Counts::each(4) };
+    let mut world = World::of(generate(3, counts), "");
+    world.backup();
+    world.service().behaviour_mut().set("not-offered", "overlay").unwrap();
+    let summary = world.backup();
+    assert_eq!(summary.snapshot.status, Status::Complete);
+    let told = summary.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(told[0].starts_with("overlays (all): are not offered any more: "), "{told:?}");
+    assert_eq!(world.backup().problems, []);
+}

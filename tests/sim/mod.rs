@@ -28,6 +28,7 @@ mod oracle;
 mod pushes;
 mod seeds;
 mod sent;
+mod twins;
 mod views;
 mod wire;
 pub mod world;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use linkvault::model::differences::alike;
 use linkvault::model::{Key, Resource};
 use linkvault::vault::Vault;
 use linkvault::vault::snapshot::Snapshot;
@@ -147,10 +148,11 @@ impl Model {
                 records.keys().filter(|(it, _)| *it == resource).cloned().collect()
             };
             let (before, after) = (of(&running.before), of(&self.now));
-            // What changed and changed back within one snapshot has not changed.
+            // What changed and changed back within one snapshot has not changed, and
+            // neither has what is only spelled another way.
             let differs = |at: &&(Resource, Key)| {
-                let essence = |records: &Records| records.get(*at).map(|it| it.essence.clone());
-                essence(&running.before) != essence(&self.now)
+                let raw = |records: &Records| records[*at].raw.clone();
+                !alike(at.0, &at.1, &raw(&running.before), &raw(&self.now))
             };
             let changed = before.intersection(&after).filter(differs);
             let expected = [

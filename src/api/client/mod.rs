@@ -11,6 +11,7 @@ use super::error::{ApiError, ApiErrorKind};
 use super::http::{Key, Method, Request, Response, Transport, TransportError};
 use super::pacer::{Pacer, PacerState};
 use super::signals::Signals;
+use super::wording;
 use crate::clock::{Clock, Slept};
 use crate::progress::{Event, Progress, Silent};
 use std::sync::Arc;
@@ -158,7 +159,10 @@ impl Client {
     pub fn get_account(&mut self, path: &str, options: &GetOptions) -> Result<Response, ApiError> {
         self.get_with(path, options).map_err(|error| {
             let (status, message) = match &error.kind {
-                ApiErrorKind::NotOffered { status: status @ (401 | 403), message } => {
+                ApiErrorKind::NotOffered { status, message }
+                    if matches!(status, 401 | 403)
+                        || (*status != 404 && !wording::names_absence(message)) =>
+                {
                     (*status, message.clone())
                 }
                 ApiErrorKind::Malformed { status: status @ (401 | 403), excerpt, .. } => {
@@ -360,10 +364,13 @@ fn names_access(message: &str) -> bool {
         .any(|word| message.contains(word))
 }
 
-/// A read that is refused with 403 or 404 is a resource that is not there.
+/// A read that is refused with 403 or 404, or in words that say so, is a
+/// resource that is not there.
 fn absent(error: ApiError) -> ApiError {
     match error.kind {
-        ApiErrorKind::Refused { status: status @ (403 | 404), message } => {
+        ApiErrorKind::Refused { status, message }
+            if matches!(status, 403 | 404) || (status < 500 && wording::declines(&message)) =>
+        {
             ApiError { kind: ApiErrorKind::NotOffered { status, message }, ..error }
         }
         _ => error,

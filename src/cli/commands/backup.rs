@@ -208,15 +208,24 @@ fn options(args: &Args, account: &Account, service: &str) -> Result<Options, Fai
         fresh: args.fresh,
         tag: args.tag.clone(),
         service_moved: args.service_moved,
-        ..standing.only(&scope(&args.only, &args.skip)?)
+        ..standing.clone().only(&asked(args, &standing.excluded)?)
     })
+}
+
+/// What the flags ask for; without `--only`, the configuration's `skip` holds too.
+fn asked(args: &Args, excluded: &[Resource]) -> Result<Vec<Resource>, Failure> {
+    if !args.only.is_empty() {
+        return scope(&args.only, &args.skip);
+    }
+    let skip: Vec<_> = args.skip.iter().chain(excluded).copied().collect();
+    scope(&[], &skip)
 }
 
 /// What a backup would cost, as far as the vault can tell.
 fn dry_run(args: &Args, app: &App, accounts: &[Account]) -> Result<Exit, Failure> {
     let mut documents = Vec::new();
     for account in accounts {
-        let scope = scope(&args.only, &args.skip)?;
+        let scope = options(args, account, "")?.scope;
         let known = match Vault::open_read_only(&account.vault) {
             Ok(vault) => vault.snapshots()?.pop(),
             Err(VaultError::Missing(_)) => None,

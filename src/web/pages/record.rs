@@ -8,6 +8,7 @@ use super::super::text::{self, When};
 use super::changes::{self, ChangeRow};
 use super::{Desk, Frame, Link, Trouble, resource};
 use crate::clock::Timestamp;
+use crate::model::differences::alike;
 use crate::model::{Key, Record, Resource};
 use crate::vault::browse::Changed;
 use crate::vault::read::Version;
@@ -118,8 +119,13 @@ fn events(
         let before = at.checked_sub(1).map(|at| &versions[at]);
         let before = before.filter(|before| before.until == Some(version.since));
         let before = before.map(|it| it.record.clone());
-        let after = Some(version.record.clone());
-        steps.push((version.since, Changed { key: key.clone(), before, after }));
+        let after = &version.record;
+        // A version that differs in its spelling alone is no change.
+        let told = |before: &Record<'_>| !alike(resource, key, &before.raw, &after.raw);
+        if before.as_ref().is_none_or(told) {
+            let after = Some(after.clone());
+            steps.push((version.since, Changed { key: key.clone(), before, after }));
+        }
         let next = versions.get(at + 1).map(|next| next.since);
         if let Some(until) = version.until.filter(|until| next != Some(*until)) {
             let before = Some(version.record.clone());

@@ -97,7 +97,7 @@ fn part(outcome: &Outcome) -> Part {
             ReadState::NotOffered => "not offered",
             other => other.name(),
         },
-        tone: if outcome.is_whole() { "good" } else { "warning" },
+        tone: if outcome.is_as_meant() { "good" } else { "warning" },
         records: human::count(outcome.records),
         message: outcome.message.as_deref().map(text::cut),
     }

@@ -57,10 +57,14 @@ pub fn document(
 ) -> Value {
     let snapshot = &summary.snapshot;
     let mut resources = Map::new();
-    let mut skipped = Vec::new();
+    let (mut skipped, mut excluded) = (Vec::new(), Vec::new());
     for outcome in &snapshot.outcomes {
-        if outcome.state == ReadState::Skipped {
-            skipped.push(outcome.resource.name());
+        match outcome.state {
+            ReadState::Skipped => skipped.push(outcome.resource.name()),
+            ReadState::Excluded => excluded.push(outcome.resource.name()),
+            _ => {}
+        }
+        if was_left_out(outcome) {
             continue;
         }
         resources.insert(outcome.resource.name().to_owned(), resource(outcome));
@@ -78,6 +82,7 @@ pub fn document(
         "waited_seconds": summary.usage.waited.as_secs_f64(),
         "resources": resources,
         "skipped": skipped,
+        "excluded": excluded,
         "resumed": summary.resumed,
         "statistics": {
             "fetched": summary.stats.fetched,
@@ -120,7 +125,14 @@ pub fn print(
     let snapshot = &summary.snapshot;
     for outcome in snapshot.outcomes.iter().filter(|outcome| outcome.message.is_some()) {
         let message = outcome.message.as_deref().unwrap_or_default();
-        app.out.warn(format_args!("{}: {}: {message}", outcome.resource, outcome.state.name()));
+        let resource = outcome.resource;
+        app.out.warn(format_args!("{resource}: {}: {message}", outcome.state.name()));
+        if outcome.state == ReadState::NotOffered {
+            app.out.warn(format_args!(
+                "if the service no longer offers {resource} to this account, set \
+                 `skip = [\"{resource}\"]` for it in the configuration"
+            ));
+        }
     }
     let status = match snapshot.status {
         Status::Complete => app.out.paint(Paint::Added, "complete"),
@@ -150,20 +162,31 @@ pub fn print(
     app.out.summary(next(account, snapshot))
 }
 
-/// What was not asked for, so that nobody wonders why a snapshot is partial.
+/// What was not read on purpose, and why, so that a partial snapshot explains itself.
 fn left_out(snapshot: &Snapshot) -> String {
-    let skipped = snapshot.outcomes.iter().filter(|it| it.state == ReadState::Skipped);
-    let names: Vec<_> = skipped.map(|it| it.resource.name()).collect();
-    if names.is_empty() {
-        return String::new();
+    let names = |state: ReadState| {
+        let those = snapshot.outcomes.iter().filter(|it| it.state == state);
+        those.map(|it| it.resource.name()).collect::<Vec<_>>().join(", ")
+    };
+    let (skipped, excluded) = (names(ReadState::Skipped), names(ReadState::Excluded));
+    let mut text = String::new();
+    if !skipped.is_empty() {
+        text += &format!("; not asked for, and as last known: {skipped}");
     }
-    format!("; not asked for, and as last known: {}", names.join(", "))
+    if !excluded.is_empty() {
+        text += &format!("; skipped by the configuration, and as last known: {excluded}");
+    }
+    text
+}
+
+fn was_left_out(outcome: &Outcome) -> bool {
+    matches!(outcome.state, ReadState::Skipped | ReadState::Excluded)
 }
 
 fn table(snapshot: &Snapshot) -> Table {
     let mut table = Table::new(&["resource", "records", "added", "changed", "removed", "state"])
         .right(&[1, 2, 3, 4]);
-    for outcome in snapshot.outcomes.iter().filter(|it| it.state != ReadState::Skipped) {
+    for outcome in snapshot.outcomes.iter().filter(|it| !was_left_out(it)) {
         table.row([
             outcome.resource.name().to_owned(),
             human::count(outcome.records),
