@@ -26,7 +26,7 @@ fn a_plan_that_loses_a_feature_is_told_until_the_configuration_skips_it() {
     let asked = service.new_requests();
     assert!(!asked.iter().any(|path| path.contains("overlay")), "{asked:?}");
     let told = environment.run(&["backup"]).succeeds().fits();
-    told.prints_among("complete; skipped by the configuration, and as last known: overlays");
+    told.prints_among("complete; skipped by the configuration: overlays");
     // The records stay, and are no difference.
     let shown = environment.run(&["show", "main", "overlays", "--json"]).succeeds().json();
     assert!(!shown["records"].as_array().unwrap().is_empty());

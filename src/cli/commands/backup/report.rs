@@ -174,7 +174,7 @@ fn left_out(snapshot: &Snapshot) -> String {
         text += &format!("; not asked for, and as last known: {skipped}");
     }
     if !excluded.is_empty() {
-        text += &format!("; skipped by the configuration, and as last known: {excluded}");
+        text += &format!("; skipped by the configuration: {excluded}");
     }
     text
 }
