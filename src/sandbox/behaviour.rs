@@ -41,7 +41,7 @@ choice!(ChannelUpdate { Message = "message", Whole = "whole" });
 choice!(PixelAnswer { Id = "id", Message = "message", Bare = "bare" });
 choice!(PixelType { Warn = "warn", Refuse = "refuse" });
 choice!(QrName { Ignored = "ignored", Taken = "taken" });
-choice!(QrData { Documented = "documented", Objects = "objects" });
+choice!(QrData { Documented = "documented", Lists = "lists", Objects = "objects" });
 choice!(QrUpdateType { Ignored = "ignored", Required = "required" });
 choice!(Unlisted { Ignore = "ignore", Refuse = "refuse" });
 choice!(AssignAgain { Accept = "accept", Refuse = "refuse" });
@@ -181,7 +181,7 @@ behaviours! {
     "qr-name" qr_name: QrName = QrName::Ignored,
         "Whether a QR code create takes a `name`";
     "qr-data" qr_data: QrData = QrData::Documented,
-        "Whether QR code data can be an object beside a string or an array";
+        "When QR code data can be an object, as PHP writes an array with keys; documented: for every type but text and link; lists: never";
     "qr-update-type" qr_update_type: QrUpdateType = QrUpdateType::Ignored,
         "What a QR code update does with `type`";
     "unlisted-fields" unlisted: Unlisted = Unlisted::Ignore,

@@ -48,6 +48,12 @@ impl Store {
                 loaded.skipped.push(why);
             }
         }
+        // The address of a campaign's list begins with the service's own.
+        let base = |campaign: &Campaign| Some(campaign.list.split_once("/u/")?.0.to_owned());
+        let found = loaded.store.campaigns.iter().find_map(|(_, campaign)| base(campaign));
+        if let Some(base) = found {
+            loaded.store.base = base;
+        }
         loaded
     }
 

@@ -292,6 +292,31 @@ impl Store {
         format!("{}/{}", self.base, short_code(id))
     }
 
+    /// Moves the account to `base`: every address that the service makes begins
+    /// with it. Addresses of branded domains and everything that the owner wrote
+    /// stay.
+    pub fn serve_at(&mut self, base: &str) {
+        let old = std::mem::replace(&mut self.base, base.to_owned());
+        let moved = |address: &mut String| {
+            let rest = address.strip_prefix(&old).filter(|it| it.is_empty() || it.starts_with('/'));
+            if let Some(rest) = rest {
+                *address = format!("{base}{rest}");
+            }
+        };
+        moved(&mut self.account.avatar);
+        for (_, campaign) in self.campaigns.iter_mut() {
+            campaign.rotator.iter_mut().for_each(moved);
+            moved(&mut campaign.list);
+        }
+        for (_, channel) in self.channels.iter_mut() {
+            for item in &mut channel.items {
+                moved(&mut item.link);
+                moved(&mut item.preview);
+            }
+        }
+        self.qr_codes.iter_mut().for_each(|(_, code)| moved(&mut code.link));
+    }
+
     /// Adds a campaign whose URLs are built from its slug.
     pub fn add_campaign(&mut self, name: &str, slug: Option<&str>, public: bool) -> u64 {
         let slug = slug.filter(|slug| !slug.is_empty());

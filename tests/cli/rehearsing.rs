@@ -210,3 +210,30 @@ fn a_live_state_is_not_asked_for() {
     environment.run(&["rehearse", "main@#1", "--to", "main"]).succeeds().prints("Nothing to do.\n");
     assert_eq!(service.new_requests(), Vec::<String>::new());
 }
+
+/// README and plan allow lists and objects for what a code contains; so does the sandbox.
+#[test]
+fn a_code_of_parts_is_rehearsed_as_it_is_planned() {
+    let (environment, service) = exported();
+    let rows = [
+        r#"vcard,"{""name"":""Ada Lantern"",""email"":""ada@example.com""}""#,
+        r#"wifi,"{""ssid"":""Reading room"",""encryption"":""WPA"",""password"":""books""}""#,
+        r#"email,"{""email"":""ada@example.com"",""subject"":""Hello""}""#,
+        r#"sms,"{""phone"":""+1-555-0100"",""message"":""Hello""}""#,
+        r#"vcard,"[""Ada"",""Lantern""]""#,
+        "text,{ is no object here",
+    ];
+    environment.write("qr_codes.csv", &format!("type,data\n{}\n", rows.join("\n")));
+    let rehearse = ["rehearse", "qr_codes.csv", "--to", "main", "--json"];
+    let document = environment.run(&rehearse).succeeds().json();
+    assert_eq!((&document["done"], &document["refused"]), (&json!(6), &json!(0)), "{document:#}");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
+    assert_eq!(service.writes().len(), 6);
+    // An update names no type; it is that of the code.
+    let id = service.inside().store().qr_codes.iter().map(|(id, _)| id).max().unwrap() - 5;
+    let update = format!("id,data\n{id},\"{{\"\"name\"\":\"\"Grace\"\"}}\"\n");
+    environment.write("qr_codes.csv", &update);
+    environment.run(&["rehearse", "qr_codes.csv", "--to", "main"]).succeeds();
+    let strict = ["rehearse", "qr_codes.csv", "--to", "main", "--behaviour", "qr-data=lists"];
+    environment.run(&strict).exits_with(3);
+}

@@ -62,7 +62,50 @@ fn it_serves_the_records_of_a_vault() {
         let sandbox = Sandbox::start(&environment, &["--from", from, "--limit", "0"]);
         environment = environment.account(&sandbox.url);
         environment.run(&["backup", "main", "-q", "--fresh", "--service-moved"]).succeeds();
-        assert_eq!(exported(&environment, "main", "again"), first, "{from}");
+        // Only the addresses that the service makes are other ones.
+        let again = exported(&environment, "main", "again").to_string();
+        let moved =
+            first.to_string().replace("https://links.example.com/", &format!("{}/", sandbox.url));
+        assert_eq!(again, moved, "{from}");
+    }
+}
+
+#[test]
+fn its_addresses_begin_with_the_url_that_it_is_served_at() {
+    let environment = TestEnvironment::new();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let mut environment = environment;
+    for arguments in
+        [&["--state", "kept.json"][..], &["--state", "kept.json"], &["--from", "sandbox"]]
+    {
+        let sandbox = Sandbox::start(&environment, &[arguments, &["--limit", "0"]].concat());
+        let url = format!("{}/", sandbox.url);
+        environment = environment.account(&sandbox.url);
+        post(&sandbox.url, "/api/qr/add", r#"{"type":"text","data":"Hello"}"#);
+        let name = format!("Campaign {}", sandbox.child.id());
+        let add = format!(r#"{{"name":"{name}","slug":"new-{}"}}"#, sandbox.child.id());
+        post(&sandbox.url, "/api/campaign/add", &add);
+        environment.run(&["backup", "main", "-q", "--fresh", "--service-moved"]).succeeds();
+        let show = |resource: &str| {
+            environment.run(&["show", "main", resource, "--json"]).succeeds().json()["records"]
+                .take()
+        };
+        let check = |resource: &str, field: &str| {
+            for record in show(resource).as_array().unwrap() {
+                let Some(address) = record[field].as_str().filter(|it| !it.is_empty()) else {
+                    continue;
+                };
+                assert!(address.starts_with(&url), "{resource} {field}: {address} at {url}");
+            }
+        };
+        check("account", "avatar");
+        check("campaigns", "rotator");
+        check("campaigns", "list");
+        check("qr_codes", "link");
+        check("channel_items", "link");
+        check("channel_items", "preview");
+        // What the owner wrote stays.
+        assert!(show("domains").to_string().contains("https://lantern-books.example.com"));
     }
 }
 

@@ -120,7 +120,7 @@ fn values_outside_their_form_are_refused() {
         ("/api/qr/add", qr("foreground", "rgb(1,2,999)")),
         ("/api/qr/add", qr("type", "geo")),
         ("/api/qr/add", qr("logo", "logo.svg")),
-        ("/api/qr/add", json!({"type": "wifi", "data": {"ssid": "x"}})),
+        ("/api/qr/add", json!({"type": "text", "data": {"ssid": "x"}})),
         ("/api/channel/add", json!({"name": "x", "color": "red"})),
         ("/api/domain/add", json!({"domain": "go.example.org"})),
         ("/api/domain/add", json!({"domain": "https://go.example.org", "redirectroot": "nowhere"})),

@@ -68,9 +68,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         args.fault.join(",").parse().map_err(|error| {
             Failure::new(Kind::Usage, error).hint("--fault list shows them all")
         })?;
-    let store = store(args, app)?;
+    let mut store = store(args, app)?;
     let key = args.key.as_deref().unwrap_or("sandbox");
-    let service = Service::new(store, Key::new(key), behaviour).with_log_limit(0);
     let options = ServeOptions {
         on_write: args.state.clone().map(|file| Arc::new(saver(file)) as Arc<_>),
         ..ServeOptions::default()
@@ -80,11 +79,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         Failure::new(Kind::Failed, message).hint("name another address with --listen")
     };
     let listener = TcpListener::bind(args.listen).map_err(cannot)?;
+    let url = format!("http://{}", listener.local_addr().map_err(cannot)?);
+    store.serve_at(&url);
+    let service = Service::new(store, Key::new(key), behaviour).with_log_limit(0);
     app.catch_interrupts();
     let (service, faults) = (Arc::new(Mutex::new(service)), Arc::new(Mutex::new(faults)));
     let server =
         serve(listener, service, Arc::clone(&app.clock), faults, options).map_err(cannot)?;
-    let url = format!("http://{}", server.address());
     if app.out.is_json() {
         app.out.json(&json!({"format": 1, "url": url, "key": key}))?;
     }

@@ -47,9 +47,12 @@ impl Writer<'_> {
         let typed = self.behaviour.qr_update_type == QrUpdateType::Required;
         listed.extend(typed.then_some("type"));
         let fields = self.fields(body, &listed)?;
-        self.store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("QR code"))?;
-        let kind = if typed { Some(kind(&fields)?) } else { None };
-        let sent = self.content(&fields, kind.unwrap_or_default())?;
+        let row = self.store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+        let kind = match typed {
+            true => kind(&fields)?.to_owned(),
+            false => row.content.kind.clone().unwrap_or_default(),
+        };
+        let sent = self.content(&fields, &kind)?;
         let row = self.store.qr_codes.get_mut(id).ok_or_else(|| Refusal::unknown("QR code"))?;
         let kept = std::mem::take(&mut row.content);
         row.content = Content {
@@ -73,15 +76,21 @@ impl Writer<'_> {
         };
         Ok(Content {
             kind: Some(kind.to_owned()),
-            data: Some(self.data(fields)?),
+            data: Some(self.data(fields, kind)?),
             background: colour("background")?,
             foreground: colour("foreground")?,
             logo: logo(fields)?.map(str::to_owned),
         })
     }
 
-    fn data(&self, fields: &Fields) -> Result<Value, Refusal> {
-        let objects = self.behaviour.qr_data == QrData::Objects;
+    /// What the code contains: text, or parts. The document's type is "string or
+    /// array depending on type", and PHP writes an array with keys as an object.
+    fn data(&self, fields: &Fields, kind: &str) -> Result<Value, Refusal> {
+        let objects = match self.behaviour.qr_data {
+            QrData::Documented => !matches!(kind, "text" | "link"),
+            QrData::Lists => false,
+            QrData::Objects => true,
+        };
         match fields.value("data") {
             Some(Value::String(text)) if !text.is_empty() => Ok(json!(text)),
             Some(Value::Array(parts)) if !parts.is_empty() => Ok(json!(parts)),
