@@ -8,6 +8,7 @@ mod browser;
 mod cli;
 mod compat;
 mod examples;
+mod fuzz;
 mod readme;
 mod service;
 mod sim;

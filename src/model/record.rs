@@ -36,10 +36,11 @@ impl Key {
         if resource != Resource::ChannelItems {
             return text.parse().ok().map(Self::Id);
         }
-        let mut parts = text.splitn(3, '/');
-        let channel = parts.next()?.parse().ok()?;
-        let kind = parts.next()?.to_owned();
-        Some(Self::Item { channel, kind, id: parts.next()?.parse().ok()? })
+        // A service may send any text as the type, with slashes, too.
+        let (channel, rest) = text.split_once('/')?;
+        let (kind, id) = rest.rsplit_once('/')?;
+        let (channel, id) = (channel.parse().ok()?, id.parse().ok()?);
+        Some(Self::Item { channel, kind: kind.to_owned(), id })
     }
 }
 
@@ -275,6 +276,15 @@ mod tests {
         assert_eq!(decoded.record.key.to_string(), "7/links/5");
         let parsed = Key::parse(Resource::ChannelItems, "7/links/5").unwrap();
         assert_eq!(parsed, decoded.record.key);
+    }
+
+    #[test]
+    fn a_key_that_is_printed_can_be_read_whatever_the_type_of_an_item_is() {
+        for kind in ["links", "a/b", "/", "", "7/9"] {
+            let key = Key::Item { channel: -3, kind: kind.to_owned(), id: 5 };
+            assert_eq!(Key::parse(Resource::ChannelItems, &key.to_string()), Some(key), "{kind}");
+        }
+        assert_eq!(Key::parse(Resource::ChannelItems, "7/5"), None);
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! CSV files: `change::sheet`.
+
+use std::collections::BTreeMap;
+
+use linkvault::change::sheet::{self, Known, Records, SheetKind, pairs, rejected};
+
+pub const WORDS: &[&str] = &[
+    "id,name\n",
+    "id;name\n",
+    "id\tname\n",
+    "name,slug,public\n",
+    "type,data\n",
+    "channel,type,id\n",
+    "campaign,link\n",
+    "from,to\n",
+    "name,description,color\n",
+    "domain,redirectroot,redirect404\n",
+    "type,name,tag\n",
+    "\u{feff}",
+    "\r\n",
+    "\n",
+    "\"",
+    "\"\"",
+    "sep=;\n",
+    "#ff0000",
+    "rgb(1,2,3)",
+    "yes",
+    "no",
+    "true",
+    "1",
+    "-1",
+    "9223372036854775808",
+    ",",
+    ";",
+    "\t",
+    "text",
+    "link",
+    "links",
+    "foreground",
+    "background",
+    "problem",
+    "=1+1",
+    "\u{1}",
+    "{\"a\":1}",
+];
+
+const NAME: &str = "file.csv";
+
+/// The longest list of mistakes that is told, in lines.
+const MOST_LINES: usize = 200;
+
+pub fn run(input: &[u8]) {
+    let (which, bytes) = super::choice(input);
+    let kinds: Vec<_> = SheetKind::all().collect();
+    let kind = kinds[which % kinds.len()];
+    let _ = pairs(NAME, bytes);
+    let sheet = match sheet::read(kind, NAME, bytes, Known::default()) {
+        Ok(sheet) => sheet,
+        Err(problems) => {
+            assert!(!problems.is_empty() && problems.count() > 0);
+            let lines = problems.lines();
+            assert!(!lines.is_empty() && lines.len() <= MOST_LINES, "{}", lines.len());
+            assert!(lines.iter().all(|line| line.starts_with(NAME)), "{lines:?}");
+            return;
+        }
+    };
+    let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() as u64 + 1;
+    let found = lines_of(&sheet.records);
+    assert!(found.iter().all(|line| (1..=lines).contains(line)), "{found:?} of {lines}");
+    assert!(found.is_sorted(), "{found:?}");
+
+    // Rows that were refused can be corrected and read again: all of them are there,
+    // with the same values.
+    let problems: BTreeMap<_, _> =
+        found.iter().map(|line| (*line, "why; \"so\"".to_owned())).collect();
+    if problems.len() == found.len() {
+        let again = rejected(bytes, &problems).unwrap_or_else(|| panic!("the file has a header"));
+        let again = sheet::read(kind, NAME, &again, Known::default()).unwrap_or_else(|it| {
+            panic!("{:?} in {:?}", it.lines(), String::from_utf8_lossy(&again))
+        });
+        assert_eq!(without_lines(again.records), without_lines(sheet.records));
+    }
+}
+
+fn lines_of(records: &Records) -> Vec<u64> {
+    let sources: Vec<_> = match records {
+        Records::Of(_, rows) => rows.iter().map(|row| row.source.as_ref()).collect(),
+        Records::Links(rows) => rows.iter().map(|row| row.source.as_ref()).collect(),
+    };
+    sources.into_iter().filter_map(|source| source?.line).collect()
+}
+
+fn without_lines(mut records: Records) -> Records {
+    match &mut records {
+        Records::Of(_, rows) => rows.iter_mut().for_each(|row| row.source = None),
+        Records::Links(rows) => rows.iter_mut().for_each(|row| row.source = None),
+    }
+    records
+}
