@@ -1,7 +1,11 @@
 //! Files and folders that are for their user alone.
+//!
+//! Other users may be able to write to the folder of a file: they could put a symbolic link, a FIFO
+//! or a device in its place. So files that the program makes are opened without following a link,
+//! and only regular files are accepted.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Creates a folder and those above it, mode 0700; what is there stays as it is.
@@ -35,14 +39,172 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Opens a file for reading and writing, created with mode 0600 where it is new.
+/// Opens a regular file for reading and writing, created with mode 0600 where it is new.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// When it cannot be opened, or is a symbolic link or not a regular file.
 pub fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    open(path, options, Links::Refuse)
+}
+
+/// Opens a regular file for reading; a symbolic link is refused.
+///
+/// # Errors
+/// As [`private_file`].
+pub fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    open(path, options, Links::Refuse)
+}
+
+/// Opens a regular file for reading, through symbolic links: for files that users name themselves.
+///
+/// # Errors
+/// When it cannot be opened, or is not a regular file.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    open(path, options, Links::Follow)
+}
+
+/// The bytes of a file of the program's own, as many as `most`.
+///
+/// # Errors
+/// As [`open_private`].
+pub fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_private(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether symbolic links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Follow,
+    Refuse,
+}
+
+#[cfg(unix)]
+fn open(path: &Path, mut options: OpenOptions, links: Links) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    // A FIFO without a writer must not hold the program up.
+    let flags = match links {
+        Links::Follow => libc::O_NONBLOCK,
+        Links::Refuse => libc::O_NONBLOCK | libc::O_NOFOLLOW,
+    };
+    let file = options.custom_flags(flags).open(path).map_err(|error| {
+        match error.raw_os_error() {
+            Some(libc::ELOOP) if links == Links::Refuse => {
+                io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link")
+            }
+            // A FIFO that nobody reads, or a socket.
+            Some(libc::ENXIO) => irregular(),
+            _ => error,
+        }
+    })?;
+    regular(file)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path, options: OpenOptions, links: Links) -> io::Result<File> {
+    if links == Links::Refuse && path.is_symlink() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link"));
+    }
+    regular(options.open(path)?)
+}
+
+fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+}
+
+fn irregular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+}
+
+/// Symbolic links to a file are followed so many times, as Linux does.
+const MOST_LINKS: usize = 40;
+
+/// The file that `path` stands for: where it is a symbolic link, its target, which need not exist.
+///
+/// # Errors
+/// When a link cannot be read, or links lead to each other.
+pub fn target(path: &Path) -> io::Result<PathBuf> {
+    let mut path = std::path::absolute(path)?;
+    for _ in 0..MOST_LINKS {
+        if !path.is_symlink() {
+            return Ok(path);
+        }
+        let link = std::fs::read_link(&path)?;
+        // `join` gives an absolute link alone.
+        path = path.parent().map_or_else(|| link.clone(), |folder| folder.join(&link));
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links"))
+}
+
+/// Whether `file` is what is at `path` now: somebody may have removed or replaced it.
+///
+/// # Errors
+/// When `file` cannot be looked at.
+#[cfg(unix)]
+pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let ours = file.metadata()?;
+    let found = path.symlink_metadata();
+    Ok(found.is_ok_and(|found| (found.dev(), found.ino()) == (ours.dev(), ours.ino())))
+}
+
+/// Whether `file` is what is at `path` now, as far as this system can tell.
+///
+/// # Errors
+/// None here.
+#[cfg(not(unix))]
+pub fn is_at(_: &File, path: &Path) -> io::Result<bool> {
+    Ok(path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_what_is_no_regular_file_are_refused_and_a_fifo_does_not_hang() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("real"), "text").unwrap();
+        std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("none"), at("dangling")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap();
+        assert!(made.success());
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        std::fs::create_dir(at("folder")).unwrap();
+        for name in ["link", "dangling", "fifo", "socket", "folder"] {
+            assert!(private_file(&at(name)).is_err(), "{name}");
+            assert!(open_private(&at(name)).is_err(), "{name}");
+            assert_eq!(open_named(&at(name)).is_ok(), name == "link", "{name}");
+        }
+        assert!(!at("none").exists());
+        let error = private_file(&at("link")).unwrap_err().to_string();
+        assert_eq!(error, "it is a symbolic link");
+        assert_eq!(read_private(&at("real"), 2).unwrap(), b"te");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stands_for_its_target_whether_it_exists_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("inner")).unwrap();
+        std::os::unix::fs::symlink("second", at("first")).unwrap();
+        std::os::unix::fs::symlink("inner/none", at("second")).unwrap();
+        std::os::unix::fs::symlink("round", at("round")).unwrap();
+        assert_eq!(target(&at("first")).unwrap(), at("inner/none"));
+        assert_eq!(target(&at("plain")).unwrap(), at("plain"));
+        assert!(target(&at("round")).is_err());
+    }
 }

@@ -76,6 +76,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hyper_util", &["src/sandbox/serve.rs", "src/web/server.rs"]),
     ("iana_time_zone", &["src/config/zone.rs"]),
     ("indicatif", &["src/cli/progress.rs", "src/cli/output.rs"]),
+    ("libc", &["src/files.rs"]),
     ("percent_encoding", &["src/web/"]),
     ("prometheus_client", &["src/web/metrics.rs"]),
     ("rpassword", &["src/cli/output.rs"]),

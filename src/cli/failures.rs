@@ -31,6 +31,7 @@ impl From<VaultError> for Failure {
     fn from(error: VaultError) -> Self {
         let kind = match error {
             VaultError::Missing(_) | VaultError::NoSnapshot(_) => Kind::NotFound,
+            VaultError::InUse(_) => Kind::Locked,
             _ => Kind::Vault,
         };
         let hint = error.hint();

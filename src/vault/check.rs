@@ -340,5 +340,6 @@ fn describe(failure: Failure) -> String {
         Failure::Sql(source) => source.to_string(),
         Failure::Damaged(what) => what,
         Failure::NoSnapshot(number) => format!("there is no snapshot #{number}"),
+        Failure::Finished(number) => format!("snapshot #{number} is finished"),
     }
 }

@@ -25,6 +25,10 @@ pub enum VaultError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     Sql { path: PathBuf, source: rusqlite::Error },
+    #[error("cannot open {0}: another process works on it")]
+    InUse(PathBuf),
+    #[error("cannot write to snapshot #{0}: another process has finished it")]
+    Finished(i64),
     #[error("there is no snapshot #{0}")]
     NoSnapshot(i64),
     #[error("there is no run {0}")]
@@ -53,6 +57,8 @@ impl VaultError {
                 "`linkvault check` says what is hit; restore the file from a copy, or move it \
                  away and back up anew",
             ),
+            Self::InUse(_) => Some("wait for it, and run the command again"),
+            Self::Finished(_) => Some("run the command again"),
             Self::NoRun(_) => Some("`linkvault runs` lists them"),
             Self::Full(_) => Some("free some space and run the command again; it goes on"),
             Self::ReadOnly(_) => Some("make the file and its folder writable"),

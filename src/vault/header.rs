@@ -5,26 +5,13 @@
 //! too (POSIX has it so); the next process would then take itself for the only one,
 //! and take the log of changes away.
 
-use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::VaultError;
+use super::open_files::{FileId, id, open_files};
 use super::schema::{APPLICATION_ID, FORMAT};
-
-/// Device and number of a file, whatever its name; `None` where closing a file
-/// harms no other connection.
-type FileId = Option<(u64, u64)>;
-
-/// How many connections this process has to each file, or is about to have.
-static CONNECTIONS: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
-
-/// While this is held, no connection is begun or ended.
-pub(super) fn connections() -> MutexGuard<'static, BTreeMap<FileId, usize>> {
-    CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::files::open_named;
 
 /// A place for one connection; it is to be dropped after that.
 #[derive(Debug)]
@@ -32,48 +19,46 @@ pub(super) struct Place(FileId);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut connections = connections();
-        if let Some(count) = connections.get_mut(&self.0) {
-            *count -= 1;
-            if *count == 0 {
-                connections.remove(&self.0);
-            }
-        }
+        open_files().disconnect(self.0);
     }
 }
 
 /// Refuses by the file's first bytes alone what SQLite had better not open:
-/// even closing a foreign database can write to it.
+/// even closing a foreign database can write to it. A lock that this process
+/// took before there was a file is put on the file.
 pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
-    let metadata = std::fs::metadata(path).map_err(|source| VaultError::io(path, source))?;
+    let fail = |source| VaultError::io(path, source);
+    let metadata = std::fs::metadata(path).map_err(fail)?;
     if !metadata.is_file() {
         return Err(VaultError::NotAVault(path.to_owned()));
     }
     let id = id(&metadata);
-    let mut connections = connections();
-    if id.is_none() || !connections.contains_key(&id) {
+    let mut open = open_files();
+    if !open.is_connected(id) {
         examine(path)?;
     }
-    *connections.entry(id).or_default() += 1;
+    if !open.follow_lock(path, id).map_err(fail)? {
+        return Err(VaultError::InUse(path.to_owned()));
+    }
+    open.connect(id);
     Ok(Place(id))
 }
 
-#[cfg(unix)]
-fn id(metadata: &Metadata) -> FileId {
-    use std::os::unix::fs::MetadataExt as _;
-    Some((metadata.dev(), metadata.ino()))
-}
+const MAGIC: &[u8] = b"SQLite format 3\0";
 
-#[cfg(not(unix))]
-fn id(_: &Metadata) -> FileId {
-    None
+/// Whether a file is a database of SQLite, or empty, as one that is yet to be made.
+#[cfg(target_os = "linux")]
+pub(super) fn may_be_sqlite(file: &std::fs::File) -> std::io::Result<bool> {
+    use std::os::unix::fs::FileExt as _;
+    let mut start = [0; MAGIC.len()];
+    let read = file.read_at(&mut start, 0)?;
+    Ok(read == 0 || start == *MAGIC)
 }
 
 fn examine(path: &Path) -> Result<(), VaultError> {
-    const MAGIC: &[u8] = b"SQLite format 3\0";
     let fail = |source| VaultError::io(path, source);
     let mut header = Vec::with_capacity(100);
-    File::open(path).map_err(fail)?.take(100).read_to_end(&mut header).map_err(fail)?;
+    open_named(path).map_err(fail)?.take(100).read_to_end(&mut header).map_err(fail)?;
     if header.is_empty() {
         return Ok(());
     }

@@ -1,16 +1,17 @@
-//! One process at a time works on an account: an OS file lock beside the
-//! vault. The lock goes with the process, however it ends; the file's text only
-//! says who holds it.
+//! One process at a time works on an account. The lock is on two files: on one beside the vault,
+//! whose text says who holds it, and on the vault itself, so that neither another path to the vault
+//! nor the removal of the first file leads around it. Both go with the process, however it ends.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::open_files::open_files;
 use crate::clock::{Clock, Slept, Timestamp};
-use crate::files::{beside, private_file, private_folder_of};
+use crate::files::{beside, is_at, open_private, private_file, private_folder_of, target};
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +24,8 @@ pub struct Holder {
 /// A held lock; dropping it lets go.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    target: PathBuf,
+    file: File,
 }
 
 /// Why a lock is not held.
@@ -34,7 +36,7 @@ pub enum LockError {
     #[error("interrupted while waiting for the lock")]
     Interrupted,
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    Io { path: PathBuf, source: io::Error },
 }
 
 fn describe(holder: Option<&Holder>) -> String {
@@ -61,40 +63,72 @@ impl Lock {
         patience: Duration,
         clock: &dyn Clock,
     ) -> Result<Self, LockError> {
-        let path = beside(vault, ".lock");
+        let fail = |source| LockError::Io { path: vault.to_owned(), source };
+        let target = target(vault).map_err(fail)?;
+        let path = beside(&target, ".lock");
         let fail = |source| LockError::Io { path: path.clone(), source };
         private_folder_of(&path).map_err(fail)?;
-        let mut file = private_file(&path).map_err(fail)?;
         let until = clock.monotonic() + patience.max(A_LOOK);
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::Error(source)) => return Err(fail(source)),
-                Err(TryLockError::WouldBlock) if clock.monotonic() >= until => {
-                    return Err(LockError::Held(read(&mut file)));
+        let file = loop {
+            match attempt(&target, &path).map_err(fail)? {
+                Attempt::Taken(file) => break file,
+                Attempt::Replaced => {}
+                Attempt::Held(holder) if clock.monotonic() >= until => {
+                    return Err(LockError::Held(holder));
                 }
-                Err(TryLockError::WouldBlock) => {
+                Attempt::Held(_) => {
                     if clock.sleep(TRY_EVERY) == Slept::Interrupted {
                         return Err(LockError::Interrupted);
                     }
                 }
             }
-        }
+        };
         let holder =
             Holder { pid: std::process::id(), command: command.to_owned(), since: clock.now() };
-        write(&mut file, &holder).map_err(fail)?;
-        Ok(Self { _file: file })
+        let lock = Self { target, file };
+        write(&lock.file, &holder).map_err(fail)?;
+        Ok(lock)
     }
 
     /// Who holds the lock of the vault at `vault` now, if anybody does.
     #[must_use]
     pub fn holder(vault: &Path) -> Option<Holder> {
-        let mut file = File::open(beside(vault, ".lock")).ok()?;
+        let mut file = open_private(&beside(&target(vault).ok()?, ".lock")).ok()?;
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => read(&mut file),
             _ => None,
         }
     }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The file of the lock is let go after that, so that who gets it gets both.
+        open_files().unlock(&self.target);
+    }
+}
+
+/// What one attempt to take a lock came to.
+enum Attempt {
+    Taken(File),
+    /// Another process has it; its own words, where they can be had.
+    Held(Option<Holder>),
+    /// The file of the lock was removed meanwhile; there may be a new one.
+    Replaced,
+}
+
+fn attempt(target: &Path, path: &Path) -> io::Result<Attempt> {
+    let mut file = private_file(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+        Err(TryLockError::WouldBlock) => return Ok(Attempt::Held(read(&mut file))),
+    }
+    if !is_at(&file, path)? {
+        return Ok(Attempt::Replaced);
+    }
+    // The lock's file may be new, or the vault have another name with a lock of its own.
+    if open_files().lock(target)? { Ok(Attempt::Taken(file)) } else { Ok(Attempt::Held(None)) }
 }
 
 fn read(file: &mut File) -> Option<Holder> {
@@ -104,7 +138,7 @@ fn read(file: &mut File) -> Option<Holder> {
     serde_json::from_str(&text).ok()
 }
 
-fn write(file: &mut File, holder: &Holder) -> std::io::Result<()> {
+fn write(mut file: &File, holder: &Holder) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(serde_json::to_string(holder)?.as_bytes())

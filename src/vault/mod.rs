@@ -22,6 +22,7 @@ mod ledger;
 pub mod listing;
 pub mod lock;
 mod open;
+mod open_files;
 pub mod read;
 pub mod reference;
 pub mod retention;
@@ -58,6 +59,8 @@ pub struct Vault {
     hook: Option<CommitHook>,
     /// Since when a transaction is open for pages to come.
     held: Option<Timestamp>,
+    /// Whether the triggers of the file are in force.
+    triggers: bool,
     /// Given back after the connection.
     _place: Option<header::Place>,
 }
@@ -149,6 +152,7 @@ enum Failure {
     Sql(rusqlite::Error),
     Damaged(String),
     NoSnapshot(i64),
+    Finished(i64),
 }
 
 impl Failure {
@@ -157,6 +161,7 @@ impl Failure {
             Self::Sql(source) => VaultError::sql(path, source),
             Self::Damaged(what) => VaultError::Damaged { path: path.to_owned(), what },
             Self::NoSnapshot(number) => VaultError::NoSnapshot(number),
+            Self::Finished(number) => VaultError::Finished(number),
         }
     }
 }

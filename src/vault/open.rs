@@ -1,7 +1,6 @@
 //! Opening a vault: what it must be, for whom, and how it is refused.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
@@ -11,13 +10,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use tempfile::NamedTempFile;
 
-use super::header::{Place, connections, look};
+use super::header::{Place, look};
 use super::ledger::{self, Ledger};
+use super::open_files::open_files;
 use super::schema::{
     APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
 };
 use super::{Shapes, Vault, VaultError};
-use crate::files::{beside, private_file, private_folder_of};
+use crate::files::{beside, open_private, private_file, private_folder_of, target};
 
 /// Whose history a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +42,9 @@ impl Vault {
     /// When it is not a vault, is of a newer format, or cannot be written; the
     /// file is then as it was.
     pub fn open_or_create(path: &Path) -> Result<Self, VaultError> {
+        let path = &followed(path)?;
         {
-            let _alone = connections();
+            let _alone = open_files();
             if !path.exists() {
                 create(path)?;
             }
@@ -56,6 +57,7 @@ impl Vault {
     /// # Errors
     /// As [`Vault::open_or_create`], and when there is none.
     pub fn open(path: &Path) -> Result<Self, VaultError> {
+        let path = &followed(path)?;
         let place = look(path)?;
         let db = connect(path, READ_WRITE)?;
         let fail = |source| VaultError::sql(path, source);
@@ -99,6 +101,7 @@ impl Vault {
     /// # Errors
     /// When there is none, it is not a vault, or of another format.
     pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
+        let path = &followed(path)?;
         let place = look(path)?;
         let readable = |db: Connection| examine(&db, path).map(|found| (db, found));
         let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
@@ -188,13 +191,17 @@ impl Vault {
         }
         if from > 0 {
             own_tables(&db, path)?;
+            own_triggers(&db, path)?;
         }
-        Ok(Self::of(place, db, path))
+        let mut vault = Self::of(place, db, path);
+        vault.enforce_triggers(true)?;
+        Ok(vault)
     }
 
     fn of(_place: Option<Place>, db: Connection, path: &Path) -> Self {
         let (path, shapes) = (path.to_owned(), Shapes::default());
-        Self { db, path, shapes, hook: None, held: None, _place }
+        let triggers = db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).unwrap_or(true);
+        Self { db, path, shapes, hook: None, held: None, triggers, _place }
     }
 
     /// Whose vault this is; `None` until the first backup began.
@@ -335,6 +342,34 @@ fn own_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
     }
 }
 
+/// Refuses a file whose triggers are not the ones this program makes, before any may fire.
+fn own_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
+    let fail = |source| VaultError::sql(path, source);
+    let (found, expected) = (definitions(db).map_err(fail)?, expected().map_err(fail)?);
+    let missing = expected
+        .iter()
+        .filter(|(_, sql)| sql.starts_with("CREATE TRIGGER"))
+        .find(|(name, sql)| found.get(*name) != Some(*sql))
+        .map(|(name, _)| format!("the trigger {name} is not as it should be"));
+    // SQLite believes the text, and not what the file says that it is.
+    let strange = || {
+        found
+            .iter()
+            .filter(|(name, sql)| expected.get(*name) != Some(*sql))
+            .find(|(_, sql)| sql.to_ascii_lowercase().contains("trigger"))
+            .map(|(name, _)| format!("the trigger {name} is not of linkvault"))
+    };
+    match missing.or_else(strange) {
+        None => Ok(()),
+        Some(what) => Err(VaultError::Damaged { path: path.to_owned(), what }),
+    }
+}
+
+/// The file itself, where `path` is a symbolic link: SQLite keeps the log beside that.
+fn followed(path: &Path) -> Result<std::path::PathBuf, VaultError> {
+    target(path).map_err(|source| VaultError::io(path, source))
+}
+
 fn error_at(error: VaultError, path: &Path) -> VaultError {
     match error {
         VaultError::Sql { source, .. } => VaultError::sql(path, source),
@@ -413,7 +448,7 @@ fn remove_cut_off(folder: &Path, start: &OsStr) {
         if !entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes()) {
             continue;
         }
-        let Ok(file) = File::open(entry.path()) else { continue };
+        let Ok(file) = open_private(&entry.path()) else { continue };
         // Held until it is gone.
         if file.try_lock().is_ok() {
             let _ = std::fs::remove_file(entry.path());

@@ -54,7 +54,7 @@ impl Vault {
     /// # Errors
     /// When the vault cannot be written.
     pub fn put_statistics(&mut self, found: &Statistics<'_>) -> Result<(), VaultError> {
-        self.transact(|tx, _| {
+        self.transact_page(found.snapshot, None, |tx, _| {
             let mut delta = Sum::default();
             let known: Option<(i64, i64, String)> = tx
                 .prepare_cached(

@@ -3,7 +3,8 @@
 
 use std::ops::Deref;
 
-use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::{Failure, Shapes, Vault, VaultError};
 use crate::clock::Timestamp;
@@ -37,6 +38,47 @@ impl Deref for Tx<'_> {
 impl Vault {
     /// Runs `work` in one transaction and commits it, after what is held.
     pub(super) fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&Tx<'_>, &mut Shapes) -> Result<T, Failure>,
+    ) -> Result<T, VaultError> {
+        self.enforce_triggers(true)?;
+        self.transact_now(work)
+    }
+
+    /// Runs `work`, which writes to the running `snapshot` alone, in one transaction. A trigger
+    /// costs more than the row that it guards, so they are off here; instead the transaction
+    /// begins by proving that the snapshot is not finished. With `hold`, as
+    /// [`Vault::transact_held`].
+    pub(super) fn transact_page<T>(
+        &mut self,
+        snapshot: i64,
+        hold: Option<Timestamp>,
+        work: impl FnOnce(&Tx<'_>, &mut Shapes) -> Result<T, Failure>,
+    ) -> Result<T, VaultError> {
+        self.enforce_triggers(false)?;
+        let proven = |tx: &Tx<'_>, shapes: &mut Shapes| {
+            prove_running(tx, snapshot)?;
+            work(tx, shapes)
+        };
+        match hold {
+            Some(now) => self.transact_held(now, proven),
+            None => self.transact_now(proven),
+        }
+    }
+
+    /// Has the triggers of the file fire, or not, for the statements to come.
+    pub(super) fn enforce_triggers(&mut self, on: bool) -> Result<(), VaultError> {
+        // Each change has SQLite prepare all statements anew.
+        if self.triggers != on {
+            let option = DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER;
+            self.db.set_db_config(option, on).map_err(|source| self.sql(source))?;
+            self.triggers = on;
+        }
+        Ok(())
+    }
+
+    /// As [`Vault::transact`], for what has no trigger.
+    pub(super) fn transact_now<T>(
         &mut self,
         work: impl FnOnce(&Tx<'_>, &mut Shapes) -> Result<T, Failure>,
     ) -> Result<T, VaultError> {
@@ -118,4 +160,13 @@ impl Vault {
     fn tell(&mut self, moment: Moment) -> Result<(), VaultError> {
         self.hook.as_mut().map_or(Ok(()), |hook| hook(moment))
     }
+}
+
+/// Refuses to write to a snapshot that is finished, or has another after it.
+fn prove_running(tx: &Tx<'_>, snapshot: i64) -> Result<(), Failure> {
+    let sql = "SELECT snapshot = ?1 AND finished IS NULL FROM snapshot
+               ORDER BY snapshot DESC LIMIT 1";
+    let running: Option<bool> =
+        tx.prepare_cached(sql)?.query_row([snapshot], |row| row.get(0)).optional()?;
+    if running == Some(true) { Ok(()) } else { Err(Failure::Finished(snapshot)) }
 }

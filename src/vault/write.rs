@@ -86,7 +86,7 @@ impl Vault {
             touch(tx, page.snapshot, page.now, page.usage)?;
             Ok(put)
         };
-        if page.hold { self.transact_held(page.now, store) } else { self.transact(store) }
+        self.transact_page(page.snapshot, page.hold.then_some(page.now), store)
     }
 
     /// Marks the versions in `rows` as removed by the running snapshot.
@@ -102,7 +102,9 @@ impl Vault {
         if rows.is_empty() {
             return Ok(());
         }
-        self.transact(|tx, shapes| remove(tx, shapes, snapshot, resource, rows))
+        self.transact_page(snapshot, None, |tx, shapes| {
+            remove(tx, shapes, snapshot, resource, rows)
+        })
     }
 }
 

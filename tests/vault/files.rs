@@ -85,6 +85,11 @@ fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
     drop(Vault::open_or_create(&path).unwrap());
     drop(Vault::open_read_only(&path).unwrap());
     assert_eq!(locks(), 1);
+    // The vault's own lock is on the same file, by another descriptor.
+    let lock = || Lock::take(&path, "backup", Duration::ZERO, &StillClock).unwrap();
+    drop(lock());
+    drop(lock());
+    assert_eq!(locks(), 1);
     drop(vault);
     assert_eq!(locks(), 0);
     // It is looked into again once nobody has it open.

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
-use linkvault::model::Resource;
-use linkvault::vault::Vault;
+use linkvault::model::{Decoded, Resource};
 use linkvault::vault::schema::{READ_ONLY_SNAPSHOT, version_table};
+use linkvault::vault::snapshot::{ReadState, Usage};
+use linkvault::vault::statistics::Statistics;
+use linkvault::vault::write::Page;
+use linkvault::vault::{Vault, VaultError};
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -173,4 +176,78 @@ fn a_running_snapshot_can_be_written_and_a_forgotten_one_be_dropped() {
     assert_eq!(it.vault.state(running, &Resource::ALL).unwrap(), before);
     campaigns(&mut it.vault, day(41), &[(1, "one")]);
     assert_sound(&mut it.vault);
+}
+
+/// Two processes write to one snapshot, as when a lock was of no use.
+#[test]
+fn who_still_writes_to_a_snapshot_that_another_has_finished_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.db");
+    let mut one = Vault::open_or_create(&path).unwrap();
+    let mut other = Vault::open(&path).unwrap();
+    let mut desk = Desk::begin(&mut one, day(0));
+    desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"a"}"#, r#"{"id":2,"name":"b"}"#]);
+    desk.put(Resource::QrCodes, &[r#"{"id":5,"scans":7}"#]);
+    let number = desk.finish().number;
+    let before = contents(&mut one, &path).unwrap();
+    let mut late: Vec<(&str, Result<(), VaultError>)> = Vec::new();
+    for hold in [false, true] {
+        let page = Page {
+            snapshot: number,
+            resource: Resource::Campaigns,
+            parent: None,
+            number: 2,
+            now: day(1),
+            usage: Usage::default(),
+            hold,
+        };
+        let raw = r#"{"id":3,"name":"late"}"#;
+        let records = [Decoded::read(Resource::Campaigns, None, raw).unwrap()];
+        let seen = roaring::RoaringTreemap::new();
+        let put = other.put_page(&page, &records, &seen, |_| String::new());
+        late.push(("a page", put.map(drop)));
+    }
+    late.push(("a removal", other.remove(number, Resource::Campaigns, &[1])));
+    let found = Statistics {
+        snapshot: number,
+        code: 5,
+        scans: 9,
+        body: "{}",
+        now: day(1),
+        usage: Usage::default(),
+    };
+    late.push(("statistics", other.put_statistics(&found)));
+    let failed = ReadState::Failed;
+    late.push(("an ending", other.conclude(number, Resource::Pixels, failed, None)));
+    late.push(("the end", other.finish(number, day(1), Usage::default()).map(drop)));
+    for (what, result) in late {
+        assert!(result.is_err(), "{what}");
+        assert_eq!(contents(&mut other, &path).unwrap(), before, "{what}");
+    }
+    assert_sound(&mut other);
+    campaigns(&mut other, day(2), &[(1, "a")]);
+    assert_sound(&mut one);
+}
+
+#[test]
+fn a_foreign_trigger_and_a_missing_one_are_refused_before_any_can_fire() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, change) in [
+        ("added", "CREATE TRIGGER evil AFTER INSERT ON meta BEGIN DELETE FROM step; END"),
+        ("dropped", "DROP TRIGGER snapshot_update"),
+        (
+            "replaced",
+            "DROP TRIGGER snapshot_update;
+             CREATE TRIGGER snapshot_update BEFORE UPDATE ON snapshot WHEN 0 BEGIN SELECT 1; END",
+        ),
+    ] {
+        let path = folder.path().join(name);
+        sample::write(&path).close().unwrap();
+        Connection::open(&path).unwrap().execute_batch(change).unwrap();
+        let refused = Vault::open(&path).unwrap_err();
+        assert!(matches!(refused, VaultError::Damaged { .. }), "{name}: {refused}");
+        assert!(refused.to_string().contains("trigger"), "{name}: {refused}");
+        // Nothing fires where nothing is written.
+        Vault::open_read_only(&path).unwrap();
+    }
 }

@@ -3,12 +3,13 @@
 use std::any::Any;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use linkvault::clock::{Clock, Slept, Timestamp};
+use linkvault::vault::Vault;
 use linkvault::vault::lock::{Holder, Lock, LockError};
 
 use super::desk::day;
@@ -147,29 +148,161 @@ fn who_only_looks_at_a_lock_keeps_nobody_from_it() {
 /// Names the vault that a helper process is to lock.
 const HELPER: &str = "LINKVAULT_TEST_LOCKS";
 
+/// A process that has the lock of a vault, until it is killed or dropped.
+struct Helper(Child);
+
+impl Helper {
+    /// Starts the test `name` as a process that locks `vault`; it begins with [`Helper::is_this`].
+    fn start(name: &str, vault: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("vault::lock::{name}"), "--nocapture"])
+            .env(HELPER, vault)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.map_while(Result::ok).any(|line| line == "locked"));
+        Self(child)
+    }
+
+    /// In the process of a helper: takes the lock, does `work`, and holds the lock until the parent
+    /// ends or kills it. Otherwise nothing.
+    fn is_this(work: impl FnOnce(&Path)) -> bool {
+        let Some(vault) = std::env::var_os(HELPER) else { return false };
+        let _lock = take(Path::new(&vault), "helper").unwrap();
+        work(Path::new(&vault));
+        println!("\nlocked");
+        let _ = std::io::stdin().read(&mut [0]);
+        true
+    }
+
+    fn end(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn the_lock_goes_with_a_killed_process() {
-    if let Some(vault) = std::env::var_os(HELPER) {
-        let _lock = take(Path::new(&vault), "helper").unwrap();
-        println!("\nlocked");
-        // Ends with the parent, if that does not kill it first.
-        let _ = std::io::stdin().read(&mut [0]);
+    if Helper::is_this(|_| ()) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
-    let mut helper = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "vault::lock::the_lock_goes_with_a_killed_process", "--nocapture"])
-        .env(HELPER, &vault)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(helper.stdout.take().unwrap()).lines();
-    assert!(said.map_while(Result::ok).any(|line| line == "locked"));
+    let helper = Helper::start("the_lock_goes_with_a_killed_process", &vault);
     let held = take(&vault, "backup").unwrap_err();
-    assert!(matches!(held, LockError::Held(Some(holder)) if holder.pid == helper.id()));
-    helper.kill().unwrap();
-    helper.wait().unwrap();
+    assert!(matches!(held, LockError::Held(Some(holder)) if holder.pid == helper.0.id()));
+    helper.end();
     take(&vault, "backup").unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_other_path_to_a_vault_leads_around_its_lock() {
+    if Helper::is_this(|_| ()) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    drop(Vault::open_or_create(&at("main.db")).unwrap());
+    std::os::unix::fs::symlink("main.db", at("link.db")).unwrap();
+    std::os::unix::fs::symlink(at("link.db"), at("second.db")).unwrap();
+    std::os::unix::fs::symlink(".", at("folder")).unwrap();
+    std::fs::hard_link(at("main.db"), at("hard.db")).unwrap();
+    let names = ["main.db", "link.db", "second.db", "folder/main.db", "hard.db"];
+    for locked in names {
+        let helper = Helper::start("no_other_path_to_a_vault_leads_around_its_lock", &at(locked));
+        for name in names {
+            let taken = take(&at(name), "backup");
+            assert!(matches!(taken, Err(LockError::Held(_))), "{locked} by {name}: {taken:?}");
+        }
+        helper.end();
+        for name in names {
+            take(&at(name), "backup").unwrap();
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_removal_of_its_file_does_not_end_a_lock() {
+    if Helper::is_this(|_| ()) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    drop(Vault::open_or_create(&vault).unwrap());
+    let helper = Helper::start("the_removal_of_its_file_does_not_end_a_lock", &vault);
+    std::fs::remove_file(folder.path().join("main.db.lock")).unwrap();
+    for _ in 0..2 {
+        let taken = take(&vault, "backup");
+        assert!(matches!(taken, Err(LockError::Held(_))), "{taken:?}");
+    }
+    helper.end();
+    take(&vault, "backup").unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_vault_that_was_created_under_a_lock_is_locked_like_any_other() {
+    if Helper::is_this(|vault| drop(Vault::open_or_create(vault).unwrap())) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    let name = "a_vault_that_was_created_under_a_lock_is_locked_like_any_other";
+    let helper = Helper::start(name, &vault);
+    std::fs::remove_file(folder.path().join("main.db.lock")).unwrap();
+    let taken = take(&vault, "backup");
+    assert!(matches!(taken, Err(LockError::Held(_))), "{taken:?}");
+    helper.end();
+    take(&vault, "backup").unwrap();
+}
+
+#[test]
+fn who_waits_for_a_lock_finds_a_new_file_in_the_place_of_a_removed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    let file = folder.path().join("main.db.lock");
+    // Somebody locks the file, and removes it while another waits.
+    let locked = File::create(&file).unwrap();
+    locked.lock().unwrap();
+    let removed = Removes(locked, file.clone());
+    let clock = LettingGo::new(removed, 2);
+    let lock = Lock::take(&vault, "backup", Duration::from_secs(9), &clock).unwrap();
+    assert!(file.exists());
+    assert!(matches!(take(&vault, "check"), Err(LockError::Held(Some(_)))));
+    drop(lock);
+}
+
+/// Removes a locked file before it lets go of it.
+struct Removes(#[allow(dead_code)] File, PathBuf);
+
+impl Drop for Removes {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.1).unwrap();
+    }
+}
+
+/// A lock that is a FIFO or a link would hold the program up, or lead it elsewhere.
+#[cfg(unix)]
+#[test]
+fn a_lock_is_a_regular_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    assert!(Command::new("mkfifo").arg(at("fifo.db.lock")).status().unwrap().success());
+    std::os::unix::fs::symlink(at("elsewhere"), at("link.db.lock")).unwrap();
+    for name in ["fifo.db", "link.db"] {
+        assert!(matches!(take(&at(name), "backup"), Err(LockError::Io { .. })), "{name}");
+        assert_eq!(Lock::holder(&at(name)), None);
+    }
+    assert!(!at("elsewhere").exists());
 }
