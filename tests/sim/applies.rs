@@ -335,6 +335,11 @@ fn live(seed: u64) {
     let store = generate(seed, Counts::each(rng.u64(..8)));
     // Nobody can tell whose a code is when two people make codes at once.
     let plan = draw(&store, &mut rng, drift == 0.0);
+    // Drawn by itself, so that the seeds of before keep their meaning.
+    let mut later = fastrand::Rng::with_seed(!seed);
+    if later.u8(..6) == 0 {
+        behaviour.push(format!("twins={}", later.choice(&["beside", "last"]).unwrap()));
+    }
     println!("LINKVAULT_SIM_SEED={seed} {behaviour:?} {faults:?} drift {drift} deaths {dies:?}");
     let mut world = World::of(store.clone(), &behaviour.join(",")).seeded(seed);
     world.set_faults(&faults.join(","), seed);

@@ -134,7 +134,9 @@ fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
 fn costs_the_least(history: &History<'_>, summary: &Summary) {
     let removed: u64 = summary.snapshot.outcomes.iter().map(|outcome| outcome.removed).sum();
     let learning = history.drawn.behaviour.contains("over-limit=refuse");
-    if removed > 0 || learning || summary.snapshot.status != Status::Complete {
+    // Twins on two pages cost a second reading.
+    let twins = history.drawn.behaviour.contains("twins=");
+    if removed > 0 || learning || twins || summary.snapshot.status != Status::Complete {
         return;
     }
     let least = super::least::requests(&history.world) + summary.stats.fetched;

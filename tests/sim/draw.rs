@@ -16,6 +16,8 @@ pub struct Drawn {
     /// The service repeats the key in its complaints.
     pub indiscreet: bool,
     pub rounds: Vec<Round>,
+    /// Before this round, another account answers behind the URL for a while.
+    pub switched: Option<usize>,
 }
 
 /// One backup, however many starts it takes, and what happens around it.
@@ -62,7 +64,7 @@ impl Drawn {
             stats: Stats::Changed,
             ..round(&mut rng)
         });
-        Self {
+        let mut drawn = Self {
             seed,
             counts: counts(&mut rng),
             behaviour: behaviour(&mut rng),
@@ -70,6 +72,20 @@ impl Drawn {
             latency: Duration::from_millis(rng.u64(1..2_000)),
             indiscreet: rng.bool(),
             rounds,
+            switched: None,
+        };
+        drawn.draw_more(&mut rng);
+        drawn
+    }
+
+    /// What came later is drawn last, so that the seeds of before keep their meaning.
+    fn draw_more(&mut self, rng: &mut fastrand::Rng) {
+        if rng.u8(..6) == 0 {
+            let twins = rng.choice(&["beside", "last"]).unwrap();
+            self.behaviour += &format!(",twins={twins}");
+        }
+        if rng.u8(..5) == 0 {
+            self.switched = Some(rng.usize(..self.rounds.len()));
         }
     }
 }

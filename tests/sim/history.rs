@@ -8,7 +8,7 @@ use std::time::Duration;
 use linkvault::crawl::{CrawlError, Summary};
 use linkvault::model::{Key, Resource};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::generate;
+use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::sandbox::second_user::meddle;
 use linkvault::sandbox::store::Item;
 use linkvault::vault::snapshot::{Snapshot, Status};
@@ -84,6 +84,9 @@ impl<'d> History<'d> {
                 let rng = &mut self.rng;
                 self.world.service.lock().unwrap().mutate(|store| change(store, rng));
             }
+            if self.drawn.switched == Some(nth) {
+                self.meet_another_account("");
+            }
             let summary = self.back_up(round, nth);
             checks::after(self, round, &summary);
             if let Some(keep) = round.keep {
@@ -97,6 +100,30 @@ impl<'d> History<'d> {
                 assert_eq!(summary.snapshot.status, Status::Complete, "{summary:#?}");
             }
         }
+    }
+
+    /// Another account answers behind URL and key: its data must not get into the
+    /// vault, which belongs to an account from the first backup on.
+    fn meet_another_account(&mut self, faults: &str) {
+        if self.world.open().identity().unwrap().is_none() {
+            return;
+        }
+        let meddler = self.world.meddler.take();
+        let ours = self.world.service().store().clone();
+        let theirs = generate(!self.drawn.seed, Counts::each(3));
+        self.world.change(|store| {
+            *store = Store { account: ours.account.clone(), ..theirs };
+            store.account.id += 1;
+        });
+        let before = self.world.open().all_snapshots().unwrap();
+        let error = self.world.start().unwrap_err();
+        let refused = matches!(error, CrawlError::Vault(VaultError::OtherAccount { .. }));
+        assert!(refused || !faults.is_empty(), "{error}");
+        let after = self.world.open().all_snapshots().unwrap();
+        assert_eq!(before, after, "another account's data is in the vault");
+        self.world.change(|store| *store = ours);
+        self.world.meddler = meddler;
+        self.world.pass(Duration::from_secs(60));
     }
 
     /// One backup, from the first start to the one that reaches the end.
@@ -127,6 +154,9 @@ impl<'d> History<'d> {
                 Err(CrawlError::Vault(VaultError::Stopped)) => {
                     self.world.pass(round.rest);
                     checks::is_sound(&mut self.world.open());
+                    if self.drawn.switched == Some(nth) {
+                        self.meet_another_account(&round.faults);
+                    }
                 }
                 Err(error) => {
                     let expected = !round.faults.is_empty() || round.most_requests.is_some();

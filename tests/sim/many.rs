@@ -4,6 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linkvault::clock::{Clock as _, Interrupt, SystemClock};
+
+/// After so many failures no more seeds are begun.
+const ENOUGH: usize = 20;
+
 /// The first seed, and how many from there on; `usual` many where nobody asks.
 pub fn range(usual: u64) -> (u64, u64) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
@@ -14,26 +19,37 @@ pub fn range(usual: u64) -> (u64, u64) {
     }
 }
 
-/// Lives through each seed, on all cores, and then tells which ones failed.
+/// Lives through each seed, on all cores, and then tells which ones failed. Each
+/// seed is printed first, so that even what cannot be caught can be run again.
+#[allow(clippy::print_stdout)]
 pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
     let (first, count) = range(usual);
     let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
+    let clock = SystemClock::new(Interrupt::default());
+    let begun = clock.monotonic();
     let threads = std::thread::available_parallelism().map_or(1, |it| it.get().min(4));
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + count {
+            if seed >= first + count || failed.lock().unwrap().len() >= ENOUGH {
                 return;
             }
+            println!("LINKVAULT_SIM_SEED={seed}");
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
                 let text: String = text.unwrap_or_default().chars().take(1500).collect();
-                failed.lock().unwrap().push(format!("LINKVAULT_SIM_SEED={seed}: {text}"));
+                failed.lock().unwrap().push((seed, text));
             }
         }
     };
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "{} of {count} failed:\n{}", failed.len(), failed.join("\n"));
+    let begun_with = next.into_inner().min(first + count) - first;
+    let seconds = clock.monotonic().saturating_sub(begun).as_secs_f64();
+    println!("{begun_with} seeds from {first} in {seconds:.1} s");
+    let mut failed = failed.into_inner().unwrap();
+    failed.sort();
+    let told: Vec<_> =
+        failed.iter().map(|(seed, text)| format!("LINKVAULT_SIM_SEED={seed}: {text}")).collect();
+    assert!(failed.is_empty(), "{} of {begun_with} failed:\n{}", failed.len(), told.join("\n"));
 }
