@@ -15,6 +15,7 @@ use linkvault::change::cost::cost;
 use linkvault::change::plan::{Current, plan as make};
 use linkvault::change::policy::{self, Policy};
 use linkvault::change::sheet::write::Writer;
+use linkvault::change::staleness::{DEFAULT, Staleness};
 use linkvault::clock::{Interrupt, SystemClock};
 use linkvault::crawl::{self, Stats};
 use linkvault::model::{Resource, Value};
@@ -73,7 +74,8 @@ pub fn plan(sheet: &Path, vault: &Path) {
     let current = Current { state: &state, memory: &memory };
     let policy = Policy::default();
     let mut plan = make(&desired, current, None, &policy).unwrap();
-    plan.cost = cost(&plan, (0, 0), 0, 0);
+    let staleness = Staleness::new(DEFAULT, 0, 0, std::collections::BTreeMap::new());
+    plan.cost = cost(&plan, (0, 0), 0, 0, &staleness);
     policy::check(&plan, &state, &policy).unwrap();
     child::report(began.elapsed(), plan.steps.len() as u64, reading);
 }

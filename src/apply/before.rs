@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::settle::{exact_record_key, exact_wanted_key};
+use super::verify::is_as_asked;
+use crate::change::plan::against::{Against, against};
 use crate::change::plan::claims::is_so;
 use crate::change::plan::{Current, Step, fingerprint, made_already};
-use crate::model::{Key, Resource, State, Verb};
+use crate::model::{Key, Record, Resource, Role, State, Verb};
 
 /// A step that was planned for another state of things.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub struct Stale {
     pub step: u32,
     pub resource: Resource,
     pub key: String,
-    pub why: &'static str,
+    pub why: String,
 }
 
 impl fmt::Display for Stale {
@@ -30,9 +32,9 @@ pub fn stale(steps: &[Step], current: Current<'_>) -> Vec<Stale> {
     let made = made_already(steps, current);
     let exists = |step: &Step| made.contains(&step.step) || taken.by(step);
     let why = |step: &Step| match step.verb {
-        Verb::Create => exists(step).then_some("exists already"),
+        Verb::Create => exists(step).then(|| "exists already".to_owned()),
         _ => changed(step, current.state)
-            .or_else(|| (!is_so(step, current)).then_some("is not what the plan says it is")),
+            .or_else(|| (!is_so(step, current)).then(|| "is not what the plan says it is".into())),
     };
     let stale = |step: &Step| {
         why(step).map(|why| Stale {
@@ -45,16 +47,81 @@ pub fn stale(steps: &[Step], current: Current<'_>) -> Vec<Stale> {
     steps.iter().filter_map(stale).collect()
 }
 
-fn changed(step: &Step, state: &State) -> Option<&'static str> {
-    let planned = step.fingerprint.as_ref()?;
-    let key = Key::Id(step.id?);
-    match state.get(step.resource).and_then(|records| records.get(&key)) {
-        None => Some("is gone since the plan was made"),
-        Some(record) if fingerprint(step.resource, record) != *planned => {
-            Some("has changed since the plan was made")
-        }
-        Some(_) => None,
+const GONE: &str = "is gone since the plan was made";
+const CHANGED: &str = "has changed since the plan was made";
+
+fn changed(step: &Step, state: &State) -> Option<String> {
+    against(step).find_map(|it| {
+        let records = state.get(it.resource);
+        // What a plan does not need to read cannot be compared.
+        let read = records.is_some() || step.verb != Verb::Assign;
+        let why = match records.and_then(|records| records.get(&Key::Id(it.id))) {
+            None => GONE,
+            Some(record) if fingerprint(it.resource, record) != it.fingerprint => CHANGED,
+            Some(_) => return None,
+        };
+        read.then(|| told_of(step, it, why))
+    })
+}
+
+/// An assignment says which of the records that it names it speaks of.
+fn told_of(step: &Step, it: Against<'_>, why: &str) -> String {
+    match step.verb {
+        Verb::Assign => format!("names {} {}, which {why}", it.resource.spec().title, it.id),
+        _ => why.to_owned(),
     }
+}
+
+/// What others have changed of the records that `step` stands on, from `then`, as
+/// the run found them, to `now`. `ours` tells the updates of this run that are done,
+/// or may be, of a record.
+#[must_use]
+pub fn overtaken<'a>(
+    step: &Step,
+    then: &State,
+    now: &State,
+    ours: impl Fn(Resource, i64) -> Vec<&'a Step>,
+) -> Option<String> {
+    against(step).find_map(|it| {
+        let key = Key::Id(it.id);
+        let Some(found) = now.get(it.resource)?.get(&key) else {
+            return Some(told_of(step, it, GONE));
+        };
+        let ours = ours(it.resource, it.id);
+        let Some(then) = then.get(it.resource).and_then(|records| records.get(&key)) else {
+            let same = !ours.is_empty() || fingerprint(it.resource, found) == it.fingerprint;
+            return (!same).then(|| told_of(step, it, CHANGED));
+        };
+        let what = differences(it.resource, then, found, &ours);
+        (!what.is_empty()).then(|| told_of(step, it, &format!("{CHANGED}: {}", what.join("; "))))
+    })
+}
+
+/// The fields of a record that differ from what it was, but for what `ours` did.
+fn differences(
+    resource: Resource,
+    then: &Record<'_>,
+    now: &Record<'_>,
+    ours: &[&Step],
+) -> Vec<String> {
+    let asked = |step: &&Step, name: &str| {
+        let sent = step.request.body.as_ref().and_then(|body| body.get(name));
+        sent.or_else(|| step.after.as_ref()?.get(name)).cloned()
+    };
+    let fields = resource.spec().read_fields().zip(&then.values).zip(&now.values);
+    let mut all = Vec::new();
+    for ((field, was), is) in fields.filter(|((field, _), _)| field.role != Role::Counter) {
+        let (old, new) = (was.cell(), is.cell());
+        // Of what it was told, the service makes addresses.
+        let follows = field.role == Role::ReadOnly && !ours.is_empty();
+        let is_asked = |step: &&Step| {
+            asked(step, field.name).is_some_and(|asked| is_as_asked(field.kind, &asked, is))
+        };
+        if old != new && !follows && !ours.iter().any(is_asked) {
+            all.push(format!("`{}` was `{old}` and is `{new}`", field.name));
+        }
+    }
+    all
 }
 
 /// The natural keys of what is there and stays there.

@@ -7,12 +7,14 @@ use std::time::Duration;
 use super::error::ApplyError;
 use super::run::LOOKS;
 use super::settle::{self, Found, Seen};
-use super::steps::{Runner, Work};
+use super::steps::{MAY_BE_SET, Runner, Work};
 use super::verify::{Look, look};
-use super::{before, keep};
+use super::{before, keep, request};
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Method;
+use crate::change::plan::against::against;
 use crate::change::plan::{Current, Step, fingerprint};
+use crate::change::staleness::lists;
 use crate::clock::Slept;
 use crate::model::{Key, Record, Resource, State, Verb};
 use crate::vault::journal::{Settled, StepState};
@@ -37,6 +39,9 @@ pub(super) fn told(step: &Step, params: &[String], state: &State) -> Told {
     let unmoved = |record: &Record<'_>| {
         step.fingerprint.as_ref() == Some(&fingerprint(step.resource, record))
     };
+    if request::sets_password(step) && step.after.as_ref().is_some_and(|it| it.len() == 1) {
+        return Told::Nothing("no list shows a password".to_owned());
+    }
     match look(step, step.id, params, state).0 {
         // What was asked for differs from what was there in its form alone, and so
         // nobody can tell whether it was done. To do it again does no harm.
@@ -58,26 +63,28 @@ pub(super) fn told(step: &Step, params: &[String], state: &State) -> Told {
 
 impl Runner<'_> {
     /// Looks, when a run is taken up again, whether what is still to be sent was
-    /// planned for what is there now. What was not is refused.
+    /// planned for what is there now. What was not is stale.
     pub fn compare(&mut self) -> Result<(), ApplyError> {
         self.settle(|_| true)?;
-        let open = self.all.iter().enumerate().filter(|(_, work)| work.is_open());
-        let told = |step: &Step| match step.verb {
-            Verb::Create => settle::shows_key(step.resource),
-            _ => step.fingerprint.is_some(),
-        };
-        let open: Vec<_> = open.filter(|(_, work)| told(&work.step)).map(|(nth, _)| nth).collect();
-        let resources: BTreeSet<_> = open.iter().map(|nth| self.all[*nth].step.resource).collect();
-        if open.is_empty() {
+        let by_key = |step: &Step| step.verb == Verb::Create && settle::shows_key(step.resource);
+        let mut which = BTreeSet::new();
+        let mut open = Vec::new();
+        for (nth, work) in self.all.iter().enumerate().filter(|(_, work)| work.is_open()) {
+            which.extend(lists(&work.step));
+            which.extend(by_key(&work.step).then_some(work.step.resource));
+            open.push(nth);
+        }
+        if which.is_empty() {
             return Ok(());
         }
         let known = self.known.clone();
-        let mut state = self.look_afresh(&resources.into_iter().collect::<Vec<_>>())?;
+        let mut state = self.look_afresh(&which.into_iter().collect::<Vec<_>>())?;
         for nth in open.iter().copied() {
-            if self.all[nth].doubted {
+            if self.all[nth].doubted && by_key(&self.all[nth].step) {
                 self.compare_in_doubt(nth, &known, &state)?;
             }
         }
+        self.close_overtaken(&state)?;
         let ours: Vec<_> = self.all.iter().filter(|work| !work.is_open()).collect();
         for work in &ours {
             let Some(id) = work.id.or(work.step.id) else { continue };
@@ -86,26 +93,25 @@ impl Runner<'_> {
             }
         }
         // What this run has changed itself is not as the plan found it.
-        let is_ours = |step: &Step| {
-            let same = |other: &Step| (other.resource, other.id) == (step.resource, step.id);
-            step.id.is_some()
-                && ours.iter().any(|work| work.state == StepState::Done && same(&work.step))
-        };
-        let open = open.into_iter().filter(|nth| self.all[*nth].is_open());
-        let steps = open.map(|nth| self.all[nth].step.clone()).filter(|step| !is_ours(step));
-        let steps: Vec<_> = steps.collect();
+        let changed = self.ours();
+        let is_ours =
+            |step: &Step| against(step).any(|it| changed.contains_key(&(it.resource, it.id)));
+        let steps = open.into_iter().filter(|nth| self.all[*nth].is_open());
+        let steps = steps.map(|nth| self.all[nth].step.clone()).filter(|step| !is_ours(step));
+        let steps: Vec<_> =
+            steps.filter(|step| by_key(step) || step.fingerprint.is_some()).collect();
         let memory = keep::memory(self.vault)?;
         for stale in before::stale(&steps, Current { state: &state, memory: &memory }) {
             let nth = stale.step as usize - 1;
             let work = &self.all[nth];
             if !work.doubted || work.step.verb == Verb::Create {
-                self.close(nth, &Settled::of(StepState::Refused).saying(stale.why))?;
+                self.close(nth, &Settled::of(StepState::Stale).saying(stale.why))?;
             }
         }
         Ok(())
     }
 
-    /// A step that may have been done before the run stopped.
+    /// A create that may have been done before the run stopped.
     fn compare_in_doubt(
         &mut self,
         nth: usize,
@@ -113,22 +119,12 @@ impl Runner<'_> {
         state: &State,
     ) -> Result<(), ApplyError> {
         let Work { step, sent, .. } = &self.all[nth];
-        if step.verb == Verb::Create {
-            let all = state.get(step.resource).zip(known.get(&step.resource));
-            return match all.map(|(records, seen)| settle::find(step, seen, *sent, records)) {
-                Some(Found::One(id)) => self.done(nth, Some(id), &[]),
-                Some(Found::Several(ids)) => self.doubt(nth, &ids),
-                // Whoever has its key now was not made by this run.
-                _ => Ok(()),
-            };
-        }
-        match told(step, &[], state) {
-            Told::Done => self.done(nth, None, &[]),
-            Told::Changed(why) => {
-                let why = format!("no answer came, and {why}");
-                self.close(nth, &Settled::of(StepState::Unknown).saying(why))
-            }
-            Told::NotDone | Told::Nothing(_) => Ok(()),
+        let all = state.get(step.resource).zip(known.get(&step.resource));
+        match all.map(|(records, seen)| settle::find(step, seen, *sent, records)) {
+            Some(Found::One(id)) => self.done(nth, Some(id), &[]),
+            Some(Found::Several(ids)) => self.doubt(nth, &ids),
+            // Whoever has its key now was not made by this run.
+            _ => Ok(()),
         }
     }
 
@@ -159,8 +155,10 @@ impl Runner<'_> {
             match told(&self.all[nth].step, params, &state) {
                 Told::Done => return self.done(nth, None, params),
                 Told::NotDone => {}
-                // The service's own word is more than no list's.
-                Told::Nothing(_) if self.all[nth].declined => break,
+                Told::Nothing(_) if request::sets_password(&self.all[nth].step) => {
+                    let unknown = Settled::of(StepState::Unknown).saying(MAY_BE_SET);
+                    return self.close(nth, &unknown);
+                }
                 Told::Nothing(why) | Told::Changed(why) => {
                     let why = format!("no answer came, and {why}");
                     return self.close(nth, &Settled::of(StepState::Unknown).saying(why));

@@ -4,6 +4,7 @@
 //!
 //! * `run`: the order of work, from the first look to the last
 //! * `steps`: each step with its journal
+//! * `prepare`: what must hold before a write leaves
 //! * `doubt`: steps whose answer was lost
 //! * [`request`]: a step's request, checked against the table
 //! * [`answer`]: what an answer means for a step
@@ -19,6 +20,7 @@ pub mod before;
 mod doubt;
 mod error;
 mod keep;
+mod prepare;
 pub mod request;
 pub mod resolve;
 mod run;
@@ -26,6 +28,8 @@ pub mod settle;
 mod steps;
 pub mod undo;
 pub mod verify;
+
+use std::time::Duration;
 
 pub use before::Stale;
 pub use error::ApplyError;
@@ -52,6 +56,13 @@ pub struct Options {
     /// the run begins with one of its own.
     pub looked: Option<i64>,
     pub secrets: Secrets,
+    /// How old a list may be when a write that stands on it leaves; five minutes if
+    /// nothing is said.
+    pub max_staleness: Option<Duration>,
+    /// Requests a minute, where the service has not told its limit; 0 is no limit.
+    pub limit: Option<u64>,
+    /// Requests of each window that are left to others.
+    pub reserve: u64,
 }
 
 /// What a run came to.
@@ -61,6 +72,8 @@ pub struct Outcome {
     pub done: u64,
     pub refused: u64,
     pub skipped: u64,
+    /// Steps that were not sent, since others changed what they were planned for.
+    pub stale: u64,
     pub unknown: u64,
     /// Steps that were not sent, since they wait for one whose outcome is unknown.
     pub waiting: u64,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::ApplyError;
+use super::prepare::{Moment, Proofs};
 use super::settle::Seen;
 use super::steps::{Runner, Work, not_done, titled};
 use super::verify::{HIDDEN, Look, look};
@@ -39,7 +40,7 @@ pub fn apply(
     check(&plan.steps)?;
     let mut spent = client.counters().requests;
     let touched = plan.touched();
-    let look = crawl_options(options, &touched, true);
+    let look = crawl_options(options, &plan.reads(), true);
     let snapshot = match options.looked {
         Some(number) => {
             let looked = vault.snapshot(number)?;
@@ -106,6 +107,7 @@ fn go_on(
 ) -> Result<Outcome, ApplyError> {
     let all = work(vault, run)?;
     let (known, reading) = known_before(vault, run, &all)?;
+    let proofs = Proofs::new(vault, clock, client, options, run, !again)?;
     let open = all.iter().filter(|work| work.is_open()).count() as u64;
     let runner = &mut Runner {
         client,
@@ -117,6 +119,7 @@ fn go_on(
         all,
         open,
         known,
+        proofs,
         intended: BTreeSet::new(),
         unanswered: 0,
         reading,
@@ -302,6 +305,7 @@ fn outcome(vault: &Vault, run: i64, all: Vec<Problem>) -> Result<Outcome, ApplyE
         done: run.count(StepState::Done),
         refused: run.count(StepState::Refused),
         skipped: run.count(StepState::Skipped),
+        stale: run.count(StepState::Stale),
         unknown: run.count(StepState::Unknown),
         waiting: run.count(StepState::Planned) + run.count(StepState::Sent),
         verified: run.verified,
@@ -318,7 +322,7 @@ impl Runner<'_> {
         let any = |state| self.all.iter().any(|work| work.state == state);
         if any(StepState::Unknown) {
             RunStatus::Unknown
-        } else if any(StepState::Refused) || any(StepState::Skipped) {
+        } else if any(StepState::Refused) || any(StepState::Skipped) || any(StepState::Stale) {
             RunStatus::Partial
         } else {
             RunStatus::Complete
@@ -331,6 +335,7 @@ impl Runner<'_> {
         let look = crawl_options(self.options, resources, true);
         let mut unread = None;
         for _ in 0..LOOKS {
+            let began = Moment::now(self.clock);
             let seen = crawl::crawl(self.client, self.vault, self.clock, &Silent, &look);
             let snapshot = match seen {
                 Ok(summary) => summary.snapshot,
@@ -342,6 +347,7 @@ impl Runner<'_> {
             unread = lacking(&snapshot, resources);
             if unread.is_none() {
                 let state = self.vault.state(snapshot.number, resources)?;
+                self.note_read(resources, began);
                 for resource in resources.iter().copied() {
                     let ids = state.get(resource).into_iter().flatten().map(|(key, _)| key.id());
                     self.known.entry(resource).or_default().listing(ids, snapshot.started);
@@ -357,10 +363,15 @@ impl Runner<'_> {
     /// could not be read whole.
     pub fn look_aside(&mut self, resource: Resource) -> Result<Result<State, String>, ApplyError> {
         let mut aside = Vault::in_memory()?;
+        // What another account shows tells nothing of this one.
+        if let Some(ours) = self.vault.identity()? {
+            aside.claim(&ours, false)?;
+        }
         if let Some(size) = self.vault.learned_page_size(resource)? {
             aside.learn_page_size(resource, size)?;
         }
         let look = crawl_options(self.options, &[resource], true);
+        let began = Moment::now(self.clock);
         let seen = crawl::crawl(self.client, &mut aside, self.clock, &Silent, &look);
         let snapshot = match seen {
             Ok(summary) => summary.snapshot,
@@ -372,6 +383,7 @@ impl Runner<'_> {
         if let Some((_, why)) = lacking(&snapshot, &[resource]) {
             return Ok(Err(why));
         }
+        self.proofs.account = Some(began);
         Ok(Ok(aside.state(snapshot.number, &[resource])?))
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use chrono::NaiveDateTime;
 
 use crate::change::plan::{Fields, Step};
+use crate::change::staleness::is_fresh;
 use crate::clock::Timestamp;
 use crate::model::{Key, Record, Resource, Value, Verb};
 
@@ -26,8 +27,6 @@ pub enum Found {
     Several(Vec<i64>),
 }
 
-/// So long what was seen of records without a key tells which of them are new.
-const FRESH: Duration = Duration::from_secs(3 * 60);
 /// A record that is older than a create by more than this is not its own; less
 /// may be another zone, or a clock that goes wrong.
 const SKEW: Duration = Duration::from_secs(24 * 3600);
@@ -72,7 +71,7 @@ impl Seen {
     /// Whether what is new at `now` can be told from what was there before.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
-        self.at.is_some_and(|at| at <= now && now.since(at) <= FRESH)
+        self.at.is_some_and(|at| at <= now && is_fresh(now.since(at)))
     }
 
     /// A create that was sent later made this one.

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use super::answer::{Fate, fate, says_absent, says_present};
 use super::error::ApplyError;
+use super::prepare::Proofs;
 use super::settle::{self, Seen};
 use super::{Options, keep, request};
 use crate::api::client::Client;
 use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Response;
 use crate::change::plan::Step;
 use crate::clock::{Clock, Slept, Timestamp};
 use crate::model::{Resource, Verb};
@@ -22,7 +24,7 @@ const TRIES: u32 = 5;
 /// Why a step failed whose every answer was lost.
 const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
 /// Of a password whose answer was lost, and which is stored nowhere.
-const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
+pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
                           step with `linkvault resolve`, then set it again";
 /// So many intents share a commit where the service has no limit.
 const GROUP: usize = 32;
@@ -72,6 +74,8 @@ pub(super) struct Runner<'a> {
     pub open: u64,
     /// What was seen before the next create is sent.
     pub known: BTreeMap<Resource, Seen>,
+    /// What was proven of the account before the next write is sent.
+    pub proofs: Proofs,
     /// Steps whose intent is written and whose request has not left.
     pub intended: BTreeSet<usize>,
     /// Creates without an answer in a row.
@@ -162,7 +166,9 @@ impl Runner<'_> {
                     return Ok(());
                 }
             }
-            self.know_the_codes(nth)?;
+            if !self.prepare(nth)? {
+                return Ok(());
+            }
             self.intend(nth)?;
             self.send(nth)?;
             let work = &self.all[nth];
@@ -190,6 +196,9 @@ impl Runner<'_> {
                     StepState::Skipped => {
                         return Ok(Ready::Skip(format!("step {number} was skipped")));
                     }
+                    StepState::Stale => {
+                        return Ok(Ready::Skip(format!("step {number} is stale")));
+                    }
                     StepState::Unknown => return Ok(Ready::Wait),
                     // Its intent was written with another's.
                     StepState::Sent if self.intended.contains(&on) => self.one(on)?,
@@ -208,18 +217,6 @@ impl Runner<'_> {
             }
         }
         Ok(Ready::Now)
-    }
-
-    /// Before a create that no key will tell apart: which records there are.
-    fn know_the_codes(&mut self, nth: usize) -> Result<(), ApplyError> {
-        let Work { step, state, .. } = &self.all[nth];
-        let resource = step.resource;
-        let keyless = step.verb == Verb::Create && !settle::shows_key(resource);
-        let fresh = self.known.get(&resource).is_some_and(|it| it.is_fresh(self.clock.now()));
-        if keyless && *state == StepState::Planned && !fresh {
-            self.look_afresh(&[resource])?;
-        }
-        Ok(())
     }
 
     /// Writes the intent of a step; where the service has no limit, those of the
@@ -272,10 +269,8 @@ impl Runner<'_> {
             }
         };
         let verb = self.all[nth].step.verb;
-        // Whether a try may have worked though a later one failed.
-        let mut lost = self.all[nth].doubted;
         for tries in 1.. {
-            let outcome = self.client.send_once(ready.method, &ready.path, ready.body.clone());
+            let Some(outcome) = self.send_prepared(nth, &ready, tries > 1)? else { return Ok(()) };
             let fate = fate(verb, outcome);
             if !matches!(fate, Fate::Stop(_) | Fate::Unsent(_)) {
                 self.intended.remove(&nth);
@@ -290,7 +285,6 @@ impl Runner<'_> {
                 Fate::Unknown { why, failed, error } => {
                     self.all[nth].doubted = true;
                     self.all[nth].message = Some(why.clone());
-                    lost |= !failed;
                     if verb == Verb::Create {
                         self.unanswered += 1;
                         return Ok(());
@@ -305,10 +299,10 @@ impl Runner<'_> {
             if tries >= TRIES {
                 let why = refusal.unwrap_or_else(|| NOT_DONE.to_owned());
                 let refused = Settled::of(StepState::Refused).saying(why);
-                return match (unsent, lost) {
-                    (true, _) => self.stop(error),
-                    (_, true) => self.look_for(nth, &ready.params, &refused),
-                    (_, false) => self.close(nth, &refused),
+                return match unsent {
+                    true => self.stop(error),
+                    // It may have worked, though the service says that it failed.
+                    false => self.look_for(nth, &ready.params, &refused),
                 };
             }
             let text = format!("{error}; trying again");
@@ -320,6 +314,34 @@ impl Runner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sends a request, as soon as it may leave. `None` when the step was closed
+    /// before, since it should not be sent any more. `again`: some time has passed
+    /// since that was made sure of.
+    fn send_prepared(
+        &mut self,
+        nth: usize,
+        ready: &request::Ready,
+        mut again: bool,
+    ) -> Result<Option<Result<Response, ApiError>>, ApplyError> {
+        let mut refusals = 0;
+        loop {
+            if again && !self.prepare(nth)? {
+                return Ok(None);
+            }
+            again = true;
+            let outcome = self.client.send_once(ready.method, &ready.path, ready.body.clone());
+            match &outcome {
+                // It was not executed.
+                Err(ApiError { kind: ApiErrorKind::Throttled(_), .. })
+                    if refusals < self.client.patience() =>
+                {
+                    refusals += 1;
+                }
+                _ => return Ok(Some(outcome)),
+            }
+        }
     }
 
     pub fn pause(&self, time: Duration) -> Slept {

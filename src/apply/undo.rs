@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::answer::{says_absent, says_present};
 use super::resolve::MAY_BE_DONE;
 use super::run;
+use super::verify::{Look, look};
 use super::{ApplyError, request};
 use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords};
 use crate::change::plan::{Step, Unsupported};
@@ -36,26 +38,71 @@ pub struct Undo {
 /// When there is no such run, or its first snapshot cannot be read any more.
 pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
     let journal = vault.run(run)?;
-    let mut done = Vec::new();
-    let mut left = Vec::new();
-    for row in vault.steps(run)? {
-        if row.state == StepState::Skipped && row.message.as_deref() == Some(MAY_BE_DONE) {
-            left.push(stays(&run::step_of(&row)?, "whether it was done is not known"));
-        }
-        if row.state == StepState::Done {
-            let step = run::step_of(&row)?;
-            let id = row.id.or(step.id);
-            done.push(DoneStep { step, id });
-        }
-    }
     let before = match journal.before {
         // What a channel held is gone with it, though no step speaks of it.
         Some(before) => read_whole(vault, before, &journal.touched, &[Resource::ChannelItems])?,
         None => State::default(),
     };
+    let after = left_by(vault, &journal)?;
+    let rows = vault.steps(run)?;
+    let ids: BTreeMap<u32, i64> = rows.iter().filter_map(|row| Some((row.step, row.id?))).collect();
+    let mut done = Vec::new();
+    let mut left = Vec::new();
+    for row in rows {
+        let step = run::step_of(&row)?;
+        let id = row.id.or(step.id);
+        let is_true = || became_true(&step, id, &ids, &before, after.as_ref());
+        match (row.state, step.verb) {
+            (StepState::Done, _) => done.push(DoneStep { step, id }),
+            (StepState::Skipped, verb) if row.message.as_deref() == Some(MAY_BE_DONE) => {
+                match is_true().filter(|_| verb != Verb::Create) {
+                    Some(true) => done.push(DoneStep { step, id }),
+                    Some(false) => {}
+                    None => left.push(stays(&step, "whether it was done is not known")),
+                }
+            }
+            (StepState::Refused, verb) => {
+                let said = row.message.as_deref().unwrap_or_default();
+                // Others had done it already.
+                let theirs = match verb {
+                    Verb::Delete => says_absent(said),
+                    _ => says_present(said),
+                };
+                if theirs || is_true() != Some(true) {
+                    continue;
+                }
+                if verb == Verb::Create {
+                    let why = "it was refused, and whether the record of its name is the run's \
+                               is not known";
+                    left.push(stays(&step, why));
+                } else {
+                    done.push(DoneStep { step, id });
+                }
+            }
+            _ => {}
+        }
+    }
     let mut undo = undo(&done, &before, &format!("run {run}"));
     undo.unsupported.append(&mut left);
     Ok(undo)
+}
+
+/// Whether what `step` asked for was not so before the run and is so after it,
+/// whatever it was answered; `None` where no list tells.
+fn became_true(
+    step: &Step,
+    id: Option<i64>,
+    ids: &BTreeMap<u32, i64>,
+    before: &State,
+    after: Option<&State>,
+) -> Option<bool> {
+    let ready = request::ready(step, |on| ids.get(&on).copied(), &request::Secrets::default());
+    let params = ready.map_or_else(|_| Vec::new(), |ready| ready.params);
+    match look(step, id, &params, after?).0 {
+        Look::Hidden(_) => None,
+        Look::Differs(_) => Some(false),
+        Look::AsAsked(_) => Some(!matches!(look(step, id, &params, before).0, Look::AsAsked(_))),
+    }
 }
 
 /// `create of campaign Winter`.

@@ -131,6 +131,12 @@ enum Sameness {
     Different,
 }
 
+/// Whether a field that is `found` is what was `asked` for, whatever its form.
+pub(super) fn is_as_asked(kind: Kind, asked: &Json, found: &Value<'_>) -> bool {
+    let lexeme = asked.to_string();
+    !matches!(compare(kind, &value::read(kind, &lexeme), found), Sameness::Different)
+}
+
 fn compare(kind: Kind, asked: &Value<'_>, found: &Value<'_>) -> Sameness {
     let bare = |value: &Value<'_>| match value {
         Value::Bool(false) => String::new(),

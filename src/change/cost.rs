@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::plan::{Cost, Plan};
-use crate::model::Resource;
+use super::staleness::Staleness;
+use crate::model::{Resource, State};
 
 /// The length of a limit's window, in seconds.
 const WINDOW: u64 = 60;
@@ -12,19 +13,27 @@ const WINDOW: u64 = 60;
 const PAGE: u64 = 1000;
 
 /// What a run without mishap needs: `before` requests to look, one for each step,
-/// and `after` requests to look again. `limit` requests fit into a minute, of which `reserve` are left
-/// to others; a limit of 0 is none.
+/// those that read lists again on the way, and `after` requests to look at the end.
+/// `limit` requests fit into a minute, of which `reserve` are left to others; a limit
+/// of 0 is none.
 #[must_use]
-pub fn cost(plan: &Plan, (before, after): (u64, u64), limit: u64, reserve: u64) -> Cost {
+pub fn cost(
+    plan: &Plan,
+    (before, after): (u64, u64),
+    limit: u64,
+    reserve: u64,
+    staleness: &Staleness,
+) -> Cost {
     let steps = plan.steps.len() as u64;
     if steps == 0 {
         return Cost::default();
     }
-    let requests = before.saturating_add(after).saturating_add(steps);
+    let (rereads, oldest) = staleness.rereads(plan, before);
+    let requests = before.saturating_add(after).saturating_add(steps).saturating_add(rereads);
     let share = limit.saturating_sub(reserve).max(1);
     let windows = if limit == 0 { 1 } else { requests.div_ceil(share) };
     let waited = windows.saturating_sub(1).saturating_mul(WINDOW);
-    Cost { requests, seconds: waited as f64 }
+    Cost { requests, seconds: waited as f64, rereads, staleness: oldest.as_secs_f64() }
 }
 
 /// Requests to list once what a plan touches. `counts` are the records of each
@@ -49,11 +58,21 @@ pub fn reading(
     touched.iter().map(list).fold(0, u64::saturating_add)
 }
 
+/// The requests that listing once each resource of `state` takes.
+#[must_use]
+pub fn lists(state: &State, sizes: &BTreeMap<Resource, u64>) -> BTreeMap<Resource, u64> {
+    let counts: BTreeMap<_, _> =
+        state.iter().map(|(resource, records)| (resource, records.len() as u64)).collect();
+    let channels = counts.get(&Resource::Channels).copied().unwrap_or(0);
+    counts.keys().map(|it| (*it, reading(&[*it], &counts, sizes, channels))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::change::plan::Step;
     use crate::change::plan::tests::{campaigns, delete_all, planned};
+    use crate::change::staleness::DEFAULT;
 
     fn steps(count: usize) -> Plan {
         let state = campaigns(2);
@@ -63,13 +82,17 @@ mod tests {
 
     #[test]
     fn the_first_windows_share_goes_at_once_and_each_other_takes_a_minute() {
-        let cost =
-            |count, looks, limit, reserve| cost(&steps(count), (looks, looks), limit, reserve);
+        let cost = |count, looks, limit, reserve| {
+            let staleness = Staleness::new(DEFAULT, limit, reserve, BTreeMap::new());
+            let cost = cost(&steps(count), (looks, looks), limit, reserve, &staleness);
+            Cost { staleness: 0.0, ..cost }
+        };
+        let is = |requests, seconds| Cost { requests, seconds, ..Cost::default() };
         assert_eq!(cost(0, 5, 30, 5), Cost::default());
-        assert_eq!(cost(23, 1, 30, 5), Cost { requests: 25, seconds: 0.0 });
-        assert_eq!(cost(24, 1, 30, 5), Cost { requests: 26, seconds: 60.0 });
-        assert_eq!(cost(100, 0, 0, 5), Cost { requests: 100, seconds: 0.0 });
-        assert_eq!(cost(3, 0, 5, 9), Cost { requests: 3, seconds: 120.0 });
+        assert_eq!(cost(23, 1, 30, 5), is(25, 0.0));
+        assert_eq!(cost(24, 1, 30, 5), is(26, 60.0));
+        assert_eq!(cost(100, 0, 0, 5), is(100, 0.0));
+        assert_eq!(cost(3, 0, 5, 9), is(3, 120.0));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! * [`overlay`]: a file laid over a state
 //! * [`desired`], [`plan`]: what an account should become, and the steps to there
 //! * [`policy`], [`cost`], [`render`]: what a plan may do, what it costs, how it reads
+//! * [`staleness`]: how old a list may be when a write that stands on it leaves
 
 pub mod cost;
 pub mod desired;
@@ -17,3 +18,4 @@ pub mod plan;
 pub mod policy;
 pub mod render;
 pub mod sheet;
+pub mod staleness;

@@ -187,7 +187,13 @@ pub fn price(plan: &Plan) -> String {
     let verbs = verbs.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let steps = plural(plan.steps.len() as u64, "step");
     let requests = plural(plan.cost.requests, "request");
-    format!("{steps}: {verbs}. {requests}, {}.", time(plan.cost.seconds))
+    let price = format!("{steps}: {verbs}. {requests}, {}.", time(plan.cost.seconds));
+    if plan.cost.rereads == 0 {
+        return price;
+    }
+    let minutes = (plan.cost.staleness / 60.0).ceil() as u64;
+    let rereads = plural(plan.cost.rereads, "request");
+    format!("{price}\n{rereads} of these read lists again that are older than {minutes} min.")
 }
 
 fn plural(count: u64, word: &str) -> String {

@@ -43,6 +43,9 @@ pub enum Exit {
 pub struct Ending {
     /// How many writes have an unknown outcome and need `resolve`.
     pub unknown: u64,
+    /// Others changed the records that the steps were planned for, and nothing was
+    /// written.
+    pub stale: bool,
     /// How much of the input is not carried out or not read: resources, steps that
     /// were refused, skipped or not sent, and everything that the API cannot do.
     pub missing: u64,
@@ -54,7 +57,7 @@ impl Ending {
     /// The command did everything, or not.
     #[must_use]
     pub const fn complete(complete: bool) -> Self {
-        Self { unknown: 0, missing: !complete as u64, changes: false }
+        Self { unknown: 0, stale: false, missing: !complete as u64, changes: false }
     }
 }
 
@@ -65,6 +68,7 @@ impl Exit {
     pub const fn of(result: Result<Ending, Kind>) -> Self {
         match result {
             Ok(Ending { unknown: 1.., .. }) => Self::Unknown,
+            Ok(Ending { stale: true, .. }) => Self::Stale,
             Ok(Ending { missing: 1.., .. }) => Self::Partial,
             Ok(Ending { changes: true, .. }) => Self::Changes,
             Ok(_) | Err(Kind::Closed) => Self::Done,
@@ -318,10 +322,13 @@ mod tests {
 
     #[test]
     fn an_unknown_outcome_outweighs_what_is_missing_and_that_outweighs_changes() {
-        let (unknown, missing, changes) = (1, 2, true);
-        assert_eq!(Exit::of(Ok(Ending { unknown, missing, changes })), Exit::Unknown);
-        assert_eq!(Exit::of(Ok(Ending { unknown: 0, missing, changes })), Exit::Partial);
-        assert_eq!(Exit::of(Ok(Ending { unknown: 0, missing: 0, changes })), Exit::Changes);
+        let all = Ending { unknown: 1, stale: true, missing: 2, changes: true };
+        assert_eq!(Exit::of(Ok(all)), Exit::Unknown);
+        let all = Ending { unknown: 0, ..all };
+        assert_eq!(Exit::of(Ok(all)), Exit::Stale);
+        let all = Ending { stale: false, ..all };
+        assert_eq!(Exit::of(Ok(all)), Exit::Partial);
+        assert_eq!(Exit::of(Ok(Ending { missing: 0, ..all })), Exit::Changes);
         assert_eq!(Exit::of(Ok(Ending::default())), Exit::Done);
     }
 

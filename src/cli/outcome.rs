@@ -44,7 +44,7 @@ pub fn finish(
     let steps = vault.steps(outcome.run)?;
     let refused: Vec<(Step, String)> = steps
         .iter()
-        .filter(|it| matches!(it.state, StepState::Refused | StepState::Skipped))
+        .filter(|it| matches!(it.state, StepState::Refused | StepState::Skipped | StepState::Stale))
         .filter_map(|it| {
             let step = serde_json::from_str(&it.spec).ok()?;
             Some((step, it.message.clone().unwrap_or_default()))
@@ -66,8 +66,11 @@ pub fn finish(
 /// `unsupported`, which the plan has no step for.
 #[must_use]
 pub fn exit(outcome: &Outcome, unsupported: u64) -> Exit {
-    let missing = outcome.refused + outcome.skipped + outcome.waiting + unsupported;
-    Exit::of(Ok(Ending { unknown: outcome.unknown, missing, changes: false }))
+    let sent = outcome.refused + outcome.skipped + outcome.waiting;
+    let missing = sent + outcome.stale + unsupported;
+    // Others changed what was planned for, and so nothing was written.
+    let stale = outcome.stale > 0 && outcome.done == 0;
+    Exit::of(Ok(Ending { unknown: outcome.unknown, stale, missing, changes: false }))
 }
 
 /// `3 done, 1 refused`.
@@ -77,6 +80,7 @@ pub fn counts(outcome: &Outcome) -> String {
     for (count, word) in [
         (outcome.refused, "refused"),
         (outcome.skipped, "skipped"),
+        (outcome.stale, "stale"),
         (outcome.unknown, "unknown"),
         (outcome.waiting, "not sent"),
     ] {
@@ -113,8 +117,8 @@ pub fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failu
 pub fn document(account: &Account, outcome: &Outcome) -> Value {
     json!({
         "format": 1, "account": account.name, "run": outcome.run, "done": outcome.done,
-        "refused": outcome.refused, "skipped": outcome.skipped, "unknown": outcome.unknown,
-        "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
+        "refused": outcome.refused, "skipped": outcome.skipped, "stale": outcome.stale,
+        "unknown": outcome.unknown, "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
         "snapshot_before": outcome.before, "snapshot_after": outcome.after,
         "problems": outcome.problems,
     })

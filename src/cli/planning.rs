@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use super::session::{Bounds, Session, command_words};
 use super::wanted::{self, Read};
 use super::{Paint, human, values};
 use crate::apply;
-use crate::change::cost::{cost, reading};
+use crate::change::cost::{self, cost, reading};
 use crate::change::desired::Desired;
 use crate::change::export::Content;
 use crate::change::plan::saved::SavedPlan;
@@ -24,13 +25,38 @@ use crate::change::plan::{Cost, Current, Memory, Plan, PlanProblems, plan};
 use crate::change::policy::{self, Bound, OnConflict, Policy};
 use crate::change::render;
 use crate::change::sheet::SheetKind;
+use crate::change::staleness::{self, Staleness};
 use crate::clock::Clock;
-use crate::config::Account;
+use crate::config::{Account, parse_duration};
 use crate::crawl::{self, Stats};
 use crate::model::{Resource, State, Verb};
 use crate::progress::Progress;
 use crate::vault::snapshot::ReadState;
 use crate::vault::{Vault, VaultError};
+
+/// How old a list may be when a write that stands on it leaves: the flag of every
+/// command that writes, and of those that tell what writing costs.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct StalenessArgs {
+    /// Read a list again before a write that stands on it when it is older than this,
+    /// such as 10m; by default 5 minutes, or what the configuration says
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        env = "LINKVAULT_MAX_STALENESS",
+        hide_env_values = true
+    )]
+    pub max_staleness: Option<Duration>,
+}
+
+impl StalenessArgs {
+    /// What holds for `account`.
+    #[must_use]
+    pub fn of(self, account: &Account) -> Duration {
+        self.max_staleness.or(account.settings.max_staleness).unwrap_or(staleness::DEFAULT)
+    }
+}
 
 /// What a plan may do: the flags of every command that makes one.
 #[derive(Debug, Clone, clap::Args)]
@@ -176,6 +202,8 @@ pub struct Looked {
     /// Requests a minute; 0 is no limit.
     pub limit: u64,
     pub reserve: u64,
+    /// How old a list may be when a write that stands on it leaves.
+    pub max_staleness: Duration,
     /// As the vault remembers it.
     pub service: String,
     /// The account's own id there.
@@ -212,7 +240,9 @@ impl Looked {
         if self.state.iter().all(|(resource, _)| again.contains(&resource)) {
             after = after.max(self.reading);
         }
-        cost(plan, (self.reading, after), self.limit, self.reserve)
+        let reading = cost::lists(&self.state, &self.sizes);
+        let staleness = Staleness::new(self.max_staleness, self.limit, self.reserve, reading);
+        cost(plan, (self.reading, after), self.limit, self.reserve, &staleness)
     }
 }
 
@@ -309,6 +339,7 @@ pub fn look_into(
         sizes,
         limit: known.unwrap_or(30),
         reserve: session.reserve,
+        max_staleness: account.settings.max_staleness.unwrap_or(staleness::DEFAULT),
         service: session.service.clone(),
         account_id: vault.identity()?.map(|identity| identity.account),
         snapshot: snapshot.number,

@@ -10,7 +10,7 @@ use super::desk::Desk;
 use super::error::{Exit, Failure, Kind};
 use super::human;
 use super::outcome;
-use super::planning::{self, Form, Looked};
+use super::planning::{self, Form, Looked, StalenessArgs};
 use super::rehearsing;
 use super::rejected::{self, Origin};
 use super::session::Bounds;
@@ -37,6 +37,8 @@ pub struct RunArgs {
     /// Apply without asking
     #[arg(short, long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub staleness: StalenessArgs,
 }
 
 /// What to carry out.
@@ -94,7 +96,8 @@ pub fn push_from(
     if job.secrets.password.is_some() && !which.contains(&Resource::Account) {
         which.push(Resource::Account);
     }
-    let looked = desk.look(&which, run.dry_run)?;
+    let mut looked = desk.look(&which, run.dry_run)?;
+    looked.max_staleness = run.staleness.of(desk.account);
     wanted
         .is_of(desk.account, &looked.service, looked.account_id)
         .map_err(|failure| desk.forgetting(&looked, failure))?;
@@ -151,8 +154,9 @@ pub fn saved_from(
         return Err(Failure::new(Kind::Stale, message)
             .hint(format_args!("nothing was written; make a plan for {}", account.name)));
     }
-    let which = saved.plan.touched();
-    let looked = desk.look(&which, run.dry_run)?;
+    let which = saved.plan.reads();
+    let mut looked = desk.look(&which, run.dry_run)?;
+    looked.max_staleness = run.staleness.of(account);
     let own = looked.account_id.map(|id| format!("{}#{id}", looked.service));
     let moves = saved.plan.foreign.as_ref().map(|it| &it.origin);
     if moves.is_some() && moves == own.as_ref() {
@@ -251,6 +255,9 @@ pub fn ask_and_apply(
         service: desk.session.service.clone(),
         fail_fast: run.fail_fast,
         secrets: job.secrets,
+        max_staleness: Some(looked.max_staleness),
+        limit: Some(looked.limit),
+        reserve: looked.reserve,
         plan: origin.text(),
         // Whoever thought it over for long has an old look at the account.
         looked: (thought < LONG_THOUGHT).then_some(looked.snapshot),

@@ -139,6 +139,7 @@ fn settings(home: &Home, section: &Section<'_, '_>, defaults: &Settings) -> Sett
         timezone: section.checked("timezone", parse_timezone).or(base.timezone),
         reserve: section.count("reserve", 0).unwrap_or(base.reserve),
         limit: section.count("limit", 1).or(base.limit),
+        max_staleness: section.checked("max_staleness", parse_duration).or(base.max_staleness),
         keep: keep(section).or(base.keep),
         skip: skip(section).unwrap_or(base.skip),
         stats: section.checked("stats", stats).unwrap_or(base.stats),

@@ -19,6 +19,8 @@ pub struct Settings {
     pub reserve: u32,
     /// Requests a minute where the service does not tell its limit.
     pub limit: Option<u32>,
+    /// How old a list may be when a write that stands on it leaves.
+    pub max_staleness: Option<Duration>,
     /// Which snapshots `forget` keeps; nothing is forgotten when absent.
     pub keep: Option<Keep>,
     /// Resources that are not backed up; a snapshot without them lacks nothing.

@@ -59,6 +59,7 @@ pub(super) const DEFAULT_KEYS: &[KeyDoc] = &[
     key("timezone", Holds::Text, "the zone of the schedule"),
     key("reserve", Holds::Count, "requests of each window that are left to other tools"),
     key("limit", Holds::Count, "requests a minute where the service does not tell its limit"),
+    key("max_staleness", Holds::Text, "how old a list may be before a write (default 5m)"),
     key("keep", Holds::Table(&KEEP_KEYS), "which snapshots `forget` keeps"),
     key("skip", Holds::Words, "resources that are not backed up, such as those the plan lacks"),
     key("stats", Holds::Text, "whose QR statistics are fetched: changed, all or none"),

@@ -19,6 +19,7 @@ use listing::{Ending, Listing, Repeats};
 use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Response;
 use crate::clock::Clock;
 use crate::model::{Decoded, Problem, Resource, Verb};
 use crate::progress::{Event, Progress};
@@ -174,6 +175,25 @@ pub fn crawl(
     Ok(summary)
 }
 
+/// Proves that the account that `client` speaks for is the one of `vault`.
+///
+/// # Errors
+/// When the account cannot be read, or the vault belongs to another one.
+pub fn prove(client: &mut Client, vault: &mut Vault, service: &str) -> Result<(), CrawlError> {
+    let (path, response) = account(client)?;
+    let raw = envelope::single(&response.body, "data")
+        .map_err(|why| client.mistaken(path, &response, &why))?;
+    let decoded = Decoded::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)?;
+    let service = service.trim_end_matches('/').to_owned();
+    let identity = Identity { service, account: decoded.record.key.id() };
+    Ok(vault.claim(&identity, false)?)
+}
+
+fn account(client: &mut Client) -> Result<(&'static str, Response), ApiError> {
+    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
+    Ok((path, client.get_account(path, &GetOptions::default())?))
+}
+
 fn spent(client: &Client) -> Usage {
     let counters = client.counters();
     Usage { requests: counters.requests, throttled: counters.throttled, waited: counters.waited }
@@ -206,8 +226,7 @@ impl Crawler<'_> {
     /// Reads the account, makes sure the vault is its own, and begins a
     /// snapshot or goes on with one. Says which.
     fn begin(&mut self) -> Result<bool, CrawlError> {
-        let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-        let response = self.client.get_account(path, &GetOptions::default())?;
+        let (path, response) = account(self.client)?;
         let raw = envelope::single(&response.body, "data")
             .map_err(|why| self.client.mistaken(path, &response, &why))?;
         let decoded =

@@ -37,6 +37,10 @@ pub fn exchange(
         Fault::Latency(_) => Ending::Answer(service.handle(now, request)),
         Fault::Throttled => Ending::Answer(service.refuse_for_limit(now, request)),
         Fault::ServerError => Ending::Answer(server_error()),
+        Fault::FailedReply => {
+            service.handle(now, request);
+            Ending::Answer(server_error())
+        }
         Fault::ServerErrorHtml => Ending::Answer(wire::html(502, "Bad Gateway")),
         Fault::HtmlPage => Ending::Answer(wire::html(200, "Welcome to the network")),
         Fault::Redirect => Ending::Answer(redirect()),

@@ -15,6 +15,8 @@ pub enum Fault {
     Throttled,
     /// 503 with a JSON body; not executed.
     ServerError,
+    /// Executed, and answered with 503 all the same.
+    FailedReply,
     /// 502 with an HTML body; not executed.
     ServerErrorHtml,
     /// 200 with an HTML page, as a captive portal answers; not executed.

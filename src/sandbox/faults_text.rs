@@ -44,6 +44,11 @@ pub static NAMES: &[FaultName] = &[
         make: plain!(Fault::ServerError),
     },
     FaultName {
+        name: "failed-reply",
+        about: "Executed, and answered with 503 and a JSON body all the same",
+        make: plain!(Fault::FailedReply),
+    },
+    FaultName {
         name: "server-error-html",
         about: "502 with an HTML body; not executed",
         make: plain!(Fault::ServerErrorHtml),

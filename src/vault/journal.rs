@@ -25,13 +25,17 @@ pub enum StepState {
     Refused,
     /// Not sent, since it made no sense any more.
     Skipped,
+    /// Not sent, since others changed what it was planned for.
+    Stale,
     /// What came of it cannot be told without a person.
     Unknown,
 }
 
 impl StepState {
-    const ALL: [Self; 6] =
-        [Self::Planned, Self::Sent, Self::Done, Self::Refused, Self::Skipped, Self::Unknown];
+    const ALL: [Self; 7] = {
+        use StepState::{Done, Planned, Refused, Sent, Skipped, Stale, Unknown};
+        [Planned, Sent, Done, Refused, Skipped, Stale, Unknown]
+    };
 
     /// The one spelling.
     #[must_use]
@@ -42,6 +46,7 @@ impl StepState {
             Self::Done => "done",
             Self::Refused => "refused",
             Self::Skipped => "skipped",
+            Self::Stale => "stale",
             Self::Unknown => "unknown",
         }
     }

@@ -252,7 +252,8 @@ fn what_was_seen_before_more_was_sent_is_not_what_a_run_left() {
     };
     assert!(seen().is_some());
     environment.run(&["resolve", "main", "1", "--retry", "1"]).succeeds();
-    environment.run(&["resume", "main", "--max-requests", "1"]).exits_with(8);
+    // One request asks whose account it is, one makes the code.
+    environment.run(&["resume", "main", "--max-requests", "2"]).exits_with(8);
     assert_eq!((posts(&service), seen()), (2, None));
     environment.run(&["resume", "main"]).succeeds();
     assert!(seen().is_some());
@@ -331,4 +332,84 @@ fn a_damaged_journal_is_told_and_nothing_is_sent() {
         ran.says_among("error: step 1 is damaged in the journal: it has another number\n");
         assert_eq!(posts(&service), sent);
     }
+}
+
+/// A run of assignments that a bound stopped in the middle.
+fn stopped_assigning(file: &str) -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let rows = |row: fn(u32) -> String| -> String { (0..12).map(|nth| row(9000 + nth)).collect() };
+    let text = match file {
+        "channel_items.csv" => {
+            format!("channel,type,id\n{}", rows(|id| format!("Newsletter,links,{id}\n")))
+        }
+        _ => format!("campaign,link\n{}", rows(|id| format!("Summer Sale,{id}\n"))),
+    };
+    let text = text.replace("Newsletter", &service.inside().store().channels.get(1).unwrap().name);
+    environment.write(file, &text);
+    let most = if file == "channel_items.csv" { "12" } else { "6" };
+    let bound = ["import", file, "--to", "main", "--yes", "--max-requests", most];
+    environment.run(&bound).exits_with(8);
+    assert!((1..12).contains(&posts(&service)), "{:?}", service.requests());
+    (environment, service)
+}
+
+#[test]
+fn a_resumed_run_writes_to_no_other_account_behind_the_same_url() {
+    for file in ["channel_items.csv", "campaign_links.csv"] {
+        let (environment, service) = stopped_assigning(file);
+        let sent = posts(&service);
+        service.inside().mutate(|store| store.account.id = 99);
+        let ran = environment.run(&["resume", "main", "--yes"]).exits_with(1);
+        ran.says_among("answers for 99 of");
+        assert_eq!(posts(&service), sent, "{file}");
+        service.inside().mutate(|store| store.account.id = 1);
+        environment.run(&["resume", "main", "--yes"]).succeeds();
+        assert_eq!(posts(&service), 12, "{file}");
+    }
+}
+
+#[test]
+fn a_resumed_run_writes_to_no_other_service() {
+    for file in ["channel_items.csv", "campaign_links.csv"] {
+        let (environment, _service) = stopped_assigning(file);
+        let other = LiveService::start("", "");
+        let environment = environment.account(&other.url());
+        environment.run(&["resume", "main", "--yes"]).exits_with(1);
+        assert_eq!(other.writes(), Vec::<String>::new(), "{file}");
+    }
+}
+
+#[test]
+fn a_resumed_assignment_whose_owner_is_another_record_by_now_is_stale() {
+    for file in ["channel_items.csv", "campaign_links.csv"] {
+        let (environment, service) = stopped_assigning(file);
+        let sent = posts(&service);
+        // The id now belongs to another record, of the same name.
+        service.inside().mutate(|store| {
+            store.channels.get_mut(1).unwrap().description = "another one".to_owned();
+            store.campaigns.get_mut(4).unwrap().public ^= true;
+        });
+        let ran = environment.run(&["resume", "main", "--yes", "--json"]).exits_with(3);
+        let document = ran.json();
+        assert_eq!(document["stale"].as_u64(), Some(12 - sent as u64), "{file}: {document}");
+        assert_eq!(posts(&service), sent, "{file}");
+    }
+}
+
+#[test]
+fn a_run_whose_every_step_is_stale_ends_with_4_and_is_over() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.write("campaign_links.csv", "campaign,link\nSummer Sale,4711\n");
+    let import = ["import", "campaign_links.csv", "--to", "main", "--yes"];
+    environment.run(&[&import[..], &["--max-requests", "2"]].concat()).exits_with(8);
+    service.inside().mutate(|store| store.campaigns.get_mut(4).unwrap().public ^= true);
+    let ran = environment.run(&["resume", "main", "--yes"]).exits_with(4);
+    ran.prints_among("1 stale")
+        .says_among("names campaign 4, which has changed since")
+        .says_among("`public` was `");
+    assert_eq!(service.writes(), Vec::<String>::new());
+    environment.run(&import).succeeds();
+    assert_eq!(service.writes().len(), 1);
 }

@@ -277,3 +277,37 @@ fn a_plan_that_cannot_be_saved_says_so() {
     let ran = environment.run(&["plan", "sheets", "--to", "main", "-o", "no/where/plan.json"]);
     ran.exits_with(1).says_among("error: no/where/plan.json cannot be written: ");
 }
+
+#[test]
+fn an_assignment_is_for_the_records_that_it_was_planned_for() {
+    let (environment, service) = saved();
+    let channel = service.inside().store().channels.get(1).unwrap().name.clone();
+    environment.write("channel_items.csv", &format!("channel,type,id\n{channel},qr,3\n"));
+    environment.write("campaign_links.csv", "campaign,link\nSummer Sale,4711\n");
+    type Change = fn(&mut linkvault::sandbox::Store);
+    let reuses: [(&str, Change, &str); 3] = [
+        // The names stay, so that nothing but the rest tells one from the other.
+        (
+            "channel_items.csv",
+            |store| store.channels.get_mut(1).unwrap().description = "x".to_owned(),
+            "names channel 1, which has changed since",
+        ),
+        (
+            "channel_items.csv",
+            |store| store.qr_codes.get_mut(3).unwrap().name = "x".to_owned(),
+            "names QR code 3, which has changed since",
+        ),
+        (
+            "campaign_links.csv",
+            |store| store.campaigns.get_mut(4).unwrap().public ^= true,
+            "names campaign 4, which has changed since",
+        ),
+    ];
+    for (file, change, says) in reuses {
+        let plan = ["plan", file, "--to", "main", "-o", "plan.json"];
+        environment.run(&plan).succeeds();
+        service.inside().mutate(change);
+        environment.run(&APPLY).exits_with(4).says_among(says);
+        assert_eq!(service.writes(), Vec::<String>::new());
+    }
+}

@@ -5,6 +5,7 @@
 //! `pushes` does the same for writes: `edits` draws what a person wants, `views`
 //! compares accounts, and `sent` what was sent with what was planned.
 //! `migrations` moves one account to another, and `moved` tells whether all arrived.
+//! `overtaken` has somebody else edit what a run is about to change.
 //! `many` lives through many seeds.
 //! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
 //! and both together so many from there on.
@@ -25,6 +26,7 @@ mod many;
 mod migrations;
 mod moved;
 mod oracle;
+mod overtaken;
 mod pushes;
 mod seeds;
 mod sent;

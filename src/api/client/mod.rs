@@ -12,7 +12,7 @@ use super::http::{Key, Method, Request, Response, Transport, TransportError};
 use super::pacer::{Pacer, PacerState};
 use super::signals::Signals;
 use super::wording;
-use crate::clock::{Clock, Slept};
+use crate::clock::{Clock, Slept, Timestamp};
 use crate::progress::{Event, Progress, Silent};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct Client {
     progress: Arc<dyn Progress + Send + Sync>,
     counters: Counters,
     started: Duration,
+    /// When the last request left, by both clocks.
+    left: Option<(Duration, Timestamp)>,
 }
 
 impl Client {
@@ -63,6 +65,7 @@ impl Client {
             progress: Arc::new(Silent),
             counters: Counters::default(),
             started,
+            left: None,
         }
     }
 
@@ -118,6 +121,30 @@ impl Client {
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.pacer.limit()
+    }
+
+    /// How long ago the last request of this client left. By the clock that shows the
+    /// longer time: one may stand still while the machine sleeps, the other may be set back.
+    #[must_use]
+    pub fn idle(&self) -> Option<Duration> {
+        let (steady, wall) = self.left?;
+        let steady = self.clock.monotonic().saturating_sub(steady);
+        Some(steady.max(self.clock.now().since(wall)))
+    }
+
+    /// How many refusals for the limit in a row are waited out.
+    #[must_use]
+    pub fn patience(&self) -> u32 {
+        self.retry.throttled
+    }
+
+    /// Waits until the next request may leave, and sends none.
+    ///
+    /// # Errors
+    /// [`ApiError`], for the request of `method` and `path`, when it must not leave
+    /// within the bounds.
+    pub fn wait_for_turn(&mut self, method: Method, path: &str) -> Result<(), ApiError> {
+        self.pace().map_err(|kind| ApiError::new(kind, method, path))
     }
 
     /// Reads `path`, repeating what may be repeated.
@@ -177,8 +204,8 @@ impl Client {
         })
     }
 
-    /// Sends one write, once. Only a refusal for the limit is repeated, since
-    /// such a request was not executed.
+    /// Sends one write, once. A refusal for the limit is not repeated either: what
+    /// must be so before the write leaves has to be checked again after its wait.
     ///
     /// # Errors
     /// [`ApiError`]; [`ApiError::may_have_happened`] tells whether the service
@@ -189,7 +216,9 @@ impl Client {
         path: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Response, ApiError> {
-        self.unthrottled(method, path, body)
+        let request = Request { method, path: path.to_owned(), key: self.key.clone(), body };
+        let outcome = self.pace().and_then(|()| self.attempt(&request));
+        outcome.map_err(|kind| ApiError::new(kind, method, path))
     }
 
     /// The error for a good answer to a `GET` of `path` whose content is not what
@@ -281,6 +310,7 @@ impl Client {
     /// Sends one request and tells the pacer what came of it.
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
         self.counters.requests += 1;
+        self.left = Some((self.clock.monotonic(), self.clock.now()));
         self.pacer.sent(self.clock.monotonic());
         self.save();
         let outcome = self.transport.send(request);

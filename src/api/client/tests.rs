@@ -180,10 +180,18 @@ fn a_write_is_never_repeated_blindly() {
 }
 
 #[test]
-fn a_throttled_write_was_not_executed_and_is_sent_again() {
+fn a_throttled_write_is_told_at_once_and_the_next_one_waits_as_told() {
     let (script, clock) = (Script::of([Ok(throttled(3))]), Arc::default());
-    client(&script, &clock).send_once(Method::Post, "/api/domain/add", None).unwrap();
-    assert_eq!(script.asked(), 2);
+    let mut client = client(&script, &clock);
+    let error = client.send_once(Method::Post, "/api/domain/add", None).unwrap_err();
+    assert!(matches!(error.kind, ApiErrorKind::Throttled(_)) && !error.may_have_happened());
+    assert_eq!((script.asked(), clock.monotonic()), (1, Duration::ZERO));
+    client.wait_for_turn(Method::Post, "/api/domain/add").unwrap();
+    let waited = clock.monotonic();
+    assert!(waited >= Duration::from_secs(3), "{waited:?}");
+    assert_eq!(client.idle(), Some(waited));
+    client.send_once(Method::Post, "/api/domain/add", None).unwrap();
+    assert_eq!((script.asked(), clock.monotonic()), (2, waited));
 }
 
 #[test]

@@ -7,12 +7,12 @@ use serde_json::Value as Json;
 
 use super::Memory;
 use super::fields::{folded, is_empty, same, text};
-use super::labels;
 use super::matching;
 use super::naming::name_of;
 use super::order::Draft;
 use super::records::Planner;
 use super::request::{Ref, Subject};
+use super::{against, labels};
 use crate::change::desired::{Meant, Source, Wanted};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{Key, Record, Resource, Role, Value, Verb};
@@ -211,6 +211,7 @@ impl Planner<'_> {
             Subject::Link { campaign, .. } => self.owner(Resource::Campaigns, *campaign),
             _ => String::new(),
         };
+        let fingerprint = against::of_assign(&subject, self.current.state);
         self.drafts.push(Draft {
             resource,
             verb: Verb::Assign,
@@ -223,7 +224,7 @@ impl Planner<'_> {
             body: None,
             label: labels::of_assign(verifiable),
             replaces: None,
-            fingerprint: None,
+            fingerprint,
             source,
         });
     }

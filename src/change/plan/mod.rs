@@ -6,8 +6,10 @@
 //! * `records`: updates · `creates` · `deletes` · `assign`: assignments
 //! * `order`: which step comes first · `request`: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
+//! * [`against`]: the records that must be as they were
 //! * [`claims`]: whether what a step says of the account is so · `labels`: of its way back
 
+pub mod against;
 mod assign;
 pub mod claims;
 mod creates;
@@ -112,7 +114,8 @@ pub struct Step {
     /// The account that `replaces` is an id of, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// [`fingerprint`] of the record it changes.
+    /// [`fingerprint`] of the record it changes; of an assignment, those of the
+    /// records that it names: [`mod@against`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,6 +156,13 @@ pub struct Cost {
     /// Reading what it touches, before and after, and one for each step.
     pub requests: u64,
     pub seconds: f64,
+    /// Requests among these that read lists again, since they became too old.
+    #[serde(default)]
+    pub rereads: u64,
+    /// How old a list may be when a step that stands on it leaves, in seconds: the
+    /// longest time of any list; 0 where no step stands on one.
+    #[serde(default)]
+    pub staleness: f64,
 }
 
 /// A plan.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::against::is_bound_assign;
 use super::request::{Ref, Subject, request};
 use super::{Fields, Plan, Step, claims, labels, order};
 use crate::model::{Resource, Verb};
@@ -34,6 +35,10 @@ pub struct SavedPlan {
     /// Requests a minute that the price was made for; 0 is no limit.
     pub limit: u64,
     pub reserve: u64,
+    /// Whether each assignment is bound to the records that it names; plans of
+    /// older versions are not.
+    #[serde(default)]
+    pub bound: bool,
     #[serde(flatten)]
     pub plan: Plan,
 }
@@ -73,6 +78,7 @@ impl SavedPlan {
             made,
             limit,
             reserve,
+            bound: true,
             plan,
         };
         let mut id = serde_json::to_value(&saved).map(|json| digest(&json)).unwrap_or_default();
@@ -120,7 +126,7 @@ pub fn read(bytes: &[u8]) -> Result<SavedPlan, SavedPlanError> {
     if !hex || saved.id.is_empty() || saved.id.len() > 64 {
         return Err(SavedPlanError::NotAPlan("its `id` is not one".to_owned()));
     }
-    check(&saved.plan)?;
+    check(&saved.plan, saved.bound)?;
     Ok(saved)
 }
 
@@ -145,7 +151,7 @@ fn sorted(json: &Json) -> Json {
 }
 
 /// Holds every step against the table.
-fn check(plan: &Plan) -> Result<(), SavedPlanError> {
+fn check(plan: &Plan, bound: bool) -> Result<(), SavedPlanError> {
     let origin = plan.foreign.as_ref().map(|it| it.origin.as_str());
     if origin.is_some_and(|it| it.rsplit_once('#').is_none_or(|(_, id)| id.parse::<i64>().is_err()))
     {
@@ -161,13 +167,13 @@ fn check(plan: &Plan) -> Result<(), SavedPlanError> {
     for (place, step) in plan.steps.iter().enumerate() {
         let number = u32::try_from(place + 1).unwrap_or(u32::MAX);
         let before = &plan.steps[..place];
-        fault(step, number, before)
+        fault(step, number, before, bound)
             .map_or(Ok(()), |what| Err(SavedPlanError::Step { step: number, what }))?;
     }
     Ok(())
 }
 
-fn fault(step: &Step, number: u32, before: &[Step]) -> Option<&'static str> {
+fn fault(step: &Step, number: u32, before: &[Step], bound: bool) -> Option<&'static str> {
     if step.step != number {
         return Some("is not where its number says");
     }
@@ -175,8 +181,12 @@ fn fault(step: &Step, number: u32, before: &[Step]) -> Option<&'static str> {
     if all.into_iter().flatten().any(|fields| fields.contains_key("password")) {
         return Some("holds a password");
     }
-    let changes = matches!(step.verb, Verb::Update | Verb::Delete);
-    if changes != claims::is_bound(step) {
+    let is_bound = match step.verb {
+        Verb::Update | Verb::Delete => claims::is_bound(step),
+        Verb::Assign => is_bound_assign(step, bound),
+        _ => !claims::is_bound(step),
+    };
+    if !is_bound {
         return Some("does not say for which state of its record it was made");
     }
     if !is_called_so(step, before) {
@@ -481,7 +491,7 @@ mod tests {
             let sum = digest(&json);
             json[DIGEST] = sum.into();
             if let Ok(found) = read(json.to_string().as_bytes()) {
-                prop_assert_eq!(check(&found.plan), Ok(()));
+                prop_assert_eq!(check(&found.plan, found.bound), Ok(()));
             }
         }
     }

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::change::desired::{CampaignLink, Wanted, WantedRecords};
 use crate::change::policy::{Bound, OnConflict};
+use crate::change::staleness::Staleness;
 use crate::model::{Decoded, Record};
 
 pub(crate) fn record(resource: Resource, json: &Json) -> Record<'static> {
@@ -130,7 +131,9 @@ pub(crate) fn everything() -> Plan {
         desired.campaign_links.push(CampaignLink { campaign, link: 33, source: None });
     }
     let mut plan = planned(&desired, &live);
-    plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5);
+    let lists = BTreeMap::new();
+    let staleness = Staleness::new(crate::change::staleness::DEFAULT, 30, 5, lists);
+    plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5, &staleness);
     plan
 }
 

@@ -13,7 +13,7 @@ use crate::change::policy::{Bound, Policy};
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::cli::desk::Desk;
 use crate::cli::failures::cannot_write;
-use crate::cli::planning::{self, Form, Looked};
+use crate::cli::planning::{self, Form, Looked, StalenessArgs};
 use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::states::Target;
@@ -86,6 +86,8 @@ pub struct Args {
     /// Apply without asking
     #[arg(short, long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub staleness: StalenessArgs,
     #[command(flatten)]
     pub bounds: Bounds,
 }
@@ -294,6 +296,7 @@ impl Move<'_> {
         let which = planning::needed(&mapped.desired, &policy);
         let looked = desk.look(&which, args.writes_nothing());
         let mut looked = looked.map_err(|failure| whose(self.to, failure))?;
+        looked.max_staleness = args.staleness.of(self.to);
         let account = looked.account_id.unwrap_or_default();
         if self.origin == format!("{}#{account}", looked.service) {
             let message = format!("{} and {} are the same account", self.args.from, self.to.name);

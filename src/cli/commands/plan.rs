@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::planning::{self, Form, PolicyArgs};
+use crate::cli::planning::{self, Form, PolicyArgs, StalenessArgs};
 use crate::cli::session::Bounds;
 use crate::cli::{App, Ending, Exit, Failure};
 
@@ -33,6 +33,8 @@ pub struct Args {
     #[command(flatten)]
     pub policy: PolicyArgs,
     #[command(flatten)]
+    pub staleness: StalenessArgs,
+    #[command(flatten)]
     pub bounds: Bounds,
 }
 
@@ -46,7 +48,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let wanted = args.policy.wanted(app, &args.bounds, &args.reference, &account)?;
     let policy = args.policy.policy();
     let which = planning::needed(&wanted.desired, &policy);
-    let looked = planning::look(app, &account, &args.bounds, &which)?;
+    let mut looked = planning::look(app, &account, &args.bounds, &which)?;
+    looked.max_staleness = args.staleness.of(&account);
     wanted.is_of(&account, &looked.service, looked.account_id)?;
     let plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, &policy)?;
     if let Some(file) = &args.out {

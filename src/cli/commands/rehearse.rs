@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::planning::PolicyArgs;
+use crate::cli::planning::{PolicyArgs, StalenessArgs};
 use crate::cli::rehearsing::{self, Assumed};
 use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::Bounds;
@@ -31,6 +31,8 @@ pub struct Args {
     #[command(flatten)]
     pub policy: PolicyArgs,
     #[command(flatten)]
+    pub staleness: StalenessArgs,
+    #[command(flatten)]
     pub bounds: Bounds,
 }
 
@@ -41,7 +43,8 @@ pub struct Args {
 pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let account = app.account(&args.to)?;
     let (policy, bounds, reference) = (args.policy.policy(), &args.bounds, &args.reference);
-    let run = RunArgs { fail_fast: args.fail_fast, yes: true, ..RunArgs::default() };
+    let (fail_fast, staleness) = (args.fail_fast, args.staleness);
+    let run = RunArgs { fail_fast, yes: true, staleness, ..RunArgs::default() };
     if let Some(saved) = running::saved_plan(Path::new(reference))? {
         let desk = rehearsing::desk(app, &account, bounds, &args.assumed)?;
         return running::saved_from(desk, reference, saved, &policy, &run);

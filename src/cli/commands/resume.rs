@@ -7,6 +7,7 @@ use super::runs;
 use crate::apply::{self, Options};
 use crate::cli::desk::Desk;
 use crate::cli::outcome;
+use crate::cli::planning::StalenessArgs;
 use crate::cli::session::Bounds;
 use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, failures};
@@ -39,6 +40,8 @@ pub struct Args {
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
+    pub staleness: StalenessArgs,
+    #[command(flatten)]
     pub bounds: Bounds,
 }
 
@@ -67,7 +70,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let run = which(&desk.vault)?;
     let began = desk.vault.run(run).map_err(|error| failures::of_vault(error, &account.name))?;
     let service = desk.session.service.clone();
-    let options = Options { service, fail_fast: args.fail_fast, ..Options::default() };
+    let options = Options {
+        service,
+        fail_fast: args.fail_fast,
+        max_staleness: Some(args.staleness.of(&account)),
+        limit: account.settings.limit.map(u64::from),
+        reserve: desk.session.reserve,
+        ..Options::default()
+    };
     let progress = Arc::clone(&desk.progress);
     let (client, vault) = (&mut desk.session.client, &mut desk.vault);
     let outcome = apply::resume(client, vault, &*app.clock, &*progress, &options, run);

@@ -134,7 +134,8 @@ fn document(run: &Run) -> Value {
         "started": run.started.iso(), "finished": run.finished.map(Timestamp::iso),
         "snapshot_before": run.before, "snapshot_after": run.after, "requests": run.requests,
         "done": run.count(StepState::Done), "refused": run.count(StepState::Refused),
-        "skipped": run.count(StepState::Skipped), "unknown": run.count(StepState::Unknown),
+        "skipped": run.count(StepState::Skipped), "stale": run.count(StepState::Stale),
+        "unknown": run.count(StepState::Unknown),
         "not_sent": run.count(StepState::Planned), "verified": run.verified,
     })
 }

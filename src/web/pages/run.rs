@@ -83,7 +83,7 @@ fn row(account: &str, row: &JournalStep) -> StepRow {
     let tone = match row.state {
         StepState::Done => "good",
         StepState::Planned | StepState::Sent => "new",
-        StepState::Refused | StepState::Skipped => "warning",
+        StepState::Refused | StepState::Skipped | StepState::Stale => "warning",
         StepState::Unknown => "failing",
     };
     let mut shown = StepRow {

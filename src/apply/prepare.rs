@@ -1,0 +1,293 @@
+//! What must hold before a write leaves: the account behind the URL is the vault's
+//! own, and the lists that show what the write stands on are young enough.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Options;
+use super::before::overtaken;
+use super::doubt::{Told, told};
+use super::error::ApplyError;
+use super::run::{LOOKS, step_of};
+use super::settle;
+use super::steps::{Runner, Work};
+use crate::api::client::Client;
+use crate::change::cost;
+use crate::change::plan::against::against;
+use crate::change::staleness::{DEFAULT, Staleness, lists};
+use crate::clock::{Clock, Timestamp};
+use crate::crawl::{self, CrawlError};
+use crate::model::{Resource, State, Verb};
+use crate::vault::journal::{Run, Settled, StepState};
+use crate::vault::snapshot::Outcome;
+use crate::vault::{Vault, VaultError};
+
+/// After a longer pause, the account is proven again. A window of the limit is a
+/// minute, which the pacer takes for up to three seconds more.
+const LONG_PAUSE: Duration = Duration::from_secs(65);
+/// A shorter wait for the limit leaves what was read just now as young as it is.
+const MOMENT: Duration = Duration::from_secs(1);
+/// Requests a minute where the service has not told its limit.
+const DEFAULT_LIMIT: u64 = 30;
+
+/// A moment by both clocks: one may stand still while the machine sleeps, the other
+/// may be set back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    steady: Duration,
+    wall: Timestamp,
+}
+
+impl Moment {
+    pub fn now(clock: &dyn Clock) -> Self {
+        Self { steady: clock.monotonic(), wall: clock.now() }
+    }
+
+    /// The moment that was `wall`.
+    pub fn at(clock: &dyn Clock, wall: Timestamp) -> Self {
+        let age = clock.now().since(wall);
+        Self { steady: clock.monotonic().saturating_sub(age), wall }
+    }
+
+    fn age(self, clock: &dyn Clock) -> Duration {
+        let steady = clock.monotonic().saturating_sub(self.steady);
+        steady.max(clock.now().since(self.wall))
+    }
+}
+
+/// Places of updates, by the records that they change.
+pub(super) type Ours = BTreeMap<(Resource, i64), Vec<usize>>;
+
+/// What was proven of the account, and when.
+#[derive(Debug)]
+pub(super) struct Proofs {
+    /// What the run's steps stand on, as the run found it.
+    pub base: State,
+    pub staleness: Staleness,
+    /// When each list was last read whole, or rather when reading it began.
+    pub read: BTreeMap<Resource, Moment>,
+    /// When the account was last seen to be the vault's own.
+    pub account: Option<Moment>,
+}
+
+impl Proofs {
+    /// What is known when a process begins to work on a run: with `fresh`, that the
+    /// run's first snapshot was just made.
+    pub fn new(
+        vault: &mut Vault,
+        clock: &dyn Clock,
+        client: &Client,
+        options: &Options,
+        run: &Run,
+        fresh: bool,
+    ) -> Result<Self, ApplyError> {
+        let mut proofs = Self {
+            base: State::default(),
+            staleness: Staleness::new(DEFAULT, 0, 0, BTreeMap::new()),
+            read: BTreeMap::new(),
+            account: None,
+        };
+        let Some(before) = run.before else { return Ok(proofs) };
+        let snapshot = match vault.snapshot(before) {
+            // Without it, the plan's fingerprints tell what was there.
+            Err(VaultError::NoSnapshot(_)) => return Ok(proofs),
+            found => found?,
+        };
+        let rows = vault.steps(run.number)?;
+        let mut which = Vec::new();
+        for row in &rows {
+            which.extend(lists(&step_of(row)?));
+        }
+        which.sort_unstable();
+        which.dedup();
+        which.retain(|it| snapshot.outcome(*it).is_some_and(Outcome::is_whole));
+        proofs.base = vault.state(before, &which)?;
+        let mut sizes = BTreeMap::new();
+        for resource in &which {
+            sizes.extend(vault.learned_page_size(*resource)?.map(|size| (*resource, size)));
+        }
+        let limit = client.limit().or(options.limit).unwrap_or(DEFAULT_LIMIT);
+        let max = options.max_staleness.unwrap_or(DEFAULT);
+        let reading = cost::lists(&proofs.base, &sizes);
+        proofs.staleness = Staleness::new(max, limit, options.reserve, reading);
+        if fresh {
+            let began = Moment::at(clock, snapshot.started);
+            proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();
+            proofs.account = Some(began);
+        }
+        Ok(proofs)
+    }
+}
+
+impl Runner<'_> {
+    /// Waits until the request of the `nth` step may leave, and makes sure that it
+    /// still should: reads again what was read too long ago, and closes the steps
+    /// that others have overtaken. False when the step is closed by that.
+    pub fn prepare(&mut self, nth: usize) -> Result<bool, ApplyError> {
+        let prepared = self.prepare_once_ready(nth);
+        if prepared.is_err() {
+            // What stopped it is told, whatever becomes of the journal now.
+            let _ = self.unsend();
+        }
+        prepared
+    }
+
+    fn prepare_once_ready(&mut self, nth: usize) -> Result<bool, ApplyError> {
+        let (method, path) = {
+            let request = &self.all[nth].step.request;
+            (request.method, request.path.clone())
+        };
+        let (mut looks, mut young) = (0, Vec::new());
+        loop {
+            let began = self.clock.monotonic();
+            if let Err(error) = self.client.wait_for_turn(method, &path) {
+                return self.stop(error).map(|()| false);
+            }
+            if self.clock.monotonic().saturating_sub(began) > MOMENT {
+                young.clear();
+            }
+            if !self.all[nth].is_open() {
+                return Ok(false);
+            }
+            let mut due = self.lists_due(nth);
+            due.retain(|list| !young.contains(list));
+            if due.is_empty() && self.are_codes_due(nth) {
+                due.push(self.all[nth].step.resource);
+            }
+            if !due.is_empty() {
+                looks += 1;
+                if looks > LOOKS {
+                    let why = "it takes longer to read than --max-staleness allows".to_owned();
+                    return Err(ApplyError::Unsettled { run: self.run, resource: due[0], why });
+                }
+                let state = self.look_afresh(&due)?;
+                self.close_overtaken(&state)?;
+                young = due;
+            } else if self.is_account_due(&young) {
+                self.prove_account()?;
+                young.push(Resource::Account);
+            } else {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The lists that the step stands on and that were read too long ago.
+    fn lists_due(&self, nth: usize) -> Vec<Resource> {
+        let proofs = &self.proofs;
+        let is_due = |list: &Resource| {
+            let age = proofs.read.get(list).map(|it| it.age(self.clock));
+            age.is_none_or(|age| proofs.staleness.is_due(*list, age))
+        };
+        let mut due: Vec<_> = lists(&self.all[nth].step).filter(is_due).collect();
+        due.dedup();
+        due
+    }
+
+    fn is_account_due(&self, young: &[Resource]) -> bool {
+        let Some(proven) = self.proofs.account else { return true };
+        let staleness = &self.proofs.staleness;
+        let old = || staleness.is_account_due(proven.age(self.clock));
+        let paused = || self.client.idle().is_none_or(|idle| idle > LONG_PAUSE);
+        !young.contains(&Resource::Account) && (old() || paused())
+    }
+
+    /// Asks whose account it is: it must be the vault's own.
+    fn prove_account(&mut self) -> Result<(), ApplyError> {
+        let began = Moment::now(self.clock);
+        match crawl::prove(self.client, self.vault, &self.options.service) {
+            Ok(()) => {
+                self.proofs.account = Some(began);
+                Ok(())
+            }
+            Err(CrawlError::Api(error)) => self.stop(error),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Notes that lists were read whole, beginning at `began`.
+    pub fn note_read(&mut self, lists: &[Resource], began: Moment) {
+        self.proofs.account = Some(began);
+        self.proofs.read.extend(lists.iter().map(|list| (*list, began)));
+    }
+
+    /// Closes the open steps whose records others have changed, as `now` shows.
+    pub fn close_overtaken(&mut self, now: &State) -> Result<(), ApplyError> {
+        let ours = self.ours();
+        for nth in 0..self.all.len() {
+            let work = &self.all[nth];
+            if !work.is_open() || work.step.verb == Verb::Create {
+                continue;
+            }
+            if work.doubted && matches!(work.step.verb, Verb::Update | Verb::Delete) {
+                self.close_if_told(nth, now, &ours)?;
+                continue;
+            }
+            let Some(why) = self.overtaken(nth, now, &ours) else { continue };
+            if work.doubted {
+                self.leave_unknown(nth, &why)?;
+            } else {
+                self.intended.remove(&nth);
+                self.close(nth, &Settled::of(StepState::Stale).saying(why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The updates of this run that are done or may be, by their records.
+    pub fn ours(&self) -> Ours {
+        let mut ours = Ours::new();
+        for (nth, work) in self.all.iter().enumerate() {
+            let may_be_done = matches!(work.state, StepState::Done | StepState::Unknown)
+                || (work.state == StepState::Sent && work.doubted);
+            if let Some(id) = work.step.id.filter(|_| work.step.verb == Verb::Update && may_be_done)
+            {
+                ours.entry((work.step.resource, id)).or_default().push(nth);
+            }
+        }
+        ours
+    }
+
+    /// What others have changed of what the step stands on.
+    fn overtaken(&self, nth: usize, now: &State, ours: &Ours) -> Option<String> {
+        let ours = |resource: Resource, id: i64| {
+            let places = ours.get(&(resource, id)).into_iter().flatten();
+            places.map(|at| &self.all[*at].step).collect::<Vec<_>>()
+        };
+        overtaken(&self.all[nth].step, &self.proofs.base, now, ours)
+    }
+
+    /// A step that may have been done already: what `now` tells of it.
+    fn close_if_told(&mut self, nth: usize, now: &State, ours: &Ours) -> Result<(), ApplyError> {
+        let step = &self.all[nth].step;
+        if now.get(step.resource).is_none() || against(step).next().is_none() {
+            return Ok(());
+        }
+        match told(step, &[], now) {
+            Told::Done => {
+                self.intended.remove(&nth);
+                self.done(nth, None, &[])
+            }
+            Told::Changed(why) => self.leave_unknown(nth, &why),
+            Told::NotDone | Told::Nothing(_) => match self.overtaken(nth, now, ours) {
+                None => Ok(()),
+                Some(why) => self.leave_unknown(nth, &why),
+            },
+        }
+    }
+
+    fn leave_unknown(&mut self, nth: usize, why: &str) -> Result<(), ApplyError> {
+        self.intended.remove(&nth);
+        let why = format!("no answer came, and {why}");
+        self.close(nth, &Settled::of(StepState::Unknown).saying(why))
+    }
+
+    /// Before a create that no key will tell apart: whether it must be known anew
+    /// which records there are.
+    fn are_codes_due(&self, nth: usize) -> bool {
+        let Work { step, state, .. } = &self.all[nth];
+        let keyless = step.verb == Verb::Create && !settle::shows_key(step.resource);
+        let fresh = self.known.get(&step.resource).is_some_and(|it| it.is_fresh(self.clock.now()));
+        keyless && *state == StepState::Planned && !fresh
+    }
+}

@@ -1,0 +1,196 @@
+//! How old a list may be when a write that stands on it leaves, and what reading
+//! it again costs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::plan::against::against;
+use super::plan::{Plan, Step};
+use crate::model::{Resource, Verb};
+
+/// The default of `--max-staleness`.
+pub const DEFAULT: Duration = Duration::from_secs(5 * 60);
+/// After this time without a look, it is not known which records without a key are new.
+pub const FRESH: Duration = Duration::from_secs(3 * 60);
+/// The length of a limit's window.
+const WINDOW: Duration = Duration::from_secs(60);
+/// A list is read again this long before it is too old: a write may have to wait for
+/// its turn, and a plan knows the time of a request only by the window it falls into.
+const LEEWAY: Duration = Duration::from_secs(15);
+/// Reading lists again takes at most one request of so many.
+const SHARE: u64 = 20;
+
+/// How old lists may be, and what reading each of them costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staleness {
+    max: Duration,
+    /// Requests of each window that are ours; `None` where there is no limit.
+    share: Option<u64>,
+    /// Requests that reading each list takes, the account's own aside.
+    reading: BTreeMap<Resource, u64>,
+}
+
+impl Staleness {
+    /// `max` is what was asked for; `limit` requests fit into a minute, of which
+    /// `reserve` are left to others, and a limit of 0 is none.
+    #[must_use]
+    pub fn new(max: Duration, limit: u64, reserve: u64, reading: BTreeMap<Resource, u64>) -> Self {
+        let share = (limit > 0).then(|| limit.saturating_sub(reserve).max(1));
+        Self { max, share, reading }
+    }
+
+    /// Requests that reading these lists takes, with the account.
+    #[must_use]
+    pub fn price<'a>(&self, lists: impl IntoIterator<Item = &'a Resource>) -> u64 {
+        let one = |resource: &Resource| match resource {
+            Resource::Account => 0,
+            other => self.reading.get(other).copied().unwrap_or(1),
+        };
+        lists.into_iter().map(one).fold(1, u64::saturating_add)
+    }
+
+    /// How old the list of `resource` may be: what was asked for, stretched where
+    /// reading it that often would take more than a twentieth of the requests.
+    #[must_use]
+    pub fn of(&self, resource: Resource) -> Duration {
+        let Some(share) = self.share else { return self.max };
+        let requests = self.price([&resource]).saturating_mul(SHARE);
+        let stretched = WINDOW.as_secs().saturating_mul(requests).div_ceil(share);
+        self.max.max(Duration::from_secs(stretched))
+    }
+
+    /// Whether the list of `resource` is to be read again at this age.
+    #[must_use]
+    pub fn is_due(&self, resource: Resource, age: Duration) -> bool {
+        is_older(age, self.of(resource))
+    }
+
+    /// Whether it is to be asked again whose account it is. That guards against more
+    /// than lists that are too old, and so needs no shorter time than the default.
+    #[must_use]
+    pub fn is_account_due(&self, age: Duration) -> bool {
+        is_older(age, self.of(Resource::Account).max(DEFAULT))
+    }
+
+    /// Requests of `plan` that read lists again, when `before` were spent on the
+    /// first look, and how old a list that any step stands on may be.
+    #[must_use]
+    pub fn rereads(&self, plan: &Plan, before: u64) -> (u64, Duration) {
+        let all: BTreeSet<_> = plan.steps.iter().flat_map(lists).collect();
+        let longest = all.iter().map(|it| self.of(*it)).max().unwrap_or_default();
+        let Some(share) = self.share else { return (0, longest) };
+        let age = |sent: u64, read: u64| {
+            let windows = (sent / share).saturating_sub(read);
+            WINDOW.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX))
+        };
+        let (mut sent, mut extra) = (before, 0);
+        // The window in which each list was read last.
+        let mut read: BTreeMap<Resource, u64> = BTreeMap::new();
+        // The window in which its records without a key were known last.
+        let mut known: BTreeMap<Resource, u64> = BTreeMap::new();
+        for step in &plan.steps {
+            let of = |resource: &Resource| read.get(resource).copied().unwrap_or(0);
+            let mut due: Vec<_> =
+                lists(step).filter(|list| self.is_due(*list, age(sent, of(list)))).collect();
+            let seen = known.get(&step.resource).copied().unwrap_or(0).max(of(&step.resource));
+            if due.is_empty() && is_keyless(step) && !is_fresh(age(sent, seen)) {
+                due.push(step.resource);
+            }
+            if due.is_empty() && self.is_account_due(age(sent, of(&Resource::Account))) {
+                due.push(Resource::Account);
+            }
+            if !due.is_empty() {
+                let price = self.price(&due);
+                let window = sent / share;
+                read.extend(due.into_iter().map(|list| (list, window)));
+                // Each look asks first whose account it is.
+                read.insert(Resource::Account, window);
+                sent = sent.saturating_add(price);
+                extra += price;
+            }
+            if is_keyless(step) {
+                known.insert(step.resource, sent / share);
+            }
+            sent = sent.saturating_add(1);
+        }
+        (extra, longest)
+    }
+}
+
+fn is_older(age: Duration, most: Duration) -> bool {
+    age > most.saturating_sub(LEEWAY.min(most / 4))
+}
+
+/// The lists that `step` stands on.
+pub fn lists(step: &Step) -> impl Iterator<Item = Resource> {
+    against(step).map(|it| it.resource)
+}
+
+/// Whether what was seen this long ago still tells which records are new.
+#[must_use]
+pub fn is_fresh(age: Duration) -> bool {
+    age <= FRESH.saturating_sub(LEEWAY)
+}
+
+/// Whether a create makes a record whose list does not show by which key it is known.
+fn is_keyless(step: &Step) -> bool {
+    let spec = step.resource.spec();
+    let read = |name: &&str| spec.field(name).is_some_and(|(_, field)| field.is_read());
+    step.verb == Verb::Create && !spec.natural_key.iter().all(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::plan::tests::{campaigns, delete_all, planned};
+
+    fn steps(count: usize) -> Plan {
+        let state = campaigns(2);
+        let one: Vec<Step> = planned(&delete_all(&state, 1), &state).steps;
+        Plan { steps: vec![one[0].clone(); count], ..Plan::default() }
+    }
+
+    fn staleness(max: u64, limit: u64, pages: u64) -> Staleness {
+        let reading = BTreeMap::from([(Resource::Campaigns, pages)]);
+        Staleness::new(Duration::from_secs(max), limit, 0, reading)
+    }
+
+    #[test]
+    fn a_list_is_read_again_every_five_minutes_of_a_long_run() {
+        let rereads = |count| staleness(300, 30, 1).rereads(&steps(count), 2).0;
+        assert_eq!(rereads(1), 0);
+        // 2 requests to look, and 148 steps, fill five minutes.
+        assert_eq!(rereads(148), 0);
+        assert_eq!(rereads(149), 2);
+        assert_eq!(rereads(297), 4);
+        assert_eq!(rereads(3000) / 2, 3000 / 148);
+    }
+
+    #[test]
+    fn what_costs_more_than_a_twentieth_is_read_less_often() {
+        let of = |max, limit, pages| staleness(max, limit, pages).of(Resource::Campaigns);
+        assert_eq!(of(300, 30, 1), Duration::from_secs(300));
+        assert_eq!(of(1, 30, 1), Duration::from_secs(80));
+        assert_eq!(of(300, 30, 19), Duration::from_secs(800));
+        assert_eq!(of(0, 0, 19), Duration::ZERO);
+        for pages in [1, 5, 19, 100] {
+            let (extra, _) = staleness(0, 30, pages).rereads(&steps(5000), 2);
+            assert!(extra <= (5000 + extra) / 19, "{pages}: {extra}");
+            assert!(extra > 0);
+        }
+    }
+
+    #[test]
+    fn without_a_limit_no_time_is_known() {
+        assert_eq!(staleness(60, 0, 1).rereads(&steps(1000), 2), (0, Duration::from_secs(60)));
+        assert_eq!(staleness(60, 30, 1).rereads(&steps(0), 2), (0, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_list_is_due_a_little_before_it_is_too_old() {
+        let due =
+            |max, age| staleness(max, 0, 1).is_due(Resource::Campaigns, Duration::from_secs(age));
+        assert!(!due(300, 240) && !due(300, 285) && due(300, 286));
+        assert!(due(0, 1) && !due(0, 0));
+    }
+}

@@ -1,0 +1,204 @@
+//! Somebody else who edits, in mid-run, the very records that the run is about to
+//! change: what was edited longer ago than lists may be old is never overwritten.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use linkvault::apply::{ApplyError, Options, Outcome};
+use linkvault::change::cost::{cost, lists};
+use linkvault::change::desired::{Desired, Meant, Wanted};
+use linkvault::change::plan::{Current, Memory, Plan, plan};
+use linkvault::change::policy::{Bound, Policy};
+use linkvault::change::staleness::{DEFAULT, Staleness};
+use linkvault::clock::{Clock as _, Timestamp};
+use linkvault::crawl;
+use linkvault::model::{Key, Resource, State, Value, Verb};
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::vault::journal::StepState;
+
+use super::applied::rows;
+use super::checks;
+use super::many::live_all;
+use super::world::World;
+
+fn options() -> Options {
+    let (command, plan_id) = ("apply".to_owned(), "the plan".to_owned());
+    Options { command, plan_id, service: "http://sandbox".to_owned(), ..Options::default() }
+}
+
+/// What the account holds of what the plans here are about.
+fn look(world: &World) -> State {
+    let which = [Resource::Campaigns, Resource::Channels, Resource::ChannelItems];
+    let mut vault = linkvault::vault::Vault::in_memory().unwrap();
+    let options = crawl::Options::new("http://sandbox").only(&which);
+    let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
+    vault.state(number, &which).unwrap()
+}
+
+/// A plan that gives each campaign another name, deletes some channels, and gives
+/// an item to others.
+fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
+    let mut desired = Desired::default();
+    let (name, _) = Resource::Campaigns.spec().field("name").unwrap();
+    let campaigns = desired.resources.entry(Resource::Campaigns).or_default();
+    for key in state.get(Resource::Campaigns).unwrap().keys() {
+        let fields = BTreeMap::from([(name, Value::Text(format!("Ours {}", key.id()).into()))]);
+        campaigns.records.push(Wanted { id: Some(key.id()), channel: None, fields, source: None });
+    }
+    let channels: Vec<_> = state.get(Resource::Channels).unwrap().keys().map(Key::id).collect();
+    if delete > 0 {
+        let gone = channels.iter().copied().take(delete).collect();
+        desired.unwanted.insert(Resource::Channels, gone);
+    }
+    let items = desired.resources.entry(Resource::ChannelItems).or_default();
+    for channel in channels.iter().skip(delete).take(assign) {
+        let fields = BTreeMap::from([(1, Value::Text("links".into()))]);
+        let channel = Some(Meant::Id(*channel));
+        items.records.push(Wanted { id: Some(3_000_000), channel, fields, source: None });
+    }
+    let all = Bound::Percent(100);
+    let policy = Policy { delete: true, max_delete: all, max_update: all, ..Policy::default() };
+    let current = Current { state, memory: &Memory::default() };
+    plan(&desired, current, None, &policy).unwrap()
+}
+
+/// Applies, and goes on until the run has an end; `None` when somebody was faster
+/// than the first look, and nothing was written.
+fn through(world: &mut World, plan: &Plan, options: &Options) -> Option<Outcome> {
+    for _ in 0..20 {
+        let open = world.open().unfinished_run().unwrap();
+        let outcome = match open.map(|run| run.number) {
+            Some(run) => world.resume(run, options),
+            None => world.apply(plan, options),
+        };
+        match outcome {
+            Ok(outcome) => return Some(outcome),
+            Err(ApplyError::Used(run)) => return Some(world.resume(run, options).unwrap()),
+            Err(ApplyError::Stale(_)) => return None,
+            Err(error @ ApplyError::Step { .. }) => panic!("{error}"),
+            Err(_) => {}
+        }
+        checks::is_sound(&mut world.open());
+        world.pass(Duration::from_secs(90));
+    }
+    panic!("the run never ends")
+}
+
+/// What a list read again costs is in the price, to the request.
+#[test]
+fn the_price_of_a_long_run_is_what_it_costs() {
+    for (limit, max) in [(30, 300), (60, 300), (12, 60), (30, 900)] {
+        let counts = Counts { campaigns: 230, channels: 40, ..Counts::default() };
+        let mut world = World::of(generate(5, counts), &format!("rate-limit={limit}"));
+        let state = look(&world);
+        let plan = plan_for(&state, 10, 20);
+        assert_eq!(plan.steps.len(), 260);
+        world.pass(Duration::from_secs(120));
+        let max = Duration::from_secs(max);
+        let staleness = Staleness::new(max, limit, 0, lists(&state, &BTreeMap::new()));
+        // The account, campaigns, channels, and the items of each channel.
+        let price = cost(&plan, (43, 33), limit, 0, &staleness);
+        let options = Options { max_staleness: Some(max), ..options() };
+        let outcome = world.apply(&plan, &options).unwrap();
+        assert_eq!((outcome.done, outcome.requests), (260, price.requests), "{limit} {max:?}");
+        assert_eq!(price.rereads > 0, max.as_secs() < 900, "{price:?}");
+        assert!(price.rereads * 19 <= price.requests, "{price:?}");
+        assert_eq!(world.service().totals().throttled, 0);
+    }
+}
+
+#[test]
+fn a_record_that_others_edit_in_mid_run_is_left_and_told() {
+    let counts = Counts { campaigns: 230, ..Counts::default() };
+    let mut world = World::of(generate(5, counts), "");
+    let plan = plan_for(&look(&world), 0, 0);
+    world.meddle(|store, nth| match nth {
+        20 => store.campaigns.get_mut(220).unwrap().name = "Theirs".to_owned(),
+        21 => drop(store.campaigns.remove(221)),
+        _ => {}
+    });
+    let outcome = through(&mut world, &plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.stale, outcome.refused), (228, 2, 0), "{outcome:?}");
+    assert_eq!(world.service().store().campaigns.get(220).unwrap().name, "Theirs");
+    let rows = rows(&world.open());
+    let said = |nth: usize| rows[nth].message.clone().unwrap_or_default();
+    assert!(said(219).ends_with("and is `Theirs`"), "{}", said(219));
+    assert_eq!(said(220), "is gone since the plan was made");
+}
+
+#[test]
+fn what_others_edited_longer_ago_than_lists_may_be_old_is_never_overwritten() {
+    live_all(12, live);
+}
+
+/// Who edited what, and when.
+type Edits = Arc<Mutex<Vec<(Timestamp, i64, String)>>>;
+
+#[allow(clippy::print_stdout)]
+fn live(seed: u64) {
+    println!("LINKVAULT_SIM_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let limit = rng.choice([12_u64, 30, 60]).unwrap();
+    let counts =
+        Counts { campaigns: rng.u64(60..limit * 10), channels: rng.u64(2..8), ..Counts::default() };
+    let mut world = World::of(generate(seed, counts), &format!("rate-limit={limit}")).seeded(seed);
+    let state = look(&world);
+    let plan = plan_for(&state, rng.usize(..2), rng.usize(..3));
+    let max = rng.choice([Duration::from_secs(60), DEFAULT, DEFAULT * 2]).unwrap();
+    let stated = Staleness::new(max, limit, 0, lists(&state, &BTreeMap::new()));
+    let stated = stated.of(Resource::Campaigns);
+    let faults = rng.choice(["", "lost-reply=0.02", "server-error=0.02", "lost-request=0.02"]);
+    world.set_faults(faults.unwrap(), seed);
+    let edits = Edits::default();
+    let (noted, clock, mut others) = (Arc::clone(&edits), Arc::clone(&world.clock), rng.fork());
+    let chance = rng.f64() * 0.2;
+    world.meddle(move |store, _| {
+        if others.f64() < chance {
+            let ids: Vec<_> = store.campaigns.iter().map(|(id, _)| id).collect();
+            let id = others.choice(ids).unwrap();
+            let name = format!("Theirs {}", others.u32(..));
+            store.campaigns.get_mut(id).unwrap().name.clone_from(&name);
+            noted.lock().unwrap().push((clock.now(), id.cast_signed(), name));
+        }
+    });
+    let deaths: Vec<u64> = (0..rng.u8(..3)).map(|_| rng.u64(1..400)).collect();
+    let options = Options { max_staleness: Some(max), ..options() };
+    for moment in deaths {
+        world.dies_after = Some(moment);
+        let open = world.open().unfinished_run().unwrap();
+        let _ = match open {
+            Some(run) => world.resume(run.number, &options),
+            None => world.apply(&plan, &options),
+        };
+        world.pass(Duration::from_secs(rng.u64(..1000)));
+    }
+    world.dies_after = None;
+    let Some(outcome) = through(&mut world, &plan, &options) else { return };
+    world.meddler = None;
+    let journal = rows(&world.open());
+    let edits = edits.lock().unwrap().clone();
+    let service = world.service();
+    for (step, row) in plan.steps.iter().zip(&journal) {
+        if (step.resource, step.verb) != (Resource::Campaigns, Verb::Update) {
+            continue;
+        }
+        let id = step.id.unwrap();
+        let theirs: Vec<_> = edits.iter().filter(|(_, of, _)| *of == id).collect();
+        let at = format!("{step:?} {row:?} {theirs:?} {outcome:?}");
+        if row.state == StepState::Done {
+            let sent = row.sent.unwrap();
+            for (when, ..) in &theirs {
+                let old = *when < sent && sent.since(*when) > stated;
+                assert!(!old, "an edit of {} is overwritten: {at}", when.iso());
+            }
+        }
+        if row.state == StepState::Stale {
+            let name = &service.store().campaigns.get(id.cast_unsigned()).unwrap().name;
+            assert_eq!(theirs.last().map(|(.., name)| name), Some(name), "{at}");
+        }
+        if theirs.is_empty() {
+            assert_eq!(row.state, StepState::Done, "{at}");
+        }
+    }
+}
