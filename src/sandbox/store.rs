@@ -9,11 +9,15 @@ use serde_json::{Map, Value};
 use super::names::{Named, Names};
 use crate::clock::Timestamp;
 
-/// Rows by id. An id is never given twice, not even after its row is gone.
+/// Rows by id. An id is never given twice, not even after its row is gone, unless
+/// the table reuses ids.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Table<T> {
     next: u64,
     rows: BTreeMap<u64, T>,
+    /// The id after the highest is the next, as in databases that keep no sequence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    reuses: bool,
     /// Made from the rows when it is needed.
     #[serde(skip)]
     names: Names,
@@ -27,7 +31,7 @@ impl<T: PartialEq> PartialEq for Table<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { next: 1, rows: BTreeMap::new(), names: Names::default() }
+        Self { next: 1, rows: BTreeMap::new(), reuses: false, names: Names::default() }
     }
 }
 
@@ -64,7 +68,11 @@ impl<T> Table<T> {
 
     pub fn remove(&mut self, id: u64) -> Option<T> {
         self.names.touch(id);
-        self.rows.remove(&id)
+        let removed = self.rows.remove(&id);
+        if self.reuses {
+            self.next = self.rows.last_key_value().map_or(1, |(id, _)| id.saturating_add(1));
+        }
+        removed
     }
 
     #[must_use]
@@ -267,6 +275,16 @@ impl Default for Store {
 }
 
 impl Store {
+    /// From now on the id of a record that was the last of its list, and is
+    /// gone, is given again.
+    pub fn reuse_ids(&mut self) {
+        self.domains.reuses = true;
+        self.campaigns.reuses = true;
+        self.channels.reuses = true;
+        self.pixels.reuses = true;
+        self.qr_codes.reuses = true;
+    }
+
     /// The rotator's URL for `slug`.
     #[must_use]
     pub fn rotator_url(&self, slug: &str) -> String {

@@ -317,6 +317,8 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
 #[allow(clippy::print_stdout)]
 fn live(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
+    // What is drawn since later, so that the seeds of before keep their meaning.
+    let mut later = fastrand::Rng::with_seed(!seed);
     let mut behaviour = Vec::new();
     for (name, values) in BEHAVIOURS {
         if rng.bool() {
@@ -332,11 +334,12 @@ fn live(seed: u64) {
     let drift = if rng.u8(..4) == 0 { rng.f64() * 0.3 } else { 0.0 };
     let dies =
         if rng.bool() { (0..rng.u8(1..4)).map(|_| rng.u64(1..80)).collect() } else { vec![] };
-    let store = generate(seed, Counts::each(rng.u64(..8)));
+    let mut store = generate(seed, Counts::each(rng.u64(..8)));
+    if later.u8(..6) == 0 {
+        store.reuse_ids();
+    }
     // Nobody can tell whose a code is when two people make codes at once.
     let plan = draw(&store, &mut rng, drift == 0.0);
-    // Drawn by itself, so that the seeds of before keep their meaning.
-    let mut later = fastrand::Rng::with_seed(!seed);
     if later.u8(..6) == 0 {
         behaviour.push(format!("twins={}", later.choice(&["beside", "last"]).unwrap()));
     }

@@ -18,6 +18,8 @@ pub struct Drawn {
     pub rounds: Vec<Round>,
     /// Before this round, another account answers behind the URL for a while.
     pub switched: Option<usize>,
+    /// The service gives the ids of deleted records again.
+    pub reuses_ids: bool,
 }
 
 /// One backup, however many starts it takes, and what happens around it.
@@ -73,6 +75,7 @@ impl Drawn {
             indiscreet: rng.bool(),
             rounds,
             switched: None,
+            reuses_ids: false,
         };
         drawn.draw_more(&mut rng);
         drawn
@@ -87,6 +90,7 @@ impl Drawn {
         if rng.u8(..5) == 0 {
             self.switched = Some(rng.usize(..self.rounds.len()));
         }
+        self.reuses_ids = rng.u8(..5) == 0;
     }
 }
 

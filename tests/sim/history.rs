@@ -67,7 +67,10 @@ pub struct History<'d> {
 
 impl<'d> History<'d> {
     pub fn of(drawn: &'d Drawn) -> Self {
-        let store = generate(drawn.seed, drawn.counts);
+        let mut store = generate(drawn.seed, drawn.counts);
+        if drawn.reuses_ids {
+            store.reuse_ids();
+        }
         let mut world = World::of(store, &drawn.behaviour).seeded(drawn.seed);
         world.reserve = drawn.reserve;
         world.latency = drawn.latency;
