@@ -49,7 +49,7 @@ fn killed_twenty_times_a_backup_ends_equal_to_the_service() {
     equals_the_service(&environment, &service);
 }
 
-fn equals_the_service(environment: &TestEnvironment, service: &LiveService) {
+pub fn equals_the_service(environment: &TestEnvironment, service: &LiveService) {
     for (path, key, resource) in LISTS {
         let ours = environment.run(&["show", "main", resource, "--json"]).succeeds().json();
         let ours = ours["records"].as_array().unwrap();

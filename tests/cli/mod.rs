@@ -15,6 +15,7 @@ mod help;
 mod importing;
 mod keys;
 mod killed;
+mod killed_anywhere;
 mod killed_moves;
 mod malformed;
 mod migrating;

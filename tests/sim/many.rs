@@ -3,15 +3,19 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 
 /// After so many failures no more seeds are begun.
 const ENOUGH: usize = 20;
 
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
 /// The first seed, and how many from there on; `usual` many where nobody asks.
 pub fn range(usual: u64) -> (u64, u64) {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let count = number("LINKVAULT_SIM_SEEDS");
     match number("LINKVAULT_SIM_SEED") {
         Some(seed) => (seed, count.unwrap_or(1)),
@@ -21,19 +25,27 @@ pub fn range(usual: u64) -> (u64, u64) {
 
 /// Lives through each seed, on all cores, and then tells which ones failed. Each
 /// seed is printed first, so that even what cannot be caught can be run again.
+/// `LINKVAULT_SIM_SECONDS` bounds the time instead of the number of seeds.
 #[allow(clippy::print_stdout)]
 pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
     let (first, count) = range(usual);
     let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
     let clock = SystemClock::new(Interrupt::default());
     let begun = clock.monotonic();
+    let end = number("LINKVAULT_SIM_SECONDS").map(|it| begun + Duration::from_secs(it));
+    let lived = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, |it| it.get().min(4));
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + count || failed.lock().unwrap().len() >= ENOUGH {
+            let over = match end {
+                Some(end) => clock.monotonic() >= end,
+                None => seed >= first + count,
+            };
+            if over || failed.lock().unwrap().len() >= ENOUGH {
                 return;
             }
+            lived.fetch_add(1, Ordering::Relaxed);
             println!("LINKVAULT_SIM_SEED={seed}");
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| live(seed))) {
                 let text = panic.downcast_ref::<String>().cloned();
@@ -44,12 +56,12 @@ pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
         }
     };
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let begun_with = next.into_inner().min(first + count) - first;
+    let lived = lived.into_inner();
     let seconds = clock.monotonic().saturating_sub(begun).as_secs_f64();
-    println!("{begun_with} seeds from {first} in {seconds:.1} s");
+    println!("{lived} seeds from {first} in {seconds:.1} s");
     let mut failed = failed.into_inner().unwrap();
     failed.sort();
     let told: Vec<_> =
         failed.iter().map(|(seed, text)| format!("LINKVAULT_SIM_SEED={seed}: {text}")).collect();
-    assert!(failed.is_empty(), "{} of {begun_with} failed:\n{}", failed.len(), told.join("\n"));
+    assert!(failed.is_empty(), "{} of {lived} failed:\n{}", failed.len(), told.join("\n"));
 }

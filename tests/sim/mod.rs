@@ -8,7 +8,8 @@
 //! `overtaken` has somebody else edit what a run is about to change.
 //! `many` lives through many seeds.
 //! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
-//! and both together so many from there on.
+//! and both together so many from there on. `LINKVAULT_SIM_SECONDS=time` runs as
+//! many as that time allows.
 
 mod answers;
 mod applied;
