@@ -278,6 +278,22 @@ fn seeds_that_found_something_stay_good() {
     }
 }
 
+/// Another account answers behind URL and key when the run is taken up: nothing is
+/// written to it.
+fn goes_to_no_other_account(world: &mut World) {
+    let Some(run) = world.open().unfinished_run().unwrap() else { return };
+    let meddler = world.meddler.take();
+    let ours = world.service().store().clone();
+    world.change(|store| store.account.id += 1);
+    let theirs = world.service().store().clone();
+    let error = world.resume(run.number, &options()).map(|outcome| format!("{outcome:?}"));
+    assert!(error.is_err(), "{error:?}");
+    assert_eq!(*world.service().store(), theirs, "another account was written to");
+    world.change(|store| *store = ours);
+    world.meddler = meddler;
+    world.pass(Duration::from_secs(20));
+}
+
 const FAULTS: &[&str] = &[
     "throttled={}",
     "server-error={}",
@@ -343,6 +359,11 @@ fn live(seed: u64) {
     if later.u8(..6) == 0 {
         behaviour.push(format!("twins={}", later.choice(&["beside", "last"]).unwrap()));
     }
+    let mut faults = faults;
+    if later.u8(..5) == 0 {
+        faults.push(format!("failed-reply={:.3}", later.f64() * 0.3));
+    }
+    let switched = later.u8(..3) == 0;
     println!("LINKVAULT_SIM_SEED={seed} {behaviour:?} {faults:?} drift {drift} deaths {dies:?}");
     let mut world = World::of(store.clone(), &behaviour.join(",")).seeded(seed);
     world.set_faults(&faults.join(","), seed);
@@ -364,6 +385,9 @@ fn live(seed: u64) {
         checks::is_sound(&mut world.open());
         nothing_twice(world.service().store(), &plan);
         world.pass(Duration::from_secs(20));
+        if switched {
+            goes_to_no_other_account(&mut world);
+        }
     }
     world.dies_after = None;
     let outcome = through(&mut world, &plan).unwrap();

@@ -91,10 +91,6 @@ impl Move {
             _ => String::new(),
         };
         let (mut old, old_behaviour) = world(&mut rng, seed, &more);
-        if !more.is_empty() {
-            // Else nothing tells that it is not offered.
-            old.service().behaviour_mut().set("error-status", "4xx").unwrap();
-        }
         let hurdle = if rng.u8(..4) == 0 { rng.choice(HURDLES).unwrap() } else { "" };
         let (mut new, new_behaviour) = world(&mut rng, seed + 1_000_000, "");
         for cap in ["cap-channels", "cap-qr"] {

@@ -121,6 +121,11 @@ pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String) 
             behaviour.push(format!("{name}={}", rng.choice(*values).unwrap()));
         }
     }
+    // What is drawn since later, so that the seeds of before keep their meaning.
+    let mut later = fastrand::Rng::with_seed(!seed);
+    if later.u8(..6) == 0 {
+        behaviour.push(format!("twins={}", later.choice(&["beside", "last"]).unwrap()));
+    }
     let mut some = |most| rng.u64(..most);
     let counts = Counts {
         domains: some(5),
