@@ -4,11 +4,10 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// A running server. Dropping it stops it, without waiting for the end.
@@ -20,19 +19,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Hands every connection to `serve`, at most `room` of them at once: others
-    /// wait until one ends. `name` is that of the thread.
+    /// Hands every connection to `serve`, with the address of its client. `name` is
+    /// that of the thread.
     ///
     /// # Errors
     /// When the listener or the runtime's threads cannot be set up.
     pub(crate) fn start<S, F>(
         name: &str,
         listener: std::net::TcpListener,
-        room: usize,
         serve: S,
     ) -> io::Result<Self>
     where
-        S: Fn(TcpStream) -> F + Send + 'static,
+        S: Fn(TcpStream, SocketAddr) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         listener.set_nonblocking(true)?;
@@ -45,7 +43,7 @@ impl Server {
         };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            runtime.block_on(accept(listener, room, serve, stopped));
+            runtime.block_on(accept(listener, serve, stopped));
             runtime.shutdown_background();
         })?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
@@ -66,36 +64,23 @@ impl Server {
     }
 }
 
-async fn accept<S, F>(
-    listener: TcpListener,
-    room: usize,
-    serve: S,
-    mut stopped: oneshot::Receiver<()>,
-) where
-    S: Fn(TcpStream) -> F,
+async fn accept<S, F>(listener: TcpListener, serve: S, mut stopped: oneshot::Receiver<()>)
+where
+    S: Fn(TcpStream, SocketAddr) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    let room = Arc::new(Semaphore::new(room));
     // Dropping the set ends every connection in it.
     let mut connections = JoinSet::new();
     loop {
-        let next = async {
-            let place = Arc::clone(&room).acquire_owned().await.ok()?;
-            Some((place, listener.accept().await))
-        };
         tokio::select! {
             _ = &mut stopped => return,
-            next = next => match next {
-                Some((place, Ok((stream, _)))) => {
+            next = listener.accept() => match next {
+                Ok((stream, client)) => {
                     let _ = stream.set_nodelay(true);
-                    let served = serve(stream);
-                    connections.spawn(async move {
-                        served.await;
-                        drop(place);
-                    });
+                    connections.spawn(serve(stream, client));
                 }
                 // Out of file descriptors, most likely: others must close first.
-                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next() => {}
         }

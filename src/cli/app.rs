@@ -44,7 +44,7 @@ impl App {
             if let (Ok(mut stderr), false) = (stderr, quiet) {
                 // There is nowhere to tell that stderr is gone.
                 let _ = stderr
-                    .write_all(b"stopping after the request under way; again to stop at once\n");
+                    .write_all(b"stopping after the request under way; Ctrl-C to stop at once\n");
             }
         };
         if let Err(error) = super::signals::raise_on_signal(self.interrupt.clone(), told) {

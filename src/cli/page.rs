@@ -51,14 +51,25 @@ fn token(app: &App, source: &KeySource) -> Result<Token, Failure> {
         let message = message.replace("hold a key: a key", "hold a token: a token");
         Failure { message, ..failure }
     })?;
+    let length = secret.reveal().chars().count();
+    if length < SHORTEST_TOKEN {
+        let message = format!(
+            "cannot use the page token: it has {length} characters and needs {SHORTEST_TOKEN}"
+        );
+        return Err(Failure::new(Kind::Config, message).hint(MAKE_A_TOKEN));
+    }
     Ok(Token::new(secret.reveal()))
 }
+
+/// A shorter token can be guessed.
+const SHORTEST_TOKEN: usize = 16;
+
+const MAKE_A_TOKEN: &str = "`openssl rand -hex 32 > page.token` makes a token";
 
 /// Why the page is not served at `listen`.
 pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::InvalidInput {
-        return Failure::new(Kind::Usage, error)
-            .hint("`openssl rand -hex 32 > page.token` makes a token");
+        return Failure::new(Kind::Usage, error).hint(MAKE_A_TOKEN);
     }
     Failure::new(Kind::Failed, format_args!("{listen} cannot be listened on: {error}"))
         .hint("name another address with --listen")

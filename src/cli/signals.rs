@@ -4,8 +4,9 @@ use std::io;
 
 use crate::clock::Interrupt;
 
-/// Raises `interrupt` at the first signal, and tells by `told`; the second does
-/// what it always does.
+/// Raises `interrupt` at the first signal, and tells by `told`. A second Ctrl-C then
+/// ends the process at once, for a person who does not want to wait; a repeated
+/// SIGTERM or SIGHUP does not, for a supervisor may send it any number of times.
 #[cfg(unix)]
 pub(super) fn raise_on_signal(
     interrupt: Interrupt,
@@ -15,19 +16,20 @@ pub(super) fn raise_on_signal(
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in &mut signals {
-            if interrupt.raised() {
+            if !interrupt.raised() {
+                interrupt.raise();
+                told();
+            } else if signal == SIGINT {
                 // Nothing better can be done with a failure here than to go on.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-            interrupt.raise();
-            told();
         }
     })?;
     Ok(())
 }
 
-/// Calls `stop` at the first SIGTERM or SIGINT and `reload` at each SIGHUP; the
-/// second request to stop does what it always does.
+/// Calls `stop` at the first SIGTERM or SIGINT and `reload` at each SIGHUP. A Ctrl-C
+/// after that ends the process at once; a repeated SIGTERM does not.
 #[cfg(unix)]
 pub(super) fn on_signals(
     stop: impl Fn() + Send + 'static,
@@ -42,12 +44,13 @@ pub(super) fn on_signals(
                 reload();
                 continue;
             }
-            if stopping {
+            if !stopping {
+                stopping = true;
+                stop();
+            } else if signal == SIGINT {
                 // Nothing better can be done with a failure here than to go on.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-            stopping = true;
-            stop();
         }
     })?;
     Ok(())

@@ -59,8 +59,7 @@ pub fn serve(
     options: ServeOptions,
 ) -> io::Result<Server> {
     let host = Arc::new(Host { service, clock, faults, options });
-    let room = tokio::sync::Semaphore::MAX_PERMITS;
-    Server::start("sandbox", listener, room, move |stream| connection(stream, Arc::clone(&host)))
+    Server::start("sandbox", listener, move |stream, _| connection(stream, Arc::clone(&host)))
 }
 
 /// What all connections share.

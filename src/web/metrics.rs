@@ -15,8 +15,53 @@ use crate::clock::Timestamp;
 use crate::daemon::condition::Condition;
 use crate::daemon::facts::ProblemKind;
 
-/// What [`metrics`] gives, as HTTP calls it.
-pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A text format in which the metrics can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The Prometheus text format: what a client gets that asks for nothing else.
+    Text,
+    OpenMetrics,
+}
+
+const OPEN_METRICS: &str = "application/openmetrics-text";
+
+impl Format {
+    /// The format that a client prefers which accepts this: the values of its
+    /// `Accept` headers.
+    #[must_use]
+    pub fn accepted<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
+        let (mut text, mut open) = (0.0_f32, 0.0_f32);
+        for range in headers.into_iter().flat_map(|header| header.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let (mut quality, mut known) = (1.0_f32, true);
+            for part in parts {
+                let (name, value) = part.split_once('=').unwrap_or((part, ""));
+                let value = value.trim().trim_matches('"');
+                match name.trim().to_ascii_lowercase().as_str() {
+                    "q" => quality = value.parse().unwrap_or(0.0),
+                    "version" if kind == OPEN_METRICS => known = value == "1.0.0",
+                    _ => {}
+                }
+            }
+            match kind.as_str() {
+                OPEN_METRICS if known => open = open.max(quality),
+                "text/plain" | "text/*" | "*/*" => text = text.max(quality),
+                _ => {}
+            }
+        }
+        if open > 0.0 && open >= text { Self::OpenMetrics } else { Self::Text }
+    }
+
+    /// The format as HTTP calls it.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Account {
@@ -46,7 +91,7 @@ type Count<L> = Family<L, Counter<f64, AtomicU64>>;
 
 /// Everything that is measured, as text. Values that nobody knows are left out.
 #[must_use]
-pub fn metrics(conditions: &[Condition], alive: bool) -> String {
+pub fn metrics(conditions: &[Condition], alive: bool, format: Format) -> String {
     let mut registry = Registry::with_prefix("linkvault");
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The program", build);
@@ -61,6 +106,34 @@ pub fn metrics(conditions: &[Condition], alive: bool) -> String {
         // Writing to a string cannot fail; if it did, this is no measurement.
         text.clear();
         let _ = writeln!(text, "# EOF");
+    }
+    match format {
+        Format::OpenMetrics => text,
+        Format::Text => prometheus(&text),
+    }
+}
+
+/// OpenMetrics in the Prometheus text format: there a family has the name of its
+/// samples, and there are fewer types. The samples are the same.
+fn prometheus(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let mut help = "";
+    for line in open_metrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|rest| rest.rsplit_once(' '))
+        {
+            let (end, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                kind => ("", kind),
+            };
+            let _ = writeln!(text, "# HELP {name}{end} {help}\n# TYPE {name}{end} {kind}");
+        } else if !line.starts_with('#') {
+            let _ = writeln!(text, "{line}");
+        }
     }
     text
 }
@@ -157,6 +230,8 @@ fn totals(registry: &mut Registry, conditions: &[Condition]) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::tests::condition;
     use super::*;
     use crate::daemon::condition::Health;
@@ -165,7 +240,8 @@ mod tests {
     fn each_account_is_measured_and_hostile_names_stay_in_their_labels() {
         let mut bad = condition("a\"}\nb\\", Health::Failing);
         bad.problems[0].kind = ProblemKind::KeyRefused;
-        let text = metrics(&[condition("main", Health::Good), bad], true);
+        let all = [condition("main", Health::Good), bad];
+        let text = metrics(&all, true, Format::OpenMetrics);
         for line in [
             "linkvault_build_info{version=\"0.1.0\"} 1",
             "linkvault_up 1.0",
@@ -187,10 +263,59 @@ mod tests {
     fn what_nobody_knows_is_left_out() {
         let mut new = condition("new", Health::New);
         (new.last, new.last_complete, new.next) = (None, None, None);
-        let text = metrics(&[new], false);
+        let text = metrics(&[new], false, Format::Text);
         assert!(text.contains("linkvault_up 0.0"));
         for name in ["last_complete_timestamp", "next_run_timestamp", "last_duration"] {
             assert!(!text.contains(&format!("linkvault_{name}_seconds{{")), "{name}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_text_format_has_the_same_samples_under_the_names_of_its_families() {
+        let all = [condition("main", Health::Good)];
+        let (open, text) =
+            (metrics(&all, true, Format::OpenMetrics), metrics(&all, true, Format::Text));
+        let samples = |text: &str| {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            // Families are kept without an order.
+            lines.map(str::to_owned).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(samples(&open), samples(&text));
+        for line in [
+            "# TYPE linkvault_build_info gauge",
+            "# TYPE linkvault_requests_total counter",
+            "# TYPE linkvault_health gauge",
+            "# HELP linkvault_requests_total Requests to the service.",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
+    }
+
+    #[test]
+    fn open_metrics_is_given_to_whoever_prefers_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0,\
+                          application/openmetrics-text;version=0.0.1;q=0.75,\
+                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for (accept, wanted) in [
+            (&[prometheus][..], Format::OpenMetrics),
+            (&["application/openmetrics-text"], Format::OpenMetrics),
+            (
+                &["Application/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"],
+                Format::OpenMetrics,
+            ),
+            (&["text/html", "application/openmetrics-text;q=0.4"], Format::OpenMetrics),
+            (&[], Format::Text),
+            (&["*/*"], Format::Text),
+            (&["text/html,*/*;q=0.8"], Format::Text),
+            (&["text/plain;version=0.0.4"], Format::Text),
+            (&["application/openmetrics-text;version=0.0.1"], Format::Text),
+            (&["application/openmetrics-text;version=2.0.0,text/plain;q=0.1"], Format::Text),
+            (&["application/openmetrics-text;q=0"], Format::Text),
+            (&["application/openmetrics-text;q=0.3,text/plain;q=0.9"], Format::Text),
+            (&[";;;q=", ",,", "application/openmetrics-text;q=x"], Format::Text),
+        ] {
+            assert_eq!(Format::accepted(accept.iter().copied()), wanted, "{accept:?}");
         }
     }
 }

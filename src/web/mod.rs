@@ -4,7 +4,8 @@
 //! Reading order: [`guard`] who may see it · `routes` what is where · [`pages`]
 //! what stands on each · [`chart`] series as drawings, with [`ticks`] · [`links`]
 //! where a page is · [`text`] its words · [`escape`] what every value passes ·
-//! [`metrics`] the same for Prometheus · `server` the socket.
+//! [`metrics`] the same for Prometheus · `server` the socket · `places` which
+//! connections stay open.
 
 pub mod chart;
 pub mod escape;
@@ -12,6 +13,7 @@ pub mod guard;
 pub mod links;
 pub mod metrics;
 pub mod pages;
+mod places;
 mod routes;
 mod server;
 #[cfg(test)]
@@ -74,7 +76,7 @@ pub fn start(
     clock: Arc<dyn Clock>,
 ) -> io::Result<Server> {
     let listen = settings.listen;
-    server::serve(listen, router(settings, accounts, clock)?)
+    server::serve(listen, router(settings, accounts, clock)?, server::HEADER_TIME)
 }
 
 /// The page without a socket: each request goes through the guard and the routes
@@ -89,5 +91,5 @@ pub fn router(
 ) -> io::Result<Router> {
     let guard = guard::Guard::new(settings.listen, settings.token, settings.hosts)
         .map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-    Ok(routes::router(routes::Site::new(accounts, clock, guard, PATIENCE)))
+    Ok(routes::router(routes::Site::new(accounts, clock, guard, PATIENCE, routes::WRONG_TOKEN)))
 }

@@ -1,20 +1,24 @@
 //! What is where, and what every answer carries. What stands on a page is the
 //! business of `pages`; here requests become calls, and results answers.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Form, Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::Accounts;
 use super::guard::{Asked, Guard, Verdict};
+use super::metrics::{self, Format};
 use super::pages::{self, Trouble};
-use super::{Accounts, metrics};
+use super::server::{Connection, HEADER_TIME};
 use crate::clock::Clock;
 
 /// So many pages are made at once; each has a thread while it reads.
@@ -22,6 +26,21 @@ const AT_ONCE: usize = 4;
 
 /// How long a page may wait for its turn.
 const TURN: Duration = Duration::from_secs(20);
+
+/// So many requests wait for their turn or are answered; the others are told to come
+/// again, at once. It is less than there are connections, so that `/healthz` always
+/// finds one.
+const WAITING: usize = 48;
+
+/// The metrics have turns of their own, whatever pages are asked for.
+const METRICS_AT_ONCE: usize = 2;
+
+/// How long the answer to a wrong token takes; so much longer for each other wrong
+/// one of the same client that still waits.
+pub(super) const WRONG_TOKEN: Duration = Duration::from_secs(1);
+
+/// No answer to a wrong token waits for more than so many.
+const MOST_WRONG: u32 = 10;
 
 /// The longest body of a request: the login form.
 const LONGEST: usize = 4096;
@@ -40,6 +59,11 @@ struct Inner {
     clock: Arc<dyn Clock>,
     guard: Guard,
     turns: Arc<Semaphore>,
+    metrics_turns: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// Clients with wrong tokens whose answers wait.
+    wrong: Mutex<HashMap<IpAddr, u32>>,
+    wrong_token: Duration,
     /// How long a request may take, from its first line to the whole answer made.
     patience: Duration,
     series: pages::Series,
@@ -51,10 +75,55 @@ impl Site {
         clock: Arc<dyn Clock>,
         guard: Guard,
         patience: Duration,
+        wrong_token: Duration,
     ) -> Self {
-        let turns = Arc::new(Semaphore::new(AT_ONCE));
-        let series = pages::Series::default();
-        Self { inner: Arc::new(Inner { accounts, clock, guard, turns, patience, series }) }
+        let room = |places| Arc::new(Semaphore::new(places));
+        Self {
+            inner: Arc::new(Inner {
+                accounts,
+                clock,
+                guard,
+                turns: room(AT_ONCE),
+                metrics_turns: room(METRICS_AT_ONCE),
+                waiting: room(WAITING),
+                wrong: Mutex::default(),
+                wrong_token,
+                patience,
+                series: pages::Series::default(),
+            }),
+        }
+    }
+
+    /// Waits before a wrong token is answered. Only the connection that sent it waits.
+    async fn slow_down(&self, client: Option<IpAddr>) {
+        let Some(client) = client else { return };
+        let inner = &*self.inner;
+        let count = || inner.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = {
+            let mut counts = count();
+            let waiting = counts.entry(client).or_default();
+            *waiting = waiting.saturating_add(1);
+            *waiting
+        };
+        // Also when the client goes before it is answered.
+        let _leaves = Leaves(|| {
+            let mut counts = count();
+            if let Some(waiting) = counts.get_mut(&client) {
+                *waiting = waiting.saturating_sub(1);
+            }
+            counts.retain(|_, waiting| *waiting > 0);
+        });
+        tokio::time::sleep(inner.wrong_token * waiting.min(MOST_WRONG)).await;
+    }
+
+    /// A place among those who wait for `turns`, and then a turn.
+    async fn turn(
+        &self,
+        turns: &Arc<Semaphore>,
+    ) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+        let place = Arc::clone(&self.inner.waiting).try_acquire_owned().ok()?;
+        let turn = tokio::time::timeout(TURN, Arc::clone(turns).acquire_owned()).await;
+        Some((place, turn.ok()?.ok()?))
     }
 
     /// Makes a page on a thread that may wait for the disk, when its turn comes.
@@ -62,9 +131,9 @@ impl Site {
         self,
         make: impl FnOnce(&pages::Desk<'_>) -> Result<String, Trouble> + Send + 'static,
     ) -> Response {
-        let turns = Arc::clone(&self.inner.turns);
-        let turn = tokio::time::timeout(TURN, turns.acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return trouble(&Trouble::Busy) };
+        let Some(turn) = self.turn(&self.inner.turns).await else {
+            return trouble(&Trouble::Busy);
+        };
         let made = tokio::task::spawn_blocking(move || {
             let Inner { accounts, clock, series, .. } = &*self.inner;
             let now = clock.now();
@@ -79,6 +148,19 @@ impl Site {
         }
     }
 }
+
+/// Does something when it is dropped.
+struct Leaves<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Leaves<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+/// Marks the answer to a wrong token.
+#[derive(Clone)]
+struct WrongToken;
 
 pub(super) fn router(site: Site) -> Router {
     Router::new()
@@ -117,14 +199,27 @@ async fn guarded(State(site): State<Site>, request: Request, next: Next) -> Resp
         authorization: text(header::AUTHORIZATION),
         cookies: &cookies,
     };
-    match guard.judge(&asked) {
-        // Who never says the rest of it holds a place for nobody else.
-        Verdict::Welcome => tokio::time::timeout(site.inner.patience, next.run(request))
-            .await
-            .unwrap_or_else(|_| trouble(&Trouble::Busy)),
+    let verdict = guard.judge(&asked);
+    let connection = request.extensions().get::<Connection>().cloned();
+    let answer = match verdict {
+        Verdict::Welcome => {
+            // Only the form has a body to wait for.
+            let form = request.uri().path() == "/login";
+            let _working = connection.as_ref().filter(|_| !form).map(|it| it.busy.begin());
+            let patience = site.inner.patience;
+            let patience = if form { patience.min(HEADER_TIME) } else { patience };
+            // An unfinished request must not hold a place forever.
+            tokio::time::timeout(patience, next.run(request))
+                .await
+                .unwrap_or_else(|_| trouble(&Trouble::Busy))
+        }
         Verdict::OtherHost(host) => trouble(&Trouble::OtherHost(host)),
         Verdict::NoToken { wrong } => sign_in(wrong),
+    };
+    if answer.extensions().get::<WrongToken>().is_some() {
+        site.slow_down(connection.map(|it| it.client)).await;
     }
+    answer
 }
 
 fn sign_in(wrong: bool) -> Response {
@@ -134,6 +229,9 @@ fn sign_in(wrong: bool) -> Response {
     };
     let scheme = HeaderValue::from_static("Bearer realm=\"linkvault\"");
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    if wrong {
+        answer.extensions_mut().insert(WrongToken);
+    }
     answer
 }
 
@@ -244,13 +342,21 @@ async fn record(
     site.page(move |desk| pages::record::page(desk, &name, &resource, &key)).await
 }
 
-async fn measured(State(site): State<Site>) -> Response {
+async fn measured(State(site): State<Site>, headers: HeaderMap) -> Response {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let format = Format::accepted(accepted.filter_map(|value| value.to_str().ok()));
+    let Some(turn) = site.turn(&site.inner.metrics_turns).await else {
+        return trouble(&Trouble::Busy);
+    };
     let made = tokio::task::spawn_blocking(move || {
         let accounts = &site.inner.accounts;
-        metrics::metrics(&accounts.conditions(), accounts.alive().is_ok())
+        let text = metrics::metrics(&accounts.conditions(), accounts.alive().is_ok(), format);
+        drop(turn);
+        text
     });
+    let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
     match made.await {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::KIND)], text).into_response(),
+        Ok(text) => (headers, text).into_response(),
         Err(error) => trouble(&Trouble::Failed(error.to_string())),
     }
 }
@@ -303,11 +409,14 @@ fn to_the_overview() -> Response {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
     use std::path::PathBuf;
 
+    use super::super::Token;
     use super::*;
     use crate::clock::{Interrupt, SystemClock};
     use crate::daemon::Condition;
+    use crate::server::Server;
 
     struct Nobody;
 
@@ -325,21 +434,83 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_request_that_never_ends_is_ended() {
+    const LONG: Duration = Duration::from_secs(3600);
+
+    /// A page with this token, where a client may be slow for so long.
+    fn page(token: Option<&str>, patience: Duration, wrong_token: Duration) -> Server {
         let listen = "127.0.0.1:0".parse().unwrap();
-        let guard = Guard::new(listen, None, Vec::new()).unwrap();
+        let guard = Guard::new(listen, token.map(Token::new), Vec::new()).unwrap();
         let clock = Arc::new(SystemClock::new(Interrupt::default()));
-        let site = Site::new(Arc::new(Nobody), clock, guard, Duration::from_millis(50));
-        let page = super::super::server::serve(listen, router(site)).unwrap();
-        let mut stream = std::net::TcpStream::connect(page.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let head = "POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\
-                    content-type: application/x-www-form-urlencoded\r\n\r\ntoken";
-        stream.write_all(head.as_bytes()).unwrap();
+        let site = Site::new(Arc::new(Nobody), clock, guard, patience, wrong_token);
+        super::super::server::serve(listen, router(site), LONG).unwrap()
+    }
+
+    fn send(page: &Server, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(page.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    #[track_caller]
+    fn answers(mut stream: &TcpStream, status: &str) {
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 503");
+        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"));
+    }
+
+    fn form(token: &str, length: usize) -> String {
+        format!(
+            "POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\
+             content-type: application/x-www-form-urlencoded\r\n\r\ntoken={token}"
+        )
+    }
+
+    const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+    #[test]
+    fn a_request_that_never_ends_is_ended() {
+        let page = page(None, Duration::from_millis(50), Duration::ZERO);
+        answers(&send(&page, &form("", 9)), "503");
         page.stop();
+    }
+
+    /// None of them is ended by its time, so that only a place of its own lets the
+    /// health be asked for.
+    #[test]
+    fn unfinished_requests_keep_no_health_away() {
+        let page = page(Some("a token of sixteen"), LONG, LONG);
+        let wrong = "GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\n\r\n";
+        let mut held = Vec::new();
+        for begun in ["", "GET /healthz HTTP/1.1\r\nhost: loc", &form("", 900), wrong] {
+            held.extend((0..300).map(|_| send(&page, begun)));
+            answers(&send(&page, HEALTH), "200");
+            held.clear();
+        }
+        page.stop();
+    }
+
+    #[test]
+    fn a_wrong_token_is_slowed_down_and_nobody_else() {
+        let page = page(Some("a token of sixteen"), LONG, LONG);
+        let wrong = [
+            send(&page, &form("wrong", 11)),
+            send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer x\r\n\r\n"),
+        ];
+        let right = "authorization: Bearer a token of sixteen";
+        let right = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{right}\r\n\r\n");
+        answers(&send(&page, &right), "200");
+        answers(&send(&page, &form("a+token+of+sixteen", 24)), "303");
+        answers(&send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"), "401");
+        answers(&send(&page, HEALTH), "200");
+        for mut slowed in wrong {
+            slowed.set_nonblocking(true).unwrap();
+            let told = slowed.read(&mut [0]).unwrap_err();
+            assert_eq!(told.kind(), std::io::ErrorKind::WouldBlock, "it is not answered yet");
+        }
+        page.stop();
+        let quick = self::page(Some("a token of sixteen"), LONG, Duration::ZERO);
+        answers(&send(&quick, &form("wrong", 11)), "401");
+        quick.stop();
     }
 }

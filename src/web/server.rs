@@ -2,36 +2,76 @@
 //! connections, each of which must say what it wants in good time.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 
+use super::places::{Busy, Places, client};
 use crate::server::Server;
 
-/// So many connections at once; others wait until one ends.
+/// So many connections at once.
 const CONNECTIONS: usize = 256;
 
+/// So many of one client.
+const OF_ONE_CLIENT: usize = 64;
+
 /// How long a connection may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const HEADER_TIME: Duration = Duration::from_secs(5);
 
 /// How long a connection lives at most, for one that never reads its answer.
 const LIFE: Duration = Duration::from_secs(600);
 
-pub(super) fn serve(listen: SocketAddr, router: Router) -> io::Result<Server> {
-    let listener = TcpListener::bind(listen)?;
-    Server::start("page", listener, CONNECTIONS, move |stream| connection(stream, router.clone()))
+/// The connection on which a request came.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub client: IpAddr,
+    pub busy: Busy,
 }
 
-async fn connection(stream: TcpStream, router: Router) {
+pub(super) fn serve(
+    listen: SocketAddr,
+    router: Router,
+    header_time: Duration,
+) -> io::Result<Server> {
+    let listener = TcpListener::bind(listen)?;
+    let places = Places::new(CONNECTIONS, OF_ONE_CLIENT);
+    Server::start("page", listener, move |stream, address| {
+        let (router, client) = (router.clone(), client(address.ip()));
+        let (close, mut closed) = oneshot::channel::<()>();
+        let place = places.enter(client, close);
+        async move {
+            let Some(place) = place else { return };
+            let connection = Connection { client, busy: place.busy.clone() };
+            tokio::select! {
+                () = converse(stream, connection, router, header_time) => {}
+                _ = &mut closed => {}
+            }
+        }
+    })
+}
+
+async fn converse(
+    stream: TcpStream,
+    connection: Connection,
+    router: Router,
+    header_time: Duration,
+) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(connection.clone());
+        router.call(request)
+    });
     // What ends badly is the business of whoever asked.
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .header_read_timeout(header_time)
+        .serve_connection(TokioIo::new(stream), service);
     let _ = tokio::time::timeout(LIFE, served).await;
 }

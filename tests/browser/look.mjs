@@ -1,6 +1,6 @@
 // Looks at the page in headless Chromium, as people would: in both themes, on a
 // phone and on a desk. Usage: node look.mjs URL LOCKED MODULES [PICTURES]
-// LOCKED is the URL of a page that asks for the token `open-sesame`.
+// LOCKED is the URL of a page that asks for the token `open-sesame-of-the-page`.
 // MODULES is the folder whose node_modules has playwright-core and axe-core;
 // screenshots go to PICTURES, where it is given.
 
@@ -117,7 +117,7 @@ async function signIn(context, where, name) {
   const page = await look(context, where, locked + '/', '401');
   if (pictures) await page.screenshot({ path: join(pictures, `page-sign-in-${name}.png`) });
   await page.focus('#token');
-  await page.keyboard.type('open-sesame');
+  await page.keyboard.type('open-sesame-of-the-page');
   await page.keyboard.press('Enter');
   await page.waitForSelector('table.accounts', { timeout: 10000 }).catch(() => {
     tell(where, 'the token does not open the page');

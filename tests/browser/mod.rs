@@ -90,7 +90,8 @@ fn started(environment: &TestEnvironment, more: &[&str]) -> (Child, String) {
 fn the_page_is_sound_in_a_browser_in_both_themes_and_sizes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let environment = home();
-    let environment = environment.file("page.token", "open-sesame").mode("page.token", 0o600);
+    let environment =
+        environment.file("page.token", "open-sesame-of-the-page").mode("page.token", 0o600);
     let (mut page, url) = started(&environment, &[]);
     let (mut locked, locked_url) = started(&environment, &["--token-file", "page.token"]);
     let pictures = std::env::var("LINKVAULT_PICTURES")

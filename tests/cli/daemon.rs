@@ -1,8 +1,8 @@
 //! The daemon as a process: schedules of every second, signals, and what
 //! `status` says of it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -316,7 +316,8 @@ fn the_page_is_served_as_the_configuration_says() {
                 allow_host = [\"backups.example\"]\n";
     let accounts = config(&[("main", &service.url(), NIGHTLY)]);
     let environment = TestEnvironment::new().variable("LINKS_KEY", KEY);
-    let environment = environment.config(&format!("{page}{accounts}")).file("page.token", "s3cret");
+    let environment =
+        environment.config(&format!("{page}{accounts}")).file("page.token", "s3cret-of-the-page");
     let environment = environment.mode("page.token", 0o600);
     let daemon = Daemon::with(&environment, &[]);
     let address = daemon.page();
@@ -327,9 +328,9 @@ fn the_page_is_served_as_the_configuration_says() {
         let answer = std::io::read_to_string(stream).unwrap();
         answer.split(' ').nth(1).unwrap().to_owned()
     };
-    assert_eq!(status("backups.example", "s3cret"), "200");
+    assert_eq!(status("backups.example", "s3cret-of-the-page"), "200");
     assert_eq!(status("backups.example", "another"), "401");
-    assert_eq!(status("elsewhere.example", "s3cret"), "421");
+    assert_eq!(status("elsewhere.example", "s3cret-of-the-page"), "421");
     daemon.stops("-TERM");
 }
 
@@ -383,7 +384,7 @@ struct Ear {
 impl Ear {
     fn open() -> Self {
         use std::io::{Read as _, Write as _};
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (tell, heard) = channel();
         std::thread::spawn(move || {
@@ -452,4 +453,54 @@ fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
     let signed = linkvault::daemon::message::signature(b"hush", heard[0][2].as_bytes());
     assert_eq!(heard[0][1], signed);
     assert!(heard[0][2].contains("\"event\":\"begun\"") && heard[1][2].contains("\"ended\""));
+}
+
+/// A supervisor may repeat itself.
+#[test]
+fn fifty_sigterms_end_the_daemon_as_one_does() {
+    let service = LiveService::start("", "latency=150ms");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    let mut daemon = Daemon::start(&environment);
+    daemon.hear_of("main", "backup begins");
+    for _ in 0..50 {
+        environment.signal("-TERM", &daemon.child);
+    }
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
+    let rest: Vec<_> = daemon.lines.iter().collect();
+    assert_eq!(rest.last().unwrap()["message"], "the daemon ends");
+    let status = environment.run(&["status", "--json"]).exits_with(3).json();
+    assert_eq!(status["accounts"][0]["last"]["outcome"], "stopped");
+}
+
+#[test]
+fn fifty_sigterms_end_a_backup_as_one_does() {
+    let service = LiveService::start("", "latency=150ms");
+    let environment = environment(&[("main", &service.url(), NIGHTLY)]);
+    let child = environment.start(&["backup", "main"]);
+    crate::support::until("some requests", || service.handled() >= 2);
+    for _ in 0..50 {
+        environment.signal("-TERM", &child);
+    }
+    let ended = environment.ended(child).exits_with(130);
+    assert_eq!(ended.stderr().matches("stopping after").count(), 1);
+    let stopped = environment.run(&["status", "--json"]).exits_with(3).json();
+    assert_eq!(stopped["accounts"][0]["last"]["outcome"], "stopped");
+}
+
+/// A person who presses it again does not want to wait for the service.
+#[test]
+#[cfg(unix)]
+fn a_second_ctrl_c_ends_a_command_at_once() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let never = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", never.local_addr().unwrap());
+    let environment = environment(&[("main", &url, NIGHTLY)]);
+    let mut child = environment.start(&["backup", "main", "-q"]);
+    let (mut asked, _) = never.accept().unwrap();
+    asked.read_exact(&mut [0; 4]).unwrap();
+    crate::support::until("the end", || {
+        environment.signal("-INT", &child);
+        child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
 }

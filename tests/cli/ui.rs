@@ -280,5 +280,42 @@ fn an_address_that_others_reach_needs_a_token() {
     refused.says_among("needs a token").says_among("--token-file");
     let empty = environment.run(&["ui", "--token-file", "empty"]).exits_with(1);
     empty.says_among("it should hold the token");
+    environment.write("short", "fifteen-letters\n");
+    let environment = environment.mode("short", 0o600);
+    let short = environment.run(&["ui", "--token-file", "short"]).exits_with(1);
+    short
+        .says_among("error: cannot use the page token: it has 15 characters and needs 16\n")
+        .says_among("hint: `openssl rand -hex 32 > page.token` makes a token\n");
     environment.run(&["ui", "nobody"]).exits_with(1).says_among("no account");
+}
+
+/// Where the tool is not installed this says so and tries nothing; with
+/// `LINKVAULT_NEEDS_PROMTOOL` that is a failure.
+#[test]
+#[allow(clippy::print_stdout)]
+fn promtool_finds_nothing_wrong_with_the_metrics() {
+    let (_service, environment) = lived();
+    let page = Page::start(&environment, &[]);
+    let text = page.asks("GET", "/metrics", "");
+    assert!(text.head.contains("content-type: text/plain; version=0.0.4"), "{}", text.head);
+    assert!(text.head.contains("vary: accept"), "{}", text.head);
+    let accept = "accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
+    let open = page.asks("GET", "/metrics", accept);
+    assert!(open.head.contains("content-type: application/openmetrics-text"), "{}", open.head);
+    assert!(open.body.ends_with("# EOF\n") && !text.body.contains("# EOF"));
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped());
+    let promtool = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut promtool = match promtool {
+        Ok(promtool) => promtool,
+        Err(error) => {
+            assert!(std::env::var_os("LINKVAULT_NEEDS_PROMTOOL").is_none(), "{error}");
+            println!("skipped: promtool is not installed");
+            return;
+        }
+    };
+    promtool.stdin.take().unwrap().write_all(text.body.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_empty(), "{told}\n{}", text.body);
 }
