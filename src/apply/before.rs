@@ -31,10 +31,12 @@ pub fn stale(steps: &[Step], current: Current<'_>) -> Vec<Stale> {
     let taken = Taken::new(steps, current.state);
     let made = made_already(steps, current);
     let exists = |step: &Step| made.contains(&step.step) || taken.by(step);
-    let why = |step: &Step| match step.verb {
-        Verb::Create => exists(step).then(|| "exists already".to_owned()),
-        _ => changed(step, current.state)
-            .or_else(|| (!is_so(step, current)).then(|| "is not what the plan says it is".into())),
+    let why = |step: &Step| {
+        let why = match step.verb {
+            Verb::Create => exists(step).then(|| "exists already".to_owned()),
+            _ => changed(step, current.state),
+        };
+        why.or_else(|| (!is_so(step, current)).then(|| "is not what the plan says it is".into()))
     };
     let stale = |step: &Step| {
         why(step).map(|why| Stale {

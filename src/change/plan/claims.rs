@@ -13,6 +13,13 @@ use crate::model::{Key, Record, Resource, Verb};
 /// sends nothing beside what it says but what is there already.
 #[must_use]
 pub fn is_so(step: &Step, current: Current<'_>) -> bool {
+    // What was lost is not there.
+    let lost = step.replaces.filter(|_| step.origin.is_none()).map(Key::Id);
+    if lost
+        .is_some_and(|key| current.state.get(step.resource).is_some_and(|it| it.contains_key(&key)))
+    {
+        return false;
+    }
     let Some((resource, id)) = owner(step) else { return true };
     let Some(records) = current.state.get(resource) else { return true };
     let Some(record) = records.get(&Key::Id(id)) else { return false };

@@ -121,13 +121,29 @@ pub fn read(bytes: &[u8]) -> Result<SavedPlan, SavedPlanError> {
     if told.as_str() != Some(digest(&json).as_str()) {
         return Err(SavedPlanError::Changed);
     }
+    let written = json.get("steps").cloned();
     let saved: SavedPlan = serde_json::from_value(json).map_err(no_plan)?;
+    is_as_written(&saved.plan, written.as_ref())?;
     let hex = saved.id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if !hex || saved.id.is_empty() || saved.id.len() > 64 {
         return Err(SavedPlanError::NotAPlan("its `id` is not one".to_owned()));
     }
     check(&saved.plan, saved.bound)?;
     Ok(saved)
+}
+
+/// Refuses steps that are written otherwise than this program writes them: a member
+/// that is missing, has another name or is unknown would be passed over in silence.
+fn is_as_written(plan: &Plan, steps: Option<&Json>) -> Result<(), SavedPlanError> {
+    let written = steps.and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    for (step, written) in plan.steps.iter().zip(written) {
+        if serde_json::to_value(step).is_ok_and(|it| it == *written) {
+            continue;
+        }
+        let what = "has members that are unknown or missing";
+        return Err(SavedPlanError::Step { step: step.step, what });
+    }
+    Ok(())
 }
 
 /// The sum over all that a plan says, however it is laid out.
@@ -196,7 +212,10 @@ fn fault(step: &Step, number: u32, before: &[Step], bound: bool) -> Option<&'sta
         return Some("says of its way back what is not so");
     }
     if step.verb != Verb::Create && step.replaces.is_some() {
-        return Some("brings nothing back, and says so");
+        return Some("has `replaces` but is not a create");
+    }
+    if step.replaces.is_some_and(|id| id <= 0) {
+        return Some("has a `replaces` that is no id");
     }
     let Some(subject) = subject(step) else { return Some("does not say what it is about") };
     let mut steps: Vec<u32> = subject.steps().collect();
@@ -304,8 +323,10 @@ fn body(step: &Step) -> Option<Fields> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::plan::against::against;
     use crate::change::plan::tests::{everything, lifelike, told};
-    use crate::change::plan::{Current, Memory};
+    use crate::change::plan::{Current, Memory, fingerprint};
+    use crate::model::Key;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -426,6 +447,97 @@ mod tests {
         plan.steps
             .iter()
             .all(|step| claims::is_so(step, Current { state: &state, memory: &memory }))
+    }
+
+    /// Members that a step may have, and such as it never has.
+    const OPTIONAL: [&str; 9] = [
+        "id",
+        "replaces",
+        "origin",
+        "remark",
+        "fingerprint",
+        "source",
+        "waits_for",
+        "waits_fo",
+        "verifiable ",
+    ];
+
+    /// Whether each step is for the records that the account has.
+    fn all_are_as_planned(plan: &Plan) -> bool {
+        let state = lifelike();
+        let is = |it: super::super::against::Against<'_>| {
+            let record = state.get(it.resource).and_then(|all| all.get(&Key::Id(it.id)));
+            record.is_some_and(|record| fingerprint(it.resource, record) == it.fingerprint)
+        };
+        plan.steps.iter().flat_map(against).all(is)
+    }
+
+    #[test]
+    fn no_field_of_any_step_can_be_altered_unseen() {
+        let whole = serde_json::to_value(saved()).unwrap();
+        let steps = whole["steps"].as_array().unwrap().clone();
+        let odd = |old: &Json| {
+            let mut odd =
+                vec![json!(null), json!(true), json!(false), json!(0), json!(-1), json!(1)];
+            odd.extend([json!(2), json!(99), json!(""), json!("x"), json!("{1}"), json!([])]);
+            odd.extend([json!([1]), json!([1, 2]), json!([0]), json!({}), json!("4"), json!(4)]);
+            match old {
+                Json::Array(all) => {
+                    let (mut more, mut less) = (all.clone(), all.clone());
+                    more.extend(all.last().cloned());
+                    less.pop();
+                    odd.extend([json!(more), json!(less)]);
+                    for number in 1..=steps.len() {
+                        let mut more = all.clone();
+                        more.push(json!(number));
+                        odd.push(json!(more));
+                    }
+                }
+                Json::String(text) => {
+                    odd.extend([json!(format!("{text} ")), json!(text.to_uppercase())])
+                }
+                _ => {}
+            }
+            odd
+        };
+        let shown = |plan: &Plan| {
+            let mut text = String::new();
+            crate::change::render::text(plan, &mut text).map(|()| text)
+        };
+        let mut accepted = Vec::new();
+        for (nth, step) in steps.iter().enumerate() {
+            let mut names: Vec<String> = step.as_object().unwrap().keys().cloned().collect();
+            for name in OPTIONAL {
+                if !names.iter().any(|it| it == name) {
+                    names.push(name.to_owned());
+                }
+            }
+            for name in names {
+                let old = step.get(&name).cloned().unwrap_or_default();
+                let mut values: Vec<_> = odd(&old).into_iter().map(Some).collect();
+                values.push(None);
+                for value in values {
+                    let mut json = whole.clone();
+                    let members = json["steps"][nth].as_object_mut().unwrap();
+                    match &value {
+                        Some(value) => drop(members.insert(name.clone(), value.clone())),
+                        None => drop(members.shift_remove(&name)),
+                    }
+                    if json == whole {
+                        continue;
+                    }
+                    let sum = digest(&json);
+                    json[DIGEST] = sum.into();
+                    let Ok(found) = read(json.to_string().as_bytes()) else { continue };
+                    // Where a row stood is for messages alone; what is shown is seen.
+                    let seen = shown(&found.plan) != shown(&saved().plan) || name == "source";
+                    if !seen && all_is_so(&found.plan) && all_are_as_planned(&found.plan) {
+                        accepted.push(format!("{nth} {name}: {old} -> {value:?}"));
+                    }
+                }
+            }
+        }
+        assert!(accepted.is_empty(), "{}", accepted.join("\n"));
     }
 
     #[test]
