@@ -15,19 +15,19 @@ use crate::vault::{Vault, VaultError};
 /// # Errors
 /// When the vault cannot be read.
 pub fn memory(vault: &Vault) -> Result<Memory, VaultError> {
-    let mut memory = Memory { ids: vault.id_map("")?, ..Memory::default() };
-    for resource in Resource::ALL {
-        for (key, fields) in vault.remembered_all(resource)? {
-            let fields = fields.into_iter().filter_map(|(name, sent)| {
-                serde_json::from_str::<Json>(&sent.value).ok().map(|value| (name, value))
-            });
-            memory.sent.insert((resource, key), fields.collect());
-        }
-    }
-    Ok(memory)
+    Ok(Memory { ids: vault.id_map("")?, sent: vault.sent_values(None, &Resource::ALL)? })
 }
 
-/// The same, with the ids that records of `origin` have in this account.
+/// The same, with the sent values that were true in snapshot `number`.
+///
+/// # Errors
+/// As [`memory`].
+pub fn memory_at(vault: &Vault, number: i64) -> Result<Memory, VaultError> {
+    let sent = vault.sent_values(Some(number), &Resource::ALL)?;
+    Ok(Memory { ids: vault.id_map("")?, sent })
+}
+
+/// What is remembered now, with the ids that records of `origin` have in this account.
 ///
 /// # Errors
 /// As [`memory`].
@@ -82,6 +82,7 @@ pub(super) fn of_step(step: &Step, id: i64) -> Vec<Remembered> {
         key: Key::Id(id),
         field: field.to_owned(),
         value: value.to_string(),
+        created: step.verb == Verb::Create,
     };
     rememberable(step).map(remembered).collect()
 }
@@ -118,7 +119,7 @@ pub(super) fn of_link(vault: &Vault, params: &[String]) -> Result<Vec<Remembered
     }
     let field = "links".to_owned();
     let value = Json::from(links).to_string();
-    Ok(vec![Remembered { resource: Resource::Campaigns, key, field, value }])
+    Ok(vec![Remembered { resource: Resource::Campaigns, key, field, value, created: false }])
 }
 
 /// Which record stands for which, where a create brought one back.

@@ -7,7 +7,7 @@ use super::resolve::MAY_BE_DONE;
 use super::run;
 use super::verify::{Look, look};
 use super::{ApplyError, request};
-use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords};
+use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords, hidden};
 use crate::change::plan::{Step, Unsupported};
 use crate::model::{Key, Record, Resource, Role, State, Value, Verb, value};
 use crate::vault::journal::{Run, StepState};
@@ -129,6 +129,20 @@ pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError
         Err(VaultError::NoSnapshot(_)) => return Ok(None),
         read => read?,
     };
+    // Whatever was sent since, this is what the run itself sent.
+    let sent = state.sent.get_or_insert_default();
+    for row in vault.steps(run.number)? {
+        let Ok(step) = serde_json::from_str::<Step>(&row.spec) else { continue };
+        let update = row.state == StepState::Done && step.verb == Verb::Update;
+        let Some(id) = step.id.filter(|_| update) else { continue };
+        for (name, value) in step.after.iter().flatten() {
+            let field = step.resource.spec().field(name);
+            if field.is_some_and(|(_, field)| !field.is_read()) && name != "password" {
+                let known = sent.entry((step.resource, Key::Id(id))).or_default();
+                known.insert(name.clone(), value.clone());
+            }
+        }
+    }
     // It gave no channel an item, so the channels that it made had none.
     if !run.touched.contains(&Resource::ChannelItems) {
         state.resource_mut(Resource::ChannelItems);
@@ -253,7 +267,8 @@ impl Way<'_> {
         let Some(record) = self.record(step.resource, id) else {
             return self.lost(step, "what it was is not known");
         };
-        let fields = record.values.iter().cloned().enumerate().skip(1).collect();
+        let fields = record.values.iter().cloned().enumerate().skip(1);
+        let fields = fields.chain(hidden(self.before, step.resource, &record.key)).collect();
         let source = Some(self.source.clone());
         self.undo.changed.push(format!("{}: it comes back with a new id", called(step)));
         self.want(step.resource, Wanted { id: Some(id), channel: None, fields, source });

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::model::{Key, Record, Resource, State, Value};
+use crate::model::{Key, Record, Resource, State, Value, value};
 
 /// Where a wanted record was written down, for messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -81,22 +81,64 @@ pub struct Desired {
     /// Whether a record whose id the account does not have (any more) is to be
     /// created anew. A snapshot means that; a spreadsheet has a mistake there.
     pub recreate: bool,
+    /// Whether the records come with the sent values that were true with them. What
+    /// is sent since then is no part of them, even where nothing was known then.
+    pub remembers: bool,
     /// The account that the ids are of, as `service#id`, where it is another one
     /// than the account that is to become so.
     pub origin: Option<String>,
 }
 
 impl Desired {
-    /// Everything that `state` holds, as it was there. `name` tells whence.
+    /// Everything that `state` holds, as it was there, with the sent values that
+    /// were true then. `name` tells whence.
     #[must_use]
     pub fn of_state(state: &State, name: &str) -> Self {
         let source = Source { file: name.to_owned(), line: None };
         let resources = state.iter().map(|(resource, records)| {
-            let wanted = records.values().map(|record| wanted(resource, record, &source));
+            let wanted = records.values().map(|record| {
+                let mut wanted = wanted(resource, record, &source);
+                wanted.fields.extend(hidden(state, resource, &record.key));
+                wanted
+            });
             (resource, WantedRecords { records: wanted.collect(), whole: true })
         });
-        Self { resources: resources.collect(), recreate: true, ..Self::default() }
+        let mut desired = Self {
+            resources: resources.collect(),
+            remembers: state.sent.is_some(),
+            recreate: true,
+            ..Self::default()
+        };
+        for key in state.get(Resource::Campaigns).into_iter().flat_map(BTreeMap::keys) {
+            desired.campaign_links.extend(links(state, key, &source));
+        }
+        desired
     }
+}
+
+/// The sent values of a record that its list does not show, as wanted fields.
+pub(crate) fn hidden(
+    state: &State,
+    resource: Resource,
+    key: &Key,
+) -> impl Iterator<Item = (usize, Value<'static>)> {
+    state.hidden(resource, key).map(|(place, field, json)| {
+        (place, value::read(field.kind, &json.to_string()).into_owned())
+    })
+}
+
+/// The links of a campaign that linkvault assigned, as wanted ones.
+pub(crate) fn links<'s>(
+    state: &'s State,
+    campaign: &Key,
+    source: &Source,
+) -> impl Iterator<Item = CampaignLink> + use<'s> {
+    let (id, source) = (campaign.id(), source.clone());
+    state.links(campaign).map(move |link| CampaignLink {
+        campaign: Meant::Id(id),
+        link,
+        source: Some(source.clone()),
+    })
 }
 
 fn wanted(resource: Resource, record: &Record<'static>, source: &Source) -> Wanted {

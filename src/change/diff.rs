@@ -62,7 +62,7 @@ pub fn diff(before: &State, after: &State) -> Diff {
     let mut diff = Diff::default();
     for resource in Resource::ALL {
         match (before.get(resource), after.get(resource)) {
-            (Some(before), Some(after)) => compare(&mut diff, resource, before, after),
+            (Some(_), Some(_)) => compare(&mut diff, resource, before, after),
             (None, None) => {}
             _ => diff.unread.push(resource),
         }
@@ -70,18 +70,27 @@ pub fn diff(before: &State, after: &State) -> Diff {
     diff
 }
 
-type Records = BTreeMap<Key, Record<'static>>;
-
-fn compare(diff: &mut Diff, resource: Resource, before: &Records, after: &Records) {
+/// Compares one resource. Sent values are compared where both states tell them.
+fn compare(diff: &mut Diff, resource: Resource, before: &State, after: &State) {
+    let none = BTreeMap::new();
+    let (was, is) = (before, after);
+    let (before, after) = (was.get(resource).unwrap_or(&none), is.get(resource).unwrap_or(&none));
+    let tells = was.sent.is_some() && is.sent.is_some();
+    let fields = |state: &State, record: &Record<'_>| {
+        let mut fields = fields(resource, record);
+        if tells {
+            fields.extend(hidden(state, resource, &record.key));
+        }
+        fields
+    };
+    let same_sent = |key: &Key| !tells || hidden(was, resource, key).eq(hidden(is, resource, key));
     let mut changes = Vec::new();
     for (key, old) in before {
         match after.get(key) {
-            None => {
-                changes.push(change(resource, key, Kind::Removed, fields(resource, old), vec![]))
-            }
-            Some(new) if old.raw == new.raw => {}
+            None => changes.push(change(resource, key, Kind::Removed, fields(was, old), vec![])),
+            Some(new) if old.raw == new.raw && same_sent(key) => {}
             Some(new) => {
-                let (old_fields, new_fields) = (fields(resource, old), fields(resource, new));
+                let (old_fields, new_fields) = (fields(was, old), fields(is, new));
                 let change = change(resource, key, Kind::Changed, old_fields, new_fields);
                 if !change.fields.is_empty() {
                     changes.push(change);
@@ -91,10 +100,22 @@ fn compare(diff: &mut Diff, resource: Resource, before: &Records, after: &Record
         }
     }
     for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(key)) {
-        changes.push(change(resource, key, Kind::Added, vec![], fields(resource, new)));
+        changes.push(change(resource, key, Kind::Added, vec![], fields(is, new)));
     }
     changes.sort_by(|one, other| one.key.cmp(&other.key));
     diff.changes.append(&mut changes);
+}
+
+/// A record's sent values that its list does not show, a campaign's links included.
+pub fn hidden<'s>(
+    state: &'s State,
+    resource: Resource,
+    key: &Key,
+) -> impl Iterator<Item = (String, serde_json::Value)> + use<'s> {
+    let fields = state.hidden(resource, key);
+    let fields = fields.map(|(_, field, value)| (field.name.to_owned(), value.clone()));
+    let links = state.sent(resource, key, "links").filter(|_| resource == Resource::Campaigns);
+    fields.chain(links.map(|links| ("links".to_owned(), links.clone())))
 }
 
 fn change(resource: Resource, key: &Key, kind: Kind, before: Fields, after: Fields) -> Change {

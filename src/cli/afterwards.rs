@@ -10,7 +10,6 @@ use super::session::command_words;
 use super::states;
 use crate::clock::Clock;
 use crate::config::{Account, Export};
-use crate::model::Resource;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
@@ -62,6 +61,6 @@ fn retain(account: &Account, clock: &dyn Clock) -> Result<(), Failure> {
 fn export(account: &Account, to: &Export) -> Result<(), Failure> {
     let mut loaded = states::newest(account)?;
     let folder = to.folder.join(&account.name);
-    exporting::export(account, &mut loaded, &Resource::ALL, &folder, to.format)?;
+    exporting::export(account, &mut loaded, &folder, to.format)?;
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! A state written as files: what `export` does, and the daemon after a backup.
 
-use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -8,12 +7,12 @@ use serde_json::{Value as Json, json};
 
 use super::error::{Failure, Kind};
 use super::failures::cannot_write;
-use super::states::{Loaded, remembered};
+use super::states::Loaded;
 use crate::change::export::{JSON, MANIFEST, raw};
 use crate::change::sheet::SheetKind;
-use crate::change::sheet::write::{Remembered, Writer, campaign_links};
+use crate::change::sheet::write::{Writer, campaign_links};
 use crate::config::{Account, ExportFormat};
-use crate::model::{Key, Resource};
+use crate::model::Resource;
 
 /// What was written.
 pub struct Exported {
@@ -28,14 +27,13 @@ pub struct Exported {
 pub fn export(
     account: &Account,
     loaded: &mut Loaded,
-    which: &[Resource],
     folder: &Path,
     format: ExportFormat,
 ) -> Result<Exported, Failure> {
     check_folder(folder)?;
     std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
     let files = match format {
-        ExportFormat::Csv => csv_files(folder, loaded, &remembered(account, which)?)?,
+        ExportFormat::Csv => csv_files(folder, loaded)?,
         ExportFormat::Json => vec![json_file(folder, loaded)?],
     };
     let manifest = json!({
@@ -101,24 +99,21 @@ fn sheet_name(sheet: SheetKind) -> String {
     format!("{sheet}.csv")
 }
 
-fn csv_files(
-    folder: &Path,
-    loaded: &mut Loaded,
-    sent: &BTreeMap<Resource, BTreeMap<Key, Remembered>>,
-) -> Result<Vec<Written>, Failure> {
+fn csv_files(folder: &Path, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> {
+    let known = loaded.sent()?;
     let mut files = Vec::new();
     let mut links = Vec::new();
     for resource in loaded.resources.clone() {
-        let sent = sent.get(&resource);
         let mut file =
             NewFile::new(folder, sheet_name(SheetKind::Resource(resource)), Some(resource))?;
         let mut sheet = Writer::begin(resource, &mut file.out);
         let mut count = 0;
         loaded.each(resource, |record| {
             count += 1;
-            let sent = sent.and_then(|sent| sent.get(&record.key));
+            let key = (resource, record.key.clone());
+            let sent = known.sent.as_ref().and_then(|sent| sent.get(&key));
             if resource == Resource::Campaigns {
-                links.extend(sent.map(|it| links_of(&record.key, it)).unwrap_or_default());
+                links.extend(known.links(&record.key).map(|link| (record.key.id(), link)));
             }
             // The first error stays; what comes after it is of no use.
             if let Ok(begun) = &mut sheet
@@ -139,12 +134,6 @@ fn csv_files(
         files.push(file.keep()?);
     }
     Ok(files)
-}
-
-/// The short links that were assigned to a campaign, as far as is remembered.
-fn links_of(key: &Key, sent: &Remembered) -> Vec<(i64, i64)> {
-    let links = sent.get("links").and_then(Json::as_array).into_iter().flatten();
-    links.filter_map(Json::as_i64).map(|link| (key.id(), link)).collect()
 }
 
 /// Everything in one document, each record exactly as the service sent it.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::error::Failure;
+use crate::model::state::SentValues;
 use crate::model::{Key, Record, Resource};
 use crate::sandbox::store::{Content, Table};
 use crate::sandbox::{Loaded, RawRecord, Store};
 use crate::vault::Vault;
-use crate::vault::sent::SentFields;
 
 /// The account of `vault` as snapshot `number` shows it, and what is known of
 /// it that no list shows: what QR codes are made of, slugs and links of campaigns.
@@ -25,7 +25,9 @@ pub fn loaded(vault: &mut Vault, number: i64) -> Result<Loaded, Failure> {
     if let Some(identity) = vault.identity()? {
         loaded.store.account.id = identity.account.cast_unsigned();
     }
-    remember(&mut loaded.store, vault)?;
+    // A record that is gone keeps its id.
+    let sent = vault.sent_values(Some(number), &Resource::ALL)?;
+    remember(&mut loaded.store, &sent);
     Ok(loaded)
 }
 
@@ -37,26 +39,31 @@ fn raw<'r>(resource: Resource, record: &'r Record<'static>) -> RawRecord<'r> {
     RawRecord { resource: resource.name(), channel, json: &record.raw }
 }
 
-fn remember(store: &mut Store, vault: &Vault) -> Result<(), Failure> {
-    for (id, sent) in sent(vault, Resource::QrCodes)? {
-        let Some(code) = row(&mut store.qr_codes, id) else { continue };
-        code.content = Content {
-            kind: text(&sent, "type"),
-            data: sent.get("data").cloned(),
-            background: text(&sent, "background"),
-            foreground: text(&sent, "foreground"),
-            logo: text(&sent, "logo"),
-        };
-    }
-    for (id, sent) in sent(vault, Resource::Campaigns)? {
-        let Some(campaign) = row(&mut store.campaigns, id) else { continue };
-        if let Some(slug) = text(&sent, "slug").filter(|slug| !slug.is_empty()) {
-            campaign.slug = Some(slug);
+fn remember(store: &mut Store, sent: &SentValues) {
+    for ((resource, key), sent) in sent {
+        let Ok(id) = u64::try_from(key.id()) else { continue };
+        match resource {
+            Resource::QrCodes => {
+                let Some(code) = row(&mut store.qr_codes, id) else { continue };
+                code.content = Content {
+                    kind: text(sent, "type"),
+                    data: sent.get("data").cloned(),
+                    background: text(sent, "background"),
+                    foreground: text(sent, "foreground"),
+                    logo: text(sent, "logo"),
+                };
+            }
+            Resource::Campaigns => {
+                let Some(campaign) = row(&mut store.campaigns, id) else { continue };
+                if let Some(slug) = text(sent, "slug").filter(|slug| !slug.is_empty()) {
+                    campaign.slug = Some(slug);
+                }
+                let links = sent.get("links").and_then(Value::as_array).into_iter().flatten();
+                campaign.members.extend(links.filter_map(Value::as_u64));
+            }
+            _ => {}
         }
-        let links = sent.get("links").and_then(Value::as_array).into_iter().flatten();
-        campaign.members.extend(links.filter_map(Value::as_u64));
     }
-    Ok(())
 }
 
 /// The row of `id`. Where it is gone, its id is not given to another one.
@@ -69,18 +76,6 @@ fn row<T: Default>(table: &mut Table<T>, id: u64) -> Option<&mut T> {
 }
 
 type Values = BTreeMap<String, Value>;
-
-fn sent(vault: &Vault, resource: Resource) -> Result<Vec<(u64, Values)>, Failure> {
-    // What is no JSON was not written by us, and says nothing.
-    let values = |fields: SentFields| {
-        let fields = fields.into_iter();
-        fields
-            .filter_map(|(name, it)| Some((name, serde_json::from_str(&it.value).ok()?)))
-            .collect()
-    };
-    let all = vault.remembered_all(resource)?.into_iter();
-    Ok(all.filter_map(|(key, it)| Some((u64::try_from(key.id()).ok()?, values(it)))).collect())
-}
 
 fn text(sent: &Values, name: &str) -> Option<String> {
     sent.get(name)?.as_str().map(str::to_owned)
@@ -109,7 +104,8 @@ mod tests {
         let mut store = Store::default();
         store.add_campaign("Spring", None, true);
         store.qr_codes.put(2, QrCode::default());
-        remember(&mut store, &vault.copy().unwrap()).unwrap();
+        let sent = vault.copy().unwrap().sent_values(None, &Resource::ALL).unwrap();
+        remember(&mut store, &sent);
         let content = &store.qr_codes.get(2).unwrap().content;
         assert_eq!(content.kind.as_deref(), Some("text"));
         assert_eq!(content.data, Some(json!(["a", "b"])));

@@ -8,10 +8,10 @@ use chrono::{DateTime, FixedOffset};
 use super::app::App;
 use super::error::{Failure, Kind};
 use super::session::{Bounds, Session, command_words};
-use crate::change::sheet::write::Remembered;
 use crate::clock::Timestamp;
 use crate::config::Account;
 use crate::crawl::{self, Options, Stats};
+use crate::model::state::SentValues;
 use crate::model::{Key, Record, Resource, State};
 use crate::progress::Progress;
 use crate::vault::reference::{Named, Reference, ReferenceError, is_number};
@@ -37,6 +37,8 @@ pub struct Loaded {
     pub snapshot: Option<Snapshot>,
     /// Why some of the live account could not be read.
     pub lacking: Vec<String>,
+    /// Of the live account, what its own vault remembers.
+    sent_now: Option<SentValues>,
 }
 
 impl Loaded {
@@ -64,7 +66,21 @@ impl Loaded {
     /// # Errors
     /// When the vault cannot be read.
     pub fn state(&mut self) -> Result<State, Failure> {
-        Ok(self.vault.state(self.number, &self.resources)?)
+        let state = self.vault.state(self.number, &self.resources)?;
+        let sent = self.sent_now.clone().or_else(|| state.sent.clone());
+        Ok(state.with_sent(sent))
+    }
+
+    /// The sent values that are true in this state, as a state without records.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn sent(&self) -> Result<State, Failure> {
+        let sent = match &self.sent_now {
+            Some(sent) => sent.clone(),
+            None => self.vault.sent_values(Some(self.number), &self.resources)?,
+        };
+        Ok(State::default().with_sent(Some(sent)))
     }
 
     /// Gives each record of `resource` to `take`, in the order of keys.
@@ -223,9 +239,17 @@ impl Target {
         let options = Options::new(&session.service).only(which);
         let options = Options { stats: Stats::None, ..options };
         let mut vault = Vault::in_memory()?;
-        // Whoever's vault it is, the live account must be the same one.
-        if let Some(ours) = identity_of(&self.account)? {
-            vault.claim(&ours, false)?;
+        let mut sent_now = SentValues::new();
+        match Vault::open_read_only(&self.account.vault) {
+            Ok(own) => {
+                // Whoever's vault it is, the live account must be the same one.
+                if let Some(ours) = own.identity()? {
+                    vault.claim(&ours, false)?;
+                }
+                sent_now = own.sent_values(None, which)?;
+            }
+            Err(VaultError::Missing(_)) => {}
+            Err(error) => return Err(error.into()),
         }
         let summary =
             crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
@@ -250,6 +274,7 @@ impl Target {
             name: format!("{}@live", self.account.name),
             lacking: lacking.collect(),
             snapshot: None,
+            sent_now: Some(sent_now),
         })
     }
 }
@@ -263,6 +288,7 @@ fn shown(account: &Account, vault: Vault, snapshot: Snapshot, which: &[Resource]
         name: format!("{}@#{}", account.name, snapshot.number),
         snapshot: Some(snapshot),
         lacking: Vec::new(),
+        sent_now: None,
     }
 }
 
@@ -289,32 +315,6 @@ pub fn open(account: &Account) -> Result<Vault, Failure> {
         }
         error => error.into(),
     })
-}
-
-/// What the account's vault remembers of values that no list gives back.
-///
-/// # Errors
-/// When the vault cannot be read. An account without one remembers nothing.
-pub fn remembered(
-    account: &Account,
-    which: &[Resource],
-) -> Result<BTreeMap<Resource, BTreeMap<Key, Remembered>>, Failure> {
-    let vault = match Vault::open_read_only(&account.vault) {
-        Ok(vault) => vault,
-        Err(VaultError::Missing(_)) => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut all = BTreeMap::new();
-    for resource in which {
-        let values = vault.remembered_all(*resource)?.into_iter().map(|(key, fields)| {
-            // What is no JSON was not written by us, and says nothing.
-            let value = |text: &str| serde_json::from_str(text).ok();
-            let fields = fields.into_iter();
-            (key, fields.filter_map(|(name, it)| Some((name, value(&it.value)?))).collect())
-        });
-        all.insert(*resource, values.collect());
-    }
-    Ok(all)
 }
 
 /// The one configured account, for a reference that names none.

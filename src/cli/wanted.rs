@@ -219,7 +219,7 @@ pub fn files(
 }
 
 fn only(state: State, which: &[Resource]) -> State {
-    let mut left = State::default();
+    let mut left = State::default().with_sent(state.sent.clone());
     for (resource, records) in state.iter().filter(|(it, _)| which.contains(it)) {
         left.resource_mut(resource).clone_from(records);
     }

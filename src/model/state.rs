@@ -5,12 +5,20 @@ use std::collections::BTreeMap;
 
 use super::record::{Key, Record};
 use super::resource::Resource;
+use super::spec::Field;
+
+/// Write-only values that linkvault sent, by record and field. A campaign's links
+/// stand under the field `links`, as an array of ids.
+pub type SentValues = BTreeMap<(Resource, Key), BTreeMap<String, serde_json::Value>>;
 
 /// Records of some resources. A resource that is absent was not read, which is
 /// not the same as one that is there and empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     resources: BTreeMap<Resource, BTreeMap<Key, Record<'static>>>,
+    /// The sent values that were true in this state; `None` where the source of
+    /// the state does not tell them.
+    pub sent: Option<SentValues>,
 }
 
 impl State {
@@ -28,6 +36,40 @@ impl State {
     /// Takes a resource away, as if it had not been read.
     pub fn remove(&mut self, resource: Resource) {
         self.resources.remove(&resource);
+    }
+
+    /// The same state, with the sent values that are true in it.
+    #[must_use]
+    pub fn with_sent(self, sent: Option<SentValues>) -> Self {
+        Self { sent, ..self }
+    }
+
+    /// A sent value of a record; `None` where it is not known.
+    #[must_use]
+    pub fn sent(&self, resource: Resource, key: &Key, field: &str) -> Option<&serde_json::Value> {
+        self.sent.as_ref()?.get(&(resource, key.clone()))?.get(field)
+    }
+
+    /// The sent values of a record that its list does not show, with their places
+    /// in the table's row. A campaign's slug is left out: its rotator tells it.
+    pub fn hidden<'s>(
+        &'s self,
+        resource: Resource,
+        key: &Key,
+    ) -> impl Iterator<Item = (usize, &'static Field, &'s serde_json::Value)> + use<'s> {
+        let sent = self.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone())));
+        sent.into_iter().flatten().filter_map(move |(name, value)| {
+            let (place, field) = resource.spec().field(name)?;
+            let told = field.is_read() || ["password", "slug"].contains(&field.name);
+            (!told).then_some((place, field, value))
+        })
+    }
+
+    /// The links that linkvault assigned to a campaign.
+    pub fn links(&self, campaign: &Key) -> impl Iterator<Item = i64> + use<'_> {
+        let links = self.sent(Resource::Campaigns, campaign, "links");
+        let links = links.and_then(serde_json::Value::as_array);
+        links.into_iter().flatten().filter_map(serde_json::Value::as_i64)
     }
 
     /// Every resource that was read, in the order of the table.

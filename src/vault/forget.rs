@@ -2,7 +2,7 @@
 //! series of scans and statistics, which cost little and cannot be had again.
 
 use super::schema::version_table;
-use super::{Failure, Tx, Vault, VaultError, ledger};
+use super::{Failure, Tx, Vault, VaultError, ledger, sent};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
@@ -44,6 +44,7 @@ impl Vault {
             for resource in Resource::ALL {
                 gone += merge(tx, resource)?;
             }
+            sent::forget(tx)?;
             drop_unused_templates(tx)?;
             shapes.clear();
             Ok(gone)
@@ -93,6 +94,7 @@ pub(super) fn settle(tx: &Tx<'_>, number: i64) -> Result<(), Failure> {
         for resource in Resource::ALL {
             merge(tx, resource)?;
         }
+        sent::forget(tx)?;
     }
     Ok(())
 }

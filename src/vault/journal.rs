@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row};
 
 use super::id_map::{self, Stands};
-use super::sent::remember_in;
+use super::sent::{self, remember_in};
 use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::{Key, Resource};
@@ -167,6 +167,8 @@ pub struct Remembered {
     pub field: String,
     /// As JSON text.
     pub value: String,
+    /// It was sent with the record's create, so it is as old as the record.
+    pub created: bool,
 }
 
 /// What became of a step.
@@ -318,7 +320,8 @@ impl Vault {
                 ))?;
                 Ok(())
             })?;
-            keep(tx, run, &what.remember, what.maps.as_ref(), now)
+            let from = sent::From::Next;
+            keep(tx, run, &what.remember, from, what.maps.as_ref(), now)
         })?;
         if hold { Ok(()) } else { self.settle() }
     }
@@ -369,7 +372,9 @@ impl Vault {
                 Ok(())
             })?;
             for it in found {
-                keep(tx, run, &it.remember, it.maps.as_ref(), now)?;
+                // The look at the end of the run, which is finished, came after its steps.
+                let from = sent::From::Seen;
+                keep(tx, run, &it.remember, from, it.maps.as_ref(), now)?;
             }
             Ok(())
         })
@@ -559,11 +564,13 @@ fn keep(
     tx: &Tx<'_>,
     run: i64,
     remember: &[Remembered],
+    from: sent::From,
     maps: Option<&Stands>,
     now: Timestamp,
 ) -> Result<(), Failure> {
     for it in remember {
-        remember_in(tx, it.resource, &it.key, &it.field, &it.value, now)?;
+        let from = if it.created { sent::From::Created } else { from };
+        remember_in(tx, (it.resource, &it.key, &it.field), &it.value, from, now)?;
     }
     maps.map_or(Ok(()), |it| id_map::keep(tx, run, it))
 }

@@ -56,7 +56,7 @@ impl Ledger {
         match self {
             Self::Snapshots => rows(db, SNAPSHOT, []),
             Self::Identity => identity(db),
-            Self::Sent => rows(db, SENT, []),
+            Self::Sent => sent_rows(db, "", []),
             Self::Runs => rows(db, RUN, []),
             Self::Steps => rows(db, STEP, []),
             Self::Ids => rows(db, IDS, []),
@@ -67,6 +67,7 @@ impl Ledger {
 const SNAPSHOT: &str = "SELECT snapshot, started, finished, forgotten, tag, scope, digest, chain
     FROM snapshot";
 const SENT: &str = "SELECT resource, key, field, value, sent FROM sent";
+const SENT_SPAN: &str = "SELECT resource, key, field, since, until FROM sent";
 const RUN: &str = "SELECT run, command, status, started, finished, before, after, plan_id, plan,
     asked, touched, requests FROM run";
 const STEP: &str = "SELECT run, step, spec, state, attempts, sent, answered, id, message, verified,
@@ -106,14 +107,36 @@ pub(super) fn snapshot<T>(
     in_step(tx, Ledger::Snapshots, || rows(tx, &sql, [number]), work)
 }
 
-/// Runs `work` on one sent value's row, and keeps the ledger in step.
+/// Runs `work` on the versions of one sent value, and keeps the ledger in step.
 pub(super) fn sent<T>(
     tx: &Tx<'_>,
     row: (&str, &str, &str),
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let sql = format!("{SENT} WHERE resource = ?1 AND key = ?2 AND field = ?3");
-    in_step(tx, Ledger::Sent, || rows(tx, &sql, row), work)
+    let one = " AND resource = ?1 AND key = ?2 AND field = ?3";
+    in_step(tx, Ledger::Sent, || sent_rows(tx, one, row), work)
+}
+
+/// Runs `work` on all sent values, and keeps the ledger in step.
+pub(super) fn all_sent<T>(
+    tx: &Tx<'_>,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    in_step(tx, Ledger::Sent, || sent_rows(tx, "", []), work)
+}
+
+/// The sum over sent values, and over the spans of those that have one. A value
+/// that came from a format without spans, and stands for all snapshots, is summed
+/// as it was there: so the sum that guarded it still does.
+fn sent_rows(
+    db: &Connection,
+    which: &str,
+    params: impl rusqlite::Params + Clone,
+) -> Result<Sum, Failure> {
+    let mut sum = rows(db, &format!("{SENT} WHERE TRUE{which}"), params.clone())?;
+    let spans = format!("{SENT_SPAN} WHERE (since <> 0 OR until IS NOT NULL){which}");
+    sum.plus(rows(db, &spans, params)?);
+    Ok(sum)
 }
 
 /// Runs `work` on one run's row, and keeps the ledger in step.

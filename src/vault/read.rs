@@ -26,7 +26,8 @@ pub struct Sample<T> {
 }
 
 impl Vault {
-    /// The records that snapshot `number` shows, of the resources in `which`.
+    /// The records that snapshot `number` shows, of the resources in `which`, with
+    /// their sent values that were true then.
     ///
     /// # Errors
     /// When the vault cannot be read, or there is no such snapshot.
@@ -38,7 +39,11 @@ impl Vault {
                 records.insert(record.key.clone(), record);
             })?;
         }
-        Ok(state)
+        let mut sent = self.sent_values(Some(number), which)?;
+        sent.retain(|(resource, key), _| {
+            state.get(*resource).is_some_and(|records| records.contains_key(key))
+        });
+        Ok(state.with_sent(Some(sent)))
     }
 
     /// Gives every record of `resource` that snapshot `number` shows to `take`,

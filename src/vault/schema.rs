@@ -114,7 +114,7 @@ fn second_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
 /// transaction, so [`INCREMENTAL_VACUUM`] is applied when a vault is created or opened for writing.
 fn third_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(UNUSED_TEMPLATES)?;
-    tx.execute_batch(SENT_HISTORY)?;
+    tx.execute_batch(super::sent::FORMAT_3)?;
     tx.execute_batch(ATTEMPTS)?;
     tx.execute_batch(&snapshot_triggers())?;
     for resource in Resource::ALL {
@@ -273,9 +273,6 @@ CREATE VIEW runs AS
     r.requests
   FROM run r LEFT JOIN step s USING (run) GROUP BY r.run ORDER BY r.run;
 ";
-
-/// Format 3: sent values with their history.
-const SENT_HISTORY: &str = "";
 
 /// Format 3: attempts to back up.
 const ATTEMPTS: &str = "";

@@ -195,6 +195,8 @@ fn an_export_holds_what_the_vault_remembers() {
         vault.remember(resource, &Key::Id(id), field, value, Timestamp(1)).unwrap();
     }
     vault.close().unwrap();
+    // A snapshot shows what was sent before it.
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
     environment.run(&["export", "sandbox", "--to", "sheets", "-q"]).succeeds();
     let read = |name: &str| std::fs::read_to_string(environment.path("sheets").join(name)).unwrap();
     let codes = read("qr_codes.csv");

@@ -26,6 +26,7 @@ mod partial;
 mod reading;
 mod reference;
 mod rehearsing;
+mod remembered;
 mod resuming;
 mod sandbox;
 mod saved_plans;

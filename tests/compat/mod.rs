@@ -71,6 +71,12 @@ fn every_earlier_vault_reads_back_as_it_was_written() {
         assert_sound(&mut vault);
         let expected: Value =
             serde_json::from_slice(&std::fs::read(file(format, "json")).unwrap()).unwrap();
+        let sent = vault.sent_values(None, &Resource::ALL).unwrap();
+        assert!(!sent.is_empty(), "format {format}");
+        if format < 3 {
+            let first = vault.sent_values(Some(1), &Resource::ALL).unwrap();
+            assert_eq!(first, sent, "what was sent counts as true from the beginning");
+        }
         let found = contents(&mut vault, &path).unwrap();
         for (part, expected) in expected.as_object().unwrap() {
             assert_eq!(&found[part], expected, "{part} of format {format}");

@@ -24,7 +24,7 @@ use super::checks;
 use super::edits::{Edited, May};
 use super::many::live_all;
 use super::sent::{arrived, as_planned};
-use super::views::{Lost, back, differences, renumbered, view};
+use super::views::{Lost, back, differences, known_then, renumbered, view};
 use super::world::{KEY, World};
 
 /// How many seeds `cargo test` runs.
@@ -324,11 +324,19 @@ impl Life {
         let known = memory(&self.world.open()).unwrap();
         // Ids that were lost in a run before lead to new records already.
         let at_first = &renumbered(at_first, &before, &known.ids);
+        // What was sent since is no part of the older state.
+        let sent = known_then(first, &before, &known.ids);
+        let mut content = BTreeMap::new();
+        for ((_, key), fields) in sent.iter().filter(|((it, _), _)| *it == Resource::QrCodes) {
+            content.insert(key.id().cast_unsigned(), fields.clone());
+        }
+        let known = Memory { sent, ..known };
         let lost = Lost {
             items: true,
             restores_content: false,
             deletes: delete,
             spares: true,
+            content,
             ..lost(&known)
         };
         let mut goal = back(at_first, &before, &lost);
@@ -573,5 +581,13 @@ fn lost(memory: &Memory) -> Lost {
             links.insert(id, all.iter().filter_map(serde_json::Value::as_u64).collect());
         }
     }
-    Lost { codes, links, items: false, restores_content: false, deletes: false, spares: false }
+    Lost {
+        codes,
+        links,
+        content: BTreeMap::new(),
+        items: false,
+        restores_content: false,
+        deletes: false,
+        spares: false,
+    }
 }

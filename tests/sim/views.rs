@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkvault::model::Resource;
+use linkvault::model::state::SentValues;
+use linkvault::model::{Key, Resource, State};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Content, Item};
 use serde_json::{Value, json};
@@ -97,6 +98,8 @@ pub fn differences(wanted: &View, found: &View) -> String {
 pub struct Lost {
     /// The type and data of these codes are remembered.
     pub codes: BTreeSet<u64>,
+    /// What was known of codes in the state that is brought back, where it is one.
+    pub content: BTreeMap<u64, BTreeMap<String, Value>>,
     /// The links of campaigns that are remembered.
     pub links: BTreeMap<u64, BTreeSet<u64>>,
     /// The items of channels were read before.
@@ -109,19 +112,38 @@ pub struct Lost {
     pub spares: bool,
 }
 
+/// The id that a lost record came back under.
+fn new_id(
+    now: &Store,
+    ids: &BTreeMap<(Resource, i64), i64>,
+    resource: Resource,
+    old: u64,
+) -> Option<u64> {
+    let mut id = old;
+    for _ in 0..10 {
+        id = ids.get(&(resource, id.cast_signed()))?.cast_unsigned();
+        if has(now, resource, id) {
+            return Some(id);
+        }
+    }
+    None
+}
+
+/// What an older state knew, by the ids that its records have now.
+pub fn known_then(first: &State, now: &Store, ids: &BTreeMap<(Resource, i64), i64>) -> SentValues {
+    let sent = first.sent.iter().flatten().map(|((resource, key), fields)| {
+        let id = key.id().cast_unsigned();
+        let lost = !has(now, *resource, id);
+        let id = lost.then(|| new_id(now, ids, *resource, id)).flatten().unwrap_or(id);
+        ((*resource, Key::Id(id.cast_signed())), fields.clone())
+    });
+    sent.collect()
+}
+
 /// The same account where records that came back since have their new ids.
 pub fn renumbered(store: &Store, now: &Store, ids: &BTreeMap<(Resource, i64), i64>) -> Store {
     let mut store = store.clone();
-    let new = |resource, old: u64| {
-        let mut id = old;
-        for _ in 0..10 {
-            id = ids.get(&(resource, id.cast_signed()))?.cast_unsigned();
-            if has(now, resource, id) {
-                return Some(id);
-            }
-        }
-        None
-    };
+    let new = |resource, old| new_id(now, ids, resource, old);
     macro_rules! renumber {
         ($($table:ident $resource:ident),+) => {$(
             let all: Vec<_> = store.$table.iter().map(|(id, _)| id).collect();
@@ -167,11 +189,21 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
     for id in gone.iter().filter(|id| !lost.codes.contains(id)) {
         goal.remove_qr(*id);
     }
-    for (id, row) in now.qr_codes.iter() {
-        if let Some(old) = goal.qr_codes.get_mut(id)
-            && !lost.restores_content
-        {
-            old.content = row.content.clone();
+    if !lost.restores_content {
+        for (id, row) in goal.qr_codes.iter_mut() {
+            // What was not known then stays as it is; of a lost code it is lost.
+            row.content = now.qr_codes.get(id).map(|it| it.content.clone()).unwrap_or_default();
+            for (name, value) in lost.content.get(&id).into_iter().flatten() {
+                let text = || value.as_str().map(str::to_owned);
+                match name.as_str() {
+                    "type" => row.content.kind = text(),
+                    "data" => row.content.data = Some(value.clone()),
+                    "background" => row.content.background = text(),
+                    "foreground" => row.content.foreground = text(),
+                    "logo" => row.content.logo = text(),
+                    _ => {}
+                }
+            }
         }
     }
     for (id, row) in goal.channels.iter_mut() {
@@ -188,12 +220,6 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
             }
         }
     }
-    if lost.deletes && !(lost.spares && before.qr_codes.is_empty()) {
-        // What is assigned to a code that goes away goes with it.
-        for (_, row) in goal.channels.iter_mut() {
-            row.items.retain(|it| it.kind != "qr" || before.qr_codes.get(it.id).is_some());
-        }
-    }
     macro_rules! keep {
         ($($table:ident),+) => {$(
             let stays = !lost.deletes || (lost.spares && before.$table.is_empty());
@@ -204,5 +230,12 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
         )+};
     }
     keep!(domains, campaigns, channels, qr_codes);
+    if lost.deletes && !(lost.spares && before.qr_codes.is_empty()) {
+        // What is assigned to a code that goes away goes with it, in channels that are
+        // spared as well.
+        for (_, row) in goal.channels.iter_mut() {
+            row.items.retain(|it| it.kind != "qr" || before.qr_codes.get(it.id).is_some());
+        }
+    }
     goal
 }

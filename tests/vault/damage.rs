@@ -185,7 +185,7 @@ fn an_added_row_is_noticed() {
         "INSERT INTO statistics_qr_codes VALUES(3, 3, 1, '{}')",
         "INSERT INTO statistics_qr_codes SELECT id, 4, scans, body FROM statistics_qr_codes
            WHERE id = 2",
-        "INSERT INTO sent VALUES('qr_codes', '4', 'type', '\"text\"', 0)",
+        "INSERT INTO sent VALUES('qr_codes', '4', 'type', '\"text\"', 0, 0, NULL)",
         "INSERT INTO step SELECT run, 99, spec, state, attempts, sent, answered, id, message,
            verified, remark FROM step LIMIT 1",
         "INSERT INTO run(run, command, status, started) VALUES(99, 'apply', 'complete', 0)",

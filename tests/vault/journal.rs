@@ -66,6 +66,7 @@ fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
         key: Key::Id(7),
         field: field.to_owned(),
         value: "\"x\"".to_owned(),
+        created: true,
     };
     let done = Settled {
         remember: vec![sent("slug"), sent("password")],

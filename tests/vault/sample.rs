@@ -168,6 +168,7 @@ fn run(vault: &mut Vault) {
             key: Key::Id(44),
             field: "slug".to_owned(),
             value: r#""winter""#.to_owned(),
+            created: true,
         }],
         maps: Some(Stands {
             origin: String::new(),

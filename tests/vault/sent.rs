@@ -3,7 +3,7 @@
 use linkvault::model::{Key, Resource};
 use linkvault::vault::Vault;
 
-use super::desk::{assert_sound, day};
+use super::desk::{Desk, assert_sound, campaigns, day};
 
 #[test]
 fn what_was_sent_is_remembered_by_record_and_field_and_the_last_one_counts() {
@@ -21,6 +21,73 @@ fn what_was_sent_is_remembered_by_record_and_field_and_the_last_one_counts() {
     assert!(vault.remembered_all(Resource::Campaigns).unwrap().is_empty());
     assert!(vault.remembered(Resource::ChannelItems, &key).unwrap().is_empty());
     assert_sound(&mut vault);
+}
+
+fn values(vault: &Vault, number: Option<i64>, field: &str) -> Vec<String> {
+    let all = vault.sent_values(number, &[Resource::Campaigns]).unwrap();
+    all.values().filter_map(|fields| Some(fields.get(field)?.as_str()?.to_owned())).collect()
+}
+
+/// Counted in snapshots, so it does not matter what the clock says.
+#[test]
+fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
+    let mut vault = Vault::in_memory().unwrap();
+    let key = Key::Id(1);
+    let send = |vault: &mut Vault, value: &str| {
+        vault.remember(Resource::Campaigns, &key, "slug", value, day(-7)).unwrap();
+        assert_sound(vault);
+    };
+    campaigns(&mut vault, day(0), &[(1, "a")]);
+    send(&mut vault, r#""between""#);
+    send(&mut vault, r#""first""#);
+    campaigns(&mut vault, day(1), &[(1, "a")]);
+    campaigns(&mut vault, day(2), &[(1, "a")]);
+    send(&mut vault, r#""second""#);
+    assert_eq!(values(&vault, Some(3), "slug"), ["first"], "a finished snapshot stays as it was");
+    // The next one has begun already.
+    let mut desk = Desk::begin(&mut vault, day(3));
+    desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"a"}"#]);
+    send(desk.vault, r#""third""#);
+    desk.finish();
+    let shown: Vec<_> = (1..=4).map(|number| values(&vault, Some(number), "slug")).collect();
+    assert_eq!(
+        shown,
+        [vec![], vec!["first".to_owned()], vec!["first".into()], vec!["third".into()]]
+    );
+    assert_eq!(values(&vault, None, "slug"), ["third"]);
+    let history = vault.sent_history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    let spans: Vec<_> = history.iter().map(|it| (it.since, it.until, &*it.value)).collect();
+    assert_eq!(spans, [(2, Some(4), r#""first""#), (4, None, r#""third""#)]);
+}
+
+#[test]
+fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
+    let mut vault = Vault::in_memory().unwrap();
+    let send = |vault: &mut Vault, id: i64, value: &str| {
+        vault.remember(Resource::Campaigns, &Key::Id(id), "slug", value, day(0)).unwrap();
+    };
+    send(&mut vault, 1, r#""one""#);
+    send(&mut vault, 2, r#""of a record that goes""#);
+    campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
+    send(&mut vault, 1, r#""two""#);
+    campaigns(&mut vault, day(1), &[(1, "a")]);
+    send(&mut vault, 1, r#""three""#);
+    send(&mut vault, 3, r#""not in a snapshot yet""#);
+    vault.forget(&[1], day(2)).unwrap();
+    assert_sound(&mut vault);
+    assert_eq!(values(&vault, Some(2), "slug"), ["two"]);
+    let mut now = values(&vault, None, "slug");
+    now.sort();
+    assert_eq!(now, ["not in a snapshot yet", "three"]);
+    let history = vault.sent_history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    assert_eq!(history.len(), 1, "{history:?}");
+    campaigns(&mut vault, day(2), &[(1, "a"), (3, "c")]);
+    vault.forget(&[2], day(3)).unwrap();
+    assert_sound(&mut vault);
+    let mut shown = values(&vault, Some(3), "slug");
+    shown.sort();
+    assert_eq!(shown, ["not in a snapshot yet", "three"]);
+    assert!(vault.sent_history(Resource::Campaigns, &Key::Id(2)).unwrap().is_empty());
 }
 
 #[test]

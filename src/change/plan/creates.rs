@@ -16,7 +16,8 @@ impl Planner<'_> {
     /// A record of the base that is gone from the account.
     pub fn gone(&mut self, resource: Resource, row: &Wanted) -> Option<Ref> {
         let key = Key::Id(row.id?);
-        let base = self.base?.get(resource)?.get(&key)?;
+        let state = self.base?;
+        let base = state.get(resource)?.get(&key)?;
         let spec = resource.spec();
         let edited = row.fields.iter().any(|(place, mine)| {
             let Some(field) = spec.fields.get(*place) else { return false };
@@ -24,7 +25,11 @@ impl Planner<'_> {
                 Some(_) if matches!(field.role, Role::Identity | Role::Counter) => false,
                 Some(before) => !fields::same(field, mine, before),
                 None => {
-                    let sent = self.sent(resource, &key, field.name).map(fields::from_json);
+                    let sent = match &state.sent {
+                        Some(_) => state.sent(resource, &key, field.name),
+                        None => self.sent(resource, &key, field.name),
+                    };
+                    let sent = sent.map(fields::from_json);
                     !fields::same(field, mine, &sent.unwrap_or(Value::Null))
                 }
             }
@@ -109,7 +114,7 @@ impl Planner<'_> {
 
     /// A value that no list shows, of a record that is to come back.
     fn lost(&self, resource: Resource, row: &Wanted, name: &str) -> Option<Value<'static>> {
-        let own = row.id.filter(|_| !self.foreign());
+        let own = row.id.filter(|_| !self.foreign() && !self.desired.remembers);
         let sent = own.and_then(|id| self.sent(resource, &Key::Id(id), name));
         let is_hidden = resource.spec().field(name).is_some_and(|(_, field)| !field.is_read());
         if let Some(sent) = sent.filter(|_| is_hidden) {

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::fields::{self, folded};
 use super::problems::BadRow;
 use super::{Current, Memory, Step};
-use crate::change::desired::{Source, Wanted};
+use crate::change::desired::{Desired, Source, Wanted, WantedRecords};
 use crate::model::{Key, Record, Resource, State, Value, Verb};
 
 /// What a wanted record is.
@@ -154,6 +154,8 @@ struct Matcher<'a> {
     base: Option<&'a Records>,
     /// The wanted ids are of another account.
     foreign: bool,
+    /// They come with their sent values.
+    remembers: bool,
     out: Matches,
     /// Made when the first record is looked for by its natural key.
     index: Option<Index>,
@@ -165,11 +167,13 @@ struct Matcher<'a> {
 /// Matches the wanted records of one resource, channel items excepted.
 pub(super) fn match_records(
     resource: Resource,
-    wanted: &[Wanted],
+    wanted: &WantedRecords,
     current: Current<'_>,
     base: Option<&State>,
-    (recreate, foreign): (bool, bool),
+    desired: &Desired,
 ) -> Matches {
+    let (wanted, recreate) = (wanted.records.as_slice(), desired.recreate);
+    let foreign = desired.origin.is_some();
     let nothing = Records::new();
     let live = current.state.get(resource).unwrap_or(&nothing);
     let base = base.and_then(|base| base.get(resource));
@@ -181,6 +185,7 @@ pub(super) fn match_records(
         wanted,
         base,
         foreign,
+        remembers: desired.remembers,
         out,
         index: None,
         fresh: HashMap::new(),
@@ -289,7 +294,7 @@ impl Matcher<'_> {
         }
         let (resource, current) = (self.resource, self.current);
         let row = &self.wanted[at];
-        let own = row.id.filter(|_| !self.foreign);
+        let own = row.id.filter(|_| !self.foreign && !self.remembers);
         let sent = own.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
         let sent: HashMap<_, _> = sent
             .into_iter()

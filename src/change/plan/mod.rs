@@ -36,7 +36,8 @@ use serde_json::{Map, Value as Json};
 use super::desired::{Desired, Source};
 use super::policy::Policy;
 use crate::model::spec::Method;
-use crate::model::{Key, Resource, State, Verb};
+use crate::model::state::SentValues;
+use crate::model::{Resource, State, Verb};
 
 pub use fields::{fingerprint, slug};
 pub use matching::made_already;
@@ -46,15 +47,11 @@ pub use request::request;
 /// Fields by name, in the order of the table.
 pub type Fields = Map<String, Json>;
 
-/// A record's write-only values that were sent before, by field.
-pub type Sent = BTreeMap<(Resource, Key), BTreeMap<String, Json>>;
-
 /// What linkvault remembers of an account beside its records.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
-    /// What was sent and cannot be read back. A campaign's links stand under
-    /// the field `links`, as an array of ids.
-    pub sent: Sent,
+    /// What was sent and cannot be read back.
+    pub sent: SentValues,
     /// New ids of records that were created anew, by their old ones; for a move,
     /// by those of the account that it is from.
     pub ids: BTreeMap<(Resource, i64), i64>,

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::tests::{FREE, record};
 use super::*;
 use crate::change::policy::OnConflict;
+use crate::model::Key;
 
 /// An account: its records, what is remembered of it, and the next new id.
 #[derive(Debug, Clone, PartialEq)]

@@ -128,8 +128,8 @@ impl<'a> Planner<'a> {
                 self.unread(resource, rows, |row| label(resource, row));
                 continue;
             };
-            let how = (self.desired.recreate, self.foreign());
-            let mut matches = matching::match_records(resource, rows, self.current, self.base, how);
+            let mut matches =
+                matching::match_records(resource, wanted, self.current, self.base, self.desired);
             self.problems.rows.append(&mut matches.problems);
             for (row, found) in rows.iter().zip(&matches.found) {
                 let became = self.record(resource, row, found, live);
@@ -208,7 +208,10 @@ impl<'a> Planner<'a> {
             if foreign {
                 self.slug_is_lost(row, resource);
                 self.rotator_stays(row, resource, became);
-            } else if resource == Resource::Campaigns && self.desired.recreate {
+            } else if resource == Resource::Campaigns
+                && self.desired.recreate
+                && !self.desired.remembers
+            {
                 let links = super::assign::links_of(self.current.memory, id);
                 self.inherited.extend(links.map(|link| (became, link, row.source.clone())));
             }
@@ -326,7 +329,9 @@ impl<'a> Planner<'a> {
         let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
         let own = !self.foreign() && pair.row.id == Some(pair.live.key.id());
-        let slug = if own { self.slug_to_restore(pair) } else { None };
+        // A record that came back under another id has the rotator of the lost one.
+        let same_account = !self.foreign() && pair.row.id.is_some();
+        let slug = if same_account { self.slug_to_restore(pair) } else { None };
         // A slug changes two addresses; a lone row may still show them as they were.
         let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
         let moves = slug.is_some() || (given && pair.base.is_none());
@@ -361,9 +366,10 @@ impl<'a> Planner<'a> {
         changes
     }
 
-    /// A field that no list shows.
+    /// A field that no list shows. With a base that knows what was sent, it changes
+    /// where it was edited here; two edits are a conflict.
     fn hidden(
-        &self,
+        &mut self,
         pair: &Pair<'_>,
         field: &Field,
         mine: &Value<'_>,
@@ -379,12 +385,71 @@ impl<'a> Planner<'a> {
         if now.is_none() && fields::is_empty(mine) {
             return;
         }
+        if !self.is_hidden_edited(pair, field, mine, now.as_ref()) {
+            return;
+        }
         if !settable {
             changes.fixed.push(field.name);
             return;
         }
         changes.forgets |= now.is_none();
         changes.set(field, now.unwrap_or_default(), mine);
+    }
+
+    /// Whether a field that no list shows was edited here since the base. `now` is
+    /// what it holds, as far as it is known.
+    fn is_hidden_edited(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        mine: &Value<'_>,
+        now: Option<&Json>,
+    ) -> bool {
+        let (Some(base), Some(state)) = (pair.base, self.base) else { return true };
+        if state.sent.is_none() {
+            return true;
+        }
+        let sent = base.and_then(|it| state.sent(pair.resource, &it.key, field.name));
+        let before = base.and_then(|it| unseen(pair.resource, it, sent, field.name));
+        let is = |it: Option<&Json>, other: &Value<'_>| {
+            fields::same(field, &it.map_or(Value::Null, fields::from_json), other)
+        };
+        if is(sent, mine) || is(before.as_ref(), mine) {
+            return false;
+        }
+        if now.is_none() || is(before.as_ref(), &now.map_or(Value::Null, fields::from_json)) {
+            return true;
+        }
+        self.conflict(
+            pair,
+            field,
+            before.unwrap_or_default(),
+            mine,
+            now.cloned().unwrap_or_default(),
+        )
+    }
+
+    /// Whether this side's value wins where both sides changed a field.
+    fn conflict(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        base: Json,
+        mine: &Value<'_>,
+        theirs: Json,
+    ) -> bool {
+        if self.policy.on_conflict == OnConflict::Fail {
+            self.problems.conflicts.push(Conflict {
+                resource: pair.resource,
+                key: pair.live.key.to_string(),
+                field: Some(field.name.to_owned()),
+                base,
+                mine: mine.json(),
+                theirs,
+                source: pair.row.source.clone(),
+            });
+        }
+        self.policy.on_conflict == OnConflict::Mine
     }
 
     /// The slug that gives a campaign back the rotator which it had.
@@ -432,22 +497,7 @@ impl<'a> Planner<'a> {
         if fields::same(field, theirs, before) || !writable {
             return true;
         }
-        match self.policy.on_conflict {
-            OnConflict::Mine => true,
-            OnConflict::Theirs => false,
-            OnConflict::Fail => {
-                self.problems.conflicts.push(Conflict {
-                    resource: pair.resource,
-                    key: pair.live.key.to_string(),
-                    field: Some(field.name.to_owned()),
-                    base: before.json(),
-                    mine: mine.json(),
-                    theirs: theirs.json(),
-                    source: pair.row.source.clone(),
-                });
-                false
-            }
-        }
+        self.conflict(pair, field, before.json(), mine, theirs.json())
     }
 
     pub fn refuse(&mut self, resource: Resource, key: &str, reason: &str, source: Option<&Source>) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::change::desired::{CampaignLink, Wanted, WantedRecords};
 use crate::change::policy::{Bound, OnConflict};
 use crate::change::staleness::Staleness;
-use crate::model::{Decoded, Record};
+use crate::model::{Decoded, Key, Record};
 
 pub(crate) fn record(resource: Resource, json: &Json) -> Record<'static> {
     let channel = json.get("channel").and_then(Json::as_i64);
@@ -347,6 +347,53 @@ fn a_slug_that_was_changed_comes_back_with_the_rotator_it_made() {
     let plan = planned(&Desired::of_state(&before, "main@#1"), &live);
     assert_eq!(told(&plan), [r#"PUT /api/campaign/1/update {"name":"a","slug":"old"}"#]);
     assert!(plan.unsupported.is_empty() && plan.steps[0].reversible);
+}
+
+/// Seed 70004590 of `sim::pushes`: the campaign was given a slug, was deleted and came back.
+#[test]
+fn a_campaign_that_came_back_under_another_id_loses_a_rotator_that_it_had_not() {
+    let before = state(&[(Resource::Campaigns, json!({"id": 3, "name": "a"}))]);
+    let live = json!({"id": 6, "name": "a", "rotator": "https://x/r/later"});
+    let live = state(&[(Resource::Campaigns, live)]);
+    let mut memory = Memory::default();
+    memory.ids.insert((Resource::Campaigns, 3), 6);
+    let current = Current { state: &live, memory: &memory };
+    let plan = plan(&Desired::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
+    assert_eq!(told(&plan), [r#"PUT /api/campaign/6/update {"name":"a","slug":""}"#]);
+}
+
+/// Seed 70002116 of `sim::pushes`: a colour that was set later came back with the code.
+#[test]
+fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
+    let sent = |pairs: &[(&str, Json)]| -> BTreeMap<String, Json> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    };
+    let text = [("type", json!("text")), ("data", json!("hi"))];
+    let later = [("background", json!("rgb(1,2,3)")), ("data", json!("later"))];
+    let code = (Resource::QrCodes, Key::Id(5));
+    let campaign = (Resource::Campaigns, Key::Id(1));
+    let before = state(&[
+        (Resource::QrCodes, json!({"id": 5, "name": "Door"})),
+        (Resource::Campaigns, json!({"id": 1, "name": "a"})),
+    ]);
+    let then = [(code.clone(), sent(&text)), (campaign.clone(), sent(&[("links", json!([5]))]))];
+    let before = before.with_sent(Some(then.into()));
+    let mut live = State::default();
+    live.resource_mut(Resource::QrCodes);
+    live.resource_mut(Resource::Campaigns);
+    let mut memory = Memory::default();
+    memory.sent.insert(code, sent(&[&text[..1], &later].concat()));
+    memory.sent.insert(campaign, sent(&[("links", json!([5, 6])), ("slug", json!("later"))]));
+    let current = Current { state: &live, memory: &memory };
+    let plan = plan(&Desired::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
+    assert_eq!(
+        told(&plan),
+        [
+            r#"POST /api/campaign/add {"name":"a"}"#,
+            r#"POST /api/qr/add {"type":"text","data":"hi"}"#,
+            "POST /api/campaign/{1}/assign/5 null",
+        ]
+    );
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     let format = args.format.form();
     let Exported { manifest, files } =
-        exporting::export(&target.account, &mut loaded, &which, &args.to, format)?;
+        exporting::export(&target.account, &mut loaded, &args.to, format)?;
     if app.out.is_json() {
         let mut document = manifest;
         document["to"] = json!(args.to.display().to_string());

@@ -1,16 +1,20 @@
 //! `linkvault log`: the history of one record.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{diff as changes, show};
-use crate::change::diff::{self, Change};
+use crate::change::diff::{self, Change, Diff};
 use crate::cli::values;
 use crate::cli::{App, Exit, Failure, Kind, human, states};
 use crate::clock::Timestamp;
 use crate::model::Resource;
-use crate::model::{Key, Record, State};
+use crate::model::state::SentValues;
+use crate::model::{Key, State};
 use crate::vault::Vault;
 use crate::vault::read::{Sample, Version};
+use crate::vault::sent::SentVersion;
 
 /// Show how a record changed, snapshot by snapshot
 #[derive(Debug, clap::Args)]
@@ -49,7 +53,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::NotFound, message)
             .hint(format_args!("`linkvault show {} {}` lists them", account.name, args.resource)));
     }
-    let events = events(&vault, args.resource, &versions)?;
+    let sent = vault.sent_history(args.resource, &key)?;
+    let events = events(&vault, args.resource, &versions, &sent)?;
     let scans = match args.resource {
         Resource::QrCodes => vault.scans(key.id())?,
         _ => Vec::new(),
@@ -76,40 +81,59 @@ fn scans_line(app: &App, scans: &[Sample<i64>]) -> Result<(), Failure> {
 }
 
 /// A version's beginning is an addition or a change; an end that no version
-/// follows is a removal.
-fn events(vault: &Vault, resource: Resource, versions: &[Version]) -> Result<Vec<Event>, Failure> {
-    let mut steps: Vec<(i64, Option<&Record<'static>>, Option<&Record<'static>>)> = Vec::new();
-    for (at, version) in versions.iter().enumerate() {
-        let before = at.checked_sub(1).map(|at| &versions[at]);
-        let before = before.filter(|before| before.until == Some(version.since));
-        steps.push((version.since, before.map(|it| &it.record), Some(&version.record)));
-        let next = versions.get(at + 1).map(|next| next.since);
-        if let Some(until) = version.until.filter(|until| next != Some(*until)) {
-            steps.push((until, Some(&version.record), None));
-        }
-    }
+/// follows is a removal. A value that was sent while a version stands is a change.
+fn events(
+    vault: &Vault,
+    resource: Resource,
+    versions: &[Version],
+    sent: &[SentVersion],
+) -> Result<Vec<Event>, Failure> {
+    // The snapshots in which the record, or what was sent for it, became another.
+    let ends = versions.iter().flat_map(|it| [Some(it.since), it.until]);
+    let sends = sent.iter().flat_map(|it| [Some(it.since), it.until]);
+    let numbers: BTreeSet<_> = ends.chain(sends).flatten().collect();
     let mut events = Vec::new();
-    for (snapshot, before, after) in steps {
+    let mut before = State::default().with_sent(Some(SentValues::new()));
+    before.resource_mut(resource);
+    for snapshot in numbers {
+        let after = state(resource, snapshot, versions, sent);
+        let difference = diff::diff(&before, &after);
+        if difference == Diff::default() {
+            continue;
+        }
         let found = vault.snapshot(snapshot)?;
         if found.finished.is_none() {
             // A backup that is not finished has no news yet.
             continue;
         }
-        let difference = diff::diff(&state(resource, before), &state(resource, after));
         let time = found.started;
         let changes = difference.changes.into_iter();
         events.extend(changes.map(|change| Event { snapshot, time, change }));
+        before = after;
     }
     Ok(events)
 }
 
-fn state(resource: Resource, record: Option<&Record<'static>>) -> State {
+/// The record as snapshot `number` shows it.
+fn state(resource: Resource, number: i64, versions: &[Version], sent: &[SentVersion]) -> State {
+    let shows = |since: i64, until: Option<i64>| {
+        since <= number && until.is_none_or(|until| until > number)
+    };
     let mut state = State::default();
+    let mut values = SentValues::new();
     let records = state.resource_mut(resource);
-    if let Some(record) = record {
-        records.insert(record.key.clone(), record.clone());
+    if let Some(version) = versions.iter().find(|it| shows(it.since, it.until)) {
+        let key = version.record.key.clone();
+        records.insert(key.clone(), version.record.clone());
+        let fields = values.entry((resource, key)).or_default();
+        for it in sent.iter().filter(|it| shows(it.since, it.until)) {
+            // Text that is not JSON was not written by linkvault.
+            if let Ok(value) = serde_json::from_str(&it.value) {
+                fields.insert(it.field.clone(), value);
+            }
+        }
     }
-    state
+    state.with_sent(Some(values))
 }
 
 fn document(

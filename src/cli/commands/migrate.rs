@@ -224,8 +224,8 @@ impl Source {
         Ok(Self {
             name: format!("{}@#{}", from.name, snapshot.number),
             origin: format!("{}#{}", identity.service, identity.account),
+            memory: apply::memory_at(&vault, snapshot.number)?,
             state: vault.state(snapshot.number, &needed)?,
-            memory: apply::memory(&vault)?,
             unread,
         })
     }

@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::change::diff;
 use crate::cli::session::Bounds;
 use crate::cli::states::{Loaded, Target};
 use crate::cli::values;
@@ -149,6 +150,7 @@ fn one(app: &App, loaded: &mut Loaded, resource: Resource, key: &Key) -> Result<
             "`linkvault log {account} {resource} {key}` tells whether there ever was one"
         ))
     })?;
+    let sent: Vec<_> = diff::hidden(&loaded.sent()?, resource, key).collect();
     if app.out.is_json() {
         return app.out.json(&One {
             format: 1,
@@ -156,9 +158,15 @@ fn one(app: &App, loaded: &mut Loaded, resource: Resource, key: &Key) -> Result<
             resource: resource.name(),
             id: id(key),
             record: raw(&record),
+            remembered: sent.into_iter().collect(),
         });
     }
-    app.out.table(fields(resource, &record))
+    let mut table = fields(resource, &record);
+    for (name, value) in sent {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        table.row([format!("{name} (as sent)"), text]);
+    }
+    app.out.table(table)
 }
 
 /// A record with a line for each field.
@@ -190,4 +198,6 @@ struct One<'a> {
     resource: &'a str,
     id: Value,
     record: Option<Box<RawValue>>,
+    /// Values that linkvault sent and that no list gives back.
+    remembered: serde_json::Map<String, Value>,
 }

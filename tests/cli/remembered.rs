@@ -1,0 +1,144 @@
+//! Values that linkvault sent and that no list gives back: every reader of a state
+//! sees what was true then.
+
+use serde_json::{Value, json};
+
+use crate::support::{LiveService, TestEnvironment};
+
+/// A QR code with the text v1 in the snapshot `v1`, and with v2 in the newest one.
+fn two_texts() -> (TestEnvironment, LiveService, u64) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "main", "-q"]).succeeds();
+    environment.write("qr_codes.csv", "type,data\ntext,v1\n");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
+    environment.run(&["backup", "main", "-q", "--tag", "v1"]).succeeds();
+    let is = |data: &str| {
+        service
+            .inside()
+            .store()
+            .qr_codes
+            .iter()
+            .find_map(|(id, row)| (row.content.data == Some(json!(data))).then_some(id))
+    };
+    let id = is("v1").unwrap();
+    environment.write("edit.csv", &format!("id,data,background\n{id},v2,\"rgb(1,2,3)\"\n"));
+    let edit = ["import", "edit.csv", "--resource", "qr_codes", "--to", "main", "--yes"];
+    environment.run(&edit).succeeds();
+    environment.run(&["backup", "main", "-q", "--tag", "v2"]).succeeds();
+    assert_eq!(is("v2"), Some(id));
+    (environment, service, id)
+}
+
+fn data(service: &LiveService, id: u64) -> Value {
+    service.inside().store().qr_codes.get(id).unwrap().content.data.clone().unwrap_or_default()
+}
+
+#[test]
+fn an_older_export_and_an_older_record_show_the_text_of_then() {
+    let (environment, _service, id) = two_texts();
+    for tag in ["v1", "v2"] {
+        let reference = format!("main@{tag}");
+        environment.run(&["export", &reference, "--to", tag]).succeeds();
+        let sheet = environment.text(&format!("{tag}/qr_codes.csv"));
+        let row = sheet.lines().find(|line| line.starts_with(&format!("{id},"))).unwrap();
+        assert!(row.contains(tag), "{row}");
+        assert_eq!(row.contains("rgb"), tag == "v2", "{row}");
+        let id = id.to_string();
+        let shown = environment.run(&["show", &reference, "qr_codes", &id]).succeeds();
+        shown.prints_among("data (as sent)").prints_among(tag);
+        let shown = environment.run(&["show", &reference, "qr_codes", &id, "--json"]).succeeds();
+        assert_eq!(shown.json()["remembered"]["data"], tag);
+    }
+}
+
+#[test]
+fn a_change_that_no_list_shows_is_in_diff_and_log() {
+    let (environment, _service, id) = two_texts();
+    let diff = environment.run(&["diff", "main@v1", "main@v2", "--json"]).succeeds().json();
+    let changes = diff["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert_eq!((&changes[0]["id"], &changes[0]["change"]), (&json!(id), &json!("changed")));
+    let fields = &changes[0]["fields"];
+    assert_eq!(fields["data"], json!({"before": "v1", "after": "v2"}));
+    assert_eq!(fields["background"], json!({"before": null, "after": "rgb(1,2,3)"}));
+    let again = environment.run(&["diff", "main@v2", "main@live", "--detailed-exitcode"]);
+    again.succeeds();
+    let log = environment.run(&["log", "main", "qr_codes", &id.to_string(), "--json"]);
+    let log = log.succeeds().json();
+    let told: Vec<_> = log["changes"].as_array().unwrap().iter().collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0]["fields"]["data"]["after"], "v1");
+    assert_eq!(told[1]["fields"]["data"], json!({"before": "v1", "after": "v2"}));
+}
+
+#[test]
+fn restore_and_undo_lead_back_to_the_text_of_then() {
+    let (environment, service, id) = two_texts();
+    let plan = environment.run(&["plan", "main@v1", "--to", "main", "--json"]).succeeds().json();
+    let steps = plan["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    assert_eq!(
+        (&steps[0]["before"]["data"], &steps[0]["after"]["data"]),
+        (&json!("v2"), &json!("v1"))
+    );
+    environment.run(&["rehearse", "main@v1", "--to", "main"]).succeeds();
+    environment.run(&["restore", "v1", "--to", "main", "--yes"]).succeeds();
+    assert_eq!(data(&service, id), "v1");
+    environment.run(&["undo", "main", "3", "--yes"]).succeeds();
+    assert_eq!(data(&service, id), "v2");
+    // What was there before run 2 is there again; what its colour replaced is not known.
+    environment.run(&["restore", "v1", "--to", "main", "--yes"]).succeeds();
+    environment.run(&["undo", "main", "2", "-n"]).exits_with(3);
+    // A later run sent another text: that is a conflict.
+    environment.write("edit.csv", &format!("id,data\n{id},v3\n"));
+    let edit = ["import", "edit.csv", "--resource", "qr_codes", "--to", "main", "--yes"];
+    environment.run(&edit).succeeds();
+    environment.run(&["undo", "main", "2", "--yes"]).exits_with(4).says_among("v3");
+    assert_eq!(data(&service, id), "v3");
+}
+
+/// The lost code comes back as it was in the snapshot, without what was sent later.
+#[test]
+fn a_code_that_was_deleted_comes_back_as_it_was() {
+    let (environment, service, id) = two_texts();
+    service.inside().mutate(|store| drop(store.remove_qr(id)));
+    environment.run(&["restore", "v1", "--to", "main", "--yes"]).succeeds();
+    let inside = service.inside();
+    let content = inside.store().qr_codes.iter().last().unwrap().1.content.clone();
+    assert_eq!((content.data, content.background), (Some(json!("v1")), None));
+}
+
+/// Only edited cells are pushed, of hidden columns as well.
+#[test]
+fn a_hidden_cell_that_was_not_edited_is_not_pushed() {
+    let (environment, service, id) = two_texts();
+    environment.run(&["export", "main@v1", "--to", "sheets"]).succeeds();
+    let sheet = environment.text("sheets/qr_codes.csv");
+    let row = sheet.lines().find(|line| line.starts_with(&format!("{id},"))).unwrap();
+    // A file that nobody touched is left out altogether.
+    environment.write("sheets/qr_codes.csv", &format!("{sheet}\n"));
+    let plan = environment.run(&["plan", "sheets", "--to", "main", "--json"]);
+    assert_eq!(plan.succeeds().json()["steps"], json!([]));
+    let edited = row.replace(",v1,", ",v4,");
+    environment.edit("sheets/qr_codes.csv", row, &edited);
+    let plan = environment.run(&["plan", "sheets", "--to", "main"]);
+    plan.exits_with(4).says_among("data").says_among("v2");
+    assert_eq!(data(&service, id), "v2");
+}
+
+/// A migration of an older snapshot takes the text of then along.
+#[test]
+fn a_migration_and_a_sandbox_take_what_was_true_then() {
+    let (environment, _service, _) = two_texts();
+    let new = LiveService::serving(linkvault::sandbox::Store::default(), "", "");
+    let config = environment.text("config.toml")
+        + &format!("[accounts.new]\nurl = \"{}\"\nkey_env = \"LINKS_KEY\"\n", new.url());
+    environment.write("config.toml", &config);
+    let moved = ["migrate", "main@v1", "new", "--only", "qr_codes", "--yes"];
+    environment.run(&moved);
+    let inside = new.inside();
+    let texts: Vec<_> =
+        inside.store().qr_codes.iter().filter_map(|(_, row)| row.content.data.clone()).collect();
+    assert_eq!(texts, [json!("v1")]);
+}
