@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "api::base_url",
             "api::hook",
             "api::http",
+            "api::redact",
             "clock",
             "config",
             "daemon::Schedule",
@@ -27,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "process",
         ],
     ),
-    ("crawl", &["api", "clock", "crawl", "model", "progress", "vault"]),
+    ("crawl", &["api", "clock", "crawl", "model", "progress", "shown", "vault"]),
     ("daemon", &["clock", "daemon", "files", "model", "progress", "shown"]),
     ("files", &[]),
     ("human", &["clock"]),
@@ -59,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// The rooms that may know each crate.
 const HOMES: &[(&str, &[&str])] = &[
+    ("aho_corasick", &["src/api/redact.rs"]),
     ("askama", &["src/web/"]),
     ("axum", &["src/web/"]),
     ("backon", &["src/api/client/policy.rs"]),
@@ -100,6 +102,8 @@ const PURE: &[&str] = &[
     "src/api/error.rs",
     "src/api/http.rs",
     "src/api/pacer/",
+    "src/api/redact.rs",
+    "src/api/redact/",
     "src/api/signals.rs",
     "src/apply/answer.rs",
     "src/apply/before.rs",

@@ -10,6 +10,7 @@
 //! * [`wording`]: what the words of a refusal say about its reason
 //! * [`pacer`]: when the next request may leave
 //! * [`client`]: one request, with its waits, repeats and bounds
+//! * [`redact`]: secrets are removed from what comes from outside
 //! * [`read_only`]: a way on which nothing can be changed
 //! * [`ureq`]: the real network
 
@@ -21,6 +22,7 @@ pub mod hook;
 pub mod http;
 pub mod pacer;
 pub mod read_only;
+pub mod redact;
 pub mod signals;
 pub mod ureq;
 mod wording;

@@ -105,6 +105,9 @@ fn go_on(
     spent: u64,
     again: bool,
 ) -> Result<Outcome, ApplyError> {
+    if let Some(password) = &options.secrets.password {
+        client.conceal(password);
+    }
     let all = work(vault, run)?;
     let (known, reading) = known_before(vault, run, &all)?;
     let proofs = Proofs::new(vault, clock, client, options, run, !again)?;

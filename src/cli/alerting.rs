@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::api::redact::Redactor;
 use crate::api::ureq::call::call;
 use crate::clock::Clock;
 use crate::config::{Account, Alerts, Amount, KeySource, Place};
@@ -66,6 +67,7 @@ pub fn deliver(
     account: &Account,
     item: &Outgoing,
     hidden: &[String],
+    redactor: &Redactor,
     clock: &dyn Clock,
 ) -> Result<(), String> {
     let alerts = &account.settings.alerts;
@@ -76,6 +78,7 @@ pub fn deliver(
                 None => None,
                 Some(secret) => {
                     let secret = secret.read(clock).map_err(|error| error.to_string())?;
+                    redactor.add(secret.reveal());
                     Some(signature(secret.reveal().as_bytes(), body.as_bytes()))
                 }
             };
@@ -158,7 +161,7 @@ mod tests {
 
     fn delivered(account: &Account, channel: Channel) -> Result<(), String> {
         let clock = SystemClock::new(Interrupt::default());
-        deliver(account, &item(channel), &key_variables([account]), &clock)
+        deliver(account, &item(channel), &key_variables([account]), &Redactor::default(), &clock)
     }
 
     #[test]

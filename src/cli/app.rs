@@ -4,11 +4,13 @@ use std::io::{self, BufWriter, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::alerting::key_variables;
 use super::error::Failure;
 use super::global::GlobalArgs;
 use super::output::{Output, Surroundings};
 use super::progress;
 use crate::api::http::Key;
+use crate::api::redact::{Redactor, STRONG};
 use crate::clock::{Bell, Clock, Interrupt, SystemClock};
 use crate::config::{Account, Config, Home, KeySource};
 use crate::progress::Progress;
@@ -17,6 +19,8 @@ use crate::progress::Progress;
 pub struct App {
     pub out: Output,
     pub clock: Arc<dyn Clock>,
+    /// The secrets of this process, which no answer may bring back.
+    pub redactor: Redactor,
     interrupt: Interrupt,
 }
 
@@ -27,7 +31,10 @@ impl App {
         let interrupt = Interrupt::default();
         let stdout = Box::new(BufWriter::new(io::stdout()));
         let out = Output::new(stdout, Box::new(io::stderr()), surroundings(), flags);
-        Self { out, clock: Arc::new(SystemClock::new(interrupt.clone())), interrupt }
+        let clock = Arc::new(SystemClock::new(interrupt.clone()));
+        let redactor = Redactor::default();
+        conceal_proxies(&redactor);
+        Self { out, clock, redactor, interrupt }
     }
 
     /// Lets Ctrl-C and SIGTERM end the clock's waits instead of the process.
@@ -87,7 +94,24 @@ impl App {
         for warning in &config.warnings {
             self.out.warn(warning);
         }
+        self.conceal(config.accounts());
         Ok(config)
+    }
+
+    /// Removes from every answer the secrets of `accounts` that this process holds from its
+    /// start: those in its environment, and addresses for messages. A key in a file or from a
+    /// command is one of them once it was read.
+    pub fn conceal(&self, accounts: &[Account]) {
+        for account in accounts {
+            let settings = &account.settings;
+            let hooks = [&settings.heartbeat, &settings.alerts.webhook];
+            hooks.into_iter().flatten().for_each(|hook| self.redactor.add_address(hook));
+        }
+        for name in key_variables(accounts) {
+            if let Ok(secret) = std::env::var(name) {
+                self.redactor.add(&secret);
+            }
+        }
     }
 
     /// The account called `name`.
@@ -114,7 +138,30 @@ impl App {
         if let Some(warning) = source.warning() {
             self.out.warn(warning);
         }
-        Ok(source.read(&*self.clock)?)
+        let key = source.read(&*self.clock).map_err(|error| {
+            let failure = Failure::from(error);
+            let message = self.redactor.text(&failure.message).into_owned();
+            Failure { message, ..failure }
+        })?;
+        self.redactor.add(key.reveal());
+        self.warn_of_short("key", key.reveal());
+        Ok(key)
+    }
+
+    /// Removes an account's new password from every answer.
+    pub fn conceal_password(&self, password: &str) {
+        self.redactor.add(password);
+        self.warn_of_short("password", password);
+    }
+
+    fn warn_of_short(&self, what: &str, secret: &str) {
+        let length = secret.chars().count();
+        if length < STRONG {
+            self.out.warn(format_args!(
+                "the {what} has {length} characters; in what a service sends back, linkvault \
+                 finds only a {what} of {STRONG} or more everywhere"
+            ));
+        }
     }
 
     /// What shows the progress of work on `account`. Drop it before printing
@@ -122,6 +169,21 @@ impl App {
     #[must_use]
     pub fn progress(&self, account: &str) -> Box<dyn Progress + Send + Sync> {
         progress::progress(&self.out, &self.clock, account)
+    }
+}
+
+/// The password of a proxy is a secret too.
+fn conceal_proxies(redactor: &Redactor) {
+    for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"] {
+        for name in [name.to_owned(), name.to_lowercase()] {
+            let Ok(proxy) = std::env::var(name) else { continue };
+            let place = proxy.split_once("://").map_or(proxy.as_str(), |(_, place)| place);
+            let Some((user, _)) = place.rsplit_once('@') else { continue };
+            redactor.add(user);
+            if let Some((_, password)) = user.split_once(':') {
+                redactor.add(password);
+            }
+        }
     }
 }
 

@@ -134,7 +134,12 @@ impl Session {
             Limits { max_duration: bounds.max_duration, max_requests: bounds.max_requests };
         let mut keep = pace.keeper();
         let client = Client::new(transport, Arc::clone(&app.clock), pacer)
-            .with_key(key)
+            .with_redactor(app.redactor.clone());
+        let client = match account.place {
+            Place::Sandbox => client.with_public_key(key),
+            Place::Service { .. } => client.with_key(key),
+        };
+        let client = client
             .with_limits(limits)
             .with_progress(progress)
             .with_keep(Box::new(move |state| keep(state)));
@@ -178,7 +183,7 @@ impl Session {
         );
         let limits =
             Limits { max_duration: bounds.max_duration, max_requests: bounds.max_requests };
-        let client = client.with_key(key).with_limits(limits);
+        let client = client.with_public_key(key).with_limits(limits);
         Self { client, service: service(account), reserve, _lock: None }
     }
 }

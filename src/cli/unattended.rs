@@ -83,6 +83,7 @@ impl Unattended {
         for warning in &config.warnings {
             self.app.out.warn(warning);
         }
+        self.app.conceal(config.accounts());
         let mut found = charges(config.accounts(), &self.app)?;
         if self.punctual {
             found.iter_mut().for_each(|charge| charge.timetable.offset = Duration::ZERO);
@@ -305,7 +306,9 @@ impl Work for Unattended {
         let clock = &*self.app.clock;
         let mut failures = outbox::deliver(&mut mail.outbox, clock.now(), |item| {
             let target = alerting::target(&account, item.channel);
-            self.deaf.reach(clock, target, || alerting::deliver(&account, item, &hidden, clock))
+            self.deaf.reach(clock, target, || {
+                alerting::deliver(&account, item, &hidden, &self.app.redactor, clock)
+            })
         });
         if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| mail.heartbeat) {
             match self.deaf.reach(clock, hook.to_string(), || alerting::heartbeat(&account)) {
@@ -317,6 +320,7 @@ impl Work for Unattended {
             mail.heartbeat = false;
         }
         for failure in failures {
+            let failure = self.app.redactor.text(&failure);
             tracing::warn!(account = account.name, "{}", Shown(failure));
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::permissions::open_to_others;
 use crate::api::http::Key;
+use crate::api::redact::Redactor;
 use crate::clock::Clock;
 use crate::process::{self, Given, ProcessError};
 
@@ -14,6 +15,8 @@ use crate::process::{self, Given, ProcessError};
 const COMMAND_TIME: Duration = Duration::from_secs(60);
 /// The most bytes that are read of a file that should hold a key.
 const LARGEST: u64 = 64 * 1024;
+/// The longest key that is looked for in what a command complains of.
+const LONGEST_KEY: usize = 4 * 1024;
 
 /// Where a key comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +107,8 @@ fn checked(bytes: &[u8], source: impl Fn() -> String) -> Result<Key, KeyError> {
 }
 
 fn command(words: &[String], clock: &dyn Clock, time: Duration) -> Result<Key, KeyError> {
-    let command = words.join(" ");
+    // The program alone: among its arguments may be a secret.
+    let command = words.first().cloned().unwrap_or_default();
     let ended = match process::run(words, &Given::default(), clock, time) {
         Ok(ended) => ended,
         Err(ProcessError::NotRun(why)) => return Err(KeyError::NotRun { command, why }),
@@ -114,7 +118,15 @@ fn command(words: &[String], clock: &dyn Clock, time: Duration) -> Result<Key, K
         Err(ProcessError::Interrupted) => return Err(KeyError::Interrupted(command)),
     };
     if !ended.status.success() {
-        let stderr = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+        // It may have printed the key before it failed, and complain with it.
+        let redactor = Redactor::default();
+        let printed = String::from_utf8_lossy(&ended.stdout);
+        let arguments = words.iter().skip(1).map(String::as_str);
+        // What is longer than any header is no key.
+        let words = printed.split_whitespace().chain(arguments);
+        words.filter(|text| text.len() <= LONGEST_KEY).for_each(|text| redactor.add(text));
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        let stderr = redactor.text(stderr.trim()).into_owned();
         return Err(KeyError::Failed { command, status: ended.exit(), stderr });
     }
     checked(&ended.stdout, || format!("the output of the key command `{command}`"))
@@ -174,6 +186,15 @@ mod tests {
     fn a_failing_command_shows_its_exit_code_and_what_it_said() {
         let error = read(&shell("echo locked >&2; echo secret; exit 3")).unwrap_err();
         assert!(error.ends_with("failed (exit code 3): locked"), "{error}");
+    }
+
+    #[test]
+    fn what_a_failing_command_printed_and_was_given_stands_in_no_message() {
+        let script = "echo the-real-key-1; echo \"bad: the-real-key-1 $0\" >&2; exit 3";
+        let words = ["sh", "-c", script, "the-argument-2"].map(str::to_owned);
+        let error = read(&KeySource::Command(words.to_vec())).unwrap_err();
+        let said = "the key command `sh` failed (exit code 3): bad: [redacted] [redacted]";
+        assert_eq!(error, said);
     }
 
     #[test]

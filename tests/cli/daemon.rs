@@ -45,7 +45,7 @@ impl<'e> Daemon<'e> {
         Self::with(environment, &["--listen", listen])
     }
 
-    fn with(environment: &'e TestEnvironment, flags: &[&str]) -> Self {
+    pub fn with(environment: &'e TestEnvironment, flags: &[&str]) -> Self {
         let mut child = environment.start(&[&["daemon", "--log-format", "json"], flags].concat());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = channel();

@@ -8,6 +8,7 @@ mod bounds;
 mod daemon;
 mod diff_files;
 mod disk;
+mod echoes;
 mod exit_codes;
 mod export;
 mod guards;

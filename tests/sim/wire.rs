@@ -7,6 +7,7 @@ use linkvault::api::http::{Request, Response, Transport, TransportError};
 use linkvault::progress::{Event, Progress};
 
 use super::oracle::texts;
+use crate::support::echo::{SPELLINGS, spell};
 
 /// So many requests in one crawl mean that it hangs.
 const TOO_MANY: usize = 30_000;
@@ -47,14 +48,20 @@ impl<T: Transport> Transport for Wire<T> {
         if self.indiscreet && response.status >= 400 {
             let key = request.key.as_ref().unwrap().reveal();
             let body = String::from_utf8_lossy(&response.body);
-            let spoken = format!("Your token {key}: ");
+            let spoken = format!("Your token {}: ", spell(key, overheard.asked.len()));
             let body = ["\"message\":\"", "\"message\": \"", "<h1>"]
                 .iter()
                 .fold(body.into_owned(), |body, at| body.replace(at, &format!("{at}{spoken}")));
             response.body = body.into_bytes();
+            response.headers.push(("x-echo".to_owned(), spoken));
         }
         Ok(response)
     }
+}
+
+/// Whether a secret stands in `bytes` in one of the spellings that services echo it in.
+pub fn tells(bytes: &[u8], secret: &str) -> bool {
+    (0..SPELLINGS).any(|how| memchr::memmem::find(bytes, spell(secret, how).as_bytes()).is_some())
 }
 
 /// Remembers what a watcher is told.

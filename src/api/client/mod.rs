@@ -10,6 +10,7 @@ use super::envelope::{self, classify, classify_write};
 use super::error::{ApiError, ApiErrorKind};
 use super::http::{Key, Method, Request, Response, Transport, TransportError};
 use super::pacer::{Pacer, PacerState};
+use super::redact::{Redacting, Redactor};
 use super::signals::Signals;
 use super::wording;
 use crate::clock::{Clock, Slept, Timestamp};
@@ -33,7 +34,7 @@ pub struct Counters {
 
 /// Speaks to one account of one service.
 pub struct Client {
-    transport: Box<dyn Transport>,
+    transport: Redacting<Box<dyn Transport>>,
     clock: Arc<dyn Clock>,
     pacer: Pacer,
     key: Option<Key>,
@@ -54,7 +55,7 @@ impl Client {
     pub fn new(transport: Box<dyn Transport>, clock: Arc<dyn Clock>, pacer: Pacer) -> Self {
         let started = clock.monotonic();
         Self {
-            transport,
+            transport: Redacting { inner: transport, redactor: Redactor::default() },
             clock,
             pacer,
             key: None,
@@ -69,10 +70,29 @@ impl Client {
         }
     }
 
-    /// Sends `key` with every request.
+    /// Sends `key` with every request, and removes it from every answer.
     #[must_use]
     pub fn with_key(self, key: Key) -> Self {
+        self.conceal(key.reveal());
+        self.with_public_key(key)
+    }
+
+    /// Sends `key`, which is no secret: that of a service in this process.
+    #[must_use]
+    pub fn with_public_key(self, key: Key) -> Self {
         Self { key: Some(key), ..self }
+    }
+
+    /// Removes the secrets that `redactor` knows, or will know, from every answer. Call it
+    /// before [`Client::with_key`].
+    #[must_use]
+    pub fn with_redactor(self, redactor: Redactor) -> Self {
+        Self { transport: Redacting { redactor, ..self.transport }, ..self }
+    }
+
+    /// From now on `secret` is removed from every answer.
+    pub fn conceal(&self, secret: &str) {
+        self.transport.redactor.add(secret);
     }
 
     /// Repeats reads by `retry`.
@@ -225,9 +245,7 @@ impl Client {
     /// was asked for: `why` comes from [`envelope::page`] or [`envelope::single`].
     #[must_use]
     pub fn mistaken(&self, path: &str, response: &Response, why: &str) -> ApiError {
-        let masked = self.masked(response);
-        let kind = envelope::mistaken(masked.as_ref().unwrap_or(response), why.to_owned(), false);
-        ApiError::new(kind, Method::Get, path)
+        ApiError::new(envelope::mistaken(response, why.to_owned(), false), Method::Get, path)
     }
 
     /// Sends until the answer is not a refusal for the limit, within the bound.
@@ -318,7 +336,12 @@ impl Client {
         let outcome = match outcome {
             Ok(response) => {
                 let mut signals = Signals::read(&response);
-                let outcome = self.judge(request.method, response);
+                let classify =
+                    if request.method == Method::Get { classify } else { classify_write };
+                let outcome = match classify(&response).err() {
+                    None => Ok(response),
+                    Some(kind) => Err(kind),
+                };
                 signals.throttled |= matches!(outcome, Err(ApiErrorKind::Throttled(_)));
                 self.counters.throttled += u64::from(signals.throttled);
                 self.pacer.answered(now, self.clock.now(), &signals);
@@ -327,11 +350,11 @@ impl Client {
             Err(TransportError::NotSent(why)) => {
                 self.counters.requests -= 1;
                 self.pacer.not_sent();
-                Err(ApiErrorKind::NotSent(self.mask(&why)))
+                Err(ApiErrorKind::NotSent(why))
             }
             Err(TransportError::Unknown(why)) => {
                 self.pacer.lost(now);
-                Err(ApiErrorKind::Unknown(self.mask(&why)))
+                Err(ApiErrorKind::Unknown(why))
             }
             Err(TransportError::TooLarge(bytes)) => {
                 self.pacer.lost(now);
@@ -342,47 +365,10 @@ impl Client {
         outcome
     }
 
-    fn judge(&self, method: Method, response: Response) -> Result<Response, ApiErrorKind> {
-        let classify = if method == Method::Get { classify } else { classify_write };
-        let Err(kind) = classify(&response) else { return Ok(response) };
-        // A service may repeat the key in its complaint; an error must not.
-        match self.masked(&response).as_ref().map(classify) {
-            Some(Err(masked)) => Err(masked),
-            _ => Err(kind),
-        }
-    }
-
     fn save(&mut self) {
         if let Some(keep) = &mut self.keep {
             keep(&self.pacer.save(self.clock.monotonic(), self.clock.now()));
         }
-    }
-
-    /// `response` without the key, if the key stands in it.
-    fn masked(&self, response: &Response) -> Option<Response> {
-        let key = self.secret()?.as_bytes();
-        let within = |bytes: &[u8]| bytes.windows(key.len()).any(|part| part == key);
-        let found = within(&response.body)
-            || response.headers.iter().any(|(_, value)| within(value.as_bytes()));
-        found.then(|| Response {
-            status: response.status,
-            headers: response
-                .headers
-                .iter()
-                .map(|(name, value)| (name.clone(), self.mask(value)))
-                .collect(),
-            body: self.mask(&String::from_utf8_lossy(&response.body)).into_bytes(),
-        })
-    }
-
-    fn mask(&self, text: &str) -> String {
-        self.secret().map_or_else(|| text.to_owned(), |key| text.replace(key, "(key)"))
-    }
-
-    /// The key, if it is long enough to be a secret: masking "a" would only
-    /// garble messages.
-    fn secret(&self) -> Option<&str> {
-        self.key.as_ref().map(Key::reveal).filter(|key| key.len() >= 4)
     }
 }
 

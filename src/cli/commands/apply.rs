@@ -48,6 +48,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let (policy, run, bounds) = (args.policy.policy(), &args.run, &args.bounds);
     // Ctrl-C ends that question as it ends any program.
     let password = password(args, app)?;
+    if let Some(password) = &password {
+        app.conceal_password(password);
+    }
     app.catch_interrupts();
     let Some(reference) = &args.reference else {
         let job = Job { secrets: Secrets { password }, ..Job::new("apply", "a new password") };

@@ -143,6 +143,7 @@ fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
     let options = Options { allow_http: account.allow_http, ..Options::default() };
     let transport = UreqTransport::new(&account.url.to_string(), &options)?;
     let mut client = Client::new(Box::new(transport), Arc::clone(&app.clock), Pacer::new(0))
+        .with_redactor(app.redactor.clone())
         .with_key(key)
         .with_progress(Arc::from(app.progress(&account.name)));
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
