@@ -24,6 +24,36 @@ impl<T: Display> Display for ShownLines<T> {
     }
 }
 
+/// The same within JSON, where an escape is part of a string's notation: a reader gets the value
+/// that was meant. Outside of strings JSON has no such characters.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownJson<T>(pub T);
+
+impl<T: Display> Display for ShownJson<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(JsonEscaper(f), "{}", self.0)
+    }
+}
+
+struct JsonEscaper<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl Write for JsonEscaper<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut plain = 0;
+        for (at, letter) in text.char_indices() {
+            if !disturbs(letter) {
+                continue;
+            }
+            self.0.write_str(&text[plain..at])?;
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                write!(self.0, "\\u{unit:04x}")?;
+            }
+            plain = at + letter.len_utf8();
+        }
+        self.0.write_str(&text[plain..])
+    }
+}
+
 struct Escaper<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     lines: bool,
@@ -65,6 +95,15 @@ mod tests {
         assert_eq!(Shown("a\u{202e}b").to_string(), r"a\u{202e}b");
         assert_eq!(Shown("\u{9b}31m").to_string(), r"\u{9b}31m");
         assert_eq!(ShownLines("a\nb\r").to_string(), "a\nb\\r");
+    }
+
+    #[test]
+    fn within_json_an_escape_leaves_the_value_as_it_was() {
+        let value = "a\u{9b}31m\u{7f}\u{202e}\u{e0041}\u{feff}ü";
+        let json = serde_json::to_string(value).unwrap();
+        let shown = ShownJson(&json).to_string();
+        assert_eq!(shown, r#""a\u009b31m\u007f\u202e\udb40\udc41\ufeffü""#);
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), value);
     }
 
     #[test]

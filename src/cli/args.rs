@@ -9,6 +9,7 @@ use super::commands::{
     snapshots, status, template, ui, undo,
 };
 use super::global::{GlobalArgs, Log, LogFormat};
+use super::logging::DECISIONS;
 
 /// Back up a link-management account: every record, every change, in one SQLite file
 #[derive(Debug, Parser)]
@@ -79,8 +80,8 @@ impl Command {
             Self::Daemon(args) => (if flags.quiet { 1 } else { 2 }, args.log_format),
             _ => (0, LogFormat::Text),
         };
-        let more = if flags.verbose > 0 && least == 0 { 1 } else { 0 };
-        Log { level: least + more + flags.verbose, format }
+        let level = if flags.verbose == 0 { least } else { DECISIONS + (flags.verbose - 1).min(2) };
+        Log { level, quiet: flags.quiet, format }
     }
 }
 

@@ -4,6 +4,7 @@ use super::states;
 use crate::clock::Timestamp;
 use crate::config::{Account, Keep, Stats};
 use crate::crawl::{self, Options};
+use crate::shown::Shown;
 use crate::vault::retention::{self, Verdict};
 use crate::vault::snapshot::Snapshot;
 
@@ -36,7 +37,18 @@ pub fn decide(
     newest: Timestamp,
 ) -> Vec<Verdict> {
     let zone = |time| states::local(account, time);
-    retention::decide(snapshots, &keep(rules, newest), needed, newest, &zone)
+    let verdicts = retention::decide(snapshots, &keep(rules, newest), needed, newest, &zone);
+    for verdict in &verdicts {
+        let (account, snapshot) = (account.name.as_str(), verdict.number);
+        match verdict.reasons.is_empty() {
+            true => tracing::debug!(account, "snapshot {snapshot} is forgotten: no rule keeps it"),
+            false => {
+                let reasons = verdict.reasons.join(", ");
+                tracing::debug!(account, "snapshot {snapshot} is kept: {}", Shown(reasons));
+            }
+        }
+    }
+    verdicts
 }
 
 /// The rules with every period as a time before the newest snapshot.

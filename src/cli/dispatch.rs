@@ -24,8 +24,8 @@ fn run(cli: Cli) -> Exit {
     signals::survive_file_limits();
     let app = Arc::new(App::new(&cli.global));
     let log = cli.command.log(&cli.global);
-    logging::start(log, app.out.error_stream());
-    let result = dispatch(cli.command, &app);
+    let started = logging::start(log, app.out.error_stream(), cli.global.log_file.as_deref());
+    let result = started.and_then(|()| dispatch(cli.command, &app));
     let result = result.and_then(|exit| exit.after(app.out.finish()));
     result.unwrap_or_else(|failure| {
         app.out.failure(&failure);

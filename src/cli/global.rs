@@ -1,5 +1,7 @@
 //! The flags that every command takes, and what they choose between.
 
+use std::path::PathBuf;
+
 use clap::{ArgAction, Args, ValueEnum};
 
 /// The flags that every command takes.
@@ -12,9 +14,18 @@ pub struct GlobalArgs {
     /// Print no progress, remarks or summary
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Print a log to stderr; twice or thrice for more
+    /// Log decisions to stderr; -vv: requests too; -vvv: headers and bodies too
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
+    /// Append the log to this file; with -q to the file alone
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "LINKVAULT_LOG_FILE",
+        hide_env_values = true
+    )]
+    pub log_file: Option<PathBuf>,
     /// How progress is shown; auto: bars on a terminal, else lines
     #[arg(
         long,
@@ -65,8 +76,10 @@ pub enum ColorChoice {
 /// A log: how much it tells, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
-    /// 0: nothing; 1: warnings; 2: what happens; more: more.
+    /// 0: nothing; 1: warnings; 2: what happens; 3: decisions; 4: requests; 5: their content.
     pub level: u8,
+    /// Where there is a file, stderr gets no log.
+    pub quiet: bool,
     pub format: LogFormat,
 }
 

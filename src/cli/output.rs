@@ -16,7 +16,7 @@ use super::error::{Failure, Kind};
 use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::question::Question;
 use super::table::Table;
-use crate::shown::{Shown, ShownLines};
+use crate::shown::{Shown, ShownJson, ShownLines};
 
 /// Stderr, shared between messages, logs and progress bars: whoever writes a
 /// line first moves the bars out of its way.
@@ -84,6 +84,9 @@ impl Paint {
         if colored { format!("\u{1b}[{}m{text}\u{1b}[0m", self.code()) } else { text.to_owned() }
     }
 }
+
+/// The log's name for what stderr shows anyway.
+pub const SAID: &str = "said";
 
 /// How progress is shown, decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,9 +193,8 @@ impl Output {
     /// # Errors
     /// When it cannot be written.
     pub fn json(&self, document: &impl Serialize) -> Result<(), Failure> {
-        let mut stdout = self.stdout();
-        serde_json::to_writer(&mut *stdout, document).map_err(io::Error::from)?;
-        Ok(stdout.write_all(b"\n")?)
+        let text = serde_json::to_string(document).map_err(io::Error::from)?;
+        Ok(writeln!(self.stdout(), "{}", ShownJson(text))?)
     }
 
     /// A table of the answer.
@@ -239,6 +241,7 @@ impl Output {
             tracing::info!("{}", Shown(text));
             return;
         }
+        tracing::info!(target: SAID, "{text}");
         if !self.quiet {
             self.tell(format_args!("{}", ShownLines(text)));
         }
@@ -250,6 +253,7 @@ impl Output {
             tracing::warn!("{}", Shown(text));
             return;
         }
+        tracing::warn!(target: SAID, "{text}");
         let word = Paint::Warning.on("warning:", self.colored(self.around.stderr_terminal));
         self.tell(format_args!("{word} {}", ShownLines(text)));
     }
@@ -268,6 +272,7 @@ impl Output {
 
     /// A failure, for people alone; the work goes on.
     pub fn complain(&self, failure: &Failure) {
+        tracing::error!(target: SAID, "{}", failure.message);
         let colored = self.colored(self.around.stderr_terminal);
         let mut text =
             format!("{} {}", Paint::Error.on("error:", colored), ShownLines(&failure.message));

@@ -31,6 +31,7 @@ use crate::config::{Account, parse_duration};
 use crate::crawl::{self, Stats};
 use crate::model::{Resource, State, Verb};
 use crate::progress::Progress;
+use crate::shown::Shown;
 use crate::vault::snapshot::ReadState;
 use crate::vault::{Vault, VaultError};
 
@@ -360,7 +361,23 @@ pub fn planned(
     let current = Current { state: &looked.state, memory: &looked.memory };
     let mut plan = plan(desired, current, base, policy).map_err(|it| Failure::from(&it))?;
     plan.cost = looked.cost(&plan);
+    log(&plan);
     Ok(plan)
+}
+
+/// Each choice of the planner, for `-v`.
+fn log(plan: &Plan) {
+    for it in plan.foreign.iter().flat_map(|foreign| &foreign.matched) {
+        tracing::debug!("{} {}: matched with {} here", it.resource.name(), it.old, it.new);
+    }
+    for step in &plan.steps {
+        let (verb, resource, key) = (step.verb.name(), step.resource.name(), Shown(&step.key));
+        tracing::debug!("step {}: {verb} {resource} {key}", step.step);
+    }
+    for it in &plan.unsupported {
+        let key = Shown(&it.key);
+        tracing::debug!("{} {key} is unsupported: {}", it.resource.name(), Shown(&it.reason));
+    }
 }
 
 /// Tells of records that `wanted` does not have and that stay, since nobody

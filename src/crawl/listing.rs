@@ -14,6 +14,7 @@ use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::model::{Decoded, Key, Problem, Resource, Verb};
 use crate::progress::Event;
+use crate::shown::Shown;
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::ReadState;
 use crate::vault::split::{Split, Splitter};
@@ -171,6 +172,9 @@ impl<'c, 'a> Listing<'c, 'a> {
         let learned = crawler.vault.learned_page_size(resource)?;
         let learned = learned.filter(|_| crawler.snapshot % FORGIVE_AFTER != 0);
         let size = learned.unwrap_or(SIZES[0]);
+        if learned.is_some() {
+            tracing::debug!("{path}: pages of {size}, which worked before");
+        }
         crawler.progress.event(&Event::Listing { resource: resource.name(), parent });
         let mut listing = Self {
             crawler,
@@ -215,15 +219,24 @@ impl<'c, 'a> Listing<'c, 'a> {
             let proof = again.as_ref().map(|(evidence, _)| evidence);
             let unproven = match self.stable(proof) {
                 Ok(()) => match self.missing()? {
-                    Ok(gone) => return Ok((self.ending(), gone)),
+                    Ok(gone) => {
+                        let (path, pages, gone_ones) = (&self.path, self.pages.len(), gone.len());
+                        tracing::debug!(
+                            "{path}: proven by {pages} pages; {gone_ones} records gone"
+                        );
+                        return Ok((self.ending(), gone));
+                    }
                     Err(unproven) => unproven,
                 },
                 Err(unproven) => unproven,
             };
+            let (path, why) = (&self.path, Shown(&unproven));
             if self.attempt >= ATTEMPTS {
+                tracing::debug!("{path}: not proven ({why}); drifted after {ATTEMPTS} attempts");
                 let drifted = Ending::new(ReadState::Drifted, Some(unproven));
                 return Ok((drifted, Vec::new()));
             }
+            tracing::debug!("{path}: not proven ({why}); the list is read again");
             self.attempt += 1;
             self.restart()?;
             // What was just read as proof is the first page of the next attempt.
@@ -263,7 +276,12 @@ impl<'c, 'a> Listing<'c, 'a> {
         let Some(last) = self.pages.last().cloned() else { return Ok(()) };
         self.size = last.limit;
         let (evidence, _) = self.look(last.page)?;
-        if evidence.ids == last.ids { Ok(()) } else { self.restart() }
+        if evidence.ids == last.ids {
+            tracing::debug!("{}: goes on after page {}", self.path, last.page);
+            return Ok(());
+        }
+        tracing::debug!("{}: page {} changed; the list is read again", self.path, last.page);
+        self.restart()
     }
 
     fn restart(&mut self) -> Result<(), CrawlError> {
@@ -345,6 +363,8 @@ impl<'c, 'a> Listing<'c, 'a> {
             let Some(smaller) = smaller.filter(|_| self.asks_too_much(&error)) else {
                 return Err(error.into());
             };
+            let (path, why) = (&self.path, Shown(&error));
+            tracing::debug!("{path}: pages of {smaller} from now on, since {why}");
             self.size = smaller;
         }
     }

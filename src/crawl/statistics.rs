@@ -27,6 +27,7 @@ impl Crawler<'_> {
         let total = due.len() as u64;
         let budget = self.options.stats_budget.unwrap_or(total).min(total);
         summary.left = total - budget;
+        tracing::debug!("statistics: {total} QR codes are due, {budget} of them are fetched");
         self.announce(budget);
         let mut first_failure = None;
         let mut unknown = 0;

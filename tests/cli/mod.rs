@@ -18,6 +18,7 @@ mod keys;
 mod killed;
 mod killed_anywhere;
 mod killed_moves;
+mod logs;
 mod malformed;
 mod migrating;
 mod news;

@@ -3,6 +3,7 @@
 //! envelopes, and nothing of resources.
 
 mod policy;
+mod trace;
 
 pub use policy::{GetOptions, Limits, RetryPolicy};
 
@@ -17,6 +18,9 @@ use crate::clock::{Clock, Slept, Timestamp};
 use crate::progress::{Event, Progress, Silent};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The log's name for requests and answers.
+pub const WIRE: &str = "requests";
 
 /// Where the pacer's state is kept for the next process.
 pub type Keep = Box<dyn FnMut(&PacerState) + Send>;
@@ -292,6 +296,7 @@ impl Client {
         // Up to half as much again, so that many clients do not return together.
         let delay = delay.mul_f64(1.0 + self.jitter.f64() / 2.0);
         let text = format!("{error}; trying again in {:.1} s", delay.as_secs_f64());
+        tracing::debug!("{text}");
         self.progress.event(&Event::Warning { text: &text });
         self.sleep(delay, "a retry").map_err(|kind| ApiError::new(kind, error.method, &error.path))
     }
@@ -315,6 +320,7 @@ impl Client {
         if time.is_zero() {
             return Ok(());
         }
+        tracing::debug!("waiting {:.1} s for {why}", time.as_secs_f64());
         self.progress.event(&Event::Waiting { time, why });
         let before = self.clock.monotonic();
         let slept = self.clock.sleep(time);
@@ -328,11 +334,14 @@ impl Client {
     /// Sends one request and tells the pacer what came of it.
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
         self.counters.requests += 1;
-        self.left = Some((self.clock.monotonic(), self.clock.now()));
-        self.pacer.sent(self.clock.monotonic());
+        let begun = self.clock.monotonic();
+        self.left = Some((begun, self.clock.now()));
+        self.pacer.sent(begun);
         self.save();
+        trace::request(request, &self.transport.redactor);
         let outcome = self.transport.send(request);
         let now = self.clock.monotonic();
+        trace::outcome(request, &outcome, now.saturating_sub(begun));
         let outcome = match outcome {
             Ok(response) => {
                 let mut signals = Signals::read(&response);
