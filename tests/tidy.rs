@@ -85,6 +85,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("regex", &["src/migrate/"]),
     ("roaring", &["src/crawl/", "src/vault/"]),
     ("rusqlite", &["src/vault/"]),
+    ("rustls", &["src/api/ureq/"]),
     ("sha2", &["src/daemon/message.rs"]),
     ("sd_notify", &["src/cli/commands/daemon.rs"]),
     ("signal_hook", &["src/cli/signals.rs"]),

@@ -14,6 +14,8 @@ const LONGEST_TEXT: usize = 500;
 pub enum ApiErrorKind {
     /// No byte left this machine: safe to repeat.
     NotSent(String),
+    /// The service's certificate was not accepted: nothing was sent.
+    Untrusted(String),
     /// Bytes may have left: the service may have done the work.
     Unknown(String),
     /// Refused for the limit each time it was tried, and so never executed.
@@ -118,6 +120,10 @@ impl ApiError {
             ApiErrorKind::NotSent(_) => {
                 "Nothing was sent. Check the account's url and the network, then try again."
             }
+            ApiErrorKind::Untrusted(_) => {
+                "Nothing was sent. Check the account's url. If the certificate is right, name the \
+                 file of its issuer's certificate: `ca_file` in the configuration, or SSL_CERT_FILE."
+            }
             ApiErrorKind::Unknown(_) => {
                 "The service may or may not have done the work. Reading again is safe; \
                  check before a write is repeated."
@@ -170,6 +176,7 @@ impl fmt::Display for ApiErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) => write!(f, "not sent: {}", one_line(why)),
+            Self::Untrusted(why) => write!(f, "no secure connection: {}", one_line(why)),
             Self::Unknown(why) => write!(f, "outcome unknown: {}", one_line(why)),
             Self::Throttled(why) => write!(f, "refused for the limit: {}", one_line(why)),
             Self::Refused { status, message } => {

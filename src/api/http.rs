@@ -72,6 +72,9 @@ pub enum TransportError {
     /// No byte of the request left this machine: it is safe to repeat.
     #[error("{0}")]
     NotSent(String),
+    /// The other side's certificate was not accepted: nothing left, and a repeat ends the same.
+    #[error("{0}")]
+    Untrusted(String),
     /// Bytes may have left: the service may have done the work.
     #[error("{0}")]
     Unknown(String),

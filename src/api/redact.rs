@@ -421,6 +421,7 @@ impl<T: Transport> Transport for Redacting<T> {
         match self.inner.send(request) {
             Ok(response) => Ok(self.redactor.response(request, response)),
             Err(TransportError::NotSent(why)) => Err(TransportError::NotSent(clean(why))),
+            Err(TransportError::Untrusted(why)) => Err(TransportError::Untrusted(clean(why))),
             Err(TransportError::Unknown(why)) => Err(TransportError::Unknown(clean(why))),
             Err(TransportError::TooLarge(bytes)) => Err(TransportError::TooLarge(bytes)),
         }

@@ -10,6 +10,7 @@
 //! * Whether bytes may have left is not guessed from the kind of error: a
 //!   layer above TCP and TLS notes the moment when the request is first written.
 
+use self::certificates::Trust;
 use super::base_url::{BaseUrl, BaseUrlError};
 use super::http::{Key, Method, Request, Response, Transport, TransportError};
 use std::io::Read;
@@ -37,6 +38,8 @@ pub struct Options {
     pub user_agent: String,
     /// Accept plain http for hosts other than this machine.
     pub allow_http: bool,
+    /// The certificates that are trusted instead of the built-in ones.
+    pub trust: Option<Trust>,
 }
 
 impl Default for Options {
@@ -48,6 +51,7 @@ impl Default for Options {
             max_body: 64 << 20,
             user_agent: concat!("linkvault/", env!("CARGO_PKG_VERSION")).to_owned(),
             allow_http: false,
+            trust: None,
         }
     }
 }
@@ -117,6 +121,9 @@ impl UreqTransport {
 
     fn failure(&self, error: &Error) -> TransportError {
         let text = format!("{}: {}", self.base.host(), describe(error));
+        if certificates::refused(error).is_some() {
+            return TransportError::Untrusted(text);
+        }
         // A proxy that refused its tunnel has seen a request of its own alone.
         let untouched = matches!(error, Error::ConnectProxyFailed(_));
         if untouched || !self.left.load(Ordering::SeqCst) {
@@ -155,6 +162,9 @@ fn agent(base: &BaseUrl, options: &Options, left: &Arc<AtomicBool>, kept: usize)
     if !base.secure() {
         config = config.proxy(None);
     }
+    if let Some(trust) = &options.trust {
+        config = config.tls_config(trust.config());
+    }
     let connector = wire::Connector::chain(wire::DefaultConnector::default(), Mark(left.clone()));
     Agent::with_parts(config.build(), connector, Lookup::default())
 }
@@ -169,6 +179,9 @@ fn bearer(key: &Key) -> Result<HeaderValue, Error> {
 
 /// What went wrong, for a person. It names kinds and never what was sent.
 fn describe(error: &Error) -> String {
+    if let Some(why) = certificates::refused(error) {
+        return why;
+    }
     match error {
         Error::HostNotFound => "the host name is unknown".into(),
         Error::Timeout(which) => format!("timed out ({which})"),
@@ -253,5 +266,6 @@ impl<T: wire::Transport> wire::Transport for Marked<T> {
 }
 
 pub mod call;
+pub mod certificates;
 #[cfg(test)]
 mod tests;

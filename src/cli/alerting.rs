@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::session::trust;
 use crate::api::redact::Redactor;
 use crate::api::ureq::call::call;
 use crate::clock::Clock;
@@ -83,7 +84,8 @@ pub fn deliver(
                 }
             };
             let headers: Vec<_> = signed.iter().map(|it| (SIGNATURE, it.as_str())).collect();
-            call(hook, Some(body.as_bytes()), &headers)
+            let trust = trust(None).map_err(|failure| failure.message)?;
+            call(hook, Some(body.as_bytes()), &headers, trust.as_ref())
                 .map_err(|why| format!("the webhook was not delivered: {why}"))
         }
         (Channel::Command, _, Some(words)) => {
@@ -124,7 +126,9 @@ fn command(words: &[String], given: &Given<'_>, clock: &dyn Clock) -> Result<(),
 /// What went wrong, for the log.
 pub fn heartbeat(account: &Account) -> Result<(), String> {
     let Some(hook) = &account.settings.heartbeat else { return Ok(()) };
-    call(hook, None, &[]).map_err(|why| format!("the heartbeat was not delivered: {why}"))
+    let trust = trust(None).map_err(|failure| failure.message)?;
+    call(hook, None, &[], trust.as_ref())
+        .map_err(|why| format!("the heartbeat was not delivered: {why}"))
 }
 
 #[cfg(unix)]

@@ -2,17 +2,18 @@
 //! key, limits and progress are wired together.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::app::App;
-use super::error::Failure;
+use super::error::{Failure, Kind};
 use super::home_sandbox;
 use crate::api::client::{Client, Limits};
 use crate::api::http::{Key, Transport};
 use crate::api::pacer::{Pacer, PacerState};
 use crate::api::read_only::ReadOnly;
+use crate::api::ureq::certificates::Trust;
 use crate::api::ureq::{Options, UreqTransport};
 use crate::clock::Clock;
 use crate::config::{Account, Place, parse_duration};
@@ -130,8 +131,7 @@ impl Session {
             |state| Pacer::restore(reserve, &state, now, wall),
         );
         let pacer = pacer.assuming(account.settings.limit.map(u64::from));
-        let limits =
-            Limits { max_duration: bounds.max_duration, max_requests: bounds.max_requests };
+        let limits = limits(account, bounds);
         let mut keep = pace.keeper();
         let client = Client::new(transport, Arc::clone(&app.clock), pacer)
             .with_redactor(app.redactor.clone());
@@ -181,10 +181,18 @@ impl Session {
             Arc::clone(clock),
             Pacer::new(reserve).assuming(assumed),
         );
-        let limits =
-            Limits { max_duration: bounds.max_duration, max_requests: bounds.max_requests };
+        let limits = limits(account, bounds);
         let client = client.with_public_key(key).with_limits(limits);
         Self { client, service: service(account), reserve, _lock: None }
+    }
+}
+
+fn limits(account: &Account, bounds: &Bounds) -> Limits {
+    Limits {
+        max_duration: bounds.max_duration,
+        max_requests: bounds.max_requests,
+        max_records: account.settings.max_records.map(u64::from),
+        max_bytes: account.settings.max_bytes.map(u64::from),
     }
 }
 
@@ -219,6 +227,7 @@ fn door(app: &App, account: &Account) -> Result<Door, Failure> {
                 read: timeouts.read,
                 overall: timeouts.overall,
                 allow_http: *allow_http,
+                trust: trust(account.settings.ca_file.as_deref())?,
                 ..Options::default()
             };
             let service = service(account);
@@ -226,6 +235,24 @@ fn door(app: &App, account: &Account) -> Result<Door, Failure> {
             Ok((Box::new(transport), key, service))
         }
     }
+}
+
+/// The certificates in `ca_file`, or else in the file that SSL_CERT_FILE names.
+///
+/// # Errors
+/// When the file cannot be read, or has no certificate.
+pub fn trust(ca_file: Option<&Path>) -> Result<Option<Trust>, Failure> {
+    let variable = || std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty());
+    let Some(file) = ca_file.map(PathBuf::from).or_else(|| variable().map(PathBuf::from)) else {
+        return Ok(None);
+    };
+    let read = std::fs::read(&file).map_err(|error| error.to_string());
+    let trust = read.and_then(|pem| Trust::from_pem(&pem)).map_err(|why| {
+        let message = format!("cannot read the certificates in {}: {why}", file.display());
+        let hint = "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE";
+        Failure::new(Kind::Config, message).hint(hint)
+    });
+    trust.map(Some)
 }
 
 /// Where a process leaves word of how much of the service's limit is used, so

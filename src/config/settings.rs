@@ -29,6 +29,12 @@ pub struct Settings {
     /// The most QR codes whose statistics one backup fetches.
     pub stats_budget: Option<u32>,
     pub timeouts: Timeouts,
+    /// The file of the certificates that are trusted instead of the built-in ones.
+    pub ca_file: Option<PathBuf>,
+    /// The most records of one list.
+    pub max_records: Option<u32>,
+    /// The most bytes of one list.
+    pub max_bytes: Option<u32>,
     /// Where the newest snapshot is exported after each backup: a folder of the
     /// account's name in it.
     pub export: Option<Export>,

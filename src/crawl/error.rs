@@ -25,5 +25,6 @@ pub(super) fn is_fatal(error: &CrawlError) -> bool {
             | ApiErrorKind::LimitReached(_)
             | ApiErrorKind::Throttled(_)
             | ApiErrorKind::NotSent(_)
+            | ApiErrorKind::Untrusted(_)
     )
 }

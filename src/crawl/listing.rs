@@ -141,8 +141,14 @@ pub(super) struct Listing<'c, 'a> {
     seen: RoaringTreemap,
     attempt: u32,
     size: u64,
+    /// Bytes of the pages that this process read in this attempt.
+    bytes: u64,
     problems: Vec<Problem>,
 }
+
+/// The most records and bytes of one list, where the configuration says nothing.
+const MOST_RECORDS: u64 = 5_000_000;
+const MOST_BYTES: u64 = 4_000_000_000;
 
 /// A page as it came, before it is stored.
 struct Fetched {
@@ -186,6 +192,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             seen: RoaringTreemap::new(),
             attempt: note.attempt.max(1),
             size,
+            bytes: 0,
             problems: Vec::new(),
         };
         let (ended, gone) = listing.until_proven()?;
@@ -214,7 +221,9 @@ impl<'c, 'a> Listing<'c, 'a> {
         self.resume()?;
         let mut head = None;
         loop {
-            self.pages(head.take())?;
+            if let Some(why) = self.pages(head.take())? {
+                return Ok((Ending::new(ReadState::Failed, Some(why)), Vec::new()));
+            }
             let again = if self.pages.len() > 1 { Some(self.first_again()?) } else { None };
             let proof = again.as_ref().map(|(evidence, _)| evidence);
             let unproven = match self.stable(proof) {
@@ -288,6 +297,7 @@ impl<'c, 'a> Listing<'c, 'a> {
         self.pages.clear();
         self.tail = None;
         self.seen.clear();
+        self.bytes = 0;
         self.problems.clear();
         self.note(None, true)
     }
@@ -303,19 +313,40 @@ impl<'c, 'a> Listing<'c, 'a> {
         serde_json::to_string(&note).unwrap_or_default()
     }
 
-    /// Reads and stores every page that is still to be read.
-    fn pages(&mut self, mut head: Option<Fetched>) -> Result<(), CrawlError> {
+    /// Reads and stores every page that is still to be read. Says why, where the list is
+    /// longer than a list may be.
+    fn pages(&mut self, mut head: Option<Fetched>) -> Result<Option<String>, CrawlError> {
         while proof::wants_more(&self.pages) {
             self.read_ahead()?;
             let fetched = match head.take() {
                 Some(fetched) => fetched,
                 None => self.fetch()?,
             };
+            self.bytes += fetched.response.body.len() as u64;
             if !self.store(&fetched)? {
                 break;
             }
+            if let Some(why) = self.too_long().filter(|_| proof::wants_more(&self.pages)) {
+                return Ok(Some(why));
+            }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// A service may send pages for ever.
+    fn too_long(&self) -> Option<String> {
+        let limits = self.crawler.client.limits();
+        let (records, bytes) = (self.done(), self.bytes);
+        let most_records = limits.max_records.unwrap_or(MOST_RECORDS);
+        let most_bytes = limits.max_bytes.unwrap_or(MOST_BYTES);
+        let (what, key) = if records >= most_records {
+            (format!("{most_records} records"), "max_records")
+        } else if bytes >= most_bytes {
+            (format!("{most_bytes} bytes"), "max_bytes")
+        } else {
+            return None;
+        };
+        Some(format!("the list did not end within {what}; `{key}` in the configuration raises it"))
     }
 
     /// Reads the last page ahead where it is needed as proof.

@@ -1,6 +1,7 @@
 //! What the tests stand on: a place of their own for the program, and what
 //! came of running it there.
 
+pub mod canned;
 pub mod echo;
 mod lived;
 pub mod service;

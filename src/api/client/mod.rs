@@ -135,6 +135,12 @@ impl Client {
         self.counters
     }
 
+    /// What bounds this client.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// How long `requests` more will take at this limit and reserve.
     #[must_use]
     pub fn estimate(&self, requests: u64) -> Duration {
@@ -360,6 +366,11 @@ impl Client {
                 self.counters.requests -= 1;
                 self.pacer.not_sent();
                 Err(ApiErrorKind::NotSent(why))
+            }
+            Err(TransportError::Untrusted(why)) => {
+                self.counters.requests -= 1;
+                self.pacer.not_sent();
+                Err(ApiErrorKind::Untrusted(why))
             }
             Err(TransportError::Unknown(why)) => {
                 self.pacer.lost(now);

@@ -48,6 +48,10 @@ pub struct Limits {
     pub max_duration: Option<Duration>,
     /// Requests that may leave.
     pub max_requests: Option<u64>,
+    /// Records of one list, for those who read lists.
+    pub max_records: Option<u64>,
+    /// Bytes of one list.
+    pub max_bytes: Option<u64>,
 }
 
 /// What one read may do differently.

@@ -207,7 +207,7 @@ fn a_request_that_was_not_sent_is_not_counted() {
 #[test]
 fn a_wait_that_would_outlast_the_run_is_not_begun() {
     let (script, clock) = (Script::default(), Arc::default());
-    let limits = Limits { max_duration: Some(Duration::from_secs(50)), max_requests: None };
+    let limits = Limits { max_duration: Some(Duration::from_secs(50)), ..Limits::default() };
     let mut client = client(&script, &clock).with_limits(limits);
     for _ in 0..30 {
         client.get("/api/qr").unwrap();
@@ -220,7 +220,7 @@ fn a_wait_that_would_outlast_the_run_is_not_begun() {
 #[test]
 fn the_bound_on_requests_is_exact() {
     let (script, clock) = (Script::default(), Arc::default());
-    let limits = Limits { max_duration: None, max_requests: Some(3) };
+    let limits = Limits { max_requests: Some(3), ..Limits::default() };
     let mut client = client(&script, &clock).with_limits(limits);
     while client.get("/api/qr").is_ok() {}
     assert_eq!(script.asked(), 3);

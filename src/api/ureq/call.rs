@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ureq::Agent;
 
+use super::certificates::Trust;
 use super::describe;
 use crate::api::hook::Hook;
 
@@ -16,7 +17,12 @@ const TIME: Duration = Duration::from_secs(30);
 /// # Errors
 /// What went wrong, for a person, without the address's path. Every status
 /// other than 2xx is an error.
-pub fn call(hook: &Hook, body: Option<&[u8]>, headers: &[(&str, &str)]) -> Result<(), String> {
+pub fn call(
+    hook: &Hook,
+    body: Option<&[u8]>,
+    headers: &[(&str, &str)],
+    trust: Option<&Trust>,
+) -> Result<(), String> {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -27,6 +33,9 @@ pub fn call(hook: &Hook, body: Option<&[u8]>, headers: &[(&str, &str)]) -> Resul
         .timeout_global(Some(TIME));
     if !hook.secure() {
         config = config.proxy(None);
+    }
+    if let Some(trust) = trust {
+        config = config.tls_config(trust.config());
     }
     let agent = Agent::new_with_config(config.build());
     let answer = match body {

@@ -287,8 +287,8 @@ fn an_address_needs_no_look_up() {
 fn a_message_carries_its_headers_and_no_key() {
     let (url, thread) = serve(vec![reply("204 No Content", "", b""), reply("200 OK", "", b"ok")]);
     let hook = crate::api::hook::Hook::parse(&format!("{url}/hooks/s3cret?a=b")).unwrap();
-    call::call(&hook, Some(b"{}"), &[("x-linkvault-signature", "sha256=ab")]).unwrap();
-    call::call(&hook, None, &[]).unwrap();
+    call::call(&hook, Some(b"{}"), &[("x-linkvault-signature", "sha256=ab")], None).unwrap();
+    call::call(&hook, None, &[], None).unwrap();
     let asked = thread.join().unwrap();
     assert!(asked[0].starts_with("POST /hooks/s3cret?a=b HTTP/1.1\r\n"), "{}", asked[0]);
     assert!(asked[0].contains("x-linkvault-signature: sha256=ab\r\n"), "{}", asked[0]);
@@ -302,11 +302,11 @@ fn a_message_that_is_not_taken_is_an_error_without_the_path() {
     let moved = reply("302 Found", "location: http://elsewhere.example/\r\n", b"");
     let (url, thread) = serve(vec![moved, reply("500 Oops", "", b"")]);
     let hook = crate::api::hook::Hook::parse(&format!("{url}/hooks/s3cret")).unwrap();
-    let first = call::call(&hook, Some(b"{}"), &[]).unwrap_err();
-    let second = call::call(&hook, Some(b"{}"), &[]).unwrap_err();
+    let first = call::call(&hook, Some(b"{}"), &[], None).unwrap_err();
+    let second = call::call(&hook, Some(b"{}"), &[], None).unwrap_err();
     assert_eq!(first, "127.0.0.1 answered 302, a redirect, which is not followed");
     assert_eq!(second, "127.0.0.1 answered 500");
     thread.join().unwrap();
-    let gone = call::call(&hook, None, &[]).unwrap_err();
+    let gone = call::call(&hook, None, &[], None).unwrap_err();
     assert!(gone.starts_with("127.0.0.1: ") && !gone.contains("s3cret"), "{gone}");
 }

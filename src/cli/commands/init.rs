@@ -11,6 +11,7 @@ use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::pacer::Pacer;
 use crate::api::ureq::{Options, UreqTransport};
+use crate::cli::session::trust;
 use crate::cli::{App, Exit, Failure, Kind, Shown};
 use crate::config::KeySource;
 use crate::config::{Home, NewAccount, add_account};
@@ -140,7 +141,8 @@ fn ask(app: &App, question: &str, flag: &str) -> Result<String, Failure> {
 /// Asks the service whose key it is.
 fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
     let key = app.key(&account.key)?;
-    let options = Options { allow_http: account.allow_http, ..Options::default() };
+    let trust = trust(None)?;
+    let options = Options { allow_http: account.allow_http, trust, ..Options::default() };
     let transport = UreqTransport::new(&account.url.to_string(), &options)?;
     let mut client = Client::new(Box::new(transport), Arc::clone(&app.clock), Pacer::new(0))
         .with_redactor(app.redactor.clone())
