@@ -26,7 +26,6 @@ fn live(seed: u64) {
 /// look like the work of a failed read.
 #[test]
 fn seeds_that_found_something_stay_good() {
-    for seed in [70_002_804] {
-        live(seed);
-    }
+    const FOUND: &[u64] = &[70_002_804];
+    FOUND.iter().for_each(|seed| live(*seed));
 }

@@ -1,6 +1,6 @@
 //! Requests to the page: `web`, in process, without a socket.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ fn site() -> Site {
     Site { runtime, router: TowerToHyperService::new(router), _home: home }
 }
 
-fn back_up(vault: &PathBuf, clock: &Arc<dyn Clock>) -> Result<(), Box<dyn std::error::Error>> {
+fn back_up(vault: &Path, clock: &Arc<dyn Clock>) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(folder) = vault.parent() {
         std::fs::create_dir_all(folder)?;
     }
