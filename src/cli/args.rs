@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use super::commands::{
     apply, backup, capabilities, check, completions, daemon, diff, doctor, export, forget, import,
     init, log, man, migrate, plan, rehearse, resolve, restore, resume, runs, sandbox, show,
-    snapshots, status, template, ui, undo,
+    snapshots, status, template, ui, undo, vault,
 };
 use super::global::{GlobalArgs, Log, LogFormat};
 use super::logging::DECISIONS;
@@ -63,6 +63,7 @@ pub enum Command {
     Resolve(resolve::Args),
     Forget(forget::Args),
     Check(check::Args),
+    Vault(vault::Args),
     Daemon(daemon::Args),
     Status(status::Args),
     Ui(ui::Args),

@@ -62,6 +62,7 @@ fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, Failure> {
         Command::Resume(args) => c::resume::run(&args, app),
         Command::Forget(args) => c::forget::run(&args, app),
         Command::Check(args) => c::check::run(&args, app),
+        Command::Vault(args) => c::vault::run(&args, app),
         Command::Ui(args) => c::ui::run(&args, app),
         Command::Sandbox(args) => c::sandbox::run(&args, app),
         Command::Daemon(args) => c::daemon::run(&args, app),

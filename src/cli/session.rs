@@ -203,7 +203,7 @@ const DEFAULT_LIMIT: u64 = 30;
 const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
 
 /// What the vault of `account` is to remember as the service's URL.
-fn service(account: &Account) -> String {
+pub fn service(account: &Account) -> String {
     match &account.place {
         Place::Sandbox => account.name.clone(),
         Place::Service { url, .. } => url.to_string().trim_end_matches('/').to_owned(),

@@ -25,6 +25,8 @@ pub enum VaultError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     Sql { path: PathBuf, source: rusqlite::Error },
+    #[error("cannot open {path}: {log} is the log of another file")]
+    ForeignLog { path: PathBuf, log: PathBuf },
     #[error("cannot open {0}: another process works on it")]
     InUse(PathBuf),
     #[error("cannot write to snapshot #{0}: another process has finished it")]
@@ -56,6 +58,11 @@ impl VaultError {
             Self::Damaged { .. } => Some(
                 "`linkvault check` says what is hit; restore the file from a copy, or move it \
                  away and back up anew",
+            ),
+            Self::ForeignLog { .. } => Some(
+                "a copy was put in the place of the vault, or the vault was removed. Run \
+                 `linkvault vault restore FILE --to ACCOUNT` with the copy, or with the vault \
+                 itself: it leaves the log out",
             ),
             Self::InUse(_) => Some("wait for it, and run the command again"),
             Self::Finished(_) => Some("run the command again"),

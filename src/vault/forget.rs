@@ -57,14 +57,14 @@ impl Vault {
     }
 
     /// Gives space back once a good part of the file is empty.
-    fn shrink(&self) -> Result<(), VaultError> {
+    fn shrink(&mut self) -> Result<(), VaultError> {
         let pragma = |name| {
             self.db
                 .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
                 .map_err(|source| self.sql(source))
         };
         if pragma("freelist_count")? * 5 > pragma("page_count")? {
-            self.db.execute_batch("VACUUM").map_err(|source| self.sql(source))?;
+            self.vacuum()?;
         }
         self.checkpoint()
     }

@@ -9,9 +9,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::VaultError;
+use super::log_mark::is_own_log;
 use super::open_files::{FileId, id, open_files};
 use super::schema::{APPLICATION_ID, FORMAT};
-use crate::files::open_named;
+use crate::files::{beside, open_named};
 
 /// A place for one connection; it is to be dropped after that.
 #[derive(Debug)]
@@ -36,12 +37,25 @@ pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
     let mut open = open_files();
     if !open.is_connected(id) {
         examine(path)?;
+        if !is_own_log(path).map_err(fail)? {
+            let log = beside(path, "-wal");
+            return Err(VaultError::ForeignLog { path: path.to_owned(), log });
+        }
     }
     if !open.follow_lock(path, id).map_err(fail)? {
         return Err(VaultError::InUse(path.to_owned()));
     }
     open.connect(id);
     Ok(Place(id))
+}
+
+/// Refuses what is no vault by its first bytes. This process must have no connection to it.
+pub(super) fn check_header(path: &Path) -> Result<(), VaultError> {
+    let metadata = std::fs::metadata(path).map_err(|source| VaultError::io(path, source))?;
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    examine(path)
 }
 
 const MAGIC: &[u8] = b"SQLite format 3\0";

@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::header::{Place, look};
 use super::ledger::{self, Ledger};
+use super::log_mark;
 use super::open_files::open_files;
 use super::schema::{
     APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
@@ -74,25 +75,24 @@ impl Vault {
         write_ahead(&db).map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
-        let vault = Self::ready(Some(place), db, path)?;
+        let mut vault = Self::ready(Some(place), db, path)?;
         vault.vacuum_incrementally()?;
         Ok(vault)
     }
 
     /// Gives the file of an earlier format the auto-vacuum mode of this one. Where that is not
     /// possible now, the next command that opens the vault does it.
-    fn vacuum_incrementally(&self) -> Result<(), VaultError> {
-        let vacuum = || -> rusqlite::Result<()> {
-            let mode: i64 = self.db.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
-            if mode == INCREMENTAL {
-                return Ok(());
-            }
-            self.db.execute_batch(INCREMENTAL_VACUUM)?;
-            self.db.execute_batch("VACUUM")
-        };
-        match vacuum() {
-            Err(error) if !can_wait(&error) => Err(self.sql(error)),
-            _ => Ok(()),
+    fn vacuum_incrementally(&mut self) -> Result<(), VaultError> {
+        let fail = |source| VaultError::sql(&self.path, source);
+        let mode = self.db.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0));
+        if mode.map_err(fail)? == INCREMENTAL {
+            return Ok(());
+        }
+        self.db.execute_batch(INCREMENTAL_VACUUM).map_err(fail)?;
+        match self.vacuum() {
+            Err(VaultError::Full(_)) => Ok(()),
+            Err(VaultError::Sql { source, .. }) if can_wait(&source) => Ok(()),
+            done => done,
         }
     }
 
@@ -179,6 +179,11 @@ impl Vault {
         let written = self.db.execute("VACUUM INTO ?1", [&to]);
         self.db.pragma_update(None, "query_only", guard).map_err(fail)?;
         written.map_err(fail)?;
+        // The log of this vault is not the copy's.
+        let copy = Connection::open_with_flags(new.path(), READ_WRITE).map_err(fail)?;
+        copy.pragma_update(None, "journal_mode", "MEMORY").map_err(fail)?;
+        log_mark::advance(&copy).map_err(fail)?;
+        drop(copy);
         new.as_file().sync_all().map_err(io)?;
         new.persist(file).map_err(|error| io(error.error))?;
         Ok(())
@@ -195,7 +200,31 @@ impl Vault {
         }
         let mut vault = Self::of(place, db, path);
         vault.enforce_triggers(true)?;
+        vault.mend_mark()?;
         Ok(vault)
+    }
+
+    /// Leaves a mark where a migration or another tool left none, and has it in the file.
+    pub(super) fn mend_mark(&mut self) -> Result<(), VaultError> {
+        if self._place.is_none() || log_mark::is_current(&self.db).map_err(|it| self.sql(it))? {
+            return Ok(());
+        }
+        self.transact_now(|_, _| Ok(()))?;
+        self.checkpoint()
+    }
+
+    /// Rewrites the file. The mark in the file fits it again before anything of that is in the
+    /// file itself.
+    pub(super) fn vacuum(&mut self) -> Result<(), VaultError> {
+        let log_pages = |pages: i64| {
+            let set = self.db.pragma_update(None, "wal_autocheckpoint", pages);
+            set.map_err(|source| self.sql(source))
+        };
+        log_pages(0)?;
+        let vacuumed = self.db.execute_batch("VACUUM").map_err(|source| self.sql(source));
+        log_pages(LOG_PAGES)?;
+        vacuumed?;
+        self.mend_mark()
     }
 
     fn of(_place: Option<Place>, db: Connection, path: &Path) -> Self {
@@ -271,16 +300,25 @@ impl Vault {
 /// The value of `PRAGMA auto_vacuum` for `INCREMENTAL`.
 const INCREMENTAL: i64 = 2;
 
-/// Whether `VACUUM` failed for want of space, or because another process writes.
+/// Whether `VACUUM` failed because another process uses the file.
 fn can_wait(error: &rusqlite::Error) -> bool {
-    use ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
-    error
-        .sqlite_error_code()
-        .is_some_and(|it| [DiskFull, DatabaseBusy, DatabaseLocked].contains(&it))
+    use ErrorCode::{DatabaseBusy, DatabaseLocked};
+    error.sqlite_error_code().is_some_and(|it| [DatabaseBusy, DatabaseLocked].contains(&it))
 }
 
 const READ_WRITE: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// Opens the file at `path` alone: its log is written back into it and removed, and no other
+/// connection is let in until this one is dropped.
+pub(super) fn connect_exclusively(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, READ_WRITE)?;
+    db.busy_timeout(Duration::from_secs(2))?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    db.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+    db.execute_batch("BEGIN EXCLUSIVE")?;
+    Ok(db)
+}
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     let fail = |source| VaultError::sql(path, source);
@@ -389,9 +427,15 @@ fn create(path: &Path) -> Result<(), VaultError> {
         _ => VaultError::io(path, source),
     };
     let empty = empty().map_err(|source| VaultError::sql(path, source))?;
+    let log = beside(path, "-wal");
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        return Err(VaultError::ForeignLog { path: path.to_owned(), log });
+    }
     private_folder_of(path).map_err(refused)?;
     let mut new = part(path).map_err(refused)?;
-    new.write_all(empty).map_err(refused)?;
+    let mut empty = empty.to_vec();
+    log_mark::stamp(&mut empty);
+    new.write_all(&empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
     // It is closed before it has its name, as nobody may do afterwards.
     if new.into_temp_path().persist_noclobber(path).is_ok() || path.exists() {

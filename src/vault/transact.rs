@@ -6,7 +6,7 @@ use std::ops::Deref;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::{Failure, Shapes, Vault, VaultError};
+use super::{Failure, Shapes, Vault, VaultError, log_mark};
 use crate::clock::Timestamp;
 
 /// A moment of a commit, for those who watch.
@@ -137,6 +137,9 @@ impl Vault {
     }
 
     fn commit(&mut self) -> Result<(), VaultError> {
+        log_mark::advance(&self.db)
+            .map_err(|source| self.sql(source))
+            .inspect_err(|_| self.undo())?;
         self.tell(Moment::BeforeCommit).inspect_err(|_| self.undo())?;
         self.batch("COMMIT").inspect_err(|_| self.undo())?;
         self.tell(Moment::AfterCommit)

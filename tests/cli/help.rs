@@ -5,7 +5,7 @@ use linkvault::cli::{Cli, command_line};
 
 use crate::support::TestEnvironment;
 
-const COMMANDS: [&str; 28] = [
+const COMMANDS: [&str; 29] = [
     "init",
     "doctor",
     "backup",
@@ -27,6 +27,7 @@ const COMMANDS: [&str; 28] = [
     "resolve",
     "forget",
     "check",
+    "vault",
     "daemon",
     "status",
     "ui",

@@ -41,4 +41,5 @@ mod traces;
 mod twins;
 mod ui;
 mod undoing;
+mod vault_restoring;
 mod vaults;

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use linkvault::model::{Decoded, Resource};
-use linkvault::vault::schema::{READ_ONLY_SNAPSHOT, version_table};
+use linkvault::vault::schema::version_table;
 use linkvault::vault::snapshot::{ReadState, Usage};
 use linkvault::vault::statistics::Statistics;
+use linkvault::vault::triggers::READ_ONLY_SNAPSHOT;
 use linkvault::vault::write::Page;
 use linkvault::vault::{Vault, VaultError};
 use rusqlite::Connection;

@@ -12,6 +12,7 @@ mod journal;
 mod lock;
 mod odd;
 mod refusals;
+mod replace;
 mod retention;
 mod round_trips;
 pub mod sample;

@@ -29,3 +29,4 @@ pub mod status;
 pub mod template;
 pub mod ui;
 pub mod undo;
+pub mod vault;

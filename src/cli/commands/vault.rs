@@ -1,0 +1,155 @@
+//! `linkvault vault`: commands on a vault's file.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::cli::session::{command_words, service};
+use crate::cli::{App, Exit, Failure, Kind, Shown, human, states};
+use crate::config::Account;
+use crate::vault::lock::Lock;
+use crate::vault::replace::Candidate;
+use crate::vault::{Identity, VaultError};
+
+/// Commands on the file of a vault
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault vault restore /srv/copies/main.db --to main -n   verify it only
+  linkvault vault restore /srv/copies/main.db --to main")]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Restore(RestoreArgs),
+}
+
+/// Put a copy of a vault in the place of an account's vault
+///
+/// The copy is verified first: it must be a vault of a known format, sound by
+/// `check`, and belong to the account. Then it replaces the vault and its log
+/// at once. The file of the copy stays as it is. Do not copy a file over a
+/// vault by other means: a crash may have left a log that does not fit it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  linkvault vault restore /srv/copies/main.db --to main -n   verify it only
+  linkvault vault restore /srv/copies/main.db --to main")]
+pub struct RestoreArgs {
+    /// The copy: what `copy` of the daemon, restic or another tool made
+    pub file: PathBuf,
+    /// The account whose vault is replaced
+    #[arg(long, value_name = "ACCOUNT")]
+    pub to: String,
+    /// Verify the copy and print what would be done; replace nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Replace the vault without asking
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Runs the command that was named.
+///
+/// # Errors
+/// As the command.
+pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Restore(args) => restore(args, app),
+    }
+}
+
+fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, Failure> {
+    let account = app.account(&args.to)?;
+    let words = command_words("vault restore", &account.name);
+    let _lock = Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?;
+    let candidate =
+        Candidate::prepare(&args.file, &account.vault).map_err(|error| match error {
+            VaultError::Missing(path) if path != account.vault => Failure::new(
+                Kind::NotFound,
+                format_args!("there is no file {}", Shown(&path.display().to_string())),
+            ),
+            error => error.into(),
+        })?;
+    let belongs = belongs(&candidate, &account, app)?;
+    if candidate.foreign_log {
+        app.out.warn(format_args!(
+            "the log beside {} is of another file and was left out",
+            args.file.display()
+        ));
+    }
+    let newest = candidate.snapshots.last();
+    let count = human::counted(candidate.snapshots.len() as u64, "snapshot", "snapshots");
+    let begun = newest.and_then(|it| states::local(&account, it.started));
+    let begun = begun.map(|time| time.format("%Y-%m-%d %H:%M").to_string());
+    let what = match &begun {
+        Some(begun) => format!("{count}, the newest of {begun}"),
+        None => count,
+    };
+    let question = format!(
+        "Replace the vault of {} by {} ({what})? The present vault is then gone.",
+        account.name,
+        args.file.display()
+    );
+    let written = !args.dry_run && app.out.confirm(question, args.yes)?;
+    let document = json!({
+        "format": 1,
+        "account": account.name,
+        "file": args.file.display().to_string(),
+        "written": written,
+        "account_known": belongs,
+        "snapshots": candidate.snapshots.len(),
+        "newest": newest.map(|it| it.number),
+        "foreign_log": candidate.foreign_log,
+    });
+    if written {
+        candidate.replace(&mut |_| Ok(()))?;
+    }
+    if app.out.is_json() {
+        app.out.json(&document)?;
+    }
+    let name = &account.name;
+    match written {
+        true => app.out.summary(format_args!("the vault of {name} is restored: {what}"))?,
+        false => app.out.summary(format_args!(
+            "{} is sound and belongs to {name}: {what}; nothing was written",
+            args.file.display()
+        ))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Refuses the vault of another account. Whether the account's id is known: it is that of the
+/// vault that is replaced, where that can be read.
+fn belongs(candidate: &Candidate, account: &Account, app: &App) -> Result<bool, Failure> {
+    let Some(found) = &candidate.identity else {
+        // It has no snapshot, so that it can become any account's.
+        return Ok(false);
+    };
+    let ours = match states::identity_of(account) {
+        Ok(ours) => ours,
+        Err(failure) => {
+            app.out.note(format_args!("the present vault cannot be read: {}", failure.message));
+            None
+        }
+    };
+    let known = ours.is_some();
+    let expected =
+        ours.unwrap_or_else(|| Identity { service: service(account), account: found.account });
+    if *found == expected {
+        return Ok(known);
+    }
+    Err(Failure::new(
+        Kind::Vault,
+        format_args!(
+            "cannot restore the vault of {}: the copy belongs to account {} of {}, not to account \
+             {} of {}",
+            account.name, found.account, found.service, expected.account, expected.service
+        ),
+    )
+    .hint("name the account that the copy belongs to with --to, or restore another copy"))
+}

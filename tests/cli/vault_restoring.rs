@@ -1,0 +1,104 @@
+//! `vault restore`: a copy in the place of a vault, and only one that may be there.
+
+use crate::support::{LiveService, TestEnvironment};
+
+/// An account with two snapshots, and a copy of its vault from between.
+fn with_copy() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    std::fs::copy(environment.path("vaults/main.db"), environment.path("copy.db")).unwrap();
+    environment.run(&["backup", "-q"]).succeeds();
+    (environment, service)
+}
+
+fn snapshots(environment: &TestEnvironment) -> usize {
+    let shown = environment.run(&["snapshots", "main", "--json"]).succeeds().stdout();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    shown["snapshots"].as_array().unwrap().len()
+}
+
+fn copy(environment: &TestEnvironment) -> String {
+    environment.path("copy.db").display().to_string()
+}
+
+#[test]
+fn a_copy_is_restored_and_the_next_backup_goes_on_from_it() {
+    let (environment, _service) = with_copy();
+    let copy = copy(&environment);
+    assert_eq!(snapshots(&environment), 2);
+    let verified = environment.run(&["vault", "restore", &copy, "--to", "main", "-n", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&verified.succeeds().stdout()).unwrap();
+    assert_eq!(document["written"], false);
+    assert_eq!(document["snapshots"], 1);
+    assert_eq!(snapshots(&environment), 2);
+    // Without a terminal and without --yes nothing is replaced.
+    environment.run(&["vault", "restore", &copy, "--to", "main"]);
+    assert_eq!(snapshots(&environment), 2);
+    environment.run(&["vault", "restore", &copy, "--to", "main", "--yes"]).succeeds();
+    assert_eq!(snapshots(&environment), 1);
+    environment.run(&["check", "main"]).succeeds();
+    environment.run(&["backup", "-q"]).succeeds();
+    assert_eq!(snapshots(&environment), 2);
+}
+
+#[test]
+fn a_copy_restores_a_vault_that_is_lost_or_damaged() {
+    let (environment, _service) = with_copy();
+    let copy = copy(&environment);
+    let vault = environment.path("vaults/main.db");
+    std::fs::write(&vault, "a diary").unwrap();
+    environment.run(&["vault", "restore", &copy, "--to", "main", "--yes"]).succeeds();
+    assert_eq!(snapshots(&environment), 1);
+    std::fs::remove_file(&vault).unwrap();
+    environment.run(&["vault", "restore", &copy, "--to", "main", "--yes"]).succeeds();
+    assert_eq!(snapshots(&environment), 1);
+}
+
+#[test]
+fn the_copy_of_another_account_and_what_is_no_vault_are_refused() {
+    let (environment, _service) = with_copy();
+    environment.run(&["backup", "sandbox", "-q"]).succeeds();
+    let other = environment.path("vaults/sandbox.db").display().to_string();
+    environment
+        .run(&["vault", "restore", &other, "--to", "main", "--yes"])
+        .exits_with(1)
+        .says_among("the copy belongs to account");
+    let missing = environment.path("none.db").display().to_string();
+    environment
+        .run(&["vault", "restore", &missing, "--to", "main", "--yes"])
+        .exits_with(1)
+        .says_among("there is no file");
+    let text = environment.path("config.toml").display().to_string();
+    environment
+        .run(&["vault", "restore", &text, "--to", "main", "--yes"])
+        .exits_with(1)
+        .says_among("is not a vault");
+    assert_eq!(snapshots(&environment), 2);
+}
+
+/// What a crash and a copy over the vault leave: every command refuses it and names the way out.
+#[test]
+fn a_vault_beside_the_log_of_another_is_refused_until_it_is_restored() {
+    let (environment, _service) = with_copy();
+    let vault = environment.path("vaults/main.db");
+    let log = environment.path("vaults/main.db-wal");
+    // Open while the log is copied, as if the process was killed then.
+    let mut open = linkvault::vault::Vault::open(&vault).unwrap();
+    open.learn_page_size(linkvault::model::Resource::Pixels, 10).unwrap();
+    let left = std::fs::read(&log).unwrap();
+    drop(open);
+    std::fs::copy(environment.path("copy.db"), &vault).unwrap();
+    std::fs::write(&log, &left).unwrap();
+    for command in ["backup", "snapshots", "check", "status"] {
+        let ran = environment.run(&[command, "main"]);
+        let said = format!("{}{}", ran.stdout(), ran.stderr());
+        assert!(said.contains("is the log of another file"), "{command}: {said}");
+    }
+    assert_eq!(std::fs::read(&log).unwrap(), left);
+    let vault = vault.display().to_string();
+    environment.run(&["vault", "restore", &vault, "--to", "main", "--yes"]).succeeds();
+    assert!(!log.exists());
+    assert_eq!(snapshots(&environment), 1);
+    environment.run(&["check", "main"]).succeeds();
+}
