@@ -1,6 +1,7 @@
 //! An account that is locked and ready to be written to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::app::App;
 use super::error::{Failure, Kind};
@@ -12,6 +13,7 @@ use crate::config::Account;
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
+use crate::vault::lock::Lock;
 
 /// One account, locked and ready to be written to.
 pub struct Desk<'a> {
@@ -24,6 +26,26 @@ pub struct Desk<'a> {
     pub clock: Arc<dyn Clock>,
     /// The service is one of our own, and the vault a copy.
     pub rehearsed: bool,
+    pub writes: WriteLock,
+}
+
+/// Keeps other processes from writing to the account by another of its names, from when
+/// the account's id is known.
+#[derive(Default)]
+pub struct WriteLock {
+    held: Option<Lock>,
+    command: String,
+    patience: Duration,
+}
+
+impl WriteLock {
+    fn take(&mut self, app: &App, service: &str, id: i64) -> Result<(), Failure> {
+        if self.held.is_none() {
+            let file = app.home()?.writes_file(service, id);
+            self.held = Some(Lock::take(&file, &self.command, self.patience, &*app.clock)?);
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Desk<'a> {
@@ -42,7 +64,12 @@ impl<'a> Desk<'a> {
         let session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
         let clock = Arc::clone(&app.clock);
-        Ok(Self { app, account, session, vault, progress, clock, rehearsed: false })
+        let patience = bounds.lock_timeout.unwrap_or_default();
+        let mut writes = WriteLock { held: None, command: words, patience };
+        if let Some(identity) = vault.identity()? {
+            writes.take(app, &session.service, identity.account)?;
+        }
+        Ok(Self { app, account, session, vault, progress, clock, rehearsed: false, writes })
     }
 
     /// Looks at what is there: by a snapshot that a run begins with, or without
@@ -51,6 +78,15 @@ impl<'a> Desk<'a> {
     /// # Errors
     /// When what is needed cannot be read whole.
     pub fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
+        let looked = self.look_on(which, aside)?;
+        if let Some(id) = looked.account_id.filter(|_| !self.rehearsed) {
+            let taken = self.writes.take(self.app, &self.session.service, id);
+            taken.map_err(|failure| self.forgetting(&looked, failure))?;
+        }
+        Ok(looked)
+    }
+
+    fn look_on(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
         let (clock, session, progress) = (&*self.clock, &mut self.session, &*self.progress);
         if !aside {
             let vault = &mut self.vault;

@@ -35,6 +35,7 @@ pub mod session;
 mod signals;
 pub mod states;
 pub mod table;
+mod twins;
 pub mod unattended;
 pub mod values;
 pub mod wanted;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::desk::Desk;
+use super::desk::{Desk, WriteLock};
 use super::error::{Exit, Failure, Kind};
 use super::outcome;
 use super::session::{Bounds, Session};
@@ -107,7 +107,8 @@ pub fn desk<'a>(
     let behaviour = assumed.upon(behaviour)?;
     let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(app.clock.now()));
     let session = Session::rehearsed(account, bounds, (loaded.store, behaviour), &clock);
-    Ok(Desk { app, account, session, vault, progress: Arc::new(Silent), clock, rehearsed: true })
+    let (progress, writes) = (Arc::new(Silent), WriteLock::default());
+    Ok(Desk { app, account, session, vault, progress, clock, rehearsed: true, writes })
 }
 
 /// What the service did not offer, as the sandbox calls it.

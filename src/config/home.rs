@@ -70,6 +70,14 @@ impl Home {
         self.data.join("daemon")
     }
 
+    /// What a run locks that writes to the account `id` at `service`, so that no other
+    /// name of the account is written to meanwhile.
+    #[must_use]
+    pub fn writes_file(&self, service: &str, id: i64) -> PathBuf {
+        let name = blake3::hash(format!("{service}\n{id}").as_bytes()).to_hex();
+        self.data.join("writes").join(&name[..32])
+    }
+
     /// Where the built-in sandbox keeps its state between commands.
     #[must_use]
     pub fn sandbox_file(&self) -> PathBuf {

@@ -32,6 +32,7 @@ mod reference;
 mod rehearsing;
 mod remembered;
 mod resuming;
+mod same_account;
 mod sandbox;
 mod saved_plans;
 mod skipping;

@@ -9,6 +9,7 @@ use crate::api::pacer::Pacer;
 use crate::cli::attempts;
 use crate::cli::configured::{standing, which};
 use crate::cli::session::{Bounds, Session, command_words};
+use crate::cli::twins::{HINT, twins};
 use crate::cli::values::scope;
 use crate::cli::{App, Ending, Exit, Failure, Kind, human, values};
 use crate::config::{Account, Stats};
@@ -105,6 +106,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 }
             }
         }
+    }
+    for twins in twins(&app.accounts(&[]).unwrap_or_default(), &accounts) {
+        app.out.warn(&twins);
+        app.out.note(format_args!("hint: {HINT}"));
     }
     if !failed.is_empty() {
         // The reasons may have scrolled away above the tables of the others.

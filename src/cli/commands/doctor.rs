@@ -9,6 +9,7 @@ use crate::api::envelope;
 use crate::api::pacer::Pacer;
 use crate::api::signals::Signals;
 use crate::cli::session::{Bounds, Session};
+use crate::cli::twins::{HINT, twins};
 use crate::cli::{App, Exit, Failure, Kind, Paint, Shown, human};
 use crate::config::{Account, Place};
 use crate::model::{Decoded, Resource, Verb};
@@ -48,6 +49,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     app.catch_interrupts();
     let mut documents = Vec::new();
     let mut exit = Exit::Done;
+    let shared = twins(&app.accounts(&[]).unwrap_or_default(), &accounts);
     for account in &accounts {
         let findings = examine(app, account);
         for finding in &findings {
@@ -58,8 +60,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         show(app, account, &findings)?;
         documents.push(document(account, &findings));
     }
+    for twins in &shared {
+        app.out.warn(twins);
+        app.out.note(format_args!("hint: {HINT}"));
+    }
     if app.out.is_json() {
-        app.out.json(&json!({"format": 1, "accounts": documents}))?;
+        let same: Vec<_> =
+            shared.iter().map(|it| json!({"accounts": it.names, "why": it.why})).collect();
+        app.out.json(&json!({"format": 1, "accounts": documents, "same_account": same}))?;
     }
     Ok(exit)
 }
