@@ -115,8 +115,10 @@ impl Redactor {
             return;
         }
         self.add(address);
-        let parts = path.split(['/', '?', '&', '=']).filter(|part| part.len() >= TOKEN);
-        parts.for_each(|part| self.add(part));
+        // Words without a digit are names, which may stand in any record.
+        let token =
+            |part: &&str| part.len() >= TOKEN && part.bytes().any(|byte| byte.is_ascii_digit());
+        path.split(['/', '?', '&', '=']).filter(token).for_each(|part| self.add(part));
     }
 
     /// `text` without secrets.

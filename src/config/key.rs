@@ -33,6 +33,11 @@ pub enum KeySource {
 pub enum KeyError {
     #[error("the environment variable {0} is not set; it should hold the key")]
     Unset(String),
+    #[error(
+        "the environment variable that should hold the key is not set; its name is not shown, \
+         since it looks like a key itself"
+    )]
+    UnsetKey,
     #[error("{0} is empty; it should hold the key")]
     Empty(String),
     #[error("{0} does not hold a key: a key is one word of visible ASCII characters")]
@@ -82,8 +87,18 @@ impl KeySource {
 }
 
 fn variable(name: &str) -> Result<Key, KeyError> {
-    let value = std::env::var_os(name).ok_or_else(|| KeyError::Unset(name.to_owned()))?;
+    let unset = || match looks_like_a_key(name) {
+        true => KeyError::UnsetKey,
+        false => KeyError::Unset(name.to_owned()),
+    };
+    let value = std::env::var_os(name).ok_or_else(unset)?;
     checked(value.as_encoded_bytes(), || format!("the environment variable {name}"))
+}
+
+/// Whether somebody may have written the key where the name of its variable belongs.
+fn looks_like_a_key(name: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| name.as_bytes().iter().any(kind);
+    name.len() >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
 }
 
 fn file(path: &Path) -> Result<Key, KeyError> {
@@ -159,6 +174,13 @@ mod tests {
             error,
             "the environment variable LINKVAULT_TEST_UNSET is not set; it should hold the key"
         );
+    }
+
+    #[test]
+    fn a_key_in_place_of_a_variables_name_is_not_shown() {
+        let source = KeySource::Variable("aB3dE5fG7hJ9kL1mN".into());
+        let error = read(&source).unwrap_err();
+        assert!(error.contains("looks like a key") && !error.contains("aB3d"), "{error}");
     }
 
     #[test]

@@ -137,11 +137,11 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
         let (url, heard) = listener();
         let more = format!(
             "schedule = \"{SECONDLY}\"\n[accounts.main.alerts]\n\
-             webhook = \"{url}/hooks/a-secret-of-the-chat-room\"\nsecret_env = \"ALERTS\"\n\
+             webhook = \"{url}/hooks/a-secret-of-chat-room-7\"\nsecret_env = \"ALERTS\"\n\
              command = [\"sh\", \"-c\", \"(env; cat) >> told\"]\n"
         );
         let environment = environment(&service, &more).variable("ALERTS", "the-shared-secret");
-        let secrets = [KEY, "the-shared-secret", "a-secret-of-the-chat-room"];
+        let secrets = [KEY, "the-shared-secret", "a-secret-of-chat-room-7"];
         let flags = ["--listen", "127.0.0.1:0", "-vvv"];
         let daemon = Daemon::with(&environment, &flags);
         let address = daemon.page();

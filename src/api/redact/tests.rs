@@ -194,7 +194,9 @@ fn an_address_for_messages_is_a_secret_and_its_host_is_not() {
     redactor.add_address(&Hook::parse("https://alerts.example.com/").unwrap());
     assert_eq!(redactor.text(&format!("at {hook}.")), "at [redacted].");
     assert_eq!(redactor.text(&format!("<{token}>")), "<[redacted]>");
-    let plain = "https://chat.example.com/hooks/other and https://alerts.example.com/x";
+    redactor.add_address(&Hook::parse("https://a.example/alerts-of-the-receiver").unwrap());
+    let plain = "https://chat.example.com/hooks/other https://alerts.example.com/x \
+                 alerts-of-the-receiver";
     assert_eq!(redactor.text(plain), plain);
 }
 
