@@ -1,13 +1,18 @@
 //! What is remembered of what was sent, since no list gives it back.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value as Json;
 
-use super::verify::rememberable;
+use super::ApplyError;
+use super::run::step_of;
+use super::settle::{record_key, wanted_key};
+use super::verify::{DIFFERS, rememberable};
 use crate::change::plan::{Matched, Memory, Plan, Step};
 use crate::clock::Timestamp;
-use crate::model::{Key, Resource, Verb};
+use crate::model::{Key, Record, Resource, Role, State, Verb};
 use crate::vault::id_map::Stands;
-use crate::vault::journal::Remembered;
+use crate::vault::journal::{JournalStep, Remembered, StepState};
 use crate::vault::{Vault, VaultError};
 
 /// What the vault remembers, for planning.
@@ -15,7 +20,8 @@ use crate::vault::{Vault, VaultError};
 /// # Errors
 /// When the vault cannot be read.
 pub fn memory(vault: &Vault) -> Result<Memory, VaultError> {
-    Ok(Memory { ids: vault.id_map("")?, sent: vault.sent_values(None, &Resource::ALL)? })
+    let sent = vault.sent_values(None, &Resource::ALL)?;
+    Ok(Memory { ids: vault.id_map("")?, sent, ..Memory::default() })
 }
 
 /// The same, with the sent values that were true in snapshot `number`.
@@ -24,7 +30,7 @@ pub fn memory(vault: &Vault) -> Result<Memory, VaultError> {
 /// As [`memory`].
 pub fn memory_at(vault: &Vault, number: i64) -> Result<Memory, VaultError> {
     let sent = vault.sent_values(Some(number), &Resource::ALL)?;
-    Ok(Memory { ids: vault.id_map("")?, sent })
+    Ok(Memory { ids: vault.id_map("")?, sent, ..Memory::default() })
 }
 
 /// What is remembered now, with the ids that records of `origin` have in this account.
@@ -44,6 +50,74 @@ pub fn memory_of(vault: &Vault, origin: &str) -> Result<Memory, VaultError> {
         }
     }
     Ok(Memory { ids, ..own })
+}
+
+/// The same for planning a move on the account that `state` shows, with what the
+/// journal tells of earlier moves: which records they made, also where no answer
+/// told the id, and the values that they set.
+///
+/// # Errors
+/// When the vault cannot be read, or a step of its journal.
+pub fn memory_in(vault: &Vault, origin: &str, state: &State) -> Result<Memory, ApplyError> {
+    let mut memory = memory_of(vault, origin)?;
+    let mut done = Vec::new();
+    for run in vault.runs()? {
+        let rows = vault.steps(run.number)?;
+        // A saved move is carried out by `apply`.
+        if run.command != "migrate" && !rows.iter().any(|row| row.spec.contains(origin)) {
+            continue;
+        }
+        let is_done = |row: &&JournalStep| {
+            row.state == StepState::Done && row.verified.as_deref() != Some(DIFFERS)
+        };
+        for row in rows.iter().filter(is_done) {
+            done.push((row.id, step_of(row)?));
+        }
+    }
+    for (id, step) in &done {
+        let Some(old) = step.replaces.filter(|_| step.origin.as_deref() == Some(origin)) else {
+            continue;
+        };
+        if let Some(id) = id.is_none().then(|| made(step, state)).flatten() {
+            memory.ids.entry((step.resource, old)).or_insert(id);
+            let sent = memory.sent.entry((step.resource, Key::Id(id))).or_default();
+            for (name, value) in rememberable(step) {
+                sent.entry(name.to_owned()).or_insert_with(|| value.clone());
+            }
+        }
+    }
+    let olds = memory.ids.iter().map(|((resource, old), new)| ((*resource, *new), *old));
+    let olds: BTreeMap<_, _> = olds.collect();
+    for (_, step) in &done {
+        let moved = step.id.and_then(|id| olds.get(&(step.resource, id)).copied());
+        let old = match step.verb {
+            Verb::Create if step.origin.as_deref() == Some(origin) => step.replaces,
+            Verb::Update => moved,
+            _ => None,
+        };
+        let Some(old) = old else { continue };
+        let agreed = memory.agreed.entry((step.resource, old)).or_default();
+        if step.verb == Verb::Create {
+            // What it did not send was empty in the source.
+            let fields = step.resource.spec().fields.iter();
+            let fields = fields.filter(|it| matches!(it.role, Role::Writable | Role::WriteOnly));
+            agreed.extend(fields.map(|field| (field.name.to_owned(), Json::Null)));
+        }
+        let sent = step.after.iter().flatten().filter(|(name, _)| *name != "password");
+        agreed.extend(sent.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    Ok(memory)
+}
+
+/// The record that a create made whose answer told no id: the only one of its key.
+fn made(step: &Step, state: &State) -> Option<i64> {
+    let key = wanted_key(step)?;
+    let is = |it: &&Record<'_>| record_key(step.resource, it).as_ref() == Some(&key);
+    let mut found = state.get(step.resource)?.values().filter(is);
+    match (found.next(), found.next()) {
+        (Some(only), None) => Some(only.key.id()),
+        _ => None,
+    }
 }
 
 /// Remembers what the records of another account were found to be here; `saved`
@@ -133,7 +207,42 @@ pub(super) fn maps(step: &Step, id: Option<i64>) -> Option<Stands> {
 mod tests {
     use super::*;
     use crate::apply::tests::step;
+    use crate::vault::journal::{NewRun, Settled};
     use serde_json::json;
+
+    /// Seeds 70003818, 70000024, 70001377 and 70003504 of `sim::migrations`: the answer to
+    /// a create told no id, and its list could not be read at the end of the run.
+    #[test]
+    fn a_record_that_a_move_made_is_known_again_though_no_answer_told_its_id() {
+        let mut vault = Vault::in_memory().unwrap();
+        let body = json!({"name": "Spring", "public": true});
+        let mut create = step(1, Resource::Campaigns, Verb::Create, "/x", Some(body));
+        create.replaces = Some(7);
+        create.origin = Some("http://old#1".to_owned());
+        let run = NewRun {
+            command: "migrate".to_owned(),
+            touched: vec![Resource::Campaigns],
+            steps: vec![serde_json::to_string(&create).unwrap()],
+            ..NewRun::default()
+        };
+        let run = vault.begin_run(&run, Timestamp(0)).unwrap();
+        vault.intend(run, &[1], Timestamp(0)).unwrap();
+        let done = Settled::of(StepState::Done);
+        vault.settle_step(run, 1, &done, Timestamp(0), false).unwrap();
+        // The service gives names another form.
+        let mut state = State::default();
+        let records = [json!({"id": 3, "name": "spring"}), json!({"id": 4, "name": "other"})];
+        let records: Vec<_> = records.iter().map(ToString::to_string).collect();
+        *state.resource_mut(Resource::Campaigns) =
+            crate::apply::tests::records(Resource::Campaigns, &records);
+        let memory = memory_in(&vault, "http://old#1", &state).unwrap();
+        assert_eq!(memory.ids, BTreeMap::from([((Resource::Campaigns, 7), 3)]));
+        assert_eq!(memory.sent[&(Resource::Campaigns, Key::Id(3))]["name"], "Spring");
+        let agreed = &memory.agreed[&(Resource::Campaigns, 7)];
+        assert_eq!((&agreed["name"], &agreed["slug"]), (&json!("Spring"), &Json::Null));
+        let other = memory_in(&vault, "http://other#1", &state).unwrap();
+        assert_eq!((other.ids.len(), other.agreed.len()), (0, 0));
+    }
 
     #[test]
     fn a_name_that_is_only_repeated_does_not_replace_what_was_wanted() {

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 pub use before::Stale;
 pub use error::ApplyError;
-pub use keep::{memory, memory_at, memory_of, note_matches};
+pub use keep::{memory, memory_at, memory_in, memory_of, note_matches};
 pub use request::{NOT_SHOWN, Secrets};
 pub use run::{apply, resume};
 

@@ -10,6 +10,9 @@ use crate::model::{Key, Kind, Record, State, Value, Verb, value};
 /// How looking at a step that lists do not show is called.
 pub const HIDDEN: &str = "unverifiable";
 
+/// How looking at a step is called that is not as asked.
+pub const DIFFERS: &str = "differs";
+
 /// What looking at a step showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
@@ -27,7 +30,7 @@ impl Look {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::AsAsked(_) => crate::vault::journal::AS_ASKED,
-            Self::Differs(_) => "differs",
+            Self::Differs(_) => DIFFERS,
             Self::Hidden(_) => HIDDEN,
         }
     }

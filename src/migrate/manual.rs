@@ -48,6 +48,7 @@ impl Manual {
     }
 }
 
+pub const UNREAD: &str = "the old service does not give them; look there whether there are any";
 pub const ACCOUNT: &str = "e-mail, password and plan of the account stay as they are in each; \
     change them on the services' own pages";
 pub const OVERLAY: &str = "the API cannot create a CTA overlay; make it anew on the new service's \

@@ -19,6 +19,8 @@ pub struct Moving {
     pub desired: Desired,
     /// What is left to a person.
     pub manual: Vec<Manual>,
+    /// Records that are there, and whose content cannot be compared.
+    unseen: Vec<Manual>,
     pub plan: Plan,
     /// What is there already.
     here: Ids,
@@ -51,10 +53,12 @@ impl Moving {
         let mut here: Ids =
             known.filter(|((resource, _), new)| is_there(*resource, *new)).collect();
         here.extend(matched(&plan));
+        // A record that moved before, and of which this move does not know what it holds.
+        let unseen = manual.iter().filter(|it| it.left && is_done(it, &here)).cloned().collect();
         manual.retain(|it| !is_done(it, &here));
         let olds = Olds::new(&plan, &here, &old_links);
         let olds = plan.steps.iter().filter_map(|it| Some((it.step, olds.of(it)?))).collect();
-        Ok(Self { desired, manual, plan, here, olds, kept_back, not_asked })
+        Ok(Self { desired, manual, unseen, plan, here, olds, kept_back, not_asked })
     }
 
     /// What comes of it if every step is done.
@@ -87,6 +91,7 @@ impl Moving {
             it.id = self.olds.get(&it.step).cloned();
         }
         report.kept_back.clone_from(&self.kept_back);
+        report.unseen.clone_from(&self.unseen);
         report.not_asked.clone_from(&self.not_asked);
         report
     }

@@ -7,8 +7,9 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::Manual;
+use super::manual::UNREAD;
 use crate::change::desired::{Desired, Wanted};
-use crate::change::plan::{Plan, Step, Unsupported};
+use crate::change::plan::{Kept, Plan, Step, Unsupported};
 use crate::change::render::escaped;
 use crate::model::{Resource, Value, Verb};
 
@@ -68,6 +69,20 @@ pub struct Report {
     pub kept_back: BTreeMap<Resource, u64>,
     /// Resources that nobody asked for.
     pub not_asked: Vec<Resource>,
+    /// Records that are there, and whose content cannot be compared.
+    pub unseen: Vec<Manual>,
+    /// Values that were changed in the target since the last move, and are kept.
+    pub kept: Vec<Kept>,
+}
+
+/// What a verification did not find in both accounts, or could not compare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    pub resource: Resource,
+    /// The ids of the records in the source; empty where it is about all of them, or
+    /// where a filter leaves them out.
+    pub ids: Vec<String>,
+    pub reason: String,
 }
 
 /// The links of campaigns, which are no resource of their own.
@@ -85,6 +100,8 @@ impl Report {
         ids: &BTreeMap<(Resource, i64), i64>,
     ) -> Self {
         let mut report = Self { manual, unsupported: plan.unsupported.clone(), ..Self::default() };
+        let kept = plan.foreign.iter().flat_map(|it| &it.kept);
+        report.kept = kept.cloned().collect();
         for resource in desired.resources.keys() {
             report.counts.entry(resource.name()).or_default();
         }
@@ -114,6 +131,39 @@ impl Report {
             }
         }
         report
+    }
+
+    /// All that was not compared, could not move, or is kept as the target's owner has
+    /// it, by resource and reason. What no API shows at all is not among it.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<Gap> {
+        let mut gaps: BTreeMap<(Resource, String), Vec<String>> = BTreeMap::new();
+        let mut add = |resource: Resource, reason: String, id: Option<&str>| {
+            gaps.entry((resource, reason)).or_default().extend(id.map(str::to_owned));
+        };
+        for it in &self.unsupported {
+            add(it.resource, it.reason.clone(), Some(&it.key));
+        }
+        for it in self.manual.iter().filter(|it| it.left || it.reason == UNREAD) {
+            add(it.resource, it.reason.clone(), Some(&*it.id).filter(|id| !id.is_empty()));
+        }
+        for it in &self.unseen {
+            let reason = "the content is not given, so it was not compared; --qr-data gives it";
+            add(it.resource, reason.to_owned(), Some(&it.id));
+        }
+        for it in &self.kept {
+            let reason = format!("`{}` was changed in {} and is kept", it.field, self.to);
+            add(it.resource, reason, Some(&it.id.to_string()));
+        }
+        for (resource, count) in &self.kept_back {
+            add(*resource, format!("{count} not compared: --where leaves them out"), None);
+        }
+        for resource in &self.not_asked {
+            let reason = "not compared: --only or --skip leaves them out";
+            add(*resource, reason.to_owned(), None);
+        }
+        let gaps = gaps.into_iter();
+        gaps.map(|((resource, reason), ids)| Gap { resource, ids, reason }).collect()
     }
 
     fn count(&mut self, resource: Resource, key: &str) -> &mut Counts {
@@ -196,6 +246,14 @@ impl Report {
              it, see below · failed: not done\n"
         )?;
         self.left_out(out)?;
+        if !self.kept.is_empty() {
+            writeln!(out, "## Changed in the target, and kept\n")?;
+            for it in &self.kept {
+                let (field, value) = (escaped(&it.field), escaped(&it.target.to_string()));
+                writeln!(out, "- {} {}: {field} is {value}", escaped(it.resource.name()), it.id)?;
+            }
+            writeln!(out)?;
+        }
         self.failures(out)?;
         self.by_hand(out)?;
         if !self.unsupported.is_empty() {

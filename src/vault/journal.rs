@@ -1,14 +1,13 @@
-//! The journal: what each run of a plan set out to do, and what is known of
-//! each of its steps. An intent is on the disk before its request leaves, so
-//! that whoever takes up a run knows what may have happened. What a step is, is
-//! the business of `apply`; here its text is only kept.
+//! The journal: what each run of a plan set out to do, and what is known of each of its steps. An
+//! intent is on the disk before its request leaves, so that whoever takes up a run knows what may
+//! have happened. What a step is, is the business of `apply`; here its text is only kept.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row};
 
 use super::id_map::{self, Stands};
-use super::sent::{self, remember_in};
+use super::sent::{From, remember_in};
 use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::{Key, Resource};
@@ -290,8 +289,7 @@ impl Vault {
     }
 
     /// Notes what became of a step, with all that is to be remembered of it.
-    /// `hold` lets it wait a moment for the next commit: where settling it again
-    /// would cost little.
+    /// `hold` lets it wait for the next commit: where settling it again would cost little.
     ///
     /// # Errors
     /// When the vault cannot be written.
@@ -320,8 +318,7 @@ impl Vault {
                 ))?;
                 Ok(())
             })?;
-            let from = sent::From::Next;
-            keep(tx, run, &what.remember, from, what.maps.as_ref(), now)
+            keep(tx, run, &what.remember, From::Next, what.maps.as_ref(), now)
         })?;
         if hold { Ok(()) } else { self.settle() }
     }
@@ -372,9 +369,7 @@ impl Vault {
                 Ok(())
             })?;
             for it in found {
-                // The look at the end of the run, which is finished, came after its steps.
-                let from = sent::From::Seen;
-                keep(tx, run, &it.remember, from, it.maps.as_ref(), now)?;
+                keep(tx, run, &it.remember, From::Seen, it.maps.as_ref(), now)?;
             }
             Ok(())
         })
@@ -564,13 +559,13 @@ fn keep(
     tx: &Tx<'_>,
     run: i64,
     remember: &[Remembered],
-    from: sent::From,
+    from: From,
     maps: Option<&Stands>,
     now: Timestamp,
 ) -> Result<(), Failure> {
     for it in remember {
-        let from = if it.created { sent::From::Created } else { from };
-        remember_in(tx, (it.resource, &it.key, &it.field), &it.value, from, now)?;
+        let begins = if it.created { From::Created } else { from };
+        remember_in(tx, (it.resource, &it.key, &it.field), &it.value, begins, now)?;
     }
     maps.map_or(Ok(()), |it| id_map::keep(tx, run, it))
 }

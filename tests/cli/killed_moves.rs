@@ -119,7 +119,7 @@ fn an_account_with_everything_moves_though_it_is_killed_five_times() {
     equals(&old, &new);
     let again = environment.run(&[&begin[..], &["--json"]].concat()).exits_with(3).json();
     assert_eq!((&again["run"], &again["resources"]), (&Value::Null, &document["resources"]));
-    environment.run(&[&all[..], &["--verify-only", "-q"]].concat()).succeeds();
+    environment.run(&[&all[..], &["--verify-only", "-q"]].concat()).exits_with(2);
     assert_eq!((writes(&old), writes(&new)), (0, made));
     assert_eq!(old.throttled() + new.throttled(), 0);
     environment.run(&["check", "new"]).succeeds();

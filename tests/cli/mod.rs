@@ -23,6 +23,7 @@ mod killed_moves;
 mod logs;
 mod malformed;
 mod migrating;
+mod moved_again;
 mod news;
 mod other_accounts;
 mod output;

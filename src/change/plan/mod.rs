@@ -52,6 +52,9 @@ pub type Fields = Map<String, Json>;
 pub struct Memory {
     /// What was sent and cannot be read back.
     pub sent: SentValues,
+    /// For a move, what the last one left the same on both sides, by the ids of the
+    /// source: the base of a three-way comparison.
+    pub agreed: BTreeMap<(Resource, i64), Fields>,
     /// New ids of records that were created anew, by their old ones; for a move,
     /// by those of the account that it is from.
     pub ids: BTreeMap<(Resource, i64), i64>,
@@ -145,6 +148,24 @@ pub struct Foreign {
     /// The other account, as `service#id`.
     pub origin: String,
     pub matched: Vec<Matched>,
+    /// Not part of a saved plan: nothing is done about it.
+    #[serde(skip)]
+    pub kept: Vec<Kept>,
+}
+
+/// A value that was changed in the account since the last move from the other one,
+/// and that this move keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    #[serde(with = "resource")]
+    pub resource: Resource,
+    /// The record's id in the other account.
+    pub id: i64,
+    pub field: String,
+    /// The other account's value.
+    pub source: Json,
+    /// The account's own value.
+    pub target: Json,
 }
 
 /// What a plan costs.

@@ -12,7 +12,7 @@ use super::naming::{a, label, name_of, rotator};
 use super::order::{self, Draft};
 use super::problems::{BadRow, Conflict};
 use super::request::{Ref, Subject};
-use super::{Current, Fields, Foreign, Matched, Plan, PlanProblems, Unsupported};
+use super::{Current, Fields, Foreign, Kept, Matched, Plan, PlanProblems, Unsupported};
 use crate::change::desired::{Desired, Source, Wanted};
 use crate::change::policy::{OnConflict, Policy};
 use crate::model::{Field, Key, Record, Resource, Role, State, Value, Verb};
@@ -24,6 +24,7 @@ pub(super) struct Planner<'a> {
     pub policy: &'a Policy,
     pub drafts: Vec<Draft>,
     unsupported: Vec<Unsupported>,
+    kept: Vec<Kept>,
     pub problems: PlanProblems,
     /// What became of wanted ids that the account does not have.
     pub became: HashMap<(Resource, i64), Ref>,
@@ -74,6 +75,7 @@ impl<'a> Planner<'a> {
             policy,
             drafts: Vec::new(),
             unsupported: Vec::new(),
+            kept: Vec::new(),
             problems: PlanProblems::default(),
             became: HashMap::new(),
             named: HashMap::new(),
@@ -111,7 +113,7 @@ impl<'a> Planner<'a> {
                 });
             let mut matched: Vec<_> = matched.collect();
             matched.sort_unstable_by_key(|it| (it.resource, it.old));
-            plan.foreign = Some(Foreign { origin: origin.clone(), matched });
+            plan.foreign = Some(Foreign { origin: origin.clone(), matched, kept: self.kept });
         }
         Ok(plan)
     }
@@ -405,6 +407,10 @@ impl<'a> Planner<'a> {
         mine: &Value<'_>,
         now: Option<&Json>,
     ) -> bool {
+        if self.foreign() {
+            let Some(now) = now.map(fields::from_json) else { return true };
+            return self.is_moved_edited(pair, field, mine, &now, true);
+        }
         let (Some(base), Some(state)) = (pair.base, self.base) else { return true };
         if state.sent.is_none() {
             return true;
@@ -427,6 +433,44 @@ impl<'a> Planner<'a> {
             mine,
             now.cloned().unwrap_or_default(),
         )
+    }
+
+    /// Whether a field that differs was changed in the source since the last move,
+    /// whose values are the base. What was changed in the target alone is kept.
+    fn is_moved_edited(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        mine: &Value<'_>,
+        theirs: &Value<'_>,
+        writable: bool,
+    ) -> bool {
+        let Some(old) = pair.row.id else { return true };
+        let agreed = &self.current.memory.agreed;
+        let agreed = agreed.get(&(pair.resource, old)).and_then(|it| it.get(field.name));
+        let Some(json) = agreed else { return true };
+        let before = fields::from_json(json);
+        // The service may have given another form to what it was sent.
+        let untouched = fields::same(field, theirs, &before)
+            || fields::settled(field, Some(json), &before, theirs);
+        if fields::same(field, mine, &before) {
+            if !untouched {
+                self.keep(pair, old, field, mine.json(), theirs.json());
+            }
+            return false;
+        }
+        if untouched || !writable {
+            return true;
+        }
+        if self.policy.on_conflict == OnConflict::Theirs {
+            self.keep(pair, old, field, mine.json(), theirs.json());
+        }
+        self.conflict(pair, field, json.clone(), mine, theirs.json())
+    }
+
+    fn keep(&mut self, pair: &Pair<'_>, id: i64, field: &Field, source: Json, target: Json) {
+        let (resource, field) = (pair.resource, field.name.to_owned());
+        self.kept.push(Kept { resource, id, field, source, target });
     }
 
     /// Whether this side's value wins where both sides changed a field.
@@ -488,6 +532,9 @@ impl<'a> Planner<'a> {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
         if fields::same(field, mine, theirs) || fields::settled(field, sent, mine, theirs) {
             return false;
+        }
+        if self.foreign() {
+            return self.is_moved_edited(pair, field, mine, theirs, writable);
         }
         let Some(base) = pair.base else { return true };
         let before = base.and_then(|it| it.values.get(place)).unwrap_or(&Value::Null);

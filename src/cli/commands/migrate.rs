@@ -13,7 +13,7 @@ use crate::change::policy::{Bound, Policy};
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::cli::desk::Desk;
 use crate::cli::failures::cannot_write;
-use crate::cli::planning::{self, Form, Looked, StalenessArgs};
+use crate::cli::planning::{self, Form, Looked, StalenessArgs, Whose};
 use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::states::Target;
@@ -21,7 +21,9 @@ use crate::cli::values::scope;
 use crate::cli::{App, Exit, Failure, Kind, Table, human, outcome, values, wanted};
 use crate::config::Account;
 use crate::crawl::{self, Stats};
-use crate::migrate::{self, Manual, Mapped, Moving, Options, Origin, Report, Substitution, Where};
+use crate::migrate::{
+    self, Manual, Mapped, Moving, Options, Origin, Report, Substitution, Where, report::Gap,
+};
 use crate::model::{Resource, State};
 use crate::progress::Progress;
 use crate::vault::Vault;
@@ -77,6 +79,9 @@ pub struct Args {
     /// Update at most so many records of a resource, such as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
     pub max_update: Bound,
+    /// Whose value counts where both accounts changed a field since the last move
+    #[arg(long, value_name = "WHOSE", default_value = "fail")]
+    pub on_conflict: Whose,
     /// Stop at the first step that the service refuses
     #[arg(long)]
     pub fail_fast: bool,
@@ -274,8 +279,7 @@ fn unread(
             return Err(Failure::new(Kind::Service, message)
                 .hint("nothing was planned or written; --skip leaves a resource out"));
         }
-        let reason = "the old service does not give them; look there whether there are any";
-        unread.push(Manual::of_all(outcome.resource, reason));
+        unread.push(Manual::of_all(outcome.resource, migrate::manual::UNREAD));
     }
     Ok(unread)
 }
@@ -292,7 +296,8 @@ struct Move<'a> {
 impl Move<'_> {
     fn go(&self, mut desk: Desk<'_>, mapped: Mapped) -> Result<Exit, Failure> {
         let (args, app) = (self.args, self.app);
-        let policy = Policy { max_update: args.max_update, ..Policy::default() };
+        let on_conflict = args.on_conflict.into();
+        let policy = Policy { max_update: args.max_update, on_conflict, ..Policy::default() };
         let which = planning::needed(&mapped.desired, &policy);
         let looked = desk.look(&which, args.writes_nothing());
         let mut looked = looked.map_err(|failure| whose(self.to, failure))?;
@@ -306,7 +311,8 @@ impl Move<'_> {
         for resource in &looked.not_offered {
             looked.state.remove(*resource);
         }
-        looked.memory = apply::memory_of(&desk.vault, &self.origin)?;
+        looked.memory = apply::memory_in(&desk.vault, &self.origin, &looked.state)
+            .map_err(|error| crate::cli::failures::of_apply(error, &self.to.name))?;
         let current = Current { state: &looked.state, memory: &looked.memory };
         let made = Moving::plan(mapped, current, &policy);
         let mut moving = made.map_err(|it| desk.forgetting(&looked, Failure::from(&it)))?;
@@ -356,7 +362,7 @@ impl Move<'_> {
         let report = self.report(&desk.vault, moving, Some(outcome.run))?;
         drop(desk);
         outcome::warn_of(app, self.to, &outcome);
-        let exit = outcome::exit(&outcome, missing(moving));
+        let exit = outcome::exit(&outcome, missing(moving) + report.failed.len() as u64);
         exit.after(
             self.tell(&report, Some(&outcome)).and_then(|()| outcome::tell(app, self.to, &outcome)),
         )
@@ -371,9 +377,17 @@ impl Move<'_> {
         }
         self.tell(&report, None)?;
         let (from, to) = (&self.name, &self.to.name);
-        if same {
+        let gaps = report.gaps();
+        if same && gaps.is_empty() {
             self.app.out.note(format_args!("{to} has what the API can move there from {from}"));
             return Ok(Exit::Done);
+        }
+        self.gaps(&gaps)?;
+        if same {
+            self.app.out.note(format_args!(
+                "{to} has all of {from} that was compared; the rest is listed above"
+            ));
+            return Ok(Exit::Changes);
         }
         let steps = human::counted(moving.plan.steps.len() as u64, "step", "steps");
         self.app.out.note(format_args!(
@@ -417,6 +431,10 @@ impl Move<'_> {
     fn report(&self, vault: &Vault, moving: &Moving, run: Option<i64>) -> Result<Report, Failure> {
         let journal = run.map(|run| vault.steps(run)).transpose()?.unwrap_or_default();
         let why = |step: JournalStep| match step.state {
+            // The service said that it did it, and the list afterwards shows otherwise.
+            StepState::Done if step.verified.as_deref() == Some(apply::verify::DIFFERS) => {
+                Some(step.remark.unwrap_or_default())
+            }
             StepState::Done => None,
             state => Some(step.message.unwrap_or_else(|| state.name().to_owned())),
         };
@@ -447,7 +465,42 @@ impl Move<'_> {
             out.summary(table.render(out.width()))?;
         }
         self.left_out(report)?;
+        self.kept(report);
         self.by_hand(&report.manual)
+    }
+
+    /// What a verification cannot vouch for, a line for each resource and reason.
+    fn gaps(&self, gaps: &[Gap]) -> Result<(), Failure> {
+        const SHOWN: usize = 5;
+        let out = &self.app.out;
+        if gaps.is_empty() || out.is_json() {
+            return Ok(());
+        }
+        let mut table = Table::new(&["not verified", "old ids", "why"]);
+        for gap in gaps {
+            let mut ids = gap.ids.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(" ");
+            if gap.ids.len() > SHOWN {
+                ids += &format!(" and {} more", gap.ids.len() - SHOWN);
+            }
+            table.row([gap.resource.name(), &ids, &gap.reason]);
+        }
+        out.summary("")?;
+        out.summary(table.render(out.width()))
+    }
+
+    /// What the owner of the target changed since the last move.
+    fn kept(&self, report: &Report) {
+        const SHOWN: usize = 20;
+        for it in report.kept.iter().take(SHOWN) {
+            self.app.out.note(format_args!(
+                "kept: `{}` of {} {} is {} in {}, where it was changed since the last move",
+                it.field, it.resource, it.id, it.target, report.to
+            ));
+        }
+        let more = report.kept.len().saturating_sub(SHOWN);
+        if more > 0 {
+            self.app.out.note(format_args!("kept: {more} more; --json lists them"));
+        }
     }
 
     /// What filters keep back, and what nobody asked for.
@@ -518,6 +571,7 @@ fn document(report: &Report, outcome: Option<&Outcome>) -> Value {
         "resources": report.counts, "unsupported": report.unsupported, "failed": report.failed,
         "manual": report.manual, "ids": ids,
         "left_out": {"records": kept, "resources": not_asked},
+        "kept": report.kept, "not_compared": report.gaps(),
         "requests": outcome.map(|it| it.requests), "verified": outcome.map(|it| it.verified),
         "problems": outcome.map(|it| it.problems.clone()).unwrap_or_default(),
     })

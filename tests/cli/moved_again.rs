@@ -1,0 +1,130 @@
+//! A move that is repeated, and what its verification can vouch for.
+
+use linkvault::sandbox::Store;
+use serde_json::{Value, json};
+
+use super::migrating::environment;
+use crate::support::{LiveService, Ran, TestEnvironment};
+
+/// An old account with three campaigns and nothing else, and an empty new one.
+fn moved() -> (TestEnvironment, LiveService, LiveService) {
+    let mut store = Store::default();
+    for name in ["Spring", "Summer", "Autumn"] {
+        store.add_campaign(name, None, false);
+    }
+    let old = LiveService::serving(store, "", "");
+    let new = LiveService::serving(Store::default(), "", "");
+    let environment = environment(&old, &new);
+    again(&environment, &["--yes"]).succeeds();
+    (environment, old, new)
+}
+
+fn again(environment: &TestEnvironment, more: &[&str]) -> Ran {
+    environment.run(&[&["migrate", "old", "new", "--max-update", "100%"], more].concat())
+}
+
+/// Gives the campaign called `from` another name.
+fn rename(service: &LiveService, from: &str, to: &str) {
+    service.inside().mutate(|store| {
+        let id = store.campaigns.iter().find(|(_, row)| row.name == from).unwrap().0;
+        to.clone_into(&mut store.campaigns.get_mut(id).unwrap().name);
+    });
+}
+
+fn names(service: &LiveService) -> Vec<String> {
+    let mut all: Vec<_> =
+        service.inside().store().campaigns.iter().map(|(_, row)| row.name.clone()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_second_move_keeps_what_was_changed_in_the_target_alone() {
+    let (environment, old, new) = moved();
+    rename(&new, "Spring", "Theirs");
+    let document = again(&environment, &["--yes", "--json"]).succeeds().json();
+    assert_eq!(document["run"], Value::Null);
+    assert_eq!(names(&new), ["Autumn", "Summer", "Theirs"]);
+    let kept = json!([{"resource": "campaigns", "id": 1, "field": "name", "source": "Spring",
+        "target": "Theirs"}]);
+    assert_eq!(document["kept"], kept);
+    again(&environment, &["--yes"]).succeeds().says_among("kept: `name` of campaigns 1");
+    // What is changed in the source alone is carried over, and the other stays.
+    rename(&old, "Summer", "High summer");
+    again(&environment, &["--yes"]).succeeds();
+    assert_eq!(names(&new), ["Autumn", "High summer", "Theirs"]);
+    // It is no longer the value of the first move that counts.
+    rename(&new, "High summer", "Late summer");
+    again(&environment, &["--yes"]).succeeds();
+    assert_eq!(names(&new), ["Autumn", "Late summer", "Theirs"]);
+}
+
+#[test]
+fn a_field_that_both_accounts_changed_is_a_conflict() {
+    let (environment, old, new) = moved();
+    rename(&new, "Spring", "Theirs");
+    rename(&old, "Spring", "Ours");
+    again(&environment, &["--yes"]).exits_with(4).says_among("Theirs");
+    again(&environment, &["--yes", "--on-conflict", "theirs"]).succeeds();
+    assert_eq!(names(&new), ["Autumn", "Summer", "Theirs"]);
+    again(&environment, &["--yes", "--on-conflict", "mine"]).succeeds();
+    assert_eq!(names(&new), ["Autumn", "Ours", "Summer"]);
+}
+
+#[test]
+fn a_verification_that_says_0_has_compared_everything() {
+    let (environment, old, new) = moved();
+    let verify = |more: &[&str]| again(&environment, &[&["--verify-only"], more].concat());
+    let gaps = |more: &[&str]| {
+        let document = verify(&[more, &["--json"]].concat()).exits_with(2).json();
+        let gaps = document["not_compared"].as_array().unwrap().clone();
+        gaps.into_iter().map(|it| it["resource"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    verify(&[]).succeeds().says_among("new has what the API can move there");
+    // Filters leave something out, and say so.
+    verify(&["--skip", "pixels"]).exits_with(2).prints_among("NOT VERIFIED");
+    assert_eq!(gaps(&["--skip", "pixels"]), ["pixels"]);
+    assert_eq!(gaps(&["--where", "campaigns.name~^S"]), ["campaigns"]);
+    // What the owner of the target changed is not the same.
+    rename(&new, "Spring", "Theirs");
+    assert_eq!(gaps(&[]), ["campaigns"]);
+    rename(&new, "Theirs", "Spring");
+    verify(&[]).succeeds();
+    // What was deleted there lacks.
+    new.inside().mutate(|store| {
+        let id = store.campaigns.iter().find(|(_, row)| row.name == "Spring").unwrap().0;
+        store.campaigns.remove(id);
+    });
+    verify(&[]).exits_with(2).says_among("new lacks something");
+    again(&environment, &["--yes"]).succeeds();
+    verify(&[]).succeeds();
+    // A code of which nobody knows what it holds did not move.
+    old.inside().mutate(|store| {
+        store.qr_codes.add(linkvault::sandbox::store::QrCode::default());
+    });
+    assert_eq!(gaps(&[]), ["qr_codes"]);
+    // It moved, and this command does not say what it holds.
+    environment.write("codes.csv", "id,type,data\n1,text,Hello\n");
+    again(&environment, &["--yes", "--qr-data", "codes.csv"]).succeeds();
+    verify(&["--qr-data", "codes.csv"]).succeeds();
+    assert_eq!(gaps(&[]), ["qr_codes"]);
+    new.inside().mutate(|store| drop(store.remove_qr(1)));
+    verify(&[]).exits_with(2);
+    verify(&["--qr-data", "codes.csv"]).exits_with(2);
+    assert_eq!(gaps(&[]), ["qr_codes"]);
+}
+
+/// An answer that says success and tells no id is believed; the list tells.
+#[test]
+fn a_create_that_was_answered_and_is_not_there_counts_as_failed() {
+    let mut store = Store::default();
+    store.add_campaign("Spring", None, false);
+    let old = LiveService::serving(store, "", "");
+    let faults = "garbage:huge-numbers@POST /api/campaign/add#1";
+    let new = LiveService::serving(Store::default(), "cap-campaigns=0,error-status=200", faults);
+    let environment = environment(&old, &new);
+    let document = again(&environment, &["--yes", "--json"]).exits_with(3).json();
+    let campaigns = &document["resources"]["campaigns"];
+    assert_eq!((&campaigns["created"], &campaigns["failed"]), (&json!(0), &json!(1)));
+    assert_eq!(document["failed"][0]["reason"], "it is not in the list");
+}
