@@ -2,7 +2,7 @@
 //! series of scans and statistics, which cost little and cannot be had again.
 
 use super::schema::version_table;
-use super::{Failure, Tx, Vault, VaultError, ledger, sent};
+use super::{Failure, Shapes, Tx, Vault, VaultError, ledger, sent};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
@@ -49,24 +49,26 @@ impl Vault {
             shapes.clear();
             Ok(gone)
         })?;
-        match self.shrink() {
-            // What is forgotten is forgotten; the space comes back another time.
-            Ok(()) | Err(VaultError::Full(_)) => Ok(gone),
-            Err(error) => Err(error),
-        }
+        self.erase()?;
+        Ok(gone)
     }
 
-    /// Gives space back once a good part of the file is empty.
-    fn shrink(&mut self) -> Result<(), VaultError> {
-        let pragma = |name| {
-            self.db
-                .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
-                .map_err(|source| self.sql(source))
-        };
-        if pragma("freelist_count")? * 5 > pragma("page_count")? {
-            self.vacuum()?;
+    /// Has nothing of what was deleted left in the file and its log. `secure_delete` overwrites the
+    /// rows, but SQLite leaves copies in the gaps of pages that it has split before; a file that is
+    /// written anew has none. Where the disk is too full for that, the free pages are given back,
+    /// and the next time does the rest.
+    pub(super) fn erase(&mut self) -> Result<(), VaultError> {
+        match self.vacuum() {
+            Err(VaultError::Full(_)) => {
+                let free =
+                    self.transact_now(|tx, _| Ok(tx.execute_batch("PRAGMA incremental_vacuum")?));
+                match free.and_then(|()| self.checkpoint()) {
+                    Err(VaultError::Full(_)) => Ok(()),
+                    done => done,
+                }
+            }
+            done => done.and_then(|()| self.checkpoint()),
         }
-        self.checkpoint()
     }
 }
 
@@ -84,7 +86,8 @@ fn drop_unused_templates(tx: &Tx<'_>) -> Result<(), Failure> {
 
 /// Once snapshot `number` is finished: drops what waited for it, because the
 /// snapshots before it were forgotten.
-pub(super) fn settle(tx: &Tx<'_>, number: i64) -> Result<(), Failure> {
+/// Whether there was anything that waited.
+pub(super) fn settle(tx: &Tx<'_>, shapes: &mut Shapes, number: i64) -> Result<bool, Failure> {
     let waited: bool = tx.query_row(
         "SELECT count(*) FROM snapshot WHERE snapshot = ?1 - 1 AND forgotten IS NOT NULL",
         [number],
@@ -95,8 +98,10 @@ pub(super) fn settle(tx: &Tx<'_>, number: i64) -> Result<(), Failure> {
             merge(tx, resource)?;
         }
         sent::forget(tx)?;
+        drop_unused_templates(tx)?;
+        shapes.clear();
     }
-    Ok(())
+    Ok(waited)
 }
 
 /// Moves every span's ends to the next snapshot that can be read, and drops the

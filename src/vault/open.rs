@@ -75,6 +75,8 @@ impl Vault {
         write_ahead(&db).map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
+        // What is deleted is overwritten, so that what is forgotten is gone.
+        db.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).map_err(fail)?;
         let mut vault = Self::ready(Some(place), db, path)?;
         vault.vacuum_incrementally()?;
         Ok(vault)

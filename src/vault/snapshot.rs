@@ -363,7 +363,7 @@ impl Vault {
         now: Timestamp,
         usage: Usage,
     ) -> Result<Snapshot, VaultError> {
-        self.transact(|tx, _| {
+        let forgot = self.transact(|tx, shapes| {
             tx.execute(
                 "UPDATE snapshot_resource SET state = 'failed',
                    message = coalesce(message, 'the backup ended before it was read')
@@ -381,10 +381,13 @@ impl Vault {
                 1 => seal(tx, number),
                 _ => Err(Failure::NoSnapshot(number)),
             })?;
-            forget::settle(tx, number)?;
+            let forgot = forget::settle(tx, shapes, number)?;
             tx.execute_batch("DELETE FROM listing; DELETE FROM listing_page;")?;
-            Ok(())
+            Ok(forgot)
         })?;
+        if forgot {
+            self.erase()?;
+        }
         self.snapshot(number)
     }
 }

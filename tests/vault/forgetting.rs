@@ -135,3 +135,55 @@ fn a_full_disk_while_space_is_given_back_does_not_undo_the_forgetting() {
     assert_eq!(vault.snapshots().unwrap().len(), 1);
     assert_sound(&mut vault);
 }
+
+/// The names of forgotten records that are left in the bytes of any file in `folder`.
+fn traces(folder: &std::path::Path, word: &str) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let found = files.filter(|path| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(word.len()).any(|part| part == word.as_bytes())
+    });
+    found.map(|path| path.display().to_string()).collect()
+}
+
+#[test]
+fn what_is_forgotten_is_in_no_page_no_log_and_no_copy() {
+    for (last, closed) in [(false, false), (false, true), (true, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.db");
+        let mut vault = Vault::open_or_create(&path).unwrap();
+        let name = |word: &str, id: i64| format!("{word} {id} {}", "y".repeat(id as usize % 300));
+        let names = |word: &'static str, step: usize| {
+            let all = (1..400).step_by(step).map(|id| (id, name(word, id)));
+            all.collect::<Vec<_>>()
+        };
+        let backup = |vault: &mut Vault, at: i64, all: &[(i64, String)]| {
+            let all: Vec<_> = all.iter().map(|(id, name)| (*id, name.as_str())).collect();
+            campaigns(vault, day(at), &all)
+        };
+        backup(&mut vault, 0, &names("kept", 2));
+        // Some records are new, so that pages are split; others change to another length.
+        let mixed = [names("kept", 2), names("vanished", 3)].concat();
+        let mixed: std::collections::BTreeMap<_, _> = mixed.into_iter().collect();
+        let secret = backup(&mut vault, 1, &mixed.into_iter().collect::<Vec<_>>());
+        assert!(!traces(folder.path(), "vanished").is_empty());
+        if closed {
+            vault.close().unwrap();
+            vault = Vault::open(&path).unwrap();
+        }
+        if last {
+            // Nothing follows it yet, so that it waits for the next snapshot.
+            vault.forget(&[secret], day(2)).unwrap();
+            backup(&mut vault, 3, &names("kept", 2));
+        } else {
+            backup(&mut vault, 3, &names("kept", 2));
+            vault.forget(&[secret], day(2)).unwrap();
+        }
+        vault.copy_to(&folder.path().join("copy.db")).unwrap();
+        assert_eq!(traces(folder.path(), "vanished"), Vec::<String>::new(), "{last} {closed}");
+        assert!(!traces(folder.path(), "kept").is_empty());
+        assert_sound(&mut vault);
+        vault.close().unwrap();
+        assert_eq!(traces(folder.path(), "vanished"), Vec::<String>::new(), "{last} {closed}");
+    }
+}

@@ -114,6 +114,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return finish(app, &account, &verdicts, true);
     }
     vault.forget(&gone, app.clock.now())?;
+    if let Some(folder) = &account.settings.copy {
+        let copy = folder.join(format!("{}.db", account.name));
+        // The daemon's copy of the vault must not keep what the vault forgets.
+        if copy.exists() {
+            vault.copy_to(&copy)?;
+        }
+    }
     vault.close()?;
     finish(app, &account, &verdicts, false)
 }
