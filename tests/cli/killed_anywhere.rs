@@ -16,7 +16,7 @@ use super::killed::equals_the_service;
 use crate::support::{KEY, LiveService, Ran, TestEnvironment, until};
 
 /// Few in `cargo test`: each takes a part of a second.
-const KILLS: u64 = 21;
+const KILLS: u64 = 18;
 
 const FAULTS: &str = "latency=0.3:2ms,lost-reply=0.01,server-error=0.005,cut-body=0.005";
 
@@ -212,6 +212,25 @@ impl World {
         self.once("main", &names);
     }
 
+    /// The service takes the same code twice, so that nothing but the journal
+    /// keeps a create from being done twice.
+    fn import_codes(&mut self) {
+        let names: Vec<_> = (0..10).map(|_| self.name()).collect();
+        let rows: String = names.iter().map(|name| format!("text,{name}\n")).collect();
+        self.environment.write("qr_codes.csv", &format!("type,data\n{rows}"));
+        let import = ["import", "qr_codes.csv", "--to", "main", "--yes", "-q"];
+        self.strike_a_run("import", "main", &import, 24).succeeds();
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        for (_, code) in self.main.inside().store().qr_codes.iter() {
+            if let Some(text) = code.content.data.as_ref().and_then(|data| data.as_str()) {
+                *found.entry(text.to_owned()).or_default() += 1;
+            }
+        }
+        for name in &names {
+            assert_eq!(found.get(name), Some(&1), "{name}: codes with this text");
+        }
+    }
+
     fn apply(&mut self) {
         let _ = std::fs::remove_dir_all(self.environment.path("sheets"));
         self.run(&["export", "main@live", "--to", "sheets", "-q"]).succeeds();
@@ -283,6 +302,33 @@ impl World {
         equals_the_service(&self.environment, &self.main);
     }
 
+    /// A copy of the vault takes its place, or the vault stays: nothing is between.
+    fn vault_restore(&mut self) {
+        self.up_to_date();
+        self.environment.sqlite("main").execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        let vault = self.environment.path("vaults/main.db");
+        std::fs::copy(vault, self.environment.path("copy.db")).unwrap();
+        let snapshots = |world: &Self| {
+            let listed = world.run(&["snapshots", "main", "--json"]).succeeds().json();
+            listed["snapshots"].clone()
+        };
+        let copied = snapshots(self);
+        self.edit();
+        self.run(&["backup", "main", "-q"]).succeeds();
+        let later = snapshots(self);
+        let restore = ["vault", "restore", "copy.db", "--to", "main", "--yes", "-q"];
+        for _ in 0..self.rng.u8(1..4) {
+            if let Some(ran) = self.strike("vault restore", &restore, 0) {
+                ran.succeeds();
+            }
+            let now = snapshots(self);
+            assert!(now == copied || now == later, "{now}");
+        }
+        self.run(&restore).succeeds();
+        assert_eq!(snapshots(self), copied);
+        self.up_to_date();
+    }
+
     /// Each name stands once in the account, and no name stands twice.
     fn once(&self, account: &str, names: &[String]) {
         let service = if account == "main" { &self.main } else { &self.other };
@@ -305,8 +351,16 @@ fn killed_at_any_moment_everything_goes_on() {
     let mut done = BTreeMap::new();
     let mut nth = 0;
     let mut world = World::new(seed);
-    let stages =
-        [World::backup, World::import, World::apply, World::migrate, World::forget, World::daemon];
+    let stages: [fn(&mut World); 8] = [
+        World::backup,
+        World::import,
+        World::import_codes,
+        World::apply,
+        World::migrate,
+        World::forget,
+        World::daemon,
+        World::vault_restore,
+    ];
     while done.values().sum::<u64>() + world.killed() < kills {
         stages[nth % stages.len()](&mut world);
         nth += 1;
