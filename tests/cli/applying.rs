@@ -334,3 +334,44 @@ fn a_password_goes_to_the_service_and_is_left_nowhere() {
 fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
+
+/// A service without a limit, and a sheet that gives its eight campaigns other names.
+fn renames() -> (TestEnvironment, LiveService) {
+    let service = LiveService::start("rate-limit=zero", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    let rows: String = (1..=8).map(|id| format!("{id},Ours {id}\n")).collect();
+    environment.write("campaigns.csv", &format!("id,name\n{rows}"));
+    (environment, service)
+}
+
+#[test]
+fn what_others_change_in_mid_run_is_told_and_not_overwritten() {
+    let (environment, service) = renames();
+    service.faults("latency=50ms");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-update", "100%"];
+    let child = environment.start(&[&import[..], &["--max-staleness", "0s", "--json"]].concat());
+    crate::support::until("a write", || !service.writes().is_empty());
+    service.inside().mutate(|store| store.campaigns.get_mut(8).unwrap().name = "Theirs".to_owned());
+    let ran = environment.ended(child).exits_with(3);
+    let says = "step 8 (update campaign 8) stale: has changed since the plan was made: `name`";
+    let ran = ran.says_among(says).says_among("and is `Theirs`");
+    let document = ran.json();
+    assert_eq!((&document["done"], &document["stale"]), (&7.into(), &1.into()), "{document}");
+    assert_eq!(name(&service, 8), "Theirs");
+    let rejected = environment.text("campaigns.rejected.csv");
+    assert!(rejected.contains("8,Ours 8,"), "{rejected}");
+    let run = environment.run(&["runs", "main", "1", "--json"]).succeeds().json();
+    assert_eq!((&run["stale"], &run["steps"][7]["state"]), (&1.into(), &"stale".into()));
+}
+
+#[test]
+fn a_write_that_was_done_and_answered_with_a_failure_is_taken_back() {
+    let (environment, service) = edited();
+    service.faults("failed-reply@PUT /api/campaign");
+    let apply = ["apply", "sheets", "--to", "main", "--yes"];
+    environment.run(&apply).succeeds().prints_among("1 done, 1 verified");
+    assert_eq!(name(&service, 4), "Autumn Sale");
+    service.faults("");
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    assert_eq!(name(&service, 4), "Summer Sale");
+}

@@ -132,4 +132,12 @@ fn the_environment_stands_behind_the_flags() {
     let environment = TestEnvironment::new().variable("LINKVAULT_RESERVE", "many");
     environment.run(&["backup"]).exits_with(64).says_among("invalid value 'many'");
     environment.run(&["backup", "--reserve", "3"]).exits_with(1).says_among("no account");
+    let environment = TestEnvironment::new().variable("LINKVAULT_MAX_STALENESS", "many");
+    for command in [&["apply", "x"][..], &["restore", "#1"], &["import", "x.csv"], &["plan", "x"]] {
+        let ran = environment.run(&[command, &["--to", "main"]].concat()).exits_with(64);
+        ran.says_among("invalid value 'many'");
+    }
+    for command in [&["undo", "main", "1"][..], &["resume", "main"], &["migrate", "a", "b"]] {
+        environment.run(command).exits_with(64).says_among("invalid value 'many'");
+    }
 }
