@@ -2,6 +2,8 @@
 //! intent is on the disk before its request leaves, so that whoever takes up a run knows what may
 //! have happened. What a step is, is the business of `apply`; here its text is only kept.
 
+mod state;
+
 use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row};
@@ -12,80 +14,7 @@ use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::{Key, Resource};
 
-/// What is known of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StepState {
-    /// Not begun.
-    Planned,
-    /// Its request may have left, and no outcome is known yet.
-    Sent,
-    Done,
-    /// The service declined.
-    Refused,
-    /// Not sent, since it made no sense any more.
-    Skipped,
-    /// Not sent, since others changed what it was planned for.
-    Stale,
-    /// What came of it cannot be told without a person.
-    Unknown,
-}
-
-impl StepState {
-    const ALL: [Self; 7] = {
-        use StepState::{Done, Planned, Refused, Sent, Skipped, Stale, Unknown};
-        [Planned, Sent, Done, Refused, Skipped, Stale, Unknown]
-    };
-
-    /// The one spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Planned => "planned",
-            Self::Sent => "sent",
-            Self::Done => "done",
-            Self::Refused => "refused",
-            Self::Skipped => "skipped",
-            Self::Stale => "stale",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-}
-
-/// What is known of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunStatus {
-    /// Under way, or stopped; it can go on.
-    Running,
-    /// Every step is done.
-    Complete,
-    /// Some steps were refused or skipped.
-    Partial,
-    /// Some outcomes need a person; the run is not finished.
-    Unknown,
-}
-
-impl RunStatus {
-    const ALL: [Self; 4] = [Self::Running, Self::Complete, Self::Partial, Self::Unknown];
-
-    /// The one spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Complete => "complete",
-            Self::Partial => "partial",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-}
+pub use state::{RunStatus, StepState};
 
 /// A run to begin.
 #[derive(Debug, Clone, Default)]
