@@ -205,30 +205,43 @@ pub(super) fn seen_before(
 ) -> Result<Seen, VaultError> {
     let mut seen = Seen::default();
     let Some(before) = run.before else { return Ok(seen) };
-    let mut made = Vec::new();
+    // What the run made and deleted, in the order of the answers.
+    let mut ours = Vec::new();
     for row in vault.steps(run.number)? {
-        let ours = step_of(&row).is_ok_and(|step| step.resource == resource);
-        made.extend(row.id.zip(row.answered).filter(|_| ours).map(|(id, at)| (at, id)));
+        let Ok(step) = step_of(&row) else { continue };
+        if step.resource != resource {
+            continue;
+        }
+        match step.verb {
+            Verb::Delete if row.state == StepState::Done => {
+                ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, id, true)));
+            }
+            Verb::Delete => {}
+            _ => ours.extend(row.id.zip(row.answered).map(|(id, at)| (at, id, false))),
+        }
     }
-    made.sort_unstable();
-    let mut made = made.into_iter().peekable();
+    ours.sort_unstable();
+    let mut ours = ours.into_iter().peekable();
+    let change = |seen: &mut Seen, (at, id, gone): (Timestamp, i64, bool)| {
+        if gone { seen.gone(id) } else { seen.made(id, at) }
+    };
     for snapshot in vault.snapshots()? {
         let whole = snapshot.outcome(resource).is_some_and(vault::snapshot::Outcome::is_whole);
         let in_time = snapshot.finished.is_some_and(|it| until.is_none_or(|until| it <= until));
         if snapshot.number < before || !(snapshot.number == before || (whole && in_time)) {
             continue;
         }
-        while let Some((at, id)) = made.next_if(|(at, _)| *at < snapshot.started) {
-            seen.made(id, at);
+        while let Some(one) = ours.next_if(|(at, ..)| *at < snapshot.started) {
+            change(&mut seen, one);
         }
         let state = vault.state(snapshot.number, &[resource])?;
         let ids = state.get(resource).into_iter().flatten().map(|(key, _)| key.id());
         seen.listing(ids, snapshot.started);
     }
-    for (at, id) in made {
+    for (at, id, gone) in ours {
         if until.is_none_or(|until| at <= until) {
-            seen.made(id, at);
-        } else {
+            change(&mut seen, (at, id, gone));
+        } else if !gone {
             seen.made_later(id);
         }
     }

@@ -68,6 +68,18 @@ impl Seen {
         }
     }
 
+    /// A delete of ours removed this one. A service may give its id to the next
+    /// record, which is then new.
+    pub fn gone(&mut self, id: i64) {
+        self.ids.remove(&id);
+        let below = self.ids.range(..id).next_back().copied();
+        for highest in [&mut self.highest, &mut self.listed] {
+            if *highest == Some(id) {
+                *highest = below;
+            }
+        }
+    }
+
     /// Whether what is new at `now` can be told from what was there before.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
@@ -291,6 +303,20 @@ mod tests {
         assert_eq!(find(&known, &codes(&[4, 6])), Found::One(6));
         assert_eq!(find(&known, &codes(&[4, 6, 9])), Found::Several(vec![6, 9]));
         assert!(!shows_key(Resource::QrCodes) && shows_key(Resource::Pixels));
+    }
+
+    #[test]
+    fn an_id_that_a_delete_of_ours_freed_is_new_when_it_is_given_again() {
+        let codes = |ids: &[i64]| {
+            let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
+            records(Resource::QrCodes, &raw.collect::<Vec<_>>())
+        };
+        let mut known = seen(&[4, 7]);
+        let find = |known: &Seen, all: &Records| find(&code_create(), known, Some(SENT), all);
+        assert_eq!(find(&known, &codes(&[4, 7])), Found::None);
+        known.gone(7);
+        assert_eq!(find(&known, &codes(&[4, 7])), Found::One(7));
+        assert_eq!(find(&known, &codes(&[4, 5])), Found::One(5));
     }
 
     fn code_create() -> Step {

@@ -376,8 +376,11 @@ impl Runner<'_> {
             _ => Vec::new(),
         };
         let maps = keep::maps(step, id);
-        if let Some(id) = id {
-            self.known.entry(step.resource).or_default().made(id, self.clock.now());
+        let known = self.known.entry(step.resource).or_default();
+        match (step.verb, step.id, id) {
+            (Verb::Delete, Some(id), _) => known.gone(id),
+            (.., Some(id)) => known.made(id, self.clock.now()),
+            _ => {}
         }
         self.close(nth, &Settled { id, remember, maps, ..Settled::of(StepState::Done) })
     }

@@ -51,6 +51,8 @@ pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
                 let text: String = text.unwrap_or_default().chars().take(1500).collect();
+                // At once, for who stops a long run.
+                println!("failed: LINKVAULT_SIM_SEED={seed}");
                 failed.lock().unwrap().push((seed, text));
             }
         }
