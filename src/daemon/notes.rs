@@ -8,8 +8,8 @@
 //! adds its attempts and replaces the file.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use super::agenda::Past;
 use super::facts::{Attempt, AttemptOutcome, Held, Problem, Totals};
 use super::outbox::Outgoing;
 use crate::clock::Timestamp;
-use crate::files::{beside, private_file, private_folder_of};
+use crate::files::{beside, open_private, private_file, private_folder_of, read_private};
 
 /// A longer file is not ours.
 const LONGEST: u64 = 4 << 20;
@@ -233,9 +233,7 @@ impl Notes {
 }
 
 fn read(path: &Path) -> io::Result<Notes> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
-    Ok(serde_json::from_slice(&bytes)?)
+    Ok(serde_json::from_slice(&read_private(path, LONGEST)?)?)
 }
 
 /// Waits until no other process writes this file. Where that cannot be had, on a
@@ -277,13 +275,13 @@ fn is_full(error: &io::Error) -> bool {
 /// Writes into the blocks that the file has: a full disk has no others. That a crash
 /// now loses the notes is the lesser evil.
 fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
     let mut bytes = bytes.to_vec();
-    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let size = usize::try_from(open_private(path)?.metadata()?.len()).unwrap_or(usize::MAX);
     if size < bytes.len() || size as u64 > LONGEST {
         return Err(ErrorKind::StorageFull.into());
     }
     bytes.resize(size, b' ');
+    let mut file = private_file(path)?;
     file.write_all(&bytes)?;
     file.sync_data()
 }

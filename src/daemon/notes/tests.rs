@@ -225,3 +225,20 @@ fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
     notes.add(&attempt(AttemptOutcome::Complete, 3_600_000));
     assert!(told(&notes, Timestamp(9_999_000)).is_empty());
 }
+
+/// In a folder that others can write to it may be anything.
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_the_notes_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vault, elsewhere) = (folder.path().join("main.db"), folder.path().join("elsewhere"));
+    let text = serde_json::to_vec(&Notes { tries: 7, ..Notes::default() }).unwrap();
+    std::fs::write(&elsewhere, &text).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, file(&vault)).unwrap();
+    let (notes, told) = Notes::read(&vault);
+    assert_eq!(notes, Notes::default());
+    assert!(told.unwrap().contains("is begun anew"));
+    Notes::record(&vault, &attempt(AttemptOutcome::Failed, 9000)).unwrap();
+    assert_eq!(std::fs::read(&elsewhere).unwrap(), text);
+    assert_eq!(Notes::known(&vault).unwrap().totals.failures, 1);
+}
