@@ -58,15 +58,17 @@ pub fn memory_of(vault: &Vault, origin: &str) -> Result<Memory, VaultError> {
 ///
 /// # Errors
 /// When the vault cannot be read, or a step of its journal.
-pub fn memory_in(vault: &Vault, origin: &str, state: &State) -> Result<Memory, ApplyError> {
+pub fn memory_in(vault: &mut Vault, origin: &str, state: &State) -> Result<Memory, ApplyError> {
     let mut memory = memory_of(vault, origin)?;
     let mut done = Vec::new();
+    let mut first = None;
     for run in vault.runs()? {
         let rows = vault.steps(run.number)?;
         // A saved move is carried out by `apply`.
         if run.command != "migrate" && !rows.iter().any(|row| row.spec.contains(origin)) {
             continue;
         }
+        first = first.or(run.before);
         let is_done = |row: &&JournalStep| {
             row.state == StepState::Done && row.verified.as_deref() != Some(DIFFERS)
         };
@@ -106,7 +108,34 @@ pub fn memory_in(vault: &Vault, origin: &str, state: &State) -> Result<Memory, A
         let sent = step.after.iter().flatten().filter(|(name, _)| *name != "password");
         agreed.extend(sent.map(|(name, value)| (name.clone(), value.clone())));
     }
+    if let Some(first) = first {
+        agree_on_what_was_there(vault, first, &mut memory)?;
+    }
     Ok(memory)
+}
+
+/// What no move has set was the same on both sides when the first one began, or is
+/// still to be set: the snapshot before it shows it.
+fn agree_on_what_was_there(
+    vault: &mut Vault,
+    first: i64,
+    memory: &mut Memory,
+) -> Result<(), VaultError> {
+    let before = match vault.state(first, &Resource::ALL) {
+        // It was forgotten.
+        Err(VaultError::NoSnapshot(_)) => return Ok(()),
+        read => read?,
+    };
+    for ((resource, old), new) in &memory.ids {
+        let records = before.get(*resource);
+        let Some(record) = records.and_then(|it| it.get(&Key::Id(*new))) else { continue };
+        let agreed = memory.agreed.entry((*resource, *old)).or_default();
+        let fields = resource.spec().read_fields().zip(&record.values);
+        for (field, value) in fields.filter(|(field, _)| field.role == Role::Writable) {
+            agreed.entry(field.name).or_insert_with(|| value.json());
+        }
+    }
+    Ok(())
 }
 
 /// The record that a create made whose answer told no id: the only one of its key.
@@ -235,12 +264,12 @@ mod tests {
         let records: Vec<_> = records.iter().map(ToString::to_string).collect();
         *state.resource_mut(Resource::Campaigns) =
             crate::apply::tests::records(Resource::Campaigns, &records);
-        let memory = memory_in(&vault, "http://old#1", &state).unwrap();
+        let memory = memory_in(&mut vault, "http://old#1", &state).unwrap();
         assert_eq!(memory.ids, BTreeMap::from([((Resource::Campaigns, 7), 3)]));
         assert_eq!(memory.sent[&(Resource::Campaigns, Key::Id(3))]["name"], "Spring");
         let agreed = &memory.agreed[&(Resource::Campaigns, 7)];
         assert_eq!((&agreed["name"], &agreed["slug"]), (&json!("Spring"), &Json::Null));
-        let other = memory_in(&vault, "http://other#1", &state).unwrap();
+        let other = memory_in(&mut vault, "http://other#1", &state).unwrap();
         assert_eq!((other.ids.len(), other.agreed.len()), (0, 0));
     }
 

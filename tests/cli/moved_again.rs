@@ -59,6 +59,29 @@ fn a_second_move_keeps_what_was_changed_in_the_target_alone() {
     assert_eq!(names(&new), ["Autumn", "Late summer", "Theirs"]);
 }
 
+/// A record that was in the target before, and the same, is nobody's to revert either.
+#[test]
+fn what_was_the_same_before_the_first_move_is_kept_as_well() {
+    let mut store = Store::default();
+    store.add_campaign("Spring", None, false);
+    store.add_campaign("Summer", None, false);
+    let old = LiveService::serving(store, "", "");
+    let mut store = Store::default();
+    store.add_campaign("Spring", None, false);
+    let new = LiveService::serving(store, "", "");
+    let environment = environment(&old, &new);
+    again(&environment, &["--yes"]).succeeds();
+    rename(&new, "Spring", "Theirs");
+    let document = again(&environment, &["--yes", "--json"]).succeeds().json();
+    assert_eq!(
+        (&document["run"], &document["kept"][0]["target"]),
+        (&Value::Null, &json!("Theirs"))
+    );
+    rename(&old, "Spring", "Ours");
+    again(&environment, &["--yes"]).exits_with(4);
+    assert_eq!(names(&new), ["Summer", "Theirs"]);
+}
+
 #[test]
 fn a_field_that_both_accounts_changed_is_a_conflict() {
     let (environment, old, new) = moved();

@@ -173,7 +173,7 @@ impl Move {
                 let mut vault = self.new.open();
                 let number = summary.snapshot.number;
                 let state = vault.state(number, &scope).unwrap();
-                let memory = memory_in(&vault, origin, &state).unwrap();
+                let memory = memory_in(&mut vault, origin, &state).unwrap();
                 return (state, memory, number);
             }
             self.new.pass(Duration::from_secs(90));

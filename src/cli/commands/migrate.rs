@@ -311,7 +311,7 @@ impl Move<'_> {
         for resource in &looked.not_offered {
             looked.state.remove(*resource);
         }
-        looked.memory = apply::memory_in(&desk.vault, &self.origin, &looked.state)
+        looked.memory = apply::memory_in(&mut desk.vault, &self.origin, &looked.state)
             .map_err(|error| crate::cli::failures::of_apply(error, &self.to.name))?;
         let current = Current { state: &looked.state, memory: &looked.memory };
         let made = Moving::plan(mapped, current, &policy);
