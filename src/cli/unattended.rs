@@ -259,7 +259,7 @@ impl Work for Unattended {
     fn after(&self, account: &str, attempt: &Attempt) -> Option<Vec<String>> {
         if attempt.outcome == AttemptOutcome::Failed {
             // Also of one that broke off, and could not say so itself.
-            self.note(Exit::Failed);
+            self.note(Exit::of(Err(Kind::Failed)));
         }
         if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
             return None;

@@ -441,6 +441,31 @@ fn the_daemon_ends_as_the_backups_that_it_made() {
     }
 }
 
+/// A code that a command picks by itself is one that the table does not know of.
+#[test]
+fn one_function_decides_every_code() {
+    let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/cli")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.ends_with("src/cli/error.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for line in text.lines().filter(|line| !line.contains("= Exit::")) {
+                for code in ["Partial", "Failed", "Changes", "Unknown", "Stopped", "Guarded"] {
+                    let named = line.contains(&format!("Exit::{code}"));
+                    assert!(!named, "{}: {line}; use Exit::of", path.display());
+                }
+            }
+        }
+    }
+}
+
 /// The table in the docs names each code, and each code of the program.
 #[test]
 fn the_documented_table_is_whole() {

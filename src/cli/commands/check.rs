@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, Failure, human, states};
+use crate::cli::{App, Exit, Failure, Kind, human, states};
 use crate::config::Account;
 
 /// Check every byte of the accounts' vaults
@@ -78,5 +78,5 @@ fn one(account: &Account, app: &App) -> Result<(Value, Exit), Failure> {
         account.name,
         human::counted(report.problems.len() as u64, "problem", "problems"),
     ))?;
-    Ok((document, Exit::Failed))
+    Ok((document, Exit::of(Err(Kind::Vault))))
 }

@@ -18,7 +18,7 @@ use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::{Bounds, Session, command_words};
 use crate::cli::states::Target;
 use crate::cli::values::scope;
-use crate::cli::{App, Exit, Failure, Kind, Table, human, outcome, values, wanted};
+use crate::cli::{App, Ending, Exit, Failure, Kind, Table, human, outcome, values, wanted};
 use crate::config::Account;
 use crate::crawl::{self, Stats};
 use crate::migrate::{
@@ -387,14 +387,14 @@ impl Move<'_> {
             self.app.out.note(format_args!(
                 "{to} has all of {from} that was compared; the rest is listed above"
             ));
-            return Ok(Exit::Changes);
+            return Ok(Exit::of(Ok(Ending { changes: true, ..Ending::default() })));
         }
         let steps = human::counted(moving.plan.steps.len() as u64, "step", "steps");
         self.app.out.note(format_args!(
             "{to} lacks something of {from}: {steps} to take; the same without --verify-only \
              takes them"
         ));
-        Ok(Exit::Changes)
+        Ok(Exit::of(Ok(Ending { changes: true, ..Ending::default() })))
     }
 
     fn save(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::board::condition;
 use crate::cli::unattended::charges;
-use crate::cli::{App, Exit, Failure, Table, human};
+use crate::cli::{App, Ending, Exit, Failure, Kind, Table, human};
 use crate::clock::Timestamp;
 use crate::daemon::condition::{Condition, Health};
 use crate::daemon::facts::{Attempt, AttemptOutcome};
@@ -60,8 +60,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let worst = conditions.iter().map(|it| it.health).max().unwrap_or(Health::Good);
     Ok(match worst {
         Health::Good => Exit::Done,
-        Health::New | Health::Warning => Exit::Partial,
-        Health::Failing => Exit::Failed,
+        Health::New | Health::Warning => Exit::of(Ok(Ending::complete(false))),
+        Health::Failing => Exit::of(Err(Kind::Failed)),
     })
 }
 
