@@ -81,6 +81,43 @@ pub fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Writes a file that a user names, mode 0600 where it is new.
+///
+/// # Errors
+/// When it cannot be written, or is a symbolic link or not a regular file.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use io::Write as _;
+    let mut file = private_file(path)?;
+    file.set_len(0)?;
+    file.write_all(bytes)
+}
+
+/// Takes the rights of others away from a file. The mode that it had, if that gave them any.
+///
+/// # Errors
+/// When the file cannot be opened, or its mode not be changed.
+#[cfg(unix)]
+pub fn make_private(path: &Path) -> io::Result<Option<u32>> {
+    use std::os::unix::fs::PermissionsExt as _;
+    // By its path: a file must not be closed beside a connection of SQLite.
+    let metadata = path.symlink_metadata()?;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if !metadata.is_file() || mode & 0o077 == 0 {
+        return Ok(None);
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o700))?;
+    Ok(Some(mode))
+}
+
+/// Takes the rights of others away from a file, where files have any.
+///
+/// # Errors
+/// None here.
+#[cfg(not(unix))]
+pub fn make_private(_: &Path) -> io::Result<Option<u32>> {
+    Ok(None)
+}
+
 /// Whether symbolic links are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Links {

@@ -12,6 +12,7 @@ use crate::change::export::{JSON, MANIFEST, raw};
 use crate::change::sheet::SheetKind;
 use crate::change::sheet::write::{Writer, campaign_links};
 use crate::config::{Account, ExportFormat};
+use crate::files::private_folder;
 use crate::model::Resource;
 
 /// What was written.
@@ -31,7 +32,7 @@ pub fn export(
     format: ExportFormat,
 ) -> Result<Exported, Failure> {
     check_folder(folder)?;
-    std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+    private_folder(folder).map_err(|error| cannot_write(folder, &error))?;
     let files = match format {
         ExportFormat::Csv => csv_files(folder, loaded)?,
         ExportFormat::Json => vec![json_file(folder, loaded)?],

@@ -9,7 +9,7 @@ use super::failures::cannot_write;
 use crate::api::http::Key;
 use crate::clock::Clock;
 use crate::config::Home;
-use crate::files::private_folder_of;
+use crate::files::{private_folder_of, read_private};
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::lifelike::lifelike;
 use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
@@ -42,12 +42,15 @@ pub fn transport(home: &Home, clock: &Arc<dyn Clock>) -> Result<(SandboxTranspor
     Ok((transport, key))
 }
 
+/// No state of the sandbox is larger.
+const LARGEST: u64 = 1 << 30;
+
 /// The state in `file`; `None` when there is no such file.
 ///
 /// # Errors
 /// When it is not one.
 pub fn load(file: &Path) -> Result<Option<Store>, Failure> {
-    let bytes = match std::fs::read(file) {
+    let bytes = match read_private(file, LARGEST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {

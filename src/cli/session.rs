@@ -16,8 +16,8 @@ use crate::api::read_only::ReadOnly;
 use crate::api::ureq::certificates::Trust;
 use crate::api::ureq::{Options, UreqTransport};
 use crate::clock::Clock;
-use crate::config::{Account, Place, parse_duration};
-use crate::files::{beside, private_file};
+use crate::config::{Account, Place, folder_open_to_others, parse_duration};
+use crate::files::{beside, make_private, private_file, read_private, target};
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
@@ -78,6 +78,7 @@ impl Session {
     ) -> Result<Self, Failure> {
         let patience = bounds.lock_timeout.unwrap_or_default();
         let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
+        make_vault_private(app, account);
         let mut session = Self::unlocked(app, account, bounds, progress)?;
         session._lock = Some(lock);
         Ok(session)
@@ -109,6 +110,7 @@ impl Session {
     ) -> Result<Self, Failure> {
         let patience = bounds.lock_timeout.unwrap_or_default();
         let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
+        make_vault_private(app, account);
         let (transport, key, service) = door(app, account)?;
         let door: Door = (Box::new(ReadOnly(transport)), key, service);
         let mut session = Self::made(app, account, bounds, progress, door)?;
@@ -202,6 +204,20 @@ const DEFAULT_LIMIT: u64 = 30;
 /// What an answer takes in a rehearsal; waiting for the limit takes far longer.
 const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
 
+/// Mends a vault that others can read, and warns of folders that others can write to.
+fn make_vault_private(app: &App, account: &Account) {
+    let Ok(vault) = target(&account.vault) else { return };
+    for file in [vault.clone(), beside(&vault, "-wal"), beside(&vault, "-shm")] {
+        if let Ok(Some(mode)) = make_private(&file) {
+            let name = file.display();
+            app.out.warn(format_args!("{name} had mode {mode:04o}; it is 0600 now"));
+        }
+    }
+    if let Some(warning) = vault.parent().and_then(folder_open_to_others) {
+        app.out.warn(warning);
+    }
+}
+
 /// What the vault of `account` is to remember as the service's URL.
 pub fn service(account: &Account) -> String {
     match &account.place {
@@ -263,7 +279,7 @@ impl PaceFile {
     /// The last word. A file that cannot be read is as good as none: the
     /// client then learns from the first answer.
     fn load(&self) -> Option<PacerState> {
-        serde_json::from_slice(&std::fs::read(&self.0).ok()?).ok()
+        serde_json::from_slice(&read_private(&self.0, MOST_PACE as u64).ok()?).ok()
     }
 
     /// Writes each state over the one before, in one piece, so that a killed

@@ -24,7 +24,7 @@ use crate::api::base_url::BaseUrl;
 pub use crate::nearest::nearest;
 pub use home::{Home, HomeError};
 pub use key::{KeyError, KeySource};
-pub use permissions::open_to_others;
+pub use permissions::{folder_open_to_others, open_to_others};
 pub use settings::{
     Alerts, Amount, DaemonSettings, Export, ExportFormat, Keep, Settings, Stats, Timeouts,
 };

@@ -1,15 +1,41 @@
-//! Whether a file that may hold or name secrets can be read by others.
+//! Whether a file that may hold or name secrets can be read or changed by others.
 
 use std::path::Path;
 
-/// A warning when `file` can be read by its group or by everybody.
+/// A warning when `file` can be read or changed by its group or by everybody.
 #[must_use]
 pub fn open_to_others(file: &Path) -> Option<String> {
     let mode = mode(file)?;
-    (mode & 0o044 != 0).then(|| {
-        let (name, quoted) = (file.display(), quoted(file));
-        format!("{name} can be read by others (mode {mode:04o}); run: chmod 600 {quoted}")
+    let what = match (mode & 0o044 != 0, mode & 0o022 != 0) {
+        (true, false) => "read",
+        (true, true) => "read and changed",
+        (false, true) => "changed",
+        (false, false) => return None,
+    };
+    let (name, quoted) = (file.display(), quoted(file));
+    Some(format!("{name} can be {what} by others (mode {mode:04o}); run: chmod 600 {quoted}"))
+}
+
+/// A warning when others can put files into `folder`, or replace those that are there.
+#[must_use]
+pub fn folder_open_to_others(folder: &Path) -> Option<String> {
+    let mode = folder_mode(folder)?;
+    (mode & 0o022 != 0).then(|| {
+        let (name, quoted) = (folder.display(), quoted(folder));
+        format!("{name} can be written to by others (mode {mode:04o}); run: chmod go-w {quoted}")
     })
+}
+
+#[cfg(unix)]
+fn folder_mode(folder: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::metadata(folder).ok().filter(std::fs::Metadata::is_dir)?;
+    Some(metadata.permissions().mode() & 0o7777)
+}
+
+#[cfg(not(unix))]
+fn folder_mode(_folder: &Path) -> Option<u32> {
+    None
 }
 
 #[cfg(unix)]
@@ -49,5 +75,15 @@ mod tests {
         let warning = open_to_others(&file).unwrap();
         assert!(warning.contains("(mode 0640); run: chmod 600 '"), "{warning}");
         assert!(warning.ends_with(r"it'\''s a key'"), "{warning}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o620)).unwrap();
+        let warning = open_to_others(&file).unwrap();
+        assert!(warning.contains("can be changed by others (mode 0620)"), "{warning}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let warning = open_to_others(&file).unwrap();
+        assert!(warning.contains("can be read and changed by others"), "{warning}");
+        for (mode, warns) in [(0o755, false), (0o700, false), (0o775, true), (0o1777, true)] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(folder_open_to_others(folder.path()).is_some(), warns, "{mode:o}");
+        }
     }
 }

@@ -138,3 +138,47 @@ fn a_service_that_moved_is_accepted_on_demand() {
     environment.run(&["backup", "main", "--service-moved", "-q"]).succeeds();
     environment.run(&["backup", "main", "-q"]).succeeds();
 }
+
+/// Others may be able to write to the folder of the vaults: what they put there is not followed.
+#[cfg(unix)]
+#[test]
+fn a_link_or_a_fifo_beside_a_vault_is_neither_followed_nor_waited_for() {
+    let (environment, _service) = backed_up();
+    let elsewhere = environment.path("elsewhere");
+    for suffix in ["lock", "pace", "daemon"] {
+        let file = environment.path(&format!("vaults/main.db.{suffix}"));
+        let _ = std::fs::remove_file(&file);
+        std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+        environment.run(&["backup", "-q"]);
+        environment.run(&["status"]);
+        assert!(!elsewhere.exists(), "{suffix}");
+        std::fs::remove_file(&file).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+        assert!(made.success());
+        environment.run(&["backup", "-q"]);
+        environment.run(&["status"]);
+        std::fs::remove_file(&file).unwrap();
+        environment.run(&["backup", "-q"]).succeeds();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_vault_that_others_can_read_is_mended_and_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (environment, _service) = backed_up();
+    let (vault, folder) = (environment.path("vaults/main.db"), environment.path("vaults"));
+    let set = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(&vault, 0o644);
+    set(&folder, 0o777);
+    environment
+        .run(&["backup", "-q"])
+        .succeeds()
+        .says_among("warning: HOME/vaults/main.db had mode 0644; it is 0600 now\n")
+        .says_among("warning: HOME/vaults can be written to by others (mode 0777)");
+    assert_eq!(vault.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    set(&folder, 0o700);
+    environment.run(&["backup", "-q"]).succeeds().says("");
+}

@@ -21,6 +21,7 @@ use crate::cli::values::scope;
 use crate::cli::{App, Ending, Exit, Failure, Kind, Table, human, outcome, values, wanted};
 use crate::config::Account;
 use crate::crawl::{self, Stats};
+use crate::files::write_private;
 use crate::migrate::{
     self, Manual, Mapped, Moving, Options, Origin, Report, Substitution, Where, report::Gap,
 };
@@ -541,8 +542,8 @@ impl Move<'_> {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = report.markdown(&mut text);
-        std::fs::write(file, text.trim_end().to_owned() + "\n")
-            .map_err(|error| cannot_write(file, &error))
+        let text = text.trim_end().to_owned() + "\n";
+        write_private(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
     }
 }
 
