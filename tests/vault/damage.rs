@@ -79,9 +79,17 @@ pub fn reported(path: &Path) -> bool {
 }
 
 /// Tables that hold nothing of the account: how far a crawl came, what page size
-/// worked, and templates, which count only where a record uses them.
-const NO_CONTENT: [&str; 6] =
-    ["learned", "listing", "listing_page", "sqlite_sequence", "sqlite_stat1", "unused_template"];
+/// worked, which log belongs to the file, and templates, which count only where a
+/// record uses them.
+const NO_CONTENT: [&str; 7] = [
+    "learned",
+    "listing",
+    "listing_page",
+    "log_mark",
+    "sqlite_sequence",
+    "sqlite_stat1",
+    "unused_template",
+];
 
 fn tables(db: &Connection) -> Vec<String> {
     let mut select = db
