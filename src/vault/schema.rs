@@ -117,7 +117,6 @@ fn third_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(UNUSED_TEMPLATES)?;
     tx.execute_batch(log_mark::TABLE)?;
     tx.execute_batch(super::sent::FORMAT_3)?;
-    tx.execute_batch(ATTEMPTS)?;
     tx.execute_batch(&triggers::of_snapshots())?;
     for resource in Resource::ALL {
         tx.execute_batch(&triggers::of_versions(resource))?;
@@ -275,9 +274,6 @@ CREATE VIEW runs AS
     r.requests
   FROM run r LEFT JOIN step s USING (run) GROUP BY r.run ORDER BY r.run;
 ";
-
-/// Format 3: attempts to back up.
-const ATTEMPTS: &str = "";
 
 /// Format 3: the templates that `forget` may delete. It fills and empties this table in one
 /// transaction.
