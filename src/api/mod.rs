@@ -7,7 +7,7 @@
 //! * [`error`]: what can go wrong, and what to do about it
 //! * [`envelope`]: what a body says, read leniently
 //! * [`signals`]: what an answer says about the limit and the time
-//! * [`wording`]: what the words of a refusal say about its reason
+//! * `wording`: what the words of a refusal say about its reason
 //! * [`pacer`]: when the next request may leave
 //! * [`client`]: one request, with its waits, repeats and bounds
 //! * [`redact`]: secrets are removed from what comes from outside
