@@ -81,6 +81,45 @@ pub fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// All bytes of a file that a user names. An inherited pipe, as `<(command)` gives it, is read too.
+///
+/// # Errors
+/// As [`open_named`], or when it is larger than `most` bytes.
+pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = if is_inherited_pipe(path) { File::open(path)? } else { open_named(path)? };
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Whether `path` names a pipe without a name that this process inherited. Unlike the open of a
+/// FIFO, the open of such a pipe does not wait for a writer.
+fn is_inherited_pipe(path: &Path) -> bool {
+    if !cfg!(target_os = "linux") {
+        return path.starts_with("/dev/fd");
+    }
+    // Only the kernel can make a link of this name there.
+    let Ok(target) = target(path) else { return false };
+    let name = target.file_name().map(std::ffi::OsStr::as_encoded_bytes);
+    name.is_some_and(|name| name.starts_with(b"pipe:["))
+        && (target.starts_with("/proc") || target.starts_with("/dev/fd"))
+}
+
+/// Refuses `path` when it is there and is not a regular file. It is not opened.
+///
+/// # Errors
+/// When it is a symbolic link or not a regular file, or cannot be looked at.
+pub fn regular_or_absent(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if !found.is_file() => Err(irregular()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file that a user names, mode 0600 where it is new.
 ///
 /// # Errors
@@ -229,6 +268,19 @@ mod tests {
         let error = private_file(&at("link")).unwrap_err().to_string();
         assert_eq!(error, "it is a symbolic link");
         assert_eq!(read_private(&at("real"), 2).unwrap(), b"te");
+        assert_eq!(read_named(&at("link"), 4).unwrap(), b"text");
+        let error = read_named(&at("link"), 3).unwrap_err().to_string();
+        assert_eq!(error, "it is larger than 3 bytes");
+        for name in ["fifo", "socket", "folder", "/dev/zero"] {
+            let error = read_named(&at(name), 4).unwrap_err().to_string();
+            assert_eq!(error, "it is not a regular file", "{name}");
+        }
+        for name in ["link", "dangling", "fifo", "socket", "folder"] {
+            assert!(regular_or_absent(&at(name)).is_err(), "{name}");
+        }
+        for name in ["real", "none"] {
+            regular_or_absent(&at(name)).unwrap();
+        }
     }
 
     #[cfg(unix)]

@@ -17,7 +17,7 @@ use crate::api::ureq::certificates::Trust;
 use crate::api::ureq::{Options, UreqTransport};
 use crate::clock::Clock;
 use crate::config::{Account, Place, folder_open_to_others, parse_duration};
-use crate::files::{beside, make_private, private_file, read_private, target};
+use crate::files::{beside, make_private, private_file, read_named, read_private, target};
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
@@ -253,6 +253,9 @@ fn door(app: &App, account: &Account) -> Result<Door, Failure> {
     }
 }
 
+/// The most bytes that are read of a file of certificates: all of a system's are below 1 MiB.
+const MOST_CERTIFICATES: u64 = 16 * 1024 * 1024;
+
 /// The certificates in `ca_file`, or else in the file that SSL_CERT_FILE names.
 ///
 /// # Errors
@@ -262,7 +265,7 @@ pub fn trust(ca_file: Option<&Path>) -> Result<Option<Trust>, Failure> {
     let Some(file) = ca_file.map(PathBuf::from).or_else(|| variable().map(PathBuf::from)) else {
         return Ok(None);
     };
-    let read = std::fs::read(&file).map_err(|error| error.to_string());
+    let read = read_named(&file, MOST_CERTIFICATES).map_err(|error| error.to_string());
     let trust = read.and_then(|pem| Trust::from_pem(&pem)).map_err(|why| {
         let message = format!("cannot read the certificates in {}: {why}", file.display());
         let hint = "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE";

@@ -15,6 +15,7 @@ use crate::change::export::{self, Content, JSON, MANIFEST, Manifest};
 use crate::change::plan::Unsupported;
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::config::{Account, Config};
+use crate::files::open_named;
 use crate::model::{Resource, State};
 use crate::nearest::suggestion;
 use crate::vault::reference::{Named, Reference, is_number};
@@ -429,7 +430,7 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = open_named(path).map_err(unreadable)?;
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }

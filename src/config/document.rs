@@ -1,22 +1,17 @@
 //! The file as bytes, and where in it something stands.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use super::Problem;
+use crate::files::read_named;
 
 /// No configuration is as large as this; what is, is another file.
 const LARGEST: u64 = 1024 * 1024;
 
 /// The bytes of `file`.
 pub(super) fn bytes(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
-    }
-    Ok(bytes)
+    read_named(file, LARGEST)
 }
 
 /// The bytes as text, or the place of the first that is none.

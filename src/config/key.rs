@@ -1,7 +1,6 @@
 //! Where an account's key comes from. The key itself is never part of a
 //! message: not even what a command printed beside it.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use super::permissions::open_to_others;
 use crate::api::http::Key;
 use crate::api::redact::Redactor;
 use crate::clock::Clock;
+use crate::files::read_named;
 use crate::process::{self, Given, ProcessError};
 
 /// How long a key command may take: somebody may have to touch a token.
@@ -102,10 +102,10 @@ fn looks_like_a_key(name: &str) -> bool {
 }
 
 fn file(path: &Path) -> Result<Key, KeyError> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)).map_err(
-        |error| KeyError::File { file: path.display().to_string(), why: error.to_string() },
-    )?;
+    let bytes = read_named(path, LARGEST).map_err(|error| KeyError::File {
+        file: path.display().to_string(),
+        why: error.to_string(),
+    })?;
     checked(&bytes, || format!("the key file {}", path.display()))
 }
 

@@ -12,7 +12,7 @@ use super::VaultError;
 use super::log_mark::is_own_log;
 use super::open_files::{FileId, id, open_files};
 use super::schema::{APPLICATION_ID, FORMAT};
-use crate::files::{beside, open_named};
+use crate::files::{beside, open_named, regular_or_absent, target};
 
 /// A place for one connection; it is to be dropped after that.
 #[derive(Debug)]
@@ -32,6 +32,12 @@ pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
     let metadata = std::fs::metadata(path).map_err(fail)?;
     if !metadata.is_file() {
         return Err(VaultError::NotAVault(path.to_owned()));
+    }
+    // SQLite opens these two by itself, and would wait for the writer of a FIFO.
+    let file = target(path).map_err(fail)?;
+    for suffix in ["-journal", "-shm"] {
+        let beside = beside(&file, suffix);
+        regular_or_absent(&beside).map_err(|source| VaultError::io(&beside, source))?;
     }
     let id = id(&metadata);
     let mut open = open_files();

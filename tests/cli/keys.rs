@@ -46,6 +46,60 @@ fn a_key_that_cannot_be_had_is_said_with_its_source() {
     }
 }
 
+/// The open of a FIFO waits for a writer, and a device need not end.
+#[cfg(unix)]
+#[test]
+fn a_fifo_or_a_device_in_place_of_a_file_is_refused_at_once() {
+    use std::process::Command;
+    let fifo = tempfile::tempdir().unwrap();
+    let fifo = fifo.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let account = "[accounts.main]\nurl = \"https://127.0.0.1:9\"\n";
+    for file in [&fifo.display().to_string(), "/dev/zero"] {
+        let refuses = |environment: TestEnvironment, arguments: &[&str], said: &str| {
+            environment.run(arguments).exits_with(1).prints("").says_among(said);
+        };
+        let with_key = |more: &str| {
+            let config = format!("{account}key_env = \"LINKS_KEY\"\n{more}");
+            TestEnvironment::new().config(&config).variable("LINKS_KEY", KEY)
+        };
+        let why = "it is not a regular file";
+        let config = format!("{account}key_file = \"{file}\"\n");
+        let said = format!("the key file {file} cannot be read: {why}");
+        refuses(TestEnvironment::new().config(&config), &["backup", "main"], &said);
+        let said = format!("cannot read the certificates in {file}: {why}");
+        let by_config = with_key(&format!("ca_file = \"{file}\"\n"));
+        refuses(by_config, &["backup", "main"], &said);
+        let by_variable = with_key("").variable("SSL_CERT_FILE", file);
+        refuses(by_variable, &["backup", "main"], &said);
+        let apply = ["apply", "--to", "main", "--yes", "--password-file", file];
+        refuses(with_key(""), &apply, &format!("{file} cannot be read: {why}"));
+        let apply = ["apply", file, "--to", "main", "--yes"];
+        refuses(with_key(""), &apply, &format!("{file} is no file"));
+        let environment = with_key("");
+        let config = environment.path("config.toml");
+        std::fs::remove_file(&config).unwrap();
+        std::os::unix::fs::symlink(file, &config).unwrap();
+        refuses(environment, &["backup", "main"], why);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_may_be_a_pipe_of_the_shell() {
+    use std::process::Stdio;
+    let service = LiveService::start("", "");
+    let config =
+        format!("[accounts.main]\nurl = \"{}\"\nkey_file = \"/dev/fd/0\"\n", service.url());
+    let environment = TestEnvironment::new().config(&config);
+    let mut echo = std::process::Command::new("echo");
+    let mut echo = echo.arg(KEY).stdout(Stdio::piped()).spawn().unwrap();
+    let mut backup = environment.command(&["backup", "main", "-q"]);
+    let ended = backup.stdin(echo.stdout.take().unwrap()).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    echo.wait().unwrap();
+}
+
 #[test]
 fn a_wrong_key_ends_with_7_and_the_hint_about_dropped_headers() {
     for behaviour in ["", "bad-key=401", "bad-key=200", "authorization=dropped"] {

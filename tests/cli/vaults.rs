@@ -162,6 +162,25 @@ fn a_link_or_a_fifo_beside_a_vault_is_neither_followed_nor_waited_for() {
     }
 }
 
+/// SQLite opens its own files beside a vault, and would wait for the writer of a FIFO.
+#[cfg(unix)]
+#[test]
+fn a_fifo_in_place_of_a_file_of_sqlite_is_refused() {
+    let (environment, _service) = backed_up();
+    for suffix in ["-journal", "-shm", "-wal"] {
+        let file = environment.path(&format!("vaults/main.db{suffix}"));
+        let _ = std::fs::remove_file(&file);
+        let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+        assert!(made.success());
+        for command in [&["backup", "-q"][..], &["snapshots", "main"]] {
+            let ran = environment.run(command).exits_with(1);
+            ran.says_among("it is not a regular file");
+        }
+        std::fs::remove_file(&file).unwrap();
+        environment.run(&["backup", "-q"]).succeeds();
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_vault_that_others_can_read_is_mended_and_told() {

@@ -8,6 +8,7 @@ use crate::cli::running::{self, Job, RunArgs};
 use crate::cli::session::Bounds;
 use crate::cli::wanted::Read;
 use crate::cli::{App, Exit, Failure, Kind};
+use crate::files::read_named;
 
 /// Lead an account to a state, or apply a saved plan
 #[derive(Debug, clap::Args)]
@@ -68,6 +69,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     running::push(app, &account, job, &wanted, &policy, run, bounds)
 }
 
+/// The most bytes that are read of a file that should hold a password.
+const LARGEST: u64 = 64 * 1024;
+
 /// The new password, if one is to be set.
 fn password(args: &Args, app: &App) -> Result<Option<String>, Failure> {
     if args.set_password {
@@ -77,7 +81,8 @@ fn password(args: &Args, app: &App) -> Result<Option<String>, Failure> {
     let cannot = |why: String| {
         Failure::new(Kind::Failed, format_args!("{} cannot be read: {why}", file.display()))
     };
-    let text = std::fs::read_to_string(file).map_err(|error| cannot(error.to_string()))?;
+    let bytes = read_named(file, LARGEST).map_err(|error| cannot(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
     match text.lines().next().filter(|line| !line.is_empty()) {
         Some(line) => Ok(Some(line.to_owned())),
         None => Err(cannot("its first line is empty".to_owned())),
