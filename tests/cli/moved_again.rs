@@ -94,6 +94,25 @@ fn a_field_that_both_accounts_changed_is_a_conflict() {
     assert_eq!(names(&new), ["Autumn", "Ours", "Summer"]);
 }
 
+/// It ended with 4 at the first conflict, and told nothing else.
+#[test]
+fn a_verification_names_conflicts_and_compares_the_rest() {
+    let (environment, old, new) = moved();
+    rename(&new, "Spring", "Theirs");
+    rename(&old, "Spring", "Ours");
+    rename(&old, "Summer", "High summer");
+    let document = again(&environment, &["--verify-only", "--json"]).exits_with(2).json();
+    let gaps = json!([{"resource": "campaigns", "ids": ["1"],
+        "reason": "`name` was changed in new and is kept"}]);
+    assert_eq!(document["not_compared"], gaps);
+    again(&environment, &["--verify-only"])
+        .exits_with(2)
+        .prints_among("High summer")
+        .says_among("kept: `name` of campaigns 1");
+    again(&environment, &["--yes"]).exits_with(4);
+    assert_eq!(names(&new), ["Autumn", "Summer", "Theirs"]);
+}
+
 #[test]
 fn a_verification_that_says_0_has_compared_everything() {
     let (environment, old, new) = moved();

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::apply::{self, Outcome};
 use crate::change::plan::{Current, Memory};
-use crate::change::policy::{Bound, Policy};
+use crate::change::policy::{Bound, OnConflict, Policy};
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
 use crate::cli::desk::Desk;
 use crate::cli::failures::cannot_write;
@@ -297,7 +297,11 @@ struct Move<'a> {
 impl Move<'_> {
     fn go(&self, mut desk: Desk<'_>, mapped: Mapped) -> Result<Exit, Failure> {
         let (args, app) = (self.args, self.app);
-        let on_conflict = args.on_conflict.into();
+        let on_conflict = match args.on_conflict {
+            // A comparison goes on after a conflict, and names it.
+            Whose::Fail if args.verify_only => OnConflict::Theirs,
+            whose => whose.into(),
+        };
         let policy = Policy { max_update: args.max_update, on_conflict, ..Policy::default() };
         let which = planning::needed(&mapped.desired, &policy);
         let looked = desk.look(&which, args.writes_nothing());
