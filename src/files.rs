@@ -51,6 +51,18 @@ pub fn private_file(path: &Path) -> io::Result<File> {
     open(path, options, Links::Refuse)
 }
 
+/// Opens a regular file for writing at its end, created with mode 0600 where it is new.
+///
+/// # Errors
+/// As [`private_file`].
+pub fn append_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    open(path, options, Links::Refuse)
+}
+
 /// Opens a regular file for reading; a symbolic link is refused.
 ///
 /// # Errors
@@ -261,6 +273,7 @@ mod tests {
         std::fs::create_dir(at("folder")).unwrap();
         for name in ["link", "dangling", "fifo", "socket", "folder"] {
             assert!(private_file(&at(name)).is_err(), "{name}");
+            assert!(append_private(&at(name)).is_err(), "{name}");
             assert!(open_private(&at(name)).is_err(), "{name}");
             assert_eq!(open_named(&at(name)).is_ok(), name == "link", "{name}");
         }
@@ -281,6 +294,12 @@ mod tests {
         for name in ["real", "none"] {
             regular_or_absent(&at(name)).unwrap();
         }
+        for name in ["real", "new"] {
+            io::Write::write_all(&mut append_private(&at(name)).unwrap(), b" more").unwrap();
+        }
+        assert_eq!(read_private(&at("real"), 99).unwrap(), b"text more");
+        let mode = std::os::unix::fs::MetadataExt::mode(&at("new").metadata().unwrap());
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[cfg(unix)]

@@ -69,6 +69,20 @@ pub fn classify(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
     }
 }
 
+/// The values of `message`, at the top level of an answer that says success. `None` for an answer
+/// that is an error, whatever its status: the service also sends failures as 200.
+pub(super) fn success_messages(response: &Response) -> Option<Vec<&RawValue>> {
+    classify(response).ok()?;
+    let mut messages = Vec::new();
+    visit(&response.body, |name, value| {
+        if name == "message" {
+            messages.push(value);
+        }
+    })
+    .ok()?;
+    Some(messages)
+}
+
 /// Reads one page of a list whose records stand in `data` under one of `list_keys`.
 ///
 /// # Errors

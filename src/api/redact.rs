@@ -10,7 +10,8 @@
 //!
 //! * 8 characters or more (digits alone: 16): everywhere.
 //! * 4 to 7 characters (digits alone: up to 15): as a whole word, and not from records that
-//!   were read, where such a word may stand for itself.
+//!   were read, where such a word may stand for itself. An answer has records if its envelope
+//!   says success; its `message` is none of them.
 //! * fewer: nothing, since a letter or two stand in every text.
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use self::spelling::{How, Mapped, has_escape, pass, quick_pass};
+use super::envelope::success_messages;
 use super::hook::Hook;
 use super::http::{Method, Request, Response, Transport, TransportError};
 
@@ -133,8 +135,7 @@ impl Redactor {
     /// `response` to `request` without secrets. JSON stays JSON.
     #[must_use]
     pub fn response(&self, request: &Request, mut response: Response) -> Response {
-        let read = request.method == Method::Get && (200..300).contains(&response.status);
-        if let Some(clean) = self.bytes(&response.body, !read) {
+        if let Some(clean) = self.body(request, &response) {
             response.body = clean;
         }
         for (name, value) in &mut response.headers {
@@ -145,6 +146,29 @@ impl Redactor {
             }
         }
         response
+    }
+
+    /// The body of `response` without secrets, if there is one in it.
+    fn body(&self, request: &Request, response: &Response) -> Option<Vec<u8>> {
+        let weak = !self.0.read().unwrap_or_else(PoisonError::into_inner).weak.is_empty();
+        // Bodies are large: they are only read for their envelope where it decides something.
+        let reads = weak && request.method == Method::Get;
+        let Some(messages) = reads.then(|| success_messages(response)).flatten() else {
+            return self.bytes(&response.body, weak);
+        };
+        let mut body = Cow::Borrowed(&response.body[..]);
+        // The last one first: the others stay where they are.
+        for message in messages.iter().rev().map(|it| it.get()) {
+            if let Some(clean) = self.bytes(message.as_bytes(), true) {
+                let begin = message.as_ptr().addr() - response.body.as_ptr().addr();
+                body.to_mut().splice(begin..begin + message.len(), clean);
+            }
+        }
+        let clean = self.bytes(&body, false);
+        clean.or(match body {
+            Cow::Owned(body) => Some(body),
+            Cow::Borrowed(_) => None,
+        })
     }
 
     /// `text` without secrets, if there is one in it.

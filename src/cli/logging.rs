@@ -19,7 +19,7 @@ use super::failures::cannot_write;
 use super::global::{Log, LogFormat};
 use super::output::{ErrorStream, SAID};
 use crate::api::client::WIRE;
-use crate::files::private_file;
+use crate::files::append_private;
 use crate::shown::{Shown, ShownJson};
 
 /// Starts the log, if any is wanted.
@@ -27,7 +27,7 @@ use crate::shown::{Shown, ShownJson};
 /// # Errors
 /// When `file` cannot be written.
 pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Result<(), Failure> {
-    let file = file.map(|path| opened(path).map_err(|error| cannot_write(path, &error)));
+    let file = file.map(|path| append_private(path).map_err(|error| cannot_write(path, &error)));
     let file = file.transpose()?;
     if log.level == 0 && file.is_none() {
         return Ok(());
@@ -79,13 +79,6 @@ where
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     }
-}
-
-/// The file, for its user alone, to be written at its end.
-fn opened(path: &Path) -> io::Result<File> {
-    // Made with the right mode, then opened for appending.
-    private_file(path)?;
-    File::options().append(true).open(path)
 }
 
 /// A writer of whole lines without control characters in them.

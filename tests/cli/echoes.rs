@@ -83,6 +83,29 @@ fn an_account_password_that_is_sent_back_is_left_nowhere() {
 }
 
 #[test]
+fn a_short_key_comes_out_of_no_error_with_status_200() {
+    const SHORT: &str = "abc12Z";
+    for body in [
+        format!("{{\"error\":1,\"message\":\"the key {SHORT} is wrong\"}}"),
+        format!("{{\"error\":\"403\",\"message\":\"the key {SHORT} is wrong\"}}"),
+        format!("<p>the key {SHORT} is wrong</p>"),
+    ] {
+        let host = Host::page("200 OK", "application/json", &body);
+        let environment =
+            TestEnvironment::new().account_with(&host.url(), "").variable("LINKS_KEY", SHORT);
+        let backup = environment.run(&["backup", "main", "-vvv"]);
+        assert_ne!(backup.code(), Some(0));
+        assert!(host.heard()[0].contains(SHORT) && backup.stderr().contains("[redacted]"));
+        is_clean(&body, &backup.bytes(), &[SHORT]);
+        for arguments in [&["status", "--json"][..], &["doctor", "main", "-vvv"]] {
+            let ran = environment.run(arguments);
+            is_clean(&format!("{arguments:?} {body}"), &ran.bytes(), &[SHORT]);
+        }
+        files_are_clean(&environment, &body, &[SHORT]);
+    }
+}
+
+#[test]
 fn what_is_not_http_brings_no_key_out() {
     for first in [format!("HTTP/1.1 {KEY} OK"), KEY.to_owned(), format!("HTTP/1.1 200 {KEY}")] {
         let host = Host::answering(format!("{first}\r\n{KEY}\u{1}: {KEY}\r\n\r\n{KEY}"));

@@ -177,12 +177,53 @@ fn short_secrets_do_not_shred_data() {
         "[redacted] \"[redacted]\" hunter22"
     );
     let get = Request::get("/api/campaigns");
-    let body = b"{\"name\":\"hunter2\"}".to_vec();
+    let body = b"{\"error\":0,\"data\":{\"name\":\"hunter2\"}}".to_vec();
     let page = Response { status: 200, body: body.clone(), ..Response::default() };
     assert_eq!(redactor.response(&get, page.clone()).body, body);
     let refusal = Response { status: 400, ..page };
-    assert_eq!(redactor.response(&get, refusal).body, b"{\"name\":\"[redacted]\"}");
+    let told = redactor.response(&get, refusal).body;
+    assert_eq!(told, b"{\"error\":0,\"data\":{\"name\":\"[redacted]\"}}");
     assert_eq!(clean("12345678", "112345678 2026"), "112345678 2026");
+}
+
+#[test]
+fn a_short_secret_stays_in_records_and_goes_from_every_error_with_status_200() {
+    let redactor = redactor("hunter2");
+    redactor.add(KEY);
+    let answer = |body: &str| {
+        let response = Response { status: 200, body: body.into(), ..Response::default() };
+        let told = redactor.response(&Request::get("/api/qr"), response);
+        String::from_utf8(told.body).unwrap()
+    };
+    let long = ",{\"a\":\"hunter2\"}".repeat(500);
+    let long = format!("{{\"error\":0,\"data\":{{\"qrs\":[1{long}]}}}}");
+    let records = [
+        "{\"error\":0,\"data\":{\"a\":\"hunter2\",\"message\":\"hunter2\"}}",
+        "{\"error\" : \"0\", \"data\":[\"hunter2\"]}",
+        "{\"data\":{\"a\":\"hunter2\"}}",
+        &long,
+    ];
+    for body in records {
+        assert_eq!(answer(body), body);
+    }
+    for body in [
+        "{\"error\":1,\"message\":\"hunter2\"}",
+        "{\"error\":429,\"message\":\"hunter2\",\"data\":1}",
+        "{\"data\":\"hunter2\",\"error\":\"1\"}",
+        "{\"error\":{},\"data\":\"hunter2\"}",
+        "{\"name\":\"hunter2\"}",
+        "{\"error\":0,\"data\":\"hunter2\"",
+        "[\"hunter2\"]",
+        "<p>hunter2</p>",
+    ] {
+        assert_eq!(answer(body), body.replace("hunter2", PLACEHOLDER));
+    }
+    let told = answer(&format!(
+        "{{\"error\":0,\"message\":\"a hunter2\",\"data\":[\"hunter2\",\"{KEY}\"], \"mess\\u0061ge\" : \"\\u0068unter2\"}}"
+    ));
+    let wanted = "{\"error\":0,\"message\":\"a [redacted]\",\"data\":[\"hunter2\",\"[redacted]\"], \
+                  \"mess\\u0061ge\" : \"[redacted]\"}";
+    assert_eq!(told, wanted);
 }
 
 #[test]
