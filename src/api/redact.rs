@@ -401,7 +401,8 @@ fn patterns(secret: &str) -> Vec<Pattern> {
     texts.push(resolved);
     // As a form writes blanks.
     texts.push(secret.replace(' ', "+").to_ascii_lowercase().into_bytes());
-    texts.push(secret.bytes().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect());
+    let hex: Vec<_> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    texts.extend([hex.concat().into_bytes(), hex.join(":").into_bytes()]);
     let mut patterns: Vec<_> =
         texts.into_iter().map(|text| Pattern { text, base64: false }).collect();
     for alphabet in [STANDARD, URL_SAFE] {

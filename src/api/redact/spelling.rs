@@ -83,7 +83,10 @@ const CLASS: [u8; 256] = {
     }
     class[0x7f] = BLANK;
     class[0xc2] = LEAD;
+    class[0xcd] = LEAD;
+    class[0xe1] = LEAD;
     class[0xe2] = LEAD;
+    class[0xe3] = LEAD;
     class[0xef] = LEAD;
     class[b'\\' as usize] = ESCAPE;
     class[b'%' as usize] = ESCAPE;
@@ -190,7 +193,8 @@ const BLOCK: usize = 16;
 /// instructions for all of them.
 fn plain(block: &[u8; BLOCK]) -> bool {
     let special = block.iter().fold(0, |special, byte| {
-        let lead = (*byte == 0xc2) | (*byte == 0xe2) | (*byte == 0xef);
+        let lead = (*byte == 0xc2) | (*byte == 0xcd) | (*byte == 0xef);
+        let lead = lead | (*byte == 0xe1) | (*byte == 0xe2) | (*byte == 0xe3);
         let escape = (*byte == b'\\') | (*byte == b'%') | (*byte == b'&') | (*byte == b'<');
         special | u8::from((*byte <= 0x20) | (*byte == 0x7f) | lead | escape)
     });
@@ -233,7 +237,9 @@ fn put(meaning: Meaning, at: usize, len: usize, loose: bool, out: &mut impl Out)
 /// The length of the invisible character at the start of `text`, if one stands there.
 fn invisible(text: &[u8]) -> Option<usize> {
     match *text {
-        [0xc2, 0x80..=0xa0 | 0xad, ..] => Some(2),
+        [0xc2, 0x80..=0xa0 | 0xad, ..] | [0xcd, 0x8f, ..] => Some(2),
+        // The blanks of Ogham, of Mongolian, and of Chinese and Japanese.
+        [0xe1, 0x9a, 0x80, ..] | [0xe1, 0xa0, 0x8e, ..] | [0xe3, 0x80, 0x80, ..] => Some(3),
         [0xe2, 0x80, 0x80..=0x8f | 0xa8..=0xaf, ..] => Some(3),
         [0xe2, 0x81, 0x9f..=0xaf, ..] | [0xef, 0xbb, 0xbf, ..] => Some(3),
         _ => None,
@@ -296,22 +302,37 @@ fn percent(text: &[u8]) -> Option<(usize, Meaning)> {
 fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
     let (length, letter) = match text[1..] {
         [b'#', b'x' | b'X', ref digits @ ..] => {
-            let length = digits.iter().take(8).take_while(|it| it.is_ascii_hexdigit()).count();
-            (2 + length, char::from_u32(hex(&digits[..length])?)?)
+            let (length, number) = number(digits, 16)?;
+            (2 + length, char::from_u32(number)?)
         }
         [b'#', ref digits @ ..] => {
-            let length = digits.iter().take(8).take_while(|it| it.is_ascii_digit()).count();
-            let number = std::str::from_utf8(&digits[..length]).ok()?.parse().ok()?;
+            let (length, number) = number(digits, 10)?;
             (1 + length, char::from_u32(number)?)
         }
         ref rest => {
-            let length = rest.iter().take(10).position(|byte| *byte == b';')?;
+            let length = rest.iter().take(LONGEST_NAME + 1).position(|byte| *byte == b';')?;
             (length, named(&rest[..length])?)
         }
     };
     let end = 1 + length;
     Some((end + usize::from(text.get(end) == Some(&b';')), Meaning::Char(letter)))
 }
+
+/// The number at the start of `digits`, which may have many leading zeros, and its length.
+fn number(digits: &[u8], radix: u32) -> Option<(usize, u32)> {
+    const MOST_ZEROS: usize = 200;
+    let zeros = digits.iter().take(MOST_ZEROS).take_while(|digit| **digit == b'0').count();
+    let (mut length, mut number) = (zeros, 0_u32);
+    for digit in digits[zeros..].iter().take(8) {
+        let Some(digit) = char::from(*digit).to_digit(radix) else { break };
+        number = number.checked_mul(radix)?.checked_add(digit)?;
+        length += 1;
+    }
+    (length > 0).then_some((length, number))
+}
+
+/// The length of the longest name that [`named`] knows.
+const LONGEST_NAME: usize = "ZeroWidthSpace".len();
 
 /// The ASCII characters that have a name in HTML, and the blanks.
 fn named(name: &[u8]) -> Option<char> {
@@ -325,10 +346,15 @@ fn named(name: &[u8]) -> Option<char> {
         ("commat", '@'),
         ("dash", '-'),
         ("dollar", '$'),
+        ("emsp", '\u{2003}'),
+        ("emsp13", '\u{2004}'),
+        ("emsp14", '\u{2005}'),
+        ("ensp", '\u{2002}'),
         ("equals", '='),
         ("excl", '!'),
         ("grave", '`'),
         ("gt", '>'),
+        ("hairsp", '\u{200a}'),
         ("hat", '^'),
         ("hyphen", '-'),
         ("lbrace", '{'),
@@ -341,10 +367,13 @@ fn named(name: &[u8]) -> Option<char> {
         ("midast", '*'),
         ("nbsp", ' '),
         ("newline", '\n'),
+        ("nobreak", '\u{2060}'),
         ("num", '#'),
+        ("numsp", '\u{2007}'),
         ("percnt", '%'),
         ("period", '.'),
         ("plus", '+'),
+        ("puncsp", '\u{2008}'),
         ("quest", '?'),
         ("quot", '"'),
         ("rbrace", '}'),
@@ -356,11 +385,13 @@ fn named(name: &[u8]) -> Option<char> {
         ("shy", '\u{ad}'),
         ("sol", '/'),
         ("tab", '\t'),
+        ("thinsp", '\u{2009}'),
         ("tilde", '~'),
         ("underbar", '_'),
         ("verbar", '|'),
         ("vert", '|'),
         ("vertbar", '|'),
+        ("zerowidthspace", '\u{200b}'),
         ("zwj", '\u{200d}'),
         ("zwnj", '\u{200c}'),
     ];
@@ -368,17 +399,31 @@ fn named(name: &[u8]) -> Option<char> {
     found.map(|(_, letter)| *letter)
 }
 
-/// An HTML tag that may stand within a word, such as `<wbr>` or `</b>`.
+/// An HTML tag that may stand within a word, such as `<wbr>`, `</b>` or `<b id=1>`, or a comment.
+/// What is in them must be too short for a secret: that is not looked for in what is left out.
 fn tag(text: &[u8]) -> Option<(usize, Meaning)> {
     const NAMES: [&[u8]; 13] = [
         b"wbr", b"br", b"b", b"i", b"u", b"s", b"em", b"strong", b"span", b"code", b"tt", b"mark",
         b"font",
     ];
+    const ATTRIBUTES: [&[u8]; 4] = [b" class=", b" id=", b" style=", b" title="];
+    const MOST: usize = super::STRONG - 1;
+    if let Some(comment) = text.strip_prefix(b"<!--") {
+        let end = comment.windows(3).take(MOST + 1).position(|end| end == b"-->")?;
+        return Some((4 + end + 3, Meaning::Tag));
+    }
     let begin = if text.get(1) == Some(&b'/') { 2 } else { 1 };
-    let end = begin + text[begin..].iter().take(9).position(|byte| *byte == b'>')?;
-    let name = text[begin..end].strip_suffix(b"/").unwrap_or(&text[begin..end]).trim_ascii_end();
-    let known = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
-    known.then_some((end + 1, Meaning::Tag))
+    let length = text[begin..].iter().take(7).take_while(|it| it.is_ascii_alphabetic()).count();
+    let name = &text[begin..begin + length];
+    if !NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        return None;
+    }
+    let rest = &text[begin + length..];
+    let attribute = ATTRIBUTES.iter().find(|known| rest.starts_with(known));
+    let attribute = attribute.map_or(0, |known| known.len());
+    let end = attribute + rest[attribute..].iter().take(MOST + 1).position(|it| *it == b'>')?;
+    let apart = matches!(rest.first(), Some(b'>' | b'/')) || rest[0].is_ascii_whitespace();
+    apart.then_some((begin + length + end + 1, Meaning::Tag))
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {

@@ -77,6 +77,13 @@ fn a_secret_is_removed_in_every_spelling() {
         KEY.replace('+', "\\053"),
         KEY.replace('+', "\\u{2b}"),
         KEY.replace('+', "\\U0000002b"),
+        KEY.replace('+', "\u{3000}+\u{1680}").replace('_', "\u{180e}_\u{34f}"),
+        KEY.replace('+', "&ensp;+&emsp;&thinsp;").replace('_', "&hairsp;_&numsp;"),
+        KEY.replace('+', "&puncsp;+&NoBreak;").replace('_', "&ZeroWidthSpace;_"),
+        KEY.replace('+', "&#000000000000043;").replace('_', "&#x000000000000005F;"),
+        KEY.replace('+', "<span class=\"x\">+</span>").replace('_', "<b id=1>_</b >"),
+        KEY.replace('+', "<!-- -->+<!---->").replace('_', "<br />_"),
+        KEY.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
         hex.to_lowercase(),
         hex,
         base64(KEY.as_bytes(), STANDARD),
@@ -92,6 +99,19 @@ fn base64_of_text_with_the_secret_in_it_is_found_wherever_it_stands() {
             let text = base64(format!("{before}{KEY} and more").as_bytes(), alphabet);
             let told = clean(KEY, &format!("Authorization: {text}"));
             assert!(told.contains(PLACEHOLDER), "{before}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_secret_within_a_tag_or_a_comment_is_found() {
+    let percent: String = KEY.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    for spelled in [KEY, &KEY.to_uppercase(), &percent] {
+        for text in
+            [format!("<b {spelled}>"), format!("<b id={spelled}>"), format!("<!--{spelled}-->")]
+        {
+            let told = clean(KEY, &text);
+            assert_eq!(told, text.replace(spelled, PLACEHOLDER));
         }
     }
 }
@@ -319,6 +339,7 @@ proptest! {
                 "[ -~]{0,40}",
                 (0..SPELLINGS, any::<char>()).prop_map(|(how, letter)| spell(letter, how)),
                 Just("\u{ad}\u{a0}&nbsp;<wbr>&amp;".to_owned()),
+                Just("\u{3000}\u{180e}&#00000000065;<!--a--><b id=1>\u{3001}".to_owned()),
             ],
             0..20,
         ),
