@@ -36,33 +36,6 @@ fn rows_without_an_id_create_or_match_by_name() {
     again.prints("Nothing to do.\n");
 }
 
-/// The remembered slug hid what the rotator shows.
-#[test]
-fn a_slug_that_somebody_replaced_at_the_service_is_sent_again() {
-    let (environment, service) = live("");
-    let slug = || service.inside().store().campaigns.get(8).unwrap().slug.clone();
-    environment.write("campaigns.csv", "id,name,slug\n8,Press,aaa\n");
-    import(&environment, "campaigns.csv", &[]).succeeds();
-    environment.run(&["backup", "main", "--tag", "made"]).succeeds();
-    let replace = || {
-        service.inside().mutate(|store| {
-            let rotator = store.rotator_url("bbb");
-            let row = store.campaigns.get_mut(8).unwrap();
-            (row.slug, row.rotator) = (Some("bbb".to_owned()), Some(rotator));
-        });
-    };
-    replace();
-    import(&environment, "campaigns.csv", &[]).succeeds().prints_among("1 done");
-    assert_eq!(slug().as_deref(), Some("aaa"));
-    import(&environment, "campaigns.csv", &[]).succeeds().prints("Nothing to do.\n");
-    replace();
-    environment
-        .run(&["restore", "made", "--to", "main", "--yes"])
-        .succeeds()
-        .prints_among("1 done");
-    assert_eq!(slug().as_deref(), Some("aaa"));
-}
-
 #[test]
 fn other_separators_marks_and_line_ends_are_understood() {
     let (environment, service) = live("");

@@ -381,16 +381,8 @@ impl<'a> Planner<'a> {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
         let now = unseen(pair.resource, pair.live, sent, field.name);
         let is = |it: &Json| fields::same(field, &fields::from_json(it), mine);
-        if now.as_ref().is_some_and(is) {
+        if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
             return;
-        }
-        if sent.is_some_and(is) {
-            if !self.is_slug_replaced(pair, field, sent) {
-                return;
-            }
-            if let (true, Some(old)) = (self.foreign(), pair.row.id) {
-                return self.keep(pair, old, field, mine.json(), now.unwrap_or_default());
-            }
         }
         if now.is_none() && fields::is_empty(mine) {
             return;
@@ -404,18 +396,6 @@ impl<'a> Planner<'a> {
         }
         changes.forgets |= now.is_none();
         changes.set(field, now.unwrap_or_default(), mine);
-    }
-
-    /// Whether the rotator shows another slug than the one that was sent last.
-    fn is_slug_replaced(&self, pair: &Pair<'_>, field: &Field, sent: Option<&Json>) -> bool {
-        if field.name != "slug" {
-            return false;
-        }
-        let live = rotator(pair.resource, pair.live);
-        // An exported row has the remembered slug beside the rotator of its day.
-        let row = pair.row.value(pair.resource, "rotator").and_then(fields::text);
-        let slugs = sent.and_then(Json::as_str).zip(live.and_then(fields::slug));
-        row != live && slugs.is_some_and(|(sent, shown)| !fields::same_slug(sent, shown))
     }
 
     /// Whether a field that no list shows was edited here since the base. `now` is
@@ -535,10 +515,7 @@ impl<'a> Planner<'a> {
         let wanted = if mine.is_empty() { "" } else { fields::slug(mine)? };
         let now = fields::text(theirs).map(|it| fields::slug(it).unwrap_or_default());
         let sent = self.sent(pair.resource, &pair.live.key, "slug").and_then(Json::as_str);
-        // A slug that was sent counts as long as the rotator does not show another.
-        let settled = sent == Some(wanted)
-            && now.is_none_or(|now| now.is_empty() || fields::same_slug(wanted, now));
-        (now != Some(wanted) && !settled).then(|| Value::Text(wanted.to_owned().into()))
+        (now != Some(wanted) && sent != Some(wanted)).then(|| Value::Text(wanted.to_owned().into()))
     }
 
     /// Whether a cell is to be changed: it differs from what is there, and, with a
