@@ -77,6 +77,8 @@ pub struct Outcome {
     pub unknown: u64,
     /// Steps that were not sent, since they wait for one whose outcome is unknown.
     pub waiting: u64,
+    /// Done steps that the look afterwards showed not to be as asked.
+    pub differs: u64,
     pub verified: u64,
     /// What the whole run cost, reading included.
     pub requests: u64,

@@ -6,7 +6,7 @@ use super::error::ApplyError;
 use super::prepare::{Moment, Proofs};
 use super::settle::Seen;
 use super::steps::{Runner, Work, not_done, titled};
-use super::verify::{HIDDEN, Look, look};
+use super::verify::{DIFFERS, HIDDEN, Look, look};
 use super::{Options, Outcome, before, keep, request};
 use crate::api::client::Client;
 use crate::change::plan::{Current, Plan, Step};
@@ -135,7 +135,7 @@ fn go_on(
     // Whatever stopped it, what is known is kept.
     runner.vault.settle()?;
     let (status, after) = match &ended {
-        Ok((_, after)) => (runner.status(), Some(*after)),
+        Ok((_, after)) => (runner.status()?, Some(*after)),
         Err(_) => (RunStatus::Running, None),
     };
     let requests = runner.client.counters().requests.saturating_sub(spent);
@@ -304,7 +304,13 @@ enum Problem {
     New(String),
 }
 
+/// Whether a step was answered with success and is seen not to be as asked.
+fn differs(row: &JournalStep) -> bool {
+    row.state == StepState::Done && row.verified.as_deref() == Some(DIFFERS)
+}
+
 fn outcome(vault: &Vault, run: i64, all: Vec<Problem>) -> Result<Outcome, ApplyError> {
+    let steps = vault.steps(run)?;
     let run = vault.run(run)?;
     let (mut problems, mut untold) = (Vec::new(), Vec::new());
     for problem in all {
@@ -324,6 +330,7 @@ fn outcome(vault: &Vault, run: i64, all: Vec<Problem>) -> Result<Outcome, ApplyE
         stale: run.count(StepState::Stale),
         unknown: run.count(StepState::Unknown),
         waiting: run.count(StepState::Planned) + run.count(StepState::Sent),
+        differs: steps.iter().filter(|row| differs(row)).count() as u64,
         verified: run.verified,
         requests: run.requests,
         before: run.before,
@@ -334,15 +341,16 @@ fn outcome(vault: &Vault, run: i64, all: Vec<Problem>) -> Result<Outcome, ApplyE
 }
 
 impl Runner<'_> {
-    fn status(&self) -> RunStatus {
+    fn status(&self) -> Result<RunStatus, ApplyError> {
         let any = |state| self.all.iter().any(|work| work.state == state);
-        if any(StepState::Unknown) {
+        let undone = [StepState::Refused, StepState::Skipped, StepState::Stale].map(any);
+        Ok(if any(StepState::Unknown) {
             RunStatus::Unknown
-        } else if any(StepState::Refused) || any(StepState::Skipped) || any(StepState::Stale) {
+        } else if undone.contains(&true) || self.vault.steps(self.run)?.iter().any(differs) {
             RunStatus::Partial
         } else {
             RunStatus::Complete
-        }
+        })
     }
 
     /// Reads resources into the vault, so that whoever takes up the run knows as

@@ -67,7 +67,7 @@ pub fn finish(
 #[must_use]
 pub fn exit(outcome: &Outcome, unsupported: u64) -> Exit {
     let sent = outcome.refused + outcome.skipped + outcome.waiting;
-    let missing = sent + outcome.stale + unsupported;
+    let missing = sent + outcome.stale + outcome.differs + unsupported;
     // Others changed what was planned for, and so nothing was written.
     let stale = outcome.stale > 0 && outcome.done == 0;
     Exit::of(Ok(Ending { unknown: outcome.unknown, stale, missing, changes: false }))
@@ -83,6 +83,7 @@ pub fn counts(outcome: &Outcome) -> String {
         (outcome.stale, "stale"),
         (outcome.unknown, "unknown"),
         (outcome.waiting, "not sent"),
+        (outcome.differs, "not as asked"),
     ] {
         if count > 0 {
             parts.push(format!("{} {word}", human::count(count)));
@@ -118,7 +119,8 @@ pub fn document(account: &Account, outcome: &Outcome) -> Value {
     json!({
         "format": 1, "account": account.name, "run": outcome.run, "done": outcome.done,
         "refused": outcome.refused, "skipped": outcome.skipped, "stale": outcome.stale,
-        "unknown": outcome.unknown, "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
+        "unknown": outcome.unknown, "not_sent": outcome.waiting,
+        "differs": outcome.differs, "verified": outcome.verified, "requests": outcome.requests,
         "snapshot_before": outcome.before, "snapshot_after": outcome.after,
         "problems": outcome.problems,
     })

@@ -202,7 +202,8 @@ fn document(
     json!({
         "format": 1, "account": desk.account.name, "rehearsed": true, "done": outcome.done,
         "refused": outcome.refused, "skipped": outcome.skipped, "stale": outcome.stale,
-        "unknown": outcome.unknown, "not_sent": outcome.waiting, "verified": outcome.verified, "requests": outcome.requests,
+        "unknown": outcome.unknown, "not_sent": outcome.waiting,
+        "differs": outcome.differs, "verified": outcome.verified, "requests": outcome.requests,
         "seconds": desk.clock.monotonic().as_secs_f64(), "problems": outcome.problems,
         "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
         "unsupported": plan.unsupported,

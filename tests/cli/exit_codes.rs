@@ -477,3 +477,21 @@ fn the_documented_table_is_whole() {
         }
     }
 }
+
+/// The service answers a create with success, and the list afterwards lacks the record.
+#[test]
+fn a_step_that_was_answered_and_is_not_in_the_list_is_partial() {
+    let faults = "garbage:huge-numbers@POST /api/campaign/add#1";
+    let options = "cap-campaigns=0,error-status=200";
+    let service = LiveService::serving(Store::default(), options, faults);
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.write("campaigns.csv", "name\nNew\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--json"];
+    let document = environment.run(&import).exits_with(3).json();
+    let counts = ["done", "differs", "verified"].map(|it| document[it].as_u64());
+    assert_eq!(counts, [Some(1), Some(1), Some(0)]);
+    environment.run(&["runs", "main"]).succeeds().prints_among("partial");
+    let resume = ["resume", "main", "1"];
+    let resumed = environment.run(&resume).exits_with(3);
+    resumed.prints_among("1 done, 1 not as asked, 0 verified");
+}

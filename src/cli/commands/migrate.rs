@@ -367,7 +367,8 @@ impl Move<'_> {
         let report = self.report(&desk.vault, moving, Some(outcome.run))?;
         drop(desk);
         outcome::warn_of(app, self.to, &outcome);
-        let exit = outcome::exit(&outcome, missing(moving) + report.failed.len() as u64);
+        // What the report counts as failed, the outcome counts already.
+        let exit = outcome::exit(&outcome, missing(moving));
         exit.after(
             self.tell(&report, Some(&outcome)).and_then(|()| outcome::tell(app, self.to, &outcome)),
         )
