@@ -189,7 +189,7 @@ fn open(path: &Path, mut options: OpenOptions, links: Links) -> io::Result<File>
             Some(libc::ELOOP) if links == Links::Refuse => {
                 io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link")
             }
-            // A FIFO that nobody reads, or a socket.
+            // A FIFO without a reader, or a socket.
             Some(libc::ENXIO) => irregular(),
             _ => error,
         }
@@ -213,7 +213,7 @@ fn irregular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
-/// Symbolic links to a file are followed so many times, as Linux does.
+/// How many symbolic links to a file are followed, as on Linux.
 const MOST_LINKS: usize = 40;
 
 /// The file that `path` stands for: where it is a symbolic link, its target, which need not exist.

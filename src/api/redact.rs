@@ -39,9 +39,9 @@ pub const STRONG: usize = 8;
 pub const SHORTEST: usize = 4;
 /// A shorter part of an address is no secret of its own.
 const TOKEN: usize = 16;
-/// A longer secret is looked for as it is alone.
+/// A longer secret is searched for only in its literal form.
 const LONGEST: usize = 4 << 10;
-/// So often is text read again that shows further escapes.
+/// How often text that shows further escapes is read again.
 const PASSES: usize = 12;
 /// Text is searched for places in pieces of this size, which overlap.
 const PIECE: usize = 1 << 20;

@@ -123,7 +123,7 @@ impl Runner<'_> {
         match all.map(|(records, seen)| settle::find(step, seen, *sent, records)) {
             Some(Found::One(id)) => self.done(nth, Some(id), &[]),
             Some(Found::Several(ids)) => self.doubt(nth, &ids),
-            // Whoever has its key now was not made by this run.
+            // This run did not make the record that has its key now.
             _ => Ok(()),
         }
     }

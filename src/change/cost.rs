@@ -70,15 +70,8 @@ pub fn lists(state: &State, sizes: &BTreeMap<Resource, u64>) -> BTreeMap<Resourc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::plan::Step;
-    use crate::change::plan::tests::{campaigns, delete_all, planned};
+    use crate::change::plan::tests::steps;
     use crate::change::staleness::DEFAULT;
-
-    fn steps(count: usize) -> Plan {
-        let state = campaigns(2);
-        let one: Vec<Step> = planned(&delete_all(&state, 1), &state).steps;
-        Plan { steps: vec![one[0].clone(); count], ..Plan::default() }
-    }
 
     #[test]
     fn the_first_windows_share_goes_at_once_and_each_other_takes_a_minute() {

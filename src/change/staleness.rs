@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// A list is read again this long before it is too old: a write may have to wait for
 /// its turn, and a plan knows the time of a request only by the window it falls into.
 const LEEWAY: Duration = Duration::from_secs(15);
-/// Reading lists again takes at most one request of so many.
+/// Reading lists again takes at most one request in this many.
 const SHARE: u64 = 20;
 
 /// How old lists may be, and what reading each of them costs.
@@ -142,13 +142,7 @@ fn is_keyless(step: &Step) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::plan::tests::{campaigns, delete_all, planned};
-
-    fn steps(count: usize) -> Plan {
-        let state = campaigns(2);
-        let one: Vec<Step> = planned(&delete_all(&state, 1), &state).steps;
-        Plan { steps: vec![one[0].clone(); count], ..Plan::default() }
-    }
+    use crate::change::plan::tests::steps;
 
     fn staleness(max: u64, limit: u64, pages: u64) -> Staleness {
         let reading = BTreeMap::from([(Resource::Campaigns, pages)]);

@@ -20,7 +20,7 @@ pub fn is_limited(snapshot: &Snapshot) -> bool {
     snapshot.outcomes.iter().any(|it| it.state == ReadState::Skipped)
 }
 
-/// A finished snapshot as an attempt. What nobody asked for it does not lack.
+/// A finished snapshot as an attempt. A resource that was not requested is not missing.
 #[must_use]
 pub fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
     let asked = snapshot.outcomes.iter().filter(|it| it.state != ReadState::Skipped);
@@ -91,7 +91,7 @@ pub fn record(account: &Account, attempt: &Attempt) -> Result<(), String> {
     })
 }
 
-/// So many of the newest backups tell whether a list has become empty.
+/// How many of the newest backups tell whether a list has become empty.
 pub const RECENT: usize = 10;
 
 /// The newest snapshots that may be looked at for that: runs and backups of a part

@@ -242,7 +242,7 @@ impl Target {
         let mut sent_now = SentValues::new();
         match Vault::open_read_only(&self.account.vault) {
             Ok(own) => {
-                // Whoever's vault it is, the live account must be the same one.
+                // The live account must be the account of the vault.
                 if let Some(ours) = own.identity()? {
                     vault.claim(&ours, false)?;
                 }

@@ -423,7 +423,7 @@ impl Crawler<'_> {
         Ok(ended)
     }
 
-    /// The versions of items whose channel is none of `channels`, by row number.
+    /// The versions of items whose channel is not in `channels`, by row number.
     fn items_of_removed_channels(&self, channels: &[i64]) -> Result<Vec<i64>, CrawlError> {
         let mut gone = Vec::new();
         for channel in self.vault.channels_with_items()? {

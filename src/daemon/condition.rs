@@ -82,7 +82,7 @@ pub struct Due {
 }
 
 impl Condition {
-    /// How `account` fares at `now`, by the record of its backups and by what its
+    /// The state of `account` at `now`, by the record of its backups and by what its
     /// vault holds. Whichever is newer is believed: the record may be lost.
     #[must_use]
     pub fn of(

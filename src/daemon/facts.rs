@@ -181,7 +181,7 @@ pub struct EmptiedList {
     pub resource: String,
     /// The most records that one of those backups showed.
     pub had: u64,
-    /// The newest backup that showed so many.
+    /// The newest backup that showed this many.
     pub snapshot: i64,
     /// When the first backup ended that found the list empty.
     pub since: Timestamp,

@@ -27,7 +27,7 @@ const LONGEST: u64 = 4 << 20;
 /// what is recorded next.
 const BLOCK: usize = 4096;
 
-/// So many attempts wait to be written.
+/// The most attempts that wait to be written.
 const MOST_PENDING: usize = 100;
 
 /// Backups that could not begin because another process works on the account,
@@ -212,7 +212,7 @@ impl Notes {
     #[must_use]
     pub fn past(&self, schedule: &str, held: &Held, now: Timestamp) -> Past {
         let last = self.last.as_ref();
-        // Whoever stops a backup made by hand does not want the daemon to go on with it.
+        // A user who stops a backup made by hand does not want the daemon to continue it.
         let stopped =
             last.is_some_and(|last| last.outcome == AttemptOutcome::Stopped && !last.by_hand);
         let failed = last

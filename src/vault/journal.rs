@@ -1,5 +1,5 @@
 //! The journal: what each run of a plan set out to do, and what is known of each of its steps. An
-//! intent is on the disk before its request leaves, so that whoever takes up a run knows what may
+//! intent is on the disk before its request leaves, so that a resumed run knows what may
 //! have happened. What a step is, is the business of `apply`; here its text is only kept.
 
 mod state;

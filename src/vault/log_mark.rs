@@ -153,7 +153,7 @@ pub(super) fn is_own_log(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// So often the file and its log are looked at while another process writes to them.
+/// How often the file and its log are read while another process writes to them.
 const LOOKS: usize = 5;
 
 /// The marks of a file, and its schema cookie.

@@ -39,7 +39,7 @@ const METRICS_AT_ONCE: usize = 2;
 /// one of the same client that still waits.
 pub(super) const WRONG_TOKEN: Duration = Duration::from_secs(1);
 
-/// No answer to a wrong token waits for more than so many.
+/// The most penalties that the answer to a wrong token waits for.
 const MOST_WRONG: u32 = 10;
 
 /// The longest body of a request: the login form.

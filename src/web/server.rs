@@ -16,10 +16,10 @@ use tokio::sync::oneshot;
 use super::places::{Busy, Places, client};
 use crate::server::Server;
 
-/// So many connections at once.
+/// The most connections at once.
 const CONNECTIONS: usize = 256;
 
-/// So many of one client.
+/// The most connections of one client.
 const OF_ONE_CLIENT: usize = 64;
 
 /// How long a connection may take to say what it wants.

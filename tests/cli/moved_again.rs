@@ -140,7 +140,7 @@ fn a_verification_that_says_0_has_compared_everything() {
     verify(&[]).exits_with(2).says_among("new lacks something");
     again(&environment, &["--yes"]).succeeds();
     verify(&[]).succeeds();
-    // A code of which nobody knows what it holds did not move.
+    // A code of unknown content did not move.
     old.inside().mutate(|store| {
         store.qr_codes.add(linkvault::sandbox::store::QrCode::default());
     });

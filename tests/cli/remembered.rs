@@ -116,7 +116,7 @@ fn a_hidden_cell_that_was_not_edited_is_not_pushed() {
     environment.run(&["export", "main@v1", "--to", "sheets"]).succeeds();
     let sheet = environment.text("sheets/qr_codes.csv");
     let row = sheet.lines().find(|line| line.starts_with(&format!("{id},"))).unwrap();
-    // A file that nobody touched is left out altogether.
+    // An unedited file is left out.
     environment.write("sheets/qr_codes.csv", &format!("{sheet}\n"));
     let plan = environment.run(&["plan", "sheets", "--to", "main", "--json"]);
     assert_eq!(plan.succeeds().json()["steps"], json!([]));

@@ -96,7 +96,7 @@ fn max_age_counts_without_a_schedule() {
     assert_eq!(status(&environment, 0)["health"], "good");
 }
 
-/// Whoever never had a complete backup grows too old as well.
+/// An account without any complete backup grows too old as well.
 #[test]
 fn max_age_counts_from_the_first_attempt_where_none_was_complete() {
     let service = LiveService::start("", "html@/api/pixels");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 
-/// After so many failures no more seeds are begun.
+/// How many failures end the run: no more seeds are begun.
 const ENOUGH: usize = 20;
 
 fn number(name: &str) -> Option<u64> {

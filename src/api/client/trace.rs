@@ -25,7 +25,7 @@ pub(super) fn request(request: &Request, redactor: &Redactor) {
     tracing::trace!(target: WIRE, "> {method} {path}{key}{body}");
 }
 
-/// What came of it.
+/// The result.
 pub(super) fn outcome(
     request: &Request,
     outcome: &Result<Response, TransportError>,

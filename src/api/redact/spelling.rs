@@ -186,7 +186,7 @@ pub(super) fn quick_pass(input: &[u8], out: &mut Vec<u8>) -> bool {
     changed
 }
 
-/// So many bytes are looked at together.
+/// How many bytes are read together.
 const BLOCK: usize = 16;
 
 /// Whether none of these bytes begins anything but itself. Written so that it becomes a few

@@ -48,6 +48,13 @@ pub(crate) fn planned(desired: &Desired, state: &State) -> Plan {
     plan(desired, Current { state, memory: &Memory::default() }, None, &FREE).unwrap()
 }
 
+/// A plan of `count` equal steps, for what depends on their number alone.
+pub(crate) fn steps(count: usize) -> Plan {
+    let state = campaigns(2);
+    let one = planned(&delete_all(&state, 1), &state).steps;
+    Plan { steps: vec![one[0].clone(); count], ..Plan::default() }
+}
+
 /// Rows of a spreadsheet; a value is JSON, `null` an empty cell.
 pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> Desired {
     let row = |(at, json): (usize, &Json)| {

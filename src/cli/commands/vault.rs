@@ -12,12 +12,14 @@ use crate::vault::lock::Lock;
 use crate::vault::replace::Candidate;
 use crate::vault::{Identity, VaultError};
 
-/// Commands on the file of a vault
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+const EXAMPLES: &str = "\
 Examples:
   linkvault vault restore /srv/copies/main.db --to main -n   verify it only
-  linkvault vault restore /srv/copies/main.db --to main")]
+  linkvault vault restore /srv/copies/main.db --to main";
+
+/// Commands on the file of a vault
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -35,10 +37,7 @@ pub enum Command {
 /// at once. The file of the copy stays as it is. Do not copy a file over a
 /// vault by other means: a crash may have left a log that does not fit it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  linkvault vault restore /srv/copies/main.db --to main -n   verify it only
-  linkvault vault restore /srv/copies/main.db --to main")]
+#[command(after_help = EXAMPLES)]
 pub struct RestoreArgs {
     /// The copy: what `copy` of the daemon, restic or another tool made
     pub file: PathBuf,

@@ -14,7 +14,7 @@ pub enum StepState {
     Skipped,
     /// Not sent, since others changed what it was planned for.
     Stale,
-    /// What came of it cannot be told without a person.
+    /// Only a person can decide its outcome.
     Unknown,
 }
 

@@ -6,7 +6,7 @@ use super::{Item, Known};
 pub(super) struct Walk<'w, 'p, 'a> {
     items: &'w mut [Item<'p, 'a>],
     at: usize,
-    /// So many rows may still come.
+    /// How many rows may still come.
     left: usize,
 }
 
