@@ -149,9 +149,37 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// When the file cannot be opened, or its mode not be changed.
 #[cfg(unix)]
 pub fn make_private(path: &Path) -> io::Result<Option<u32>> {
+    restrict(&name_file(path)?)
+}
+
+/// A file whose mode may change, whatever comes to its path meanwhile. A path descriptor of Linux
+/// can be closed beside a connection of SQLite, which any other descriptor must not be.
+#[cfg(target_os = "linux")]
+fn name_file(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)
+}
+
+#[cfg(target_os = "linux")]
+fn restrict(file: &File) -> io::Result<Option<u32>> {
+    use std::os::fd::AsRawFd as _;
+    let at = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    restrict_at(&at, &file.metadata()?)
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn name_file(path: &Path) -> io::Result<PathBuf> {
+    Ok(path.to_owned())
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn restrict(path: &Path) -> io::Result<Option<u32>> {
+    restrict_at(path, &path.symlink_metadata()?)
+}
+
+#[cfg(unix)]
+fn restrict_at(path: &Path, metadata: &std::fs::Metadata) -> io::Result<Option<u32>> {
     use std::os::unix::fs::PermissionsExt as _;
-    // By its path: a file must not be closed beside a connection of SQLite.
-    let metadata = path.symlink_metadata()?;
     let mode = metadata.permissions().mode() & 0o7777;
     if !metadata.is_file() || mode & 0o077 == 0 {
         return Ok(None);
@@ -300,6 +328,28 @@ mod tests {
         assert_eq!(read_private(&at("real"), 99).unwrap(), b"text more");
         let mode = std::os::unix::fs::MetadataExt::mode(&at("new").metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_mode_of_a_file_that_a_link_leads_to_is_left_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mode = |name: &str| at(name).metadata().unwrap().permissions().mode() & 0o777;
+        for name in ["vault", "other"] {
+            std::fs::write(at(name), "text").unwrap();
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
+        assert_eq!(make_private(&at("link")).unwrap(), None);
+        // A link takes the place of the file just after it was looked at.
+        let file = name_file(&at("vault")).unwrap();
+        std::fs::rename(at("vault"), at("moved")).unwrap();
+        std::fs::rename(at("link"), at("vault")).unwrap();
+        assert_eq!(restrict(&file).unwrap(), Some(0o644));
+        assert_eq!((mode("moved"), mode("other")), (0o600, 0o644));
+        assert_eq!(make_private(&at("moved")).unwrap(), None);
     }
 
     #[cfg(unix)]

@@ -7,9 +7,9 @@
 mod browser;
 mod cli;
 mod compat;
+mod docs;
 mod examples;
 mod fuzz;
-mod readme;
 mod service;
 mod sim;
 mod support;

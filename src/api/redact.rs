@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, MatchKind, packed};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -69,6 +69,17 @@ struct Known {
 struct Group {
     secrets: Vec<Vec<Pattern>>,
     search: AhoCorasick,
+    /// Tells faster whether there is any, where the processor and the number of patterns allow it.
+    any: Option<packed::Searcher>,
+}
+
+impl Group {
+    fn stands_in(&self, text: &[u8]) -> bool {
+        match &self.any {
+            Some(any) => any.find(text).is_some(),
+            None => self.search.is_match(text),
+        }
+    }
 }
 
 /// One thing to search for.
@@ -198,12 +209,12 @@ impl Known {
         while let Some(last) = self.strong.pop_if(|last| last.secrets.len() <= secrets.len()) {
             secrets.extend(last.secrets);
         }
-        let search = AhoCorasick::builder()
-            .match_kind(MatchKind::Standard)
-            .build(secrets.iter().flatten().map(|pattern| &pattern.text));
+        let texts = || secrets.iter().flatten().map(|pattern| &pattern.text);
+        let search = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts());
         // Only as many patterns as no process has cannot be searched for.
         if let Ok(search) = search {
-            self.strong.push(Group { secrets, search });
+            let any = packed::Searcher::new(texts());
+            self.strong.push(Group { secrets, search, any });
         }
     }
 
@@ -211,7 +222,7 @@ impl Known {
         if self.strong.is_empty() {
             return weak && self.weak_stands_in(text);
         }
-        let found = |text: &[u8]| self.strong.iter().any(|group| group.search.is_match(text));
+        let found = |text: &[u8]| self.strong.iter().any(|group| group.stands_in(text));
         let (mut now, mut next) = (Vec::new(), Vec::new());
         let mut escaped = quick_pass(text, &mut now);
         if found(&now) {

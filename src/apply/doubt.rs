@@ -209,6 +209,10 @@ impl Runner<'_> {
             let began = self.clock.now();
             let state = self.listing(resource)?;
             let Some(records) = state.get(resource) else { continue };
+            let ours = self.ours();
+            let ours = ours.range((resource, i64::MIN)..=(resource, i64::MAX));
+            let ours = ours.flat_map(|(_, places)| places).map(|at| &self.all[*at].step);
+            self.known.entry(resource).or_default().changed_by(ours);
             for nth in self.unsettled(|it| it == resource) {
                 let known = self.known.entry(resource).or_default();
                 let work = &self.all[nth];
@@ -235,8 +239,7 @@ impl Runner<'_> {
                     self.doubt(nth, &ids)?;
                 }
             }
-            let ids = records.keys().map(Key::id);
-            self.known.entry(resource).or_default().listing(ids, began);
+            self.known.entry(resource).or_default().listing(resource, &records, began);
         }
         for nth in self.unsettled(|it| it == resource) {
             let work = &self.all[nth];

@@ -8,11 +8,11 @@ use super::ApplyError;
 use super::run::step_of;
 use super::settle::{record_key, wanted_key};
 use super::verify::{DIFFERS, rememberable};
-use crate::change::plan::{Matched, Memory, Plan, Step};
+use crate::change::plan::{Matched, Memory, Plan, ROTATOR, Step};
 use crate::clock::Timestamp;
-use crate::model::{Key, Record, Resource, Role, State, Verb};
+use crate::model::{Key, Record, Resource, Role, State, Value, Verb};
 use crate::vault::id_map::Stands;
-use crate::vault::journal::{JournalStep, Remembered, StepState};
+use crate::vault::journal::{JournalStep, Remembered, Run, StepState};
 use crate::vault::{Vault, VaultError};
 
 /// What the vault remembers, for planning.
@@ -68,13 +68,16 @@ pub fn memory_in(vault: &mut Vault, origin: &str, state: &State) -> Result<Memor
         if run.command != "migrate" && !rows.iter().any(|row| row.spec.contains(origin)) {
             continue;
         }
+        let steps: Vec<_> = rows.iter().map(step_of).collect::<Result<_, _>>()?;
+        if !is_from(&run, &steps, origin) {
+            continue;
+        }
         first = first.or(run.before);
-        let is_done = |row: &&JournalStep| {
+        let is_done = |row: &JournalStep| {
             row.state == StepState::Done && row.verified.as_deref() != Some(DIFFERS)
         };
-        for row in rows.iter().filter(is_done) {
-            done.push((row.id, step_of(row)?));
-        }
+        let all = rows.into_iter().zip(steps).filter(|(row, _)| is_done(row));
+        done.extend(all.map(|(row, step)| (row.id, step)));
     }
     for (id, step) in &done {
         let Some(old) = step.replaces.filter(|_| step.origin.as_deref() == Some(origin)) else {
@@ -112,6 +115,13 @@ pub fn memory_in(vault: &mut Vault, origin: &str, state: &State) -> Result<Memor
         agree_on_what_was_there(vault, first, &mut memory)?;
     }
     Ok(memory)
+}
+
+/// Whether a run moved records from the account `origin`. Runs of earlier versions that
+/// created nothing do not tell from which account they moved.
+fn is_from(run: &Run, steps: &[Step], origin: &str) -> bool {
+    let mut origins = steps.iter().filter_map(|step| step.origin.as_deref());
+    origins.next().map_or(run.command == "migrate", |it| it == origin)
 }
 
 /// What no move has set was the same on both sides when the first one began, or is
@@ -180,14 +190,45 @@ pub fn note_matches(
 
 /// What to remember of `step`, whose record has `id`.
 pub(super) fn of_step(step: &Step, id: i64) -> Vec<Remembered> {
-    let remembered = |(field, value): (&str, &Json)| Remembered {
+    // Which rotator comes of a slug is not seen yet.
+    let unseen = sends_slug(step).then_some((ROTATOR, &Json::Null));
+    let all = rememberable(step).chain(unseen);
+    all.map(|(field, value)| remembered(step, id, field, value)).collect()
+}
+
+fn remembered(step: &Step, id: i64, field: &str, value: &Json) -> Remembered {
+    Remembered {
         resource: step.resource,
         key: Key::Id(id),
         field: field.to_owned(),
         value: value.to_string(),
         created: step.verb == Verb::Create,
-    };
-    rememberable(step).map(remembered).collect()
+    }
+}
+
+fn sends_slug(step: &Step) -> bool {
+    let body = step.request.body.as_ref();
+    step.resource == Resource::Campaigns && body.is_some_and(|body| body.contains_key("slug"))
+}
+
+/// The rotator that the first look after `step` shows, where it sent a slug. Later looks of a
+/// run that was taken up again may show what others made of it since.
+pub(super) fn of_look(
+    vault: &Vault,
+    step: &Step,
+    id: i64,
+    state: &State,
+) -> Result<Option<Remembered>, VaultError> {
+    let key = Key::Id(id);
+    let record = state.get(step.resource).and_then(|records| records.get(&key));
+    let Some(record) = record.filter(|_| sends_slug(step)) else { return Ok(None) };
+    let known = vault.remembered(step.resource, &key)?;
+    if known.get(ROTATOR).is_some_and(|it| it.value != "null") {
+        return Ok(None);
+    }
+    let place = step.resource.spec().field(ROTATOR).map(|(place, _)| place);
+    let shown = place.and_then(|place| record.values.get(place)).map(Value::cell);
+    Ok(shown.map(|shown| remembered(step, id, ROTATOR, &Json::from(shown))))
 }
 
 /// Without what an update only had to repeat, in a form that the service has
@@ -271,6 +312,34 @@ mod tests {
         assert_eq!((&agreed["name"], &agreed["slug"]), (&json!("Spring"), &Json::Null));
         let other = memory_in(&mut vault, "http://other#1", &state).unwrap();
         assert_eq!((other.ids.len(), other.agreed.len()), (0, 0));
+    }
+
+    /// A run that is taken up again looks again at the steps that were done before.
+    #[test]
+    fn the_rotator_counts_that_the_first_look_after_a_slug_shows() {
+        let body = json!({"name": "a", "slug": "s"});
+        let step = step(1, Resource::Campaigns, Verb::Update, "/x", Some(body));
+        let mut vault = Vault::in_memory().unwrap();
+        let looks = |vault: &mut Vault, shown: &str| {
+            let raw = [json!({"id": 1, "name": "a", "rotator": shown}).to_string()];
+            let mut state = State::default();
+            *state.resource_mut(Resource::Campaigns) =
+                crate::apply::tests::records(Resource::Campaigns, &raw);
+            keep(vault, of_look(vault, &step, 1, &state).unwrap());
+            vault.remembered(Resource::Campaigns, &Key::Id(1)).unwrap()[ROTATOR].value.clone()
+        };
+        assert_eq!(looks(&mut vault, "https://x/r/s-1"), r#""https://x/r/s-1""#);
+        assert_eq!(looks(&mut vault, "https://x/r/theirs"), r#""https://x/r/s-1""#);
+        // It is sent again.
+        let sent = what_is_new(&vault, &step, of_step(&step, 1)).unwrap();
+        keep(&mut vault, sent);
+        assert_eq!(looks(&mut vault, "https://x/r/s-2"), r#""https://x/r/s-2""#);
+    }
+
+    fn keep(vault: &mut Vault, all: impl IntoIterator<Item = Remembered>) {
+        for it in all {
+            vault.remember(it.resource, &it.key, &it.field, &it.value, Timestamp(0)).unwrap();
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::steps::{Runner, Work};
 use crate::api::client::Client;
 use crate::change::cost;
 use crate::change::plan::against::against;
-use crate::change::staleness::{DEFAULT, Staleness, lists};
+use crate::change::staleness::{DEFAULT, Staleness, is_account_due, lists};
 use crate::clock::{Clock, Timestamp};
 use crate::crawl::{self, CrawlError};
 use crate::model::{Resource, State, Verb};
@@ -22,9 +22,8 @@ use crate::vault::journal::{Run, Settled, StepState};
 use crate::vault::snapshot::Outcome;
 use crate::vault::{Vault, VaultError};
 
-/// After a longer pause, the account is proven again. A window of the limit is a
-/// minute, which the pacer takes for up to three seconds more.
-const LONG_PAUSE: Duration = Duration::from_secs(65);
+/// After a longer pause, the account is proven again.
+const LONG_PAUSE: Duration = Duration::from_secs(60);
 /// A shorter wait for the limit leaves what was read just now as young as it is.
 const MOMENT: Duration = Duration::from_secs(1);
 /// Requests a minute where the service has not told its limit.
@@ -55,6 +54,20 @@ impl Moment {
     }
 }
 
+/// A moment at which the account was asked for, and how many requests of the client had
+/// failed for want of a connection by then: a new connection may lead to another service.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contact {
+    pub at: Moment,
+    broken: u64,
+}
+
+impl Contact {
+    pub fn now(clock: &dyn Clock, client: &Client) -> Self {
+        Self { at: Moment::now(clock), broken: client.broken() }
+    }
+}
+
 /// Places of updates, by the records that they change.
 pub(super) type Ours = BTreeMap<(Resource, i64), Vec<usize>>;
 
@@ -67,7 +80,7 @@ pub(super) struct Proofs {
     /// When each list was last read whole, or rather when reading it began.
     pub read: BTreeMap<Resource, Moment>,
     /// When the account was last seen to be the vault's own.
-    pub account: Option<Moment>,
+    pub account: Option<Contact>,
 }
 
 impl Proofs {
@@ -113,7 +126,8 @@ impl Proofs {
         if fresh {
             let began = Moment::at(clock, snapshot.started);
             proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();
-            proofs.account = Some(began);
+            // When the client failed is not known: if it did, the account is asked again.
+            proofs.account = Some(Contact { at: began, broken: 0 });
         }
         Ok(proofs)
     }
@@ -137,7 +151,7 @@ impl Runner<'_> {
             let request = &self.all[nth].step.request;
             (request.method, request.path.clone())
         };
-        let (mut looks, mut young) = (0, Vec::new());
+        let (mut looks, mut proofs, mut young) = (0, 0, Vec::new());
         loop {
             let began = self.clock.monotonic();
             if let Err(error) = self.client.wait_for_turn(method, &path) {
@@ -154,7 +168,10 @@ impl Runner<'_> {
             if due.is_empty() && self.are_codes_due(nth) {
                 due.push(self.all[nth].step.resource);
             }
-            if !due.is_empty() {
+            if !self.unsettled(|it| due.contains(&it)).is_empty() {
+                // After this look, what they made would pass for known.
+                self.settle(|it| due.contains(&it))?;
+            } else if !due.is_empty() {
                 looks += 1;
                 if looks > LOOKS {
                     let why = "it takes longer to read than --max-staleness allows".to_owned();
@@ -163,9 +180,9 @@ impl Runner<'_> {
                 let state = self.look_afresh(&due)?;
                 self.close_overtaken(&state)?;
                 young = due;
-            } else if self.is_account_due(&young) {
+            } else if proofs < self.proofs.staleness.proofs() && self.is_account_due() {
+                proofs += 1;
                 self.prove_account()?;
-                young.push(Resource::Account);
             } else {
                 return Ok(true);
             }
@@ -184,20 +201,20 @@ impl Runner<'_> {
         due
     }
 
-    fn is_account_due(&self, young: &[Resource]) -> bool {
+    fn is_account_due(&self) -> bool {
         let Some(proven) = self.proofs.account else { return true };
-        let staleness = &self.proofs.staleness;
-        let old = || staleness.is_account_due(proven.age(self.clock));
         let paused = || self.client.idle().is_none_or(|idle| idle > LONG_PAUSE);
-        !young.contains(&Resource::Account) && (old() || paused())
+        proven.broken != self.client.broken()
+            || is_account_due(proven.at.age(self.clock))
+            || paused()
     }
 
     /// Asks whose account it is: it must be the vault's own.
     fn prove_account(&mut self) -> Result<(), ApplyError> {
-        let began = Moment::now(self.clock);
+        let at = Moment::now(self.clock);
         match crawl::prove(self.client, self.vault, &self.options.service) {
             Ok(()) => {
-                self.proofs.account = Some(began);
+                self.proofs.account = Some(Contact { at, broken: self.client.broken() });
                 Ok(())
             }
             Err(CrawlError::Api(error)) => self.stop(error),
@@ -206,9 +223,9 @@ impl Runner<'_> {
     }
 
     /// Notes that lists were read whole, beginning at `began`.
-    pub fn note_read(&mut self, lists: &[Resource], began: Moment) {
+    pub fn note_read(&mut self, lists: &[Resource], began: Contact) {
         self.proofs.account = Some(began);
-        self.proofs.read.extend(lists.iter().map(|list| (*list, began)));
+        self.proofs.read.extend(lists.iter().map(|list| (*list, began.at)));
     }
 
     /// Closes the open steps whose records others have changed, as `now` shows.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::ApplyError;
-use super::prepare::{Moment, Proofs};
+use super::prepare::{Contact, Proofs};
 use super::settle::Seen;
 use super::steps::{Runner, Work, not_done, titled};
 use super::verify::{DIFFERS, HIDDEN, Look, look};
@@ -167,7 +167,7 @@ fn text(step: &Step) -> String {
 
 fn crawl_options(options: &Options, touched: &[Resource], fresh: bool) -> crawl::Options {
     let all = crawl::Options::new(&options.service).only(touched);
-    crawl::Options { stats: Stats::None, fresh, ..all }
+    crawl::Options { stats: Stats::None, fresh, confirm: false, ..all }
 }
 
 /// What of `scope` a snapshot does not show whole, and why.
@@ -207,12 +207,18 @@ pub(super) fn seen_before(
     let Some(before) = run.before else { return Ok(seen) };
     // What the run made and deleted, in the order of the answers.
     let mut ours = Vec::new();
+    let mut updates = Vec::new();
     for row in vault.steps(run.number)? {
         let Ok(step) = step_of(&row) else { continue };
         if step.resource != resource {
             continue;
         }
         match step.verb {
+            Verb::Update => {
+                let may_be_done =
+                    matches!(row.state, StepState::Done | StepState::Sent | StepState::Unknown);
+                updates.extend(may_be_done.then_some(step));
+            }
             Verb::Delete if row.state == StepState::Done => {
                 ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, id, true)));
             }
@@ -220,6 +226,7 @@ pub(super) fn seen_before(
             _ => ours.extend(row.id.zip(row.answered).map(|(id, at)| (at, id, false))),
         }
     }
+    seen.changed_by(updates.iter());
     ours.sort_unstable();
     let mut ours = ours.into_iter().peekable();
     let change = |seen: &mut Seen, (at, id, gone): (Timestamp, i64, bool)| {
@@ -235,8 +242,9 @@ pub(super) fn seen_before(
             change(&mut seen, one);
         }
         let state = vault.state(snapshot.number, &[resource])?;
-        let ids = state.get(resource).into_iter().flatten().map(|(key, _)| key.id());
-        seen.listing(ids, snapshot.started);
+        if let Some(records) = state.get(resource) {
+            seen.listing(resource, records, snapshot.started);
+        }
     }
     for (at, id, gone) in ours {
         if until.is_none_or(|until| at <= until) {
@@ -353,13 +361,21 @@ impl Runner<'_> {
         })
     }
 
+    /// How a run looks at `resources`: what it deleted is gone.
+    fn look_options(&self, resources: &[Resource], fresh: bool) -> crawl::Options {
+        let deleted = |it: &&Work| it.step.verb == Verb::Delete && it.state == StepState::Done;
+        let deleted = self.all.iter().filter(deleted);
+        let deleted = deleted.filter_map(|it| Some((it.step.resource, it.step.id?))).collect();
+        crawl::Options { deleted, ..crawl_options(self.options, resources, fresh) }
+    }
+
     /// Reads resources into the vault, so that whoever takes up the run knows as
     /// well what was seen.
     pub fn look_afresh(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
-        let look = crawl_options(self.options, resources, true);
+        let look = self.look_options(resources, true);
         let mut unread = None;
         for _ in 0..LOOKS {
-            let began = Moment::now(self.clock);
+            let began = Contact::now(self.clock, self.client);
             let seen = crawl::crawl(self.client, self.vault, self.clock, &Silent, &look);
             let snapshot = match seen {
                 Ok(summary) => summary.snapshot,
@@ -373,8 +389,10 @@ impl Runner<'_> {
                 let state = self.vault.state(snapshot.number, resources)?;
                 self.note_read(resources, began);
                 for resource in resources.iter().copied() {
-                    let ids = state.get(resource).into_iter().flatten().map(|(key, _)| key.id());
-                    self.known.entry(resource).or_default().listing(ids, snapshot.started);
+                    let known = self.known.entry(resource).or_default();
+                    if let Some(records) = state.get(resource) {
+                        known.listing(resource, records, snapshot.started);
+                    }
                 }
                 return Ok(state);
             }
@@ -395,7 +413,7 @@ impl Runner<'_> {
             aside.learn_page_size(resource, size)?;
         }
         let look = crawl_options(self.options, &[resource], true);
-        let began = Moment::now(self.clock);
+        let began = Contact::now(self.clock, self.client);
         let seen = crawl::crawl(self.client, &mut aside, self.clock, &Silent, &look);
         let snapshot = match seen {
             Ok(summary) => summary.snapshot,
@@ -414,7 +432,7 @@ impl Runner<'_> {
     /// Reads everything again and verifies. Gives what there is to tell, and the
     /// snapshot.
     fn look_again(&mut self, run: &Run) -> Result<(Vec<Problem>, i64), ApplyError> {
-        let look = crawl_options(self.options, &run.touched, self.wrote);
+        let look = self.look_options(&run.touched, self.wrote);
         let crawled = crawl::crawl(self.client, self.vault, self.clock, self.progress, &look);
         let snapshot = match crawled {
             Ok(summary) => summary.snapshot,
@@ -433,13 +451,13 @@ impl Runner<'_> {
             }
         }
         let state = self.vault.state(snapshot.number, &whole)?;
-        let (found, mut problems) = self.verify(&state);
+        let (found, mut problems) = self.verify(&state)?;
         problems.extend(unread);
         self.vault.verify_steps(self.run, &found, self.clock.now())?;
         Ok((problems, snapshot.number))
     }
 
-    fn verify(&self, state: &State) -> (Vec<Verified>, Vec<Problem>) {
+    fn verify(&self, state: &State) -> Result<(Vec<Verified>, Vec<Problem>), VaultError> {
         let (mut all, mut problems) = (Vec::new(), Vec::new());
         for work in &self.all {
             let step = &work.step;
@@ -453,7 +471,10 @@ impl Runner<'_> {
             let ids = |number: u32| self.all.get((number as usize).checked_sub(1)?)?.id;
             let params = request::ready(step, ids, &request::Secrets::default());
             let params = params.map_or_else(|_| Vec::new(), |ready| ready.params);
-            let (look, id) = look(step, work.id.or(step.id), &params, state);
+            let (mut look, id) = look(step, work.id.or(step.id), &params, state);
+            if step.verb == Verb::Delete && self.is_given_again(step) {
+                look = Look::AsAsked(None);
+            }
             match &look {
                 Look::Differs(why) | Look::AsAsked(Some(why)) => {
                     problems.push(Problem::New(format!("{}: {why}", name())));
@@ -462,7 +483,10 @@ impl Runner<'_> {
             }
             let created = step.verb == Verb::Create;
             let learned = id.filter(|_| created && work.id.is_none());
-            let remember = learned.map_or_else(Vec::new, |id| keep::of_step(step, id));
+            let mut remember = learned.map_or_else(Vec::new, |id| keep::of_step(step, id));
+            if let Some(id) = id {
+                remember.extend(keep::of_look(self.vault, step, id, state)?);
+            }
             all.push(Verified {
                 step: step.step,
                 word: look.word().to_owned(),
@@ -472,6 +496,14 @@ impl Runner<'_> {
                 maps: keep::maps(step, learned),
             });
         }
-        (all, problems)
+        Ok((all, problems))
+    }
+
+    /// Whether a record that this run made has the id of one that it deleted.
+    fn is_given_again(&self, deleted: &Step) -> bool {
+        self.all.iter().any(|work| {
+            let of = (work.step.verb, work.step.resource, work.id);
+            of == (Verb::Create, deleted.resource, deleted.id) && deleted.id.is_some()
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! What became of a create that had no answer: decided from the ids known
+//! What became of a create that had no answer: decided from the records known
 //! before it was sent, a listing that was read after it, and what was asked for.
 //! One risk stays: a code that somebody else makes in the minutes between our
 //! last look and a create of ours that never arrived is taken for ours.
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::NaiveDateTime;
 
-use crate::change::plan::{Fields, Step};
+use crate::change::plan::{Fields, Step, fingerprint};
 use crate::change::staleness::is_fresh;
 use crate::clock::Timestamp;
 use crate::model::{Key, Record, Resource, Value, Verb};
@@ -34,7 +34,10 @@ const SKEW: Duration = Duration::from_secs(24 * 3600);
 /// What was seen of a resource's ids, in listings and in answers to creates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
-    ids: BTreeSet<i64>,
+    /// Each with what its record was in the newest listing, where one showed it.
+    ids: BTreeMap<i64, Option<String>>,
+    /// Those that the run has changed, with the natural key that it set, where lists show one.
+    changed: Vec<(i64, Option<Vec<String>>)>,
     /// The highest of them that was seen in time.
     highest: Option<i64>,
     /// The highest id of the newest listing.
@@ -47,21 +50,28 @@ pub struct Seen {
 
 impl Seen {
     /// A listing that was begun at `at` showed these.
-    pub fn listing(&mut self, ids: impl IntoIterator<Item = i64>, at: Timestamp) {
-        let ids: BTreeSet<_> = ids.into_iter().collect();
-        let new = ids.difference(&self.ids).min();
-        self.falls |= new.zip(self.listed.as_ref()).is_some_and(|(new, listed)| new < listed);
-        self.listed = ids.last().copied();
+    pub fn listing(&mut self, resource: Resource, records: &Records, at: Timestamp) {
+        let ids = || records.keys().map(Key::id);
+        let new = ids().filter(|id| !self.ids.contains_key(id)).min();
+        self.falls |= new.zip(self.listed).is_some_and(|(new, listed)| new < listed);
+        self.listed = ids().max();
         self.highest = self.highest.max(self.listed);
-        self.ids.extend(ids);
+        let known = |record: &Record<'_>| (record.key.id(), Some(identity(resource, record)));
+        self.ids.extend(records.values().map(known));
         self.at = Some(at);
+    }
+
+    /// These updates of the run are done, or may be; no others are.
+    pub fn changed_by<'a>(&mut self, updates: impl Iterator<Item = &'a Step>) {
+        self.changed = updates.filter_map(|step| Some((step.id?, wanted_key(step)))).collect();
     }
 
     /// A create of ours made this one.
     pub fn made(&mut self, id: i64, at: Timestamp) {
-        self.falls |= !self.ids.contains(&id) && self.highest.is_some_and(|highest| id < highest);
+        self.falls |=
+            !self.ids.contains_key(&id) && self.highest.is_some_and(|highest| id < highest);
         self.highest = self.highest.max(Some(id));
-        self.ids.insert(id);
+        self.ids.insert(id, None);
         // What others made before it has a lower id.
         if !self.falls {
             self.at = Some(at);
@@ -72,7 +82,7 @@ impl Seen {
     /// record, which is then new.
     pub fn gone(&mut self, id: i64) {
         self.ids.remove(&id);
-        let below = self.ids.range(..id).next_back().copied();
+        let below = self.ids.range(..id).next_back().map(|(id, _)| *id);
         for highest in [&mut self.highest, &mut self.listed] {
             if *highest == Some(id) {
                 *highest = below;
@@ -88,7 +98,19 @@ impl Seen {
 
     /// A create that was sent later made this one.
     pub fn made_later(&mut self, id: i64) {
-        self.ids.insert(id);
+        self.ids.insert(id, None);
+    }
+
+    /// Whether `record` has the id of another one that was seen: a service may give the id of
+    /// a deleted record again. Nothing tells it from a record that others have changed since.
+    fn may_replace(&self, resource: Resource, record: &Record<'_>) -> bool {
+        let id = record.key.id();
+        let known = self.ids.get(&id).and_then(Option::as_ref);
+        let ours = |(of, set): &(i64, Option<Vec<String>>)| {
+            *of == id && (set.is_none() || *set == record_key(resource, record))
+        };
+        known.is_some_and(|known| *known != identity(resource, record))
+            && !self.changed.iter().any(ours)
     }
 
     /// Whether `record` may be what a create made that was sent at `sent`.
@@ -104,7 +126,15 @@ impl Seen {
         let low = !shows_key(resource) && !self.falls && self.highest.is_some_and(|it| id < it);
         let made = made_at(resource, record);
         let old = made.zip(sent).is_some_and(|(made, sent)| sent.since(made) > SKEW);
-        !self.ids.contains(&id) && !low && !old
+        !self.ids.contains_key(&id) && !low && !old
+    }
+}
+
+/// What tells a record from another one with its id: its natural key, or all that lists show.
+fn identity(resource: Resource, record: &Record<'_>) -> String {
+    match record_key(resource, record) {
+        Some(key) => key.join("\n"),
+        None => fingerprint(resource, record),
     }
 }
 
@@ -132,12 +162,19 @@ pub fn find(step: &Step, seen: &Seen, sent: Option<Timestamp>, listing: &Records
     let wanted = wanted_key(step);
     let ours = listing.values().filter(|record| match &wanted {
         None => seen.may_be_new(step.resource, record, sent),
-        Some(_) if seen.ids.contains(&record.key.id()) => false,
+        Some(_) if seen.ids.contains_key(&record.key.id()) => false,
         Some(_) => wanted == record_key(step.resource, record),
     });
     let ids: Vec<_> = ours.map(|record| record.key.id()).collect();
     match ids[..] {
-        [] => Found::None,
+        [] => {
+            let ours = |record: &&Record<'_>| {
+                seen.may_replace(step.resource, record)
+                    && (wanted.is_none() || wanted == record_key(step.resource, record))
+            };
+            let ids: Vec<_> = listing.values().filter(ours).map(|it| it.key.id()).collect();
+            if ids.is_empty() { Found::None } else { Found::Several(ids) }
+        }
         // It may have been there for hours when ours was sent.
         [id] if wanted.is_none() && !sent.is_some_and(|sent| seen.is_fresh(sent)) => {
             Found::Several(vec![id])
@@ -165,7 +202,7 @@ pub fn unexplained<'a>(
     new.map(|record| record.key.id()).collect()
 }
 
-/// The natural key that a create asks for, to be compared with that of records;
+/// The natural key that a create or an update asks for, to be compared with that of records;
 /// `None` where lists do not show it.
 #[must_use]
 pub fn wanted_key(step: &Step) -> Option<Vec<String>> {
@@ -257,7 +294,7 @@ pub fn ids_in_words(ids: &[i64]) -> String {
 mod tests {
     use super::*;
     use crate::apply::tests::{records, step};
-    use crate::model::Verb::Create;
+    use crate::model::Verb::{Create, Update};
     use serde_json::json;
 
     /// 2026-11-20, 12:31:25.
@@ -265,8 +302,13 @@ mod tests {
 
     fn seen(ids: &[i64]) -> Seen {
         let mut seen = Seen::default();
-        seen.listing(ids.iter().copied(), SENT);
+        seen.listing(Resource::QrCodes, &codes(ids), SENT);
         seen
+    }
+
+    fn codes(ids: &[i64]) -> Records {
+        let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
+        records(Resource::QrCodes, &raw.collect::<Vec<_>>())
     }
 
     fn campaign(name: &str) -> Step {
@@ -293,10 +335,6 @@ mod tests {
     fn a_code_is_the_one_new_record_since_its_list_shows_no_key() {
         let create = json!({"type": "text", "data": "x"});
         let create = step(1, Resource::QrCodes, Create, "/api/qr/add", Some(create));
-        let codes = |ids: &[i64]| {
-            let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
-            records(Resource::QrCodes, &raw.collect::<Vec<_>>())
-        };
         let find = |known: &Seen, all: &Records| find(&create, known, Some(SENT), all);
         let known = seen(&[4]);
         assert_eq!(find(&known, &codes(&[4])), Found::None);
@@ -307,16 +345,53 @@ mod tests {
 
     #[test]
     fn an_id_that_a_delete_of_ours_freed_is_new_when_it_is_given_again() {
-        let codes = |ids: &[i64]| {
-            let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
-            records(Resource::QrCodes, &raw.collect::<Vec<_>>())
-        };
         let mut known = seen(&[4, 7]);
         let find = |known: &Seen, all: &Records| find(&code_create(), known, Some(SENT), all);
         assert_eq!(find(&known, &codes(&[4, 7])), Found::None);
         known.gone(7);
         assert_eq!(find(&known, &codes(&[4, 7])), Found::One(7));
         assert_eq!(find(&known, &codes(&[4, 5])), Found::One(5));
+    }
+
+    /// Somebody deletes the record that has id 7, and the service gives it again.
+    #[test]
+    fn a_known_id_that_another_record_has_now_may_be_what_a_create_made() {
+        let mut known = Seen::default();
+        known.listing(Resource::Campaigns, &listing(&[(1, "old"), (7, "gone")]), SENT);
+        let find = |known: &Seen, all: &Records| find(&campaign("Spring"), known, None, all);
+        let again = listing(&[(1, "old"), (7, "spring")]);
+        assert_eq!(find(&known, &again), Found::Several(vec![7]));
+        // What was made under a name of its own is told as before.
+        let more = listing(&[(1, "old"), (7, "spring"), (8, "spring")]);
+        assert_eq!(find(&known, &more), Found::One(8));
+        assert_eq!(find(&known, &listing(&[(1, "new"), (7, "gone")])), Found::None);
+        for (field, value, found) in [
+            ("name", "Spring", Found::None),
+            ("name", "summer", Found::Several(vec![7])),
+            ("rotator", "x", Found::Several(vec![7])),
+        ] {
+            let (path, body) = ("/api/campaign/7/update", Some(json!({field: value})));
+            let update = step(2, Resource::Campaigns, Update, path, body);
+            known.changed_by([&Step { id: Some(7), ..update }].into_iter());
+            assert_eq!(find(&known, &again), found, "the run set its {field} to {value}");
+        }
+        let code = |date: &str| {
+            let raw = json!({"id": 7, "name": "code", "scans": date.len(), "date": date});
+            records(Resource::QrCodes, &[raw.to_string()])
+        };
+        let mut known = Seen::default();
+        known.listing(Resource::QrCodes, &code("2026-11-20 10:00:00"), SENT);
+        let find = |all: &Records| super::find(&code_create(), &known, Some(SENT), all);
+        assert_eq!(find(&code("2026-11-20 12:00:00")), Found::Several(vec![7]));
+        let body = Some(json!({"name": "new"}));
+        let update = step(2, Resource::QrCodes, Update, "/api/qr/7/update", body);
+        let mut changed = known.clone();
+        changed.changed_by([&Step { id: Some(7), ..update }].into_iter());
+        let all = code("2026-11-20 12:00:00");
+        assert_eq!(super::find(&code_create(), &changed, Some(SENT), &all), Found::None);
+        let counted = json!({"id": 7, "name": "code", "scans": 99, "date": "2026-11-20 10:00:00"});
+        let counted = records(Resource::QrCodes, &[counted.to_string()]);
+        assert_eq!(find(&counted), Found::None);
     }
 
     fn code_create() -> Step {
@@ -326,16 +401,12 @@ mod tests {
 
     #[test]
     fn a_code_below_what_was_seen_is_somebody_elses_unless_ids_fall() {
-        let codes = |ids: &[i64]| {
-            let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
-            records(Resource::QrCodes, &raw.collect::<Vec<_>>())
-        };
         let find = |seen: &Seen, all: &Records| find(&code_create(), seen, Some(SENT), all);
         let mut known = seen(&[1, 4]);
         known.made(8, SENT);
         assert_eq!(find(&known, &codes(&[1, 4, 6, 8])), Found::None);
         assert_eq!(find(&known, &codes(&[1, 4, 6, 8, 9])), Found::One(9));
-        known.listing([1, 2, 4, 8], SENT);
+        known.listing(Resource::QrCodes, &codes(&[1, 2, 4, 8]), SENT);
         assert_eq!(find(&known, &codes(&[1, 2, 4, 6, 8])), Found::One(6));
         let mut known = seen(&[5]);
         known.made(3, SENT);

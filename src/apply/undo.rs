@@ -1,14 +1,15 @@
 //! The way back from a run: pure, from its steps and the state before it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{says_absent, says_present};
 use super::resolve::MAY_BE_DONE;
 use super::run;
-use super::verify::{Look, look};
+use super::verify::{Look, is_as_asked, look};
 use super::{ApplyError, request};
 use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords, hidden};
-use crate::change::plan::{Step, Unsupported};
+use crate::change::plan::{Fields, Step, Unsupported};
 use crate::model::{Key, Record, Resource, Role, State, Value, Verb, value};
 use crate::vault::journal::{Run, StepState};
 use crate::vault::{Vault, VaultError};
@@ -117,8 +118,9 @@ fn stays(step: &Step, why: &str) -> Unsupported {
 }
 
 /// What `run` left, as far as it was read again: whoever changed it since has a
-/// say. A list that was not read whole afterwards shows the time before, which
-/// would make everything look as if it were undone already.
+/// say, and whoever changed it while the run was under way. A list that was not read
+/// whole afterwards shows the time before, which would make everything look as if it
+/// were undone already.
 ///
 /// # Errors
 /// When the vault cannot be read.
@@ -129,25 +131,71 @@ pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError
         Err(VaultError::NoSnapshot(_)) => return Ok(None),
         read => read?,
     };
+    let before = match run.before.map(|before| read_whole(vault, before, &[], &run.touched)) {
+        None | Some(Err(VaultError::NoSnapshot(_))) => State::default(),
+        Some(read) => read?,
+    };
+    let mut asked: BTreeMap<(Resource, i64), Fields> = BTreeMap::new();
     // Whatever was sent since, this is what the run itself sent.
     let sent = state.sent.get_or_insert_default();
-    for row in vault.steps(run.number)? {
+    for row in vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done) {
         let Ok(step) = serde_json::from_str::<Step>(&row.spec) else { continue };
-        let update = row.state == StepState::Done && step.verb == Verb::Update;
-        let Some(id) = step.id.filter(|_| update) else { continue };
-        for (name, value) in step.after.iter().flatten() {
-            let field = step.resource.spec().field(name);
-            if field.is_some_and(|(_, field)| !field.is_read()) && name != "password" {
-                let known = sent.entry((step.resource, Key::Id(id))).or_default();
-                known.insert(name.clone(), value.clone());
+        let Some(id) = row.id.or(step.id) else { continue };
+        let after = step.after.unwrap_or_default();
+        if step.verb == Verb::Update {
+            for (name, value) in &after {
+                let field = step.resource.spec().field(name);
+                if field.is_some_and(|(_, field)| !field.is_read()) && name != "password" {
+                    let known = sent.entry((step.resource, Key::Id(id))).or_default();
+                    known.insert(name.clone(), value.clone());
+                }
             }
         }
+        match step.verb {
+            Verb::Create | Verb::Update => {
+                asked.entry((step.resource, id)).or_default().extend(after);
+            }
+            Verb::Delete => {
+                asked.remove(&(step.resource, id));
+            }
+            _ => {}
+        }
+    }
+    for ((resource, id), fields) in asked {
+        left_as_asked(&mut state, &before, resource, id, &fields);
     }
     // It gave no channel an item, so the channels that it made had none.
     if !run.touched.contains(&Resource::ChannelItems) {
         state.resource_mut(Resource::ChannelItems);
     }
     Ok(Some(state))
+}
+
+/// Where the look after a run showed a record not as the run left it, others changed
+/// or deleted it meanwhile: puts into `state` what the run asked for.
+fn left_as_asked(state: &mut State, before: &State, resource: Resource, id: i64, asked: &Fields) {
+    let key = Key::Id(id);
+    if state.get(resource).is_none() {
+        return;
+    }
+    let records = state.resource_mut(resource);
+    let was = || before.get(resource)?.get(&key).cloned();
+    let Some(mut record) = records.get(&key).cloned().or_else(was) else { return };
+    let mut differs = !records.contains_key(&key);
+    for (name, value) in asked {
+        let field = resource.spec().field(name).filter(|(_, field)| field.is_read());
+        let Some((place, field)) = field else { continue };
+        let Some(found) = record.values.get_mut(place) else { continue };
+        if !is_as_asked(field.kind, value, found) {
+            *found = value::read(field.kind, &value.to_string()).into_owned();
+            differs = true;
+        }
+    }
+    if differs {
+        // The service never sent this record.
+        record.raw = Cow::Borrowed("");
+        records.insert(key, record);
+    }
 }
 
 /// The resources `all` of a snapshot, and those of `more` that it read whole.
@@ -234,7 +282,7 @@ impl Way<'_> {
     fn updated(&mut self, step: &Step, id: i64) {
         let mut fields = BTreeMap::new();
         let mut unknown = Vec::new();
-        for name in step.after.iter().flat_map(crate::change::plan::Fields::keys) {
+        for name in step.after.iter().flat_map(Fields::keys) {
             let Some((place, field)) = step.resource.spec().field(name) else { continue };
             let shown = self.record(step.resource, id).and_then(|it| it.values.get(place));
             let told = || step.before.as_ref()?.get(name).filter(|value| !value.is_null());

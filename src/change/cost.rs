@@ -13,7 +13,7 @@ const WINDOW: u64 = 60;
 const PAGE: u64 = 1000;
 
 /// What a run without mishap needs: `before` requests to look, one for each step,
-/// those that read lists again on the way, and `after` requests to look at the end.
+/// those that prove the account and read lists again on the way, and `after` requests to look at the end.
 /// `limit` requests fit into a minute, of which `reserve` are left to others; a limit
 /// of 0 is none.
 #[must_use]
@@ -84,8 +84,10 @@ mod tests {
         assert_eq!(cost(0, 5, 30, 5), Cost::default());
         assert_eq!(cost(23, 1, 30, 5), is(25, 0.0));
         assert_eq!(cost(24, 1, 30, 5), is(26, 60.0));
+        assert_eq!(cost(25, 1, 30, 5), Cost { rereads: 1, ..is(28, 60.0) });
         assert_eq!(cost(100, 0, 0, 5), is(100, 0.0));
-        assert_eq!(cost(3, 0, 5, 9), is(3, 120.0));
+        // Before the second and the third write, it is asked whose account it is.
+        assert_eq!(cost(3, 0, 5, 9), Cost { rereads: 2, ..is(5, 240.0) });
     }
 
     #[test]

@@ -192,8 +192,12 @@ pub fn price(plan: &Plan) -> String {
         return price;
     }
     let minutes = (plan.cost.staleness / 60.0).ceil() as u64;
+    let lists = match minutes {
+        0 => String::new(),
+        minutes => format!(" and to read lists again that are older than {minutes} min"),
+    };
     let rereads = plural(plan.cost.rereads, "request");
-    format!("{price}\n{rereads} of these read lists again that are older than {minutes} min.")
+    format!("{price}\nThis includes {rereads} to prove the account{lists}.")
 }
 
 fn plural(count: u64, word: &str) -> String {

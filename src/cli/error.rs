@@ -63,7 +63,7 @@ impl Ending {
 
 impl Exit {
     /// The exit code of every command, and the only place that decides it. The
-    /// table in `docs/exit-codes.md` says the same.
+    /// table in `docs/json.md` says the same.
     #[must_use]
     pub const fn of(result: Result<Ending, Kind>) -> Self {
         match result {

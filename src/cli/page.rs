@@ -58,7 +58,8 @@ fn token(app: &App, source: &KeySource) -> Result<Token, Failure> {
         );
         return Err(Failure::new(Kind::Config, message).hint(MAKE_A_TOKEN));
     }
-    Ok(Token::new(secret.reveal()))
+    Token::new(secret.reveal())
+        .map_err(|error| Failure::new(Kind::Failed, format_args!("cannot make a cookie: {error}")))
 }
 
 /// A shorter token can be guessed.

@@ -1,7 +1,7 @@
 //! From a state that somebody wants to a plan: what `plan`, `apply`, `import`,
 //! `restore` and `undo` have in common before the first write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::change::staleness::{self, Staleness};
 use crate::clock::Clock;
 use crate::config::{Account, parse_duration};
 use crate::crawl::{self, Stats};
-use crate::model::{Resource, State, Verb};
+use crate::model::{Key, Resource, State, Verb};
 use crate::progress::Progress;
 use crate::shown::Shown;
 use crate::vault::snapshot::ReadState;
@@ -198,6 +198,9 @@ pub struct Looked {
     pub memory: Memory,
     /// What looking cost, in requests.
     pub reading: u64,
+    /// Requests beside these that ask again whose account it is, where a look into the
+    /// account's own vault finds lists that lost records.
+    pub confirming: u64,
     /// The largest pages that the service was seen to give.
     pub sizes: BTreeMap<Resource, u64>,
     /// Requests a minute; 0 is no limit.
@@ -243,7 +246,7 @@ impl Looked {
         }
         let reading = cost::lists(&self.state, &self.sizes);
         let staleness = Staleness::new(self.max_staleness, self.limit, self.reserve, reading);
-        cost(plan, (self.reading, after), self.limit, self.reserve, &staleness)
+        cost(plan, (self.reading + self.confirming, after), self.limit, self.reserve, &staleness)
     }
 }
 
@@ -292,8 +295,28 @@ pub fn look(
     let mut looked = look_into(&*app.clock, account, &mut session, &mut vault, &*progress, which)?;
     if let Some(own) = &own {
         looked.memory = apply::memory(own)?;
+        looked.confirming = lost_lists(own, &looked.state)?;
     }
     Ok(looked)
+}
+
+/// How many lists of `now` lack records that `own` has: a look into `own` confirms the
+/// account for each.
+fn lost_lists(own: &Vault, now: &State) -> Result<u64, VaultError> {
+    let mut lists = BTreeSet::new();
+    for (resource, records) in now.iter() {
+        for key in own.open_keys(resource)?.into_iter().filter(|key| !records.contains_key(key)) {
+            let channel = match key {
+                Key::Item { channel, .. } => Some(channel),
+                Key::Id(_) => None,
+            };
+            let listed = |channel| now.get(Resource::Channels)?.get(&Key::Id(channel));
+            if channel.is_none_or(|channel| listed(channel).is_some()) {
+                lists.insert((resource, channel));
+            }
+        }
+    }
+    Ok(lists.len() as u64)
 }
 
 /// Looks at an account by a snapshot in `vault`.
@@ -309,7 +332,7 @@ pub fn look_into(
     which: &[Resource],
 ) -> Result<Looked, Failure> {
     let options = crawl::Options::new(&session.service).only(which);
-    let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
+    let options = crawl::Options { stats: Stats::None, fresh: true, confirm: false, ..options };
     let before = session.client.counters().requests;
     let summary = crawl::crawl(&mut session.client, vault, clock, progress, &options)?;
     let snapshot = summary.snapshot;
@@ -323,7 +346,8 @@ pub fn look_into(
         return Err(Failure::new(Kind::Service, message)
             .hint("nothing was planned or written; --skip leaves a resource out"));
     }
-    let reading = session.client.counters().requests - before;
+    let confirming = summary.confirmed;
+    let reading = (session.client.counters().requests - before).saturating_sub(confirming);
     let mut sizes = BTreeMap::new();
     for resource in &options.scope {
         sizes.extend(vault.learned_page_size(*resource)?.map(|size| (*resource, size)));
@@ -337,6 +361,7 @@ pub fn look_into(
         not_offered,
         memory: apply::memory(vault)?,
         reading,
+        confirming,
         sizes,
         limit: known.unwrap_or(30),
         reserve: session.reserve,

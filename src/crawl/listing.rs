@@ -144,6 +144,8 @@ pub(super) struct Listing<'c, 'a> {
     /// Bytes of the pages that this process read in this attempt.
     bytes: u64,
     problems: Vec<Problem>,
+    /// Records are gone that the caller did not delete.
+    lost: bool,
 }
 
 /// The most records and bytes of one list, where the configuration says nothing.
@@ -194,8 +196,12 @@ impl<'c, 'a> Listing<'c, 'a> {
             size,
             bytes: 0,
             problems: Vec::new(),
+            lost: false,
         };
         let (ended, gone) = listing.until_proven()?;
+        if listing.lost && !gone.is_empty() {
+            listing.crawler.confirm()?;
+        }
         listing.end(&ended, &gone)?;
         Ok(ended)
     }
@@ -423,6 +429,7 @@ impl<'c, 'a> Listing<'c, 'a> {
 
     /// Stores a page. Says whether it belongs to the list at all.
     fn store(&mut self, fetched: &Fetched) -> Result<bool, CrawlError> {
+        self.crawler.confirm_after_pause()?;
         let page = self.open(fetched)?;
         let mut splitter = Splitter::new(self.resource, self.parent);
         let mut records = Vec::with_capacity(page.records.len());
@@ -543,6 +550,7 @@ impl<'c, 'a> Listing<'c, 'a> {
                 return Ok(Err(format!("page {} changed meanwhile", page.page)));
             }
         }
+        self.lost = missing.iter().any(|(_, key)| !self.crawler.is_deleted(self.resource, key));
         Ok(Ok(missing.into_iter().map(|(row, _)| row).collect()))
     }
 

@@ -10,6 +10,7 @@ mod listing;
 pub mod proof;
 mod statistics;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub use error::CrawlError;
@@ -20,14 +21,16 @@ use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
-use crate::clock::Clock;
-use crate::model::{Decoded, Problem, Resource, Verb};
+use crate::clock::{Clock, Timestamp};
+use crate::model::{Decoded, Key, Problem, Resource, Verb};
 use crate::progress::{Event, Progress};
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::{ReadState, Snapshot, Usage};
 use crate::vault::write::Page;
-use crate::vault::{Identity, Vault};
+use crate::vault::{Identity, Vault, VaultError};
 
+/// After a longer crawl, the account is confirmed before its snapshot ends.
+const LONG_CRAWL: Duration = Duration::from_secs(60);
 /// No sound clock is set back further.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
 
@@ -59,6 +62,13 @@ pub struct Options {
     pub service: String,
     /// Accepts that the same account answers at another URL now.
     pub service_moved: bool,
+    /// Records that the caller has deleted. That they are gone is no reason to confirm
+    /// the account.
+    pub deleted: BTreeSet<(Resource, i64)>,
+    /// Confirms the account before the snapshot ends, where the crawl took more than a
+    /// minute. A run does not need it: it proves the account before it writes. After a
+    /// pause between two requests, every crawl confirms it.
+    pub confirm: bool,
 }
 
 impl Options {
@@ -74,6 +84,8 @@ impl Options {
             excluded: Vec::new(),
             service: service.trim_end_matches('/').to_owned(),
             service_moved: false,
+            deleted: BTreeSet::new(),
+            confirm: true,
         }
     }
 
@@ -121,6 +133,8 @@ pub struct Summary {
     /// What this process spent; the snapshot tells what the whole crawl did.
     pub usage: Usage,
     pub stats: StatsSummary,
+    /// How often it was asked again whose account it is.
+    pub confirmed: u64,
     /// Records and fields that were not as they should be, the first of them.
     pub problems: Vec<Problem>,
 }
@@ -141,6 +155,12 @@ pub(crate) struct Crawler<'a> {
     problems: Vec<Problem>,
     /// The account answered after a list had refused.
     key_confirmed: bool,
+    /// How often it was asked again whose account it is.
+    confirmed: u64,
+    /// When the account was last seen to be the vault's own, by both clocks.
+    proven: (Duration, Timestamp),
+    /// The client's pauses until then.
+    pauses: u64,
 }
 
 /// Mirrors the account that `client` speaks for into `vault`.
@@ -166,10 +186,16 @@ pub fn crawl(
         before: Usage::default(),
         problems: Vec::new(),
         key_confirmed: false,
+        confirmed: 0,
+        proven: (clock.monotonic(), clock.now()),
+        pauses: 0,
     };
     let summary = crawler.run();
-    // Whatever stopped it, what was read is kept.
-    let kept = crawler.vault.settle();
+    // Whatever stopped it, what was read is kept, unless it may be of another account.
+    let kept = match &summary {
+        Err(CrawlError::Vault(why @ VaultError::OtherAccount { .. })) => crawler.discard(why),
+        _ => crawler.vault.settle(),
+    };
     let summary = summary?;
     kept?;
     Ok(summary)
@@ -206,10 +232,54 @@ impl Crawler<'_> {
             self.resource(resource)?;
         }
         let stats = self.statistics()?;
+        let (steady, wall) = self.proven;
+        let age = self.clock.monotonic().saturating_sub(steady).max(self.clock.now().since(wall));
+        if self.options.confirm && age > LONG_CRAWL {
+            self.confirm()?;
+        }
+        self.confirm_after_pause()?;
         let usage = self.usage();
         let snapshot = self.vault.finish(self.snapshot, self.clock.now(), usage)?;
-        let problems = std::mem::take(&mut self.problems);
-        Ok(Summary { snapshot, resumed, usage: spent(self.client), stats, problems })
+        let (problems, confirmed) = (std::mem::take(&mut self.problems), self.confirmed);
+        Ok(Summary { snapshot, resumed, usage: spent(self.client), stats, confirmed, problems })
+    }
+
+    /// Asks again whose account it is. What was read since the last time is of the
+    /// vault's own account only if it still is that one.
+    fn confirm(&mut self) -> Result<(), CrawlError> {
+        let proven = (self.clock.monotonic(), self.clock.now());
+        self.confirmed += 1;
+        prove(self.client, self.vault, &self.options.service)?;
+        self.proven = proven;
+        self.pauses = self.client.pauses();
+        Ok(())
+    }
+
+    /// Before anything of an answer is stored: asks again whose account it is, where a
+    /// request left after a long pause since the last time.
+    fn confirm_after_pause(&mut self) -> Result<(), CrawlError> {
+        if self.client.pauses() == self.pauses { Ok(()) } else { self.confirm() }
+    }
+
+    /// Whether `key` is gone because the caller deleted it, or what it belongs to.
+    fn is_deleted(&self, resource: Resource, key: &Key) -> bool {
+        let gone = |resource, id| self.options.deleted.contains(&(resource, id));
+        match key {
+            Key::Id(id) => gone(resource, *id),
+            Key::Item { channel, kind, id } => {
+                gone(Resource::Channels, *channel) || (kind == "qr" && gone(Resource::QrCodes, *id))
+            }
+        }
+    }
+
+    /// Ends the snapshot without what was put into it, if one was begun.
+    fn discard(&mut self, why: &VaultError) -> Result<(), VaultError> {
+        if self.snapshot > 0 {
+            self.vault.discard(self.snapshot, &why.to_string())?;
+            let usage = self.usage();
+            self.vault.finish(self.snapshot, self.clock.now(), usage)?;
+        }
+        Ok(())
     }
 
     fn usage(&self) -> Usage {
@@ -227,6 +297,7 @@ impl Crawler<'_> {
     /// snapshot or goes on with one. Says which.
     fn begin(&mut self) -> Result<bool, CrawlError> {
         let (path, response) = account(self.client)?;
+        self.pauses = self.client.pauses();
         let raw = envelope::single(&response.body, "data")
             .map_err(|why| self.client.mistaken(path, &response, &why))?;
         let decoded =

@@ -81,6 +81,7 @@ impl Crawler<'_> {
         let response = self.client.get(&path)?;
         let body = envelope::single(&response.body, "data")
             .map_err(|why| self.client.mistaken(&path, &response, &why))?;
+        self.confirm_after_pause()?;
         self.vault.put_statistics(&Statistics {
             snapshot: self.snapshot,
             code,

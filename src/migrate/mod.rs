@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value as Json;
 
 use crate::change::desired::{CampaignLink, Desired, Meant, Source, Wanted};
+use crate::change::plan::claims::still_true;
 use crate::change::plan::{Memory, slug};
 use crate::model::resource::PIXEL_TYPES;
 use crate::model::{Key, Kind, Record, Resource, State, Value, value};
@@ -175,7 +176,11 @@ impl Mover<'_> {
         let fields = values.map(|(place, (_, value))| (place, value.clone())).collect();
         let mut known = Known { resource, key, fields };
         let sent = self.memory.sent.get(&(resource, key.clone()));
-        for (name, json) in sent.into_iter().flatten() {
+        let sent = sent.into_iter().flat_map(|sent| {
+            let told = |name| Some((name, still_true(record, sent, name)?));
+            sent.keys().filter_map(move |name| told(name))
+        });
+        for (name, json) in sent {
             let field = resource.spec().field(name).filter(|(_, field)| !field.is_read());
             if let Some((place, field)) = field.filter(|(_, field)| field.name != "password") {
                 known.fields.insert(place, owned(field.kind, json));

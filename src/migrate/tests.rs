@@ -93,6 +93,24 @@ fn what_cannot_move_is_told_with_its_reason() {
     assert_eq!(spring.value(Resource::Campaigns, "slug"), Some(&Value::Text("sp".into())));
 }
 
+/// Its rotator does not tell a slug, and is another than the one of the slug that was sent.
+#[test]
+fn a_slug_that_was_replaced_at_the_source_does_not_move() {
+    let campaign = json!({"id": 1, "name": "Spring", "rotator": "https://o/?c=5"});
+    let source = state(&[(Resource::Campaigns, campaign)]);
+    let slug = |rotator: &str| {
+        let sent = [("slug", json!("sp")), ("rotator", json!(rotator))];
+        let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
+        let sent = [((Resource::Campaigns, Key::Id(1)), sent)].into();
+        let memory = Memory { sent, ..Memory::default() };
+        let mapped = map(&source, &memory, FROM, &all());
+        let row = &mapped.desired.resources[&Resource::Campaigns].records[0];
+        row.value(Resource::Campaigns, "slug").map(|it| it.cell().into_owned())
+    };
+    assert_eq!(slug("https://o/?c=5").as_deref(), Some("sp"));
+    assert_eq!(slug("https://o/r/sp"), None);
+}
+
 #[test]
 fn a_code_nobody_knows_opens_its_old_link_or_holds_what_a_file_tells() {
     let content = |mapped: &Mapped| {

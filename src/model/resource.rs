@@ -1,6 +1,6 @@
 //! The one table that describes the API. The crawler, the decoder, the
 //! differ, the CSV headers, the SQL views, `linkvault capabilities` and the
-//! README read it; adding a resource is adding a row.
+//! docs read it; adding a resource is adding a row.
 //!
 //! Source: the service's document, sections 2 and 4; aliases and pixel types
 //! as seen on live services.

@@ -7,9 +7,20 @@ use super::record::{Key, Record};
 use super::resource::Resource;
 use super::spec::Field;
 
-/// Write-only values that linkvault sent, by record and field. A campaign's links
-/// stand under the field `links`, as an array of ids.
-pub type SentValues = BTreeMap<(Resource, Key), BTreeMap<String, serde_json::Value>>;
+/// Write-only values that linkvault sent of a record, by field. A campaign's links
+/// stand under the field `links`, as an array of ids; beside its slug stands the
+/// `rotator` that was seen after the slug was sent, or `null` before that.
+pub type SentByField = BTreeMap<String, serde_json::Value>;
+
+/// The same of all records.
+pub type SentValues = BTreeMap<(Resource, Key), SentByField>;
+
+/// Whether nothing but what was sent tells the values of `field`. A campaign's slug is told
+/// by its rotator.
+#[must_use]
+pub fn is_hidden(field: &Field) -> bool {
+    !field.is_read() && !["password", "slug"].contains(&field.name)
+}
 
 /// Records of some resources. A resource that is absent was not read, which is
 /// not the same as one that is there and empty.
@@ -60,8 +71,7 @@ impl State {
         let sent = self.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone())));
         sent.into_iter().flatten().filter_map(move |(name, value)| {
             let (place, field) = resource.spec().field(name)?;
-            let told = field.is_read() || ["password", "slug"].contains(&field.name);
-            (!told).then_some((place, field, value))
+            is_hidden(field).then_some((place, field, value))
         })
     }
 

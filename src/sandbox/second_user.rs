@@ -7,18 +7,27 @@ use super::store::{Store, Table};
 /// Does one thing to the account, and says what.
 pub fn meddle(store: &mut Store, rng: &mut fastrand::Rng) -> String {
     let mut draw = Draw(rng.fork());
-    match rng.u8(..3) {
-        0 => insert(store, &mut draw),
-        1 => change(store, &mut draw),
-        _ => delete(store, &mut draw),
+    let kind = rng.u8(..KINDS);
+    match rng.u8(..7) {
+        0 | 1 => insert(store, &mut draw, kind),
+        2 | 3 => change(store, &mut draw),
+        4 | 5 => delete(store, &mut draw, kind, false),
+        _ => {
+            // The new record gets the id of the old one where ids are given again.
+            let deleted = delete(store, &mut draw, kind, true);
+            format!("{deleted}, {}", insert(store, &mut draw, kind))
+        }
     }
 }
 
-/// Adds one record to some resource.
-fn insert(store: &mut Store, draw: &mut Draw) -> String {
+/// Domains, campaigns, channels, pixels and QR codes.
+const KINDS: u8 = 5;
+
+/// Adds one record.
+fn insert(store: &mut Store, draw: &mut Draw, kind: u8) -> String {
     // Beyond what `generate` numbers, so that names stay unique.
     let n = draw.0.u64(1_000_000_000..);
-    match draw.0.u8(..5) {
+    match kind {
         0 => format!("added domain {}", store.domains.add(draw.domain(n))),
         1 => format!("added campaign {}", draw.campaign(store, n)),
         2 => {
@@ -55,7 +64,7 @@ fn edit<T>(
     what: &str,
     change: impl FnOnce(&mut T, &mut Draw),
 ) -> String {
-    let picked = pick(table, draw);
+    let picked = pick(table, draw, false);
     match picked.and_then(|id| table.get_mut(id).map(|row| (id, row))) {
         Some((id, row)) => {
             change(row, draw);
@@ -65,31 +74,32 @@ fn edit<T>(
     }
 }
 
-/// Deletes one record where there is one.
-fn delete(store: &mut Store, draw: &mut Draw) -> String {
-    let (what, id) = match draw.0.u8(..5) {
-        0 => ("domain", take(&mut store.domains, draw)),
-        1 => ("campaign", take(&mut store.campaigns, draw)),
-        2 => ("channel", take(&mut store.channels, draw)),
-        3 => ("pixel", take(&mut store.pixels, draw)),
+/// Deletes one record where there is one: the last one, or any.
+fn delete(store: &mut Store, draw: &mut Draw, kind: u8, last: bool) -> String {
+    let (what, id) = match kind {
+        0 => ("domain", take(&mut store.domains, draw, last)),
+        1 => ("campaign", take(&mut store.campaigns, draw, last)),
+        2 => ("channel", take(&mut store.channels, draw, last)),
+        3 => ("pixel", take(&mut store.pixels, draw, last)),
         _ => {
-            let id = pick(&store.qr_codes, draw);
+            let id = pick(&store.qr_codes, draw, last);
             ("qr code", id.filter(|id| store.remove_qr(*id).is_some()))
         }
     };
     id.map_or_else(|| "did nothing".to_owned(), |id| format!("deleted {what} {id}"))
 }
 
-fn take<T>(table: &mut Table<T>, draw: &mut Draw) -> Option<u64> {
-    let id = pick(table, draw)?;
+fn take<T>(table: &mut Table<T>, draw: &mut Draw, last: bool) -> Option<u64> {
+    let id = pick(table, draw, last)?;
     table.remove(id).map(|_| id)
 }
 
-fn pick<T>(table: &Table<T>, draw: &mut Draw) -> Option<u64> {
+fn pick<T>(table: &Table<T>, draw: &mut Draw, last: bool) -> Option<u64> {
     if table.is_empty() {
         return None;
     }
-    table.iter().nth(draw.0.usize(..table.len())).map(|(id, _)| id)
+    let nth = if last { table.len() - 1 } else { draw.0.usize(..table.len()) };
+    table.iter().nth(nth).map(|(id, _)| id)
 }
 
 #[cfg(test)]
@@ -110,5 +120,18 @@ mod tests {
         for verb in ["added", "changed", "deleted"] {
             assert!(said.iter().any(|line| line.starts_with(verb)), "{verb}");
         }
+    }
+
+    #[test]
+    fn a_record_that_replaces_another_gets_its_id_where_ids_are_given_again() {
+        let mut store = generate(1, Counts::each(3));
+        store.reuse_ids();
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut said = (0..200).map(|_| meddle(&mut store, &mut rng));
+        let replaced = said.find(|line| line.starts_with("deleted") && line.contains(", added"));
+        let replaced = replaced.unwrap();
+        let ids: Vec<_> =
+            replaced.split([' ', ',']).filter_map(|it| it.parse::<u64>().ok()).collect();
+        assert_eq!(ids[0], ids[1], "{replaced}");
     }
 }

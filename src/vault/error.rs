@@ -27,6 +27,8 @@ pub enum VaultError {
     Sql { path: PathBuf, source: rusqlite::Error },
     #[error("cannot open {path}: {log} is the log of another file")]
     ForeignLog { path: PathBuf, log: PathBuf },
+    #[error("cannot open {path}: it is missing, but {log} has changes of it")]
+    LogAlone { path: PathBuf, log: PathBuf },
     #[error("cannot open {0}: another process works on it")]
     InUse(PathBuf),
     #[error("cannot write to snapshot #{0}: another process has finished it")]
@@ -63,6 +65,10 @@ impl VaultError {
                 "a copy was put in the place of the vault, or the vault was removed. Run \
                  `linkvault vault restore FILE --to ACCOUNT` with the copy, or with the vault \
                  itself: it leaves the log out",
+            ),
+            Self::LogAlone { .. } => Some(
+                "put the vault back, or run `linkvault vault restore FILE --to ACCOUNT` with a \
+                 copy; to begin a new vault, move the log away",
             ),
             Self::InUse(_) => Some("wait for it, and run the command again"),
             Self::Finished(_) => Some("run the command again"),

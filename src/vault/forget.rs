@@ -73,7 +73,7 @@ impl Vault {
 }
 
 /// A trigger lets only the templates go that are listed as unused.
-fn drop_unused_templates(tx: &Tx<'_>) -> Result<(), Failure> {
+pub(super) fn drop_unused_templates(tx: &Tx<'_>) -> Result<(), Failure> {
     let used = Resource::ALL.map(|it| format!("SELECT shape FROM {}", version_table(it)));
     let used = used.join(" UNION ");
     tx.execute_batch(&format!(

@@ -5,12 +5,13 @@
 //! too (POSIX has it so); the next process would then take itself for the only one,
 //! and take the log of changes away.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::VaultError;
 use super::log_mark::is_own_log;
 use super::open_files::{FileId, id, open_files};
+use super::rollback::is_harmless_journal;
 use super::schema::{APPLICATION_ID, FORMAT};
 use crate::files::{beside, open_named, regular_or_absent, target};
 
@@ -29,7 +30,10 @@ impl Drop for Place {
 /// took before there was a file is put on the file.
 pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
     let fail = |source| VaultError::io(path, source);
-    let metadata = std::fs::metadata(path).map_err(fail)?;
+    let metadata = std::fs::metadata(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => missing(path),
+        _ => fail(source),
+    })?;
     if !metadata.is_file() {
         return Err(VaultError::NotAVault(path.to_owned()));
     }
@@ -43,9 +47,12 @@ pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
     let mut open = open_files();
     if !open.is_connected(id) {
         examine(path)?;
-        if !is_own_log(path).map_err(fail)? {
-            let log = beside(path, "-wal");
-            return Err(VaultError::ForeignLog { path: path.to_owned(), log });
+        let own = [("-wal", is_own_log(path)), ("-journal", is_harmless_journal(path))];
+        for (suffix, own) in own {
+            if !own.map_err(fail)? {
+                let log = beside(path, suffix);
+                return Err(VaultError::ForeignLog { path: path.to_owned(), log });
+            }
         }
     }
     if !open.follow_lock(path, id).map_err(fail)? {
@@ -53,6 +60,15 @@ pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
     }
     open.connect(id);
     Ok(Place(id))
+}
+
+/// The error for a vault that is not there. A log that lies there has changes that it lacks.
+pub(super) fn missing(path: &Path) -> VaultError {
+    let log = beside(path, "-wal");
+    match std::fs::metadata(&log) {
+        Ok(found) if found.len() > 0 => VaultError::LogAlone { path: path.to_owned(), log },
+        _ => VaultError::Missing(path.to_owned()),
+    }
 }
 
 /// Refuses what is no vault by its first bytes. This process must have no connection to it.
@@ -68,7 +84,7 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Whether a file is a database of SQLite, or empty, as one that is yet to be made.
 #[cfg(target_os = "linux")]
-pub(super) fn may_be_sqlite(file: &std::fs::File) -> std::io::Result<bool> {
+pub(super) fn may_be_sqlite(file: &std::fs::File) -> io::Result<bool> {
     use std::os::unix::fs::FileExt as _;
     let mut start = [0; MAGIC.len()];
     let read = file.read_at(&mut start, 0)?;

@@ -492,8 +492,14 @@ fn keep(
     maps: Option<&Stands>,
     now: Timestamp,
 ) -> Result<(), Failure> {
+    let before = if remember.iter().any(|it| it.created) {
+        let sql = "SELECT coalesce(before, 0) FROM run WHERE run = ?1";
+        tx.prepare_cached(sql)?.query_row([run], |row| row.get(0))?
+    } else {
+        0
+    };
     for it in remember {
-        let begins = if it.created { From::Created } else { from };
+        let begins = if it.created { From::Created { before } } else { from };
         remember_in(tx, (it.resource, &it.key, &it.field), &it.value, begins, now)?;
     }
     maps.map_or(Ok(()), |it| id_map::keep(tx, run, it))

@@ -185,13 +185,21 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
+    /// The keys of the records that `resource` has now, as far as is known.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn open_keys(&self, resource: Resource) -> Result<Vec<Key>, VaultError> {
+        let all = self.unseen(resource, None, &RoaringTreemap::new())?;
+        Ok(all.into_iter().map(|(_, key)| key).collect())
+    }
+
     /// The ids of the records that `resource` has now, as far as is known.
     ///
     /// # Errors
     /// When the vault cannot be read.
     pub fn open_ids(&self, resource: Resource) -> Result<Vec<i64>, VaultError> {
-        let all = self.unseen(resource, None, &RoaringTreemap::new())?;
-        let mut ids: Vec<_> = all.into_iter().map(|(_, key)| key.id()).collect();
+        let mut ids: Vec<_> = self.open_keys(resource)?.iter().map(Key::id).collect();
         ids.sort_unstable();
         ids.dedup();
         Ok(ids)

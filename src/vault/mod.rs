@@ -28,6 +28,7 @@ pub mod read;
 pub mod reference;
 pub mod replace;
 pub mod retention;
+mod rollback;
 mod row;
 pub mod schema;
 pub mod sent;

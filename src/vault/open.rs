@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use tempfile::NamedTempFile;
 
-use super::header::{Place, look};
+use super::header::{Place, look, missing};
 use super::ledger::{self, Ledger};
 use super::log_mark;
 use super::open_files::open_files;
@@ -142,7 +142,16 @@ impl Vault {
     /// When there is no memory for it.
     pub fn in_memory() -> Result<Self, VaultError> {
         let path = Path::new(":memory:");
-        let db = Connection::open_in_memory().map_err(|source| VaultError::sql(path, source))?;
+        // A copy of an empty vault costs far less than making its tables.
+        let copied = || {
+            let mut db = Connection::open_in_memory()?;
+            let mut model = Connection::open_in_memory()?;
+            let file = empty()?;
+            model.deserialize_read_exact(rusqlite::MAIN_DB, file, file.len(), true)?;
+            Backup::new(&model, &mut db)?.run_to_completion(COPIED_PAGES, Duration::ZERO, None)?;
+            Ok(db)
+        };
+        let db = copied().map_err(|source| VaultError::sql(path, source))?;
         Self::ready(None, db, path)
     }
 
@@ -429,9 +438,8 @@ fn create(path: &Path) -> Result<(), VaultError> {
         _ => VaultError::io(path, source),
     };
     let empty = empty().map_err(|source| VaultError::sql(path, source))?;
-    let log = beside(path, "-wal");
-    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-        return Err(VaultError::ForeignLog { path: path.to_owned(), log });
+    if let alone @ VaultError::LogAlone { .. } = missing(path) {
+        return Err(alone);
     }
     private_folder_of(path).map_err(refused)?;
     let mut new = part(path).map_err(refused)?;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use super::header::check_header;
 use super::log_mark::is_own_log;
 use super::open::connect_exclusively;
+use super::rollback::is_harmless_journal;
 use super::snapshot::Snapshot;
 use super::{Identity, Vault, VaultError};
 use crate::files::{beside, open_named, private_file, private_folder_of, target};
@@ -94,6 +95,9 @@ fn retire(path: &Path) -> Result<Option<Connection>, VaultError> {
     let sound = exists && check_header(path).is_ok();
     if !sound || !is_own_log(path).map_err(fail)? {
         remove_log(path).map_err(fail)?;
+    }
+    if sound && !is_harmless_journal(path).map_err(fail)? {
+        fs::remove_file(beside(path, "-journal")).map_err(fail)?;
     }
     if !sound {
         return Ok(None);

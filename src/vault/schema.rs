@@ -118,6 +118,7 @@ fn third_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(log_mark::TABLE)?;
     tx.execute_batch(super::sent::FORMAT_3)?;
     tx.execute_batch(&triggers::of_snapshots())?;
+    tx.execute_batch(&triggers::of_sent())?;
     for resource in Resource::ALL {
         tx.execute_batch(&triggers::of_versions(resource))?;
         for series in series_tables(resource) {

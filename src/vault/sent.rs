@@ -45,8 +45,9 @@ pub struct SentVersion {
 pub(super) enum From {
     /// The next one that is finished.
     Next,
-    /// The one that showed the record first: the value was sent with its create.
-    Created,
+    /// The one that showed the record first: the value was sent with its create, by a run that
+    /// began after the snapshot `before`.
+    Created { before: i64 },
     /// The newest finished one: it was read after the value was sent.
     Seen,
 }
@@ -56,6 +57,9 @@ const PASSWORD: &str = "password";
 
 /// Format 3: sent values with their history. A value of an earlier format counts as true in
 /// every snapshot, since that format does not tell when it was first sent.
+///
+/// `sent_correction` lists the values that the open transaction may change in finished snapshots.
+/// It is empty outside of one.
 pub(super) const FORMAT_3: &str = "
 ALTER TABLE sent RENAME TO sent_before;
 CREATE TABLE sent(
@@ -70,6 +74,12 @@ CREATE TABLE sent(
 ) STRICT, WITHOUT ROWID;
 INSERT INTO sent SELECT resource, key, field, value, sent, 0, NULL FROM sent_before;
 DROP TABLE sent_before;
+CREATE TABLE sent_correction(
+  resource TEXT NOT NULL,
+  key TEXT NOT NULL,
+  field TEXT NOT NULL,
+  PRIMARY KEY(resource, key, field)
+) STRICT, WITHOUT ROWID;
 ";
 
 impl Vault {
@@ -215,29 +225,48 @@ pub(super) fn remember_in(
     let text = key.to_string();
     let row = (resource.name(), text.as_str(), field);
     ledger::sent(tx, row, || {
-        let sql = "SELECT since, value FROM sent
-                   WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
-        let open: Option<(i64, String)> = tx
-            .prepare_cached(sql)?
-            .query_row(row, |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        let since = match open {
-            Some((_, known)) if known == value => return Ok(()),
-            Some((begun, _)) if begun < since => {
-                let sql = "UPDATE sent SET until = ?4
-                           WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
-                tx.prepare_cached(sql)?.execute((row.0, row.1, row.2, since))?;
-                since
-            }
-            // No finished snapshot shows the value that it replaces.
-            Some((begun, _)) => begun,
-            None => since,
-        };
-        let sql = "INSERT OR REPLACE INTO sent(resource, key, field, value, sent, since)
-                   VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
-        tx.prepare_cached(sql)?.execute((row.0, row.1, row.2, value, now.0, since))?;
+        // A run tells what a finished snapshot that showed its work lacks.
+        let correction = from != From::Next;
+        if correction {
+            tx.prepare_cached("INSERT OR IGNORE INTO sent_correction VALUES(?1, ?2, ?3)")?
+                .execute(row)?;
+        }
+        put(tx, row, value, since, now)?;
+        if correction {
+            tx.prepare_cached("DELETE FROM sent_correction")?.execute([])?;
+        }
         Ok(())
     })
+}
+
+/// Has `value` stand for the field of `row` from the snapshot `since`.
+fn put(
+    tx: &Tx<'_>,
+    row: (&str, &str, &str),
+    value: &str,
+    since: i64,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let sql = "SELECT since, value FROM sent
+               WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
+    let open: Option<(i64, String)> =
+        tx.prepare_cached(sql)?.query_row(row, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let since = match open {
+        Some((_, known)) if known == value => return Ok(()),
+        Some((begun, _)) if begun < since => {
+            let sql = "UPDATE sent SET until = ?4
+                       WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
+            tx.prepare_cached(sql)?.execute((row.0, row.1, row.2, since))?;
+            since
+        }
+        // No snapshot before `since` shows the value that it replaces.
+        Some((begun, _)) => begun,
+        None => since,
+    };
+    let sql = "INSERT OR REPLACE INTO sent(resource, key, field, value, sent, since)
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+    tx.prepare_cached(sql)?.execute((row.0, row.1, row.2, value, now.0, since))?;
+    Ok(())
 }
 
 /// The first snapshot that shows a value which is remembered now.
@@ -246,12 +275,16 @@ fn first_snapshot(tx: &Tx<'_>, resource: Resource, key: &Key, from: From) -> Res
     let newest: i64 = tx.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     let next = newest.saturating_add(1);
     match (from, key) {
-        (From::Next, _) | (From::Created, Key::Item { .. }) => Ok(next),
+        (From::Next, _) | (From::Created { .. }, Key::Item { .. }) => Ok(next),
         (From::Seen, _) => Ok(newest),
-        (From::Created, Key::Id(id)) => {
+        (From::Created { before }, Key::Id(id)) => {
             let table = version_table(resource);
-            let sql = format!("SELECT max(since) FROM {table} WHERE id = ?1 AND until IS NULL");
-            let shown: Option<i64> = tx.prepare_cached(&sql)?.query_row([id], |row| row.get(0))?;
+            // An older version is of a deleted record that had this id.
+            let sql = format!(
+                "SELECT max(since) FROM {table} WHERE id = ?1 AND until IS NULL AND since > ?2"
+            );
+            let shown: Option<i64> =
+                tx.prepare_cached(&sql)?.query_row((id, before), |row| row.get(0))?;
             Ok(shown.map_or(next, |shown| shown.min(next)))
         }
     }
@@ -273,16 +306,17 @@ pub(super) fn forget(tx: &Tx<'_>) -> Result<(), Failure> {
         for resource in Resource::ALL.into_iter().filter(|it| *it != Resource::ChannelItems) {
             // A record that was made after the last complete listing is in no version yet.
             let table = version_table(resource);
-            tx.execute(
-                &format!(
-                    "DELETE FROM sent WHERE resource = ?1
-                       AND since <= (SELECT max(s.snapshot) FROM snapshot s
-                         JOIN snapshot_resource r USING (snapshot)
-                         WHERE s.finished IS NOT NULL AND r.resource = ?1 AND r.state = 'complete')
-                       AND NOT EXISTS (SELECT 1 FROM {table} v WHERE v.id = CAST(sent.key AS INTEGER))"
-                ),
-                [resource.name()],
-            )?;
+            let gone = format!(
+                "FROM sent WHERE resource = ?1
+                   AND since <= (SELECT max(s.snapshot) FROM snapshot s
+                     JOIN snapshot_resource r USING (snapshot)
+                     WHERE s.finished IS NOT NULL AND r.resource = ?1 AND r.state = 'complete')
+                   AND NOT EXISTS (SELECT 1 FROM {table} v WHERE v.id = CAST(sent.key AS INTEGER))"
+            );
+            let list = "INSERT OR IGNORE INTO sent_correction SELECT DISTINCT resource, key, field";
+            tx.execute(&format!("{list} {gone}"), [resource.name()])?;
+            tx.execute(&format!("DELETE {gone}"), [resource.name()])?;
+            tx.execute("DELETE FROM sent_correction", [])?;
         }
         for column in ["until", "since"] {
             tx.execute(

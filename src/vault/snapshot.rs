@@ -423,7 +423,7 @@ fn names(scope: &[Resource]) -> String {
 }
 
 /// What the snapshot before showed of `resource`: number of records and sum.
-fn carried(
+pub(super) fn carried(
     tx: &Tx<'_>,
     last: Option<i64>,
     resource: Resource,

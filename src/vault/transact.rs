@@ -145,6 +145,13 @@ impl Vault {
         self.tell(Moment::AfterCommit)
     }
 
+    /// Forgets what is not committed, as the end of a process does. For simulations.
+    #[doc(hidden)]
+    pub fn abandon(&mut self) {
+        self.undo();
+        self.hook = None;
+    }
+
     fn undo(&mut self) {
         self.held = None;
         // The cache may name shapes that are rolled back now.

@@ -76,18 +76,6 @@ pub(super) fn of_snapshots() -> String {
 /// snapshot shows. A forgotten snapshot shows nothing, so `forget` needs no exception.
 pub(super) fn of_versions(resource: Resource) -> String {
     let table = version_table(resource);
-    let shown = |from: &str, to: &str| {
-        format!(
-            "EXISTS(SELECT 1 FROM snapshot WHERE snapshot >= {from} AND snapshot < {to}
-    AND digest IS NOT NULL AND forgotten IS NULL)"
-        )
-    };
-    let end = |row: &str| format!("coalesce({row}.until, {})", i64::MAX);
-    let within = |row: &str| shown(&format!("{row}.since"), &end(row));
-    let between = |one: &str, other: &str| {
-        let span = shown(&format!("min({one}, {other})"), &format!("max({one}, {other})"));
-        format!("({one} <> {other} AND {span})")
-    };
     let keys: Vec<_> = key_columns(resource).collect();
     let same_key: Vec<_> = keys.iter().map(|key| format!("\"{key}\" = NEW.\"{key}\"")).collect();
     let contents: Vec<_> =
@@ -140,6 +128,69 @@ pub(super) fn of_series(table: &str) -> String {
         refuse("DELETE", table, &shown("OLD")),
     ]
     .concat()
+}
+
+/// Triggers that refuse every statement that changes what a finished snapshot shows of sent values,
+/// save for the values that `sent_correction` lists.
+pub(super) fn of_sent() -> String {
+    let corrected = |row: &str| {
+        format!(
+            "EXISTS(SELECT 1 FROM sent_correction c WHERE c.resource = {row}.resource
+    AND c.key = {row}.key AND c.field = {row}.field)"
+        )
+    };
+    let contents = ["resource", "key", "field", "value", "sent"];
+    [
+        refuse(
+            "INSERT",
+            "sent",
+            &format!(
+                "EXISTS(SELECT 1 FROM snapshot WHERE snapshot >= NEW.since AND digest IS NOT \
+                 NULL)\n  AND NOT {}",
+                corrected("NEW")
+            ),
+        ),
+        refuse(
+            "UPDATE",
+            "sent",
+            &format!(
+                "((({}) AND ({}\n    OR {}))\n  OR {}\n  OR {})\n  AND NOT ({} AND {})",
+                differ(&contents),
+                within("OLD"),
+                within("NEW"),
+                between("OLD.since", "NEW.since"),
+                between(&end("OLD"), &end("NEW")),
+                corrected("OLD"),
+                corrected("NEW"),
+            ),
+        ),
+        refuse("DELETE", "sent", &format!("{} AND NOT {}", within("OLD"), corrected("OLD"))),
+    ]
+    .concat()
+}
+
+/// The end of a version.
+fn end(row: &str) -> String {
+    format!("coalesce({row}.until, {})", i64::MAX)
+}
+
+/// Whether a snapshot that can be read is in a span.
+fn shown(from: &str, to: &str) -> String {
+    format!(
+        "EXISTS(SELECT 1 FROM snapshot WHERE snapshot >= {from} AND snapshot < {to}
+    AND digest IS NOT NULL AND forgotten IS NULL)"
+    )
+}
+
+/// Whether a snapshot that can be read shows the version.
+fn within(row: &str) -> String {
+    shown(&format!("{row}.since"), &end(row))
+}
+
+/// Whether a snapshot that can be read is between two ends.
+fn between(one: &str, other: &str) -> String {
+    let span = shown(&format!("min({one}, {other})"), &format!("max({one}, {other})"));
+    format!("({one} <> {other} AND {span})")
 }
 
 /// The condition that any of `columns` changes.

@@ -1,5 +1,6 @@
 //! Who may see a page: a decision on what a request says, and nothing else.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 /// What opens the page from another machine. It is compared by its hash, in the
@@ -21,13 +22,15 @@ const COOKIE: &str = "linkvault";
 
 impl Token {
     /// The token `secret`.
-    #[must_use]
-    pub fn new(secret: &str) -> Self {
-        // What a browser keeps opens this page until the token changes, and
-        // does not tell the token.
-        let cookie =
-            blake3::Hash::from(blake3::derive_key("linkvault page cookie", secret.as_bytes()));
-        Self { hash: blake3::hash(secret.as_bytes()), cookie }
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn new(secret: &str) -> io::Result<Self> {
+        // Random and not made from the token: otherwise tokens could be guessed as cookies, which
+        // have no penalties.
+        let mut cookie = [0; 32];
+        getrandom::fill(&mut cookie)?;
+        Ok(Self { hash: blake3::hash(secret.as_bytes()), cookie: cookie.into() })
     }
 
     /// Whether `guess` is it.
@@ -37,7 +40,7 @@ impl Token {
         blake3::hash(guess.as_bytes()) == self.hash
     }
 
-    /// What a browser is given to keep.
+    /// What a browser is given to keep. It opens the page until the program ends.
     #[must_use]
     pub fn cookie(&self) -> String {
         format!(
@@ -72,15 +75,14 @@ pub struct Asked<'a> {
 }
 
 /// What becomes of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<'a> {
     Welcome,
     /// It is for a host that this page is not.
-    OtherHost(String),
-    /// It says no token, or a wrong one.
-    NoToken {
-        wrong: bool,
-    },
+    OtherHost(&'a str),
+    NoToken,
+    /// It may be answered if this is the token, which is not compared yet.
+    Guess(&'a str),
 }
 
 /// What anybody may see: nothing of it is about an account.
@@ -114,23 +116,22 @@ impl Guard {
 
     /// Whether the request may be answered.
     #[must_use]
-    pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
+    pub fn judge<'a>(&self, asked: &Asked<'a>) -> Verdict<'a> {
         let host = asked.host.unwrap_or_default();
         if !self.is_ours(host) {
-            return Verdict::OtherHost(host.to_owned());
+            return Verdict::OtherHost(host);
         }
         let Some(token) = self.token.as_ref().filter(|_| !OPEN.contains(&asked.path)) else {
             return Verdict::Welcome;
         };
+        if asked.cookies.iter().any(|header| token.is_cookie(header)) {
+            return Verdict::Welcome;
+        }
         let bearer = asked.authorization.and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
         });
-        let kept = asked.cookies.iter().any(|header| token.is_cookie(header));
-        if kept || bearer.is_some_and(|guess| token.is(guess)) {
-            return Verdict::Welcome;
-        }
-        Verdict::NoToken { wrong: bearer.is_some() }
+        bearer.map_or(Verdict::NoToken, Verdict::Guess)
     }
 
     /// Whether a browser that names this host means us. One that was led here by
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     fn guard(listen: &str, token: Option<&str>, hosts: &[&str]) -> Guard {
-        let token = token.map(Token::new);
+        let token = token.map(|token| Token::new(token).unwrap());
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
         Guard::new(listen.parse().unwrap(), token, hosts).unwrap()
     }
@@ -194,7 +195,7 @@ mod tests {
         ] {
             assert!(!asks(&own, host), "{host}");
         }
-        assert_eq!(own.judge(&Asked::default()), Verdict::OtherHost(String::new()));
+        assert_eq!(own.judge(&Asked::default()), Verdict::OtherHost(""));
     }
 
     #[test]
@@ -219,24 +220,33 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_as_bearer_and_as_cookie() {
+    fn the_token_opens_as_bearer_and_its_cookie_at_once() {
         let guard = guard("127.0.0.1:80", Some("s3cret"), &[]);
         let host = Some("localhost");
         let base = Asked { path: "/metrics", host, ..Asked::default() };
-        assert_eq!(guard.judge(&base), Verdict::NoToken { wrong: false });
+        assert_eq!(guard.judge(&base), Verdict::NoToken);
         let with = |value| guard.judge(&Asked { authorization: Some(value), ..base });
-        assert_eq!(with("Bearer s3cret"), Verdict::Welcome);
-        assert_eq!(with("bearer s3cret"), Verdict::Welcome);
-        assert_eq!(with("Bearer s3cret2"), Verdict::NoToken { wrong: true });
-        assert_eq!(with("Basic s3cret"), Verdict::NoToken { wrong: false });
-        let whole = guard.token().unwrap().cookie();
+        assert_eq!(with("Bearer s3cret"), Verdict::Guess("s3cret"));
+        assert_eq!(with("bearer  other "), Verdict::Guess("other"));
+        assert_eq!(with("Basic s3cret"), Verdict::NoToken);
+        let token = guard.token().unwrap();
+        assert!(token.is("s3cret") && !token.is("s3cret2"));
+        let whole = token.cookie();
         assert!(whole.contains("; HttpOnly; SameSite=Strict;") && !whole.contains("s3cret"));
         let pair = format!("other=1; {}", whole.split(';').next().unwrap());
-        assert_eq!(guard.judge(&Asked { cookies: &[&pair], ..base }), Verdict::Welcome);
+        let authorization = Some("Bearer wrong");
+        let asked = Asked { cookies: &[&pair], authorization, ..base };
+        assert_eq!(guard.judge(&asked), Verdict::Welcome);
         for wrong in ["linkvault=s3cret", "linkvault=", "linkvault", "linkvaults=1"] {
-            let verdict = guard.judge(&Asked { cookies: &[wrong], ..base });
-            assert_eq!(verdict, Verdict::NoToken { wrong: false }, "{wrong}");
+            assert_eq!(guard.judge(&Asked { cookies: &[wrong], ..base }), Verdict::NoToken);
         }
+    }
+
+    /// Otherwise a token could be guessed without a penalty, as its cookie.
+    #[test]
+    fn the_cookie_cannot_be_made_from_the_token() {
+        let [one, other] = [Token::new("s3cret"), Token::new("s3cret")].map(Result::unwrap);
+        assert_ne!(one.cookie(), other.cookie());
     }
 
     #[test]
@@ -245,7 +255,7 @@ mod tests {
         let at = |path| guard.judge(&Asked { path, host: Some("localhost"), ..Asked::default() });
         assert_eq!(at("/healthz"), Verdict::Welcome);
         for path in ["/", "/metrics", "/accounts/main", "/healthz/", "//healthz"] {
-            assert_eq!(at(path), Verdict::NoToken { wrong: false }, "{path}");
+            assert_eq!(at(path), Verdict::NoToken, "{path}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! what stands on each · [`chart`] series as drawings, with [`ticks`] · [`links`]
 //! where a page is · [`text`] its words · [`escape`] what every value passes ·
 //! [`metrics`] the same for Prometheus · `server` the socket · `places` which
-//! connections stay open.
+//! connections stay open · `penalties` how long wrong tokens make a client wait.
 
 pub mod chart;
 pub mod escape;
@@ -13,6 +13,7 @@ pub mod guard;
 pub mod links;
 pub mod metrics;
 pub mod pages;
+mod penalties;
 mod places;
 mod routes;
 mod server;
@@ -91,5 +92,5 @@ pub fn router(
 ) -> io::Result<Router> {
     let guard = guard::Guard::new(settings.listen, settings.token, settings.hosts)
         .map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-    Ok(routes::router(routes::Site::new(accounts, clock, guard, PATIENCE, routes::WRONG_TOKEN)))
+    Ok(routes::router(routes::Site::new(accounts, clock, guard, PATIENCE)))
 }

@@ -183,6 +183,15 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_ends_frees_its_place() {
+        let places = Places::new(2, 2);
+        let stays = enter(&places, "::1").unwrap();
+        drop(enter(&places, "::1").unwrap());
+        let _new = enter(&places, "::1").unwrap();
+        assert!(!stays.is_closed());
+    }
+
+    #[test]
     fn one_network_of_ipv6_is_one_client() {
         assert_eq!(address("2001:db8::1"), address("2001:db8::ffff:1"));
         assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));

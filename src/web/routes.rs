@@ -1,12 +1,11 @@
 //! What is where, and what every answer carries. What stands on a page is the
 //! business of `pages`; here requests become calls, and results answers.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, Form, Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Form, FromRequest as _, Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +17,7 @@ use super::Accounts;
 use super::guard::{Asked, Guard, Verdict};
 use super::metrics::{self, Format};
 use super::pages::{self, Trouble};
+use super::penalties::Penalties;
 use super::server::{Connection, HEADER_TIME};
 use crate::clock::Clock;
 
@@ -35,12 +35,11 @@ const WAITING: usize = 48;
 /// The metrics have turns of their own, whatever pages are asked for.
 const METRICS_AT_ONCE: usize = 2;
 
-/// How long the answer to a wrong token takes; so much longer for each other wrong
-/// one of the same client that still waits.
-pub(super) const WRONG_TOKEN: Duration = Duration::from_secs(1);
+/// How long a client waits after its first wrong token, and at most after a further one.
+const PENALTIES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// The most penalties that the answer to a wrong token waits for.
-const MOST_WRONG: u32 = 10;
+/// How long a token waits to be compared before the request is refused.
+const LONGEST_WAIT: Duration = Duration::from_secs(45);
 
 /// The longest body of a request: the login form.
 const LONGEST: usize = 4096;
@@ -61,9 +60,7 @@ struct Inner {
     turns: Arc<Semaphore>,
     metrics_turns: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// Clients with wrong tokens whose answers wait.
-    wrong: Mutex<HashMap<IpAddr, u32>>,
-    wrong_token: Duration,
+    penalties: Mutex<Penalties>,
     /// How long a request may take, from its first line to the whole answer made.
     patience: Duration,
     series: pages::Series,
@@ -75,7 +72,6 @@ impl Site {
         clock: Arc<dyn Clock>,
         guard: Guard,
         patience: Duration,
-        wrong_token: Duration,
     ) -> Self {
         let room = |places| Arc::new(Semaphore::new(places));
         Self {
@@ -86,34 +82,40 @@ impl Site {
                 turns: room(AT_ONCE),
                 metrics_turns: room(METRICS_AT_ONCE),
                 waiting: room(WAITING),
-                wrong: Mutex::default(),
-                wrong_token,
+                penalties: Mutex::new(Penalties::new(PENALTIES.0, PENALTIES.1)),
                 patience,
                 series: pages::Series::default(),
             }),
         }
     }
 
-    /// Waits before a wrong token is answered. Only the connection that sent it waits.
-    async fn slow_down(&self, client: Option<IpAddr>) {
-        let Some(client) = client else { return };
-        let inner = &*self.inner;
-        let count = || inner.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = {
-            let mut counts = count();
-            let waiting = counts.entry(client).or_default();
-            *waiting = waiting.saturating_add(1);
-            *waiting
-        };
-        // Also when the client goes before it is answered.
-        let _leaves = Leaves(|| {
-            let mut counts = count();
-            if let Some(waiting) = counts.get_mut(&client) {
-                *waiting = waiting.saturating_sub(1);
+    /// Whether `guess` is the token. While a penalty of the client lasts, no token that it sends
+    /// is compared, on whatever connection. `None` where it lasts too long.
+    async fn is_token(&self, client: Option<IpAddr>, guess: &str) -> Option<bool> {
+        let compared = async {
+            loop {
+                match self.compare(client, guess) {
+                    Ok(right) => return right,
+                    Err(wait) => tokio::time::sleep(wait).await,
+                }
             }
-            counts.retain(|_, waiting| *waiting > 0);
-        });
-        tokio::time::sleep(inner.wrong_token * waiting.min(MOST_WRONG)).await;
+        };
+        tokio::time::timeout(LONGEST_WAIT, compared).await.ok()
+    }
+
+    /// Whether `guess` is the token, or how long its client has to wait for that.
+    fn compare(&self, client: Option<IpAddr>, guess: &str) -> Result<bool, Duration> {
+        let inner = &*self.inner;
+        let mut penalties = inner.penalties.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = inner.clock.monotonic();
+        if let Some(wait) = client.and_then(|client| penalties.wait(client, now)) {
+            return Err(wait);
+        }
+        let right = inner.guard.token().is_some_and(|token| token.is(guess));
+        if let Some(client) = client.filter(|_| !right) {
+            penalties.add(client, now);
+        }
+        Ok(right)
     }
 
     /// A place among those who wait for `turns`, and then a turn.
@@ -148,19 +150,6 @@ impl Site {
         }
     }
 }
-
-/// Does something when it is dropped.
-struct Leaves<F: Fn()>(F);
-
-impl<F: Fn()> Drop for Leaves<F> {
-    fn drop(&mut self) {
-        self.0();
-    }
-}
-
-/// Marks the answer to a wrong token.
-#[derive(Clone)]
-struct WrongToken;
 
 pub(super) fn router(site: Site) -> Router {
     Router::new()
@@ -199,27 +188,37 @@ async fn guarded(State(site): State<Site>, request: Request, next: Next) -> Resp
         authorization: text(header::AUTHORIZATION),
         cookies: &cookies,
     };
-    let verdict = guard.judge(&asked);
     let connection = request.extensions().get::<Connection>().cloned();
-    let answer = match verdict {
-        Verdict::Welcome => {
-            // Only the form has a body to wait for.
-            let form = request.uri().path() == "/login";
-            let _working = connection.as_ref().filter(|_| !form).map(|it| it.busy.begin());
-            let patience = site.inner.patience;
-            let patience = if form { patience.min(HEADER_TIME) } else { patience };
-            // An unfinished request must not hold a place forever.
-            tokio::time::timeout(patience, next.run(request))
-                .await
-                .unwrap_or_else(|_| trouble(&Trouble::Busy))
+    let refusal = match guard.judge(&asked) {
+        Verdict::Welcome => None,
+        Verdict::OtherHost(host) => Some(trouble(&Trouble::OtherHost(host.to_owned()))),
+        Verdict::NoToken => Some(sign_in(false)),
+        Verdict::Guess(guess) => {
+            let client = connection.as_ref().map(|it| it.client);
+            refusal(site.is_token(client, guess).await)
         }
-        Verdict::OtherHost(host) => trouble(&Trouble::OtherHost(host)),
-        Verdict::NoToken { wrong } => sign_in(wrong),
     };
-    if answer.extensions().get::<WrongToken>().is_some() {
-        site.slow_down(connection.map(|it| it.client)).await;
+    if let Some(refusal) = refusal {
+        return refusal;
     }
-    answer
+    if request.uri().path() == "/login" {
+        // It waits for a body and for the end of a penalty, with times of its own.
+        return next.run(request).await;
+    }
+    let _working = connection.as_ref().map(|it| it.busy.begin());
+    // An unfinished request must not hold a place forever.
+    tokio::time::timeout(site.inner.patience, next.run(request))
+        .await
+        .unwrap_or_else(|_| trouble(&Trouble::Busy))
+}
+
+/// The answer to what [`Site::is_token`] gave, where that is not the token.
+fn refusal(right: Option<bool>) -> Option<Response> {
+    match right {
+        Some(true) => None,
+        Some(false) => Some(sign_in(true)),
+        None => Some(trouble(&Trouble::WrongTokens)),
+    }
 }
 
 fn sign_in(wrong: bool) -> Response {
@@ -229,9 +228,6 @@ fn sign_in(wrong: bool) -> Response {
     };
     let scheme = HeaderValue::from_static("Bearer realm=\"linkvault\"");
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-    if wrong {
-        answer.extensions_mut().insert(WrongToken);
-    }
     answer
 }
 
@@ -260,6 +256,7 @@ fn trouble(trouble: &Trouble) -> Response {
         Trouble::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
         Trouble::OtherHost(_) => StatusCode::MISDIRECTED_REQUEST,
         Trouble::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Trouble::WrongTokens => StatusCode::TOO_MANY_REQUESTS,
         Trouble::Vault(_) | Trouble::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     html(status, pages::trouble(status.as_u16(), trouble))
@@ -384,22 +381,22 @@ struct Login {
 }
 
 /// Takes the token from the form. It changes nothing but what the browser keeps.
-async fn login(
-    State(site): State<Site>,
-    form: Result<Form<Login>, axum::extract::rejection::FormRejection>,
-) -> Response {
-    let guard = &site.inner.guard;
-    let Some(token) = guard.token() else { return to_the_overview() };
-    match form {
-        Ok(Form(login)) if token.is(login.token.trim()) => {
-            let mut answer = to_the_overview();
-            if let Ok(cookie) = HeaderValue::from_str(&token.cookie()) {
-                answer.headers_mut().insert(header::SET_COOKIE, cookie);
-            }
-            answer
-        }
-        _ => sign_in(true),
+async fn login(State(site): State<Site>, request: Request) -> Response {
+    let client = request.extensions().get::<Connection>().map(|it| it.client);
+    let form = Form::<Login>::from_request(request, &());
+    let Ok(form) = tokio::time::timeout(site.inner.patience.min(HEADER_TIME), form).await else {
+        return trouble(&Trouble::Busy);
+    };
+    let Some(token) = site.inner.guard.token() else { return to_the_overview() };
+    let Ok(Form(login)) = form else { return sign_in(true) };
+    if let Some(refusal) = refusal(site.is_token(client, login.token.trim()).await) {
+        return refusal;
     }
+    let mut answer = to_the_overview();
+    if let Ok(cookie) = HeaderValue::from_str(&token.cookie()) {
+        answer.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    answer
 }
 
 fn to_the_overview() -> Response {
@@ -411,6 +408,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpStream;
     use std::path::PathBuf;
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::super::Token;
     use super::*;
@@ -436,12 +434,23 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// A page with this token, where a client may be slow for so long.
-    fn page(token: Option<&str>, patience: Duration, wrong_token: Duration) -> Server {
+    /// A page with this token, where a client may be slow for `patience`.
+    fn page(token: Option<&str>, patience: Duration, penalty: Duration) -> Server {
+        serving(Arc::new(Nobody), token, patience, penalty)
+    }
+
+    fn serving(
+        accounts: Arc<dyn Accounts>,
+        token: Option<&str>,
+        patience: Duration,
+        penalty: Duration,
+    ) -> Server {
         let listen = "127.0.0.1:0".parse().unwrap();
-        let guard = Guard::new(listen, token.map(Token::new), Vec::new()).unwrap();
+        let token = token.map(|token| Token::new(token).unwrap());
+        let guard = Guard::new(listen, token, Vec::new()).unwrap();
         let clock = Arc::new(SystemClock::new(Interrupt::default()));
-        let site = Site::new(Arc::new(Nobody), clock, guard, patience, wrong_token);
+        let site = Site::new(accounts, clock, guard, patience);
+        *site.inner.penalties.lock().unwrap() = Penalties::new(penalty, penalty);
         super::super::server::serve(listen, router(site), LONG).unwrap()
     }
 
@@ -490,27 +499,94 @@ mod tests {
         page.stop();
     }
 
+    /// Tells that it is asked, and then waits.
+    struct Slow(Mutex<(Sender<()>, Receiver<()>)>);
+
+    impl Accounts for Slow {
+        fn conditions(&self) -> Vec<Condition> {
+            let (asked, go_on) = &*self.0.lock().unwrap();
+            asked.send(()).unwrap();
+            go_on.recv().unwrap();
+            Vec::new()
+        }
+
+        fn vault(&self, _account: &str) -> Option<PathBuf> {
+            None
+        }
+
+        fn alive(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
     #[test]
-    fn a_wrong_token_is_slowed_down_and_nobody_else() {
-        let page = page(Some("a token of sixteen"), LONG, LONG);
-        let wrong = [
-            send(&page, &form("wrong", 11)),
-            send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer x\r\n\r\n"),
-        ];
-        let right = "authorization: Bearer a token of sixteen";
-        let right = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{right}\r\n\r\n");
-        answers(&send(&page, &right), "200");
-        answers(&send(&page, &form("a+token+of+sixteen", 24)), "303");
-        answers(&send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"), "401");
+    fn a_page_that_is_being_made_keeps_its_place() {
+        let ((tell, asked), (go_on, wait)) = (channel(), channel());
+        let slow = Arc::new(Slow(Mutex::new((tell, wait))));
+        let page = serving(slow, None, LONG, Duration::ZERO);
+        let made = send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        asked.recv().unwrap();
+        let idle: Vec<_> = (0..300).map(|_| send(&page, "")).collect();
         answers(&send(&page, HEALTH), "200");
-        for mut slowed in wrong {
-            slowed.set_nonblocking(true).unwrap();
-            let told = slowed.read(&mut [0]).unwrap_err();
-            assert_eq!(told.kind(), std::io::ErrorKind::WouldBlock, "it is not answered yet");
+        go_on.send(()).unwrap();
+        answers(&made, "200");
+        drop(idle);
+        page.stop();
+    }
+
+    const TOKEN: &str = "a-token-of-sixteen";
+
+    fn bearer(token: &str) -> String {
+        format!("GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n")
+    }
+
+    #[track_caller]
+    fn is_not_answered(mut stream: &TcpStream) {
+        stream.set_nonblocking(true).unwrap();
+        let told = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(told.kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    /// The cookie that the page gave.
+    fn cookie(mut stream: TcpStream) -> String {
+        let mut answer = vec![0; 4096];
+        let length = stream.read(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+        let line = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+        line.and_then(|line| line.split(';').next()).unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_wrong_token_slows_down_its_address_on_every_connection() {
+        for wrong in [bearer("wrong"), form("wrong", 11)] {
+            let page = page(Some(TOKEN), LONG, LONG);
+            let cookie = cookie(send(&page, &form(TOKEN, TOKEN.len() + 6)));
+            // The connection ends with the answer, and the penalty does not.
+            answers(&send(&page, &wrong), "401");
+            let slowed = [
+                send(&page, &bearer("wrong")),
+                send(&page, &bearer(TOKEN)),
+                send(&page, &form(TOKEN, TOKEN.len() + 6)),
+            ];
+            let kept = format!("GET / HTTP/1.1\r\nhost: localhost\r\ncookie: {cookie}\r\n\r\n");
+            for _ in 0..5 {
+                answers(&send(&page, &kept), "200");
+                answers(&send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"), "401");
+                answers(&send(&page, HEALTH), "200");
+            }
+            slowed.iter().for_each(is_not_answered);
+            page.stop();
+        }
+    }
+
+    #[test]
+    fn a_token_that_waited_longer_than_a_body_may_take_is_compared() {
+        let page = page(Some(TOKEN), Duration::from_secs(1), Duration::from_secs(2));
+        for right in [form(TOKEN, TOKEN.len() + 6), bearer(TOKEN)] {
+            answers(&send(&page, &bearer("wrong")), "401");
+            let status = if right.starts_with("POST") { "303" } else { "200" };
+            answers(&send(&page, &right), status);
         }
         page.stop();
-        let quick = self::page(Some("a token of sixteen"), LONG, Duration::ZERO);
-        answers(&send(&quick, &form("wrong", 11)), "401");
-        quick.stop();
     }
 }

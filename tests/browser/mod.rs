@@ -1,7 +1,7 @@
 //! The page in a real browser. `.ci/run` installs Chromium and the packages of
 //! `package.json` into `target/browser`, and runs this with `--ignored`.
 //!
-//! `LINKVAULT_BLESS=1` writes the screenshots that stand in the README to `docs/`;
+//! `LINKVAULT_BLESS=1` writes the screenshots of the documentation to `docs/`;
 //! `LINKVAULT_PICTURES=FOLDER` writes all of them there.
 
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::{TestEnvironment, lived};
 
-/// What stands in the README.
+/// The screenshots of README.md and `docs/daemon.md`.
 const SHOWN: [&str; 4] = [
     "page-overview-light-desk.png",
     "page-account-light-desk.png",

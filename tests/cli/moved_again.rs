@@ -82,6 +82,74 @@ fn what_was_the_same_before_the_first_move_is_kept_as_well() {
     assert_eq!(names(&new), ["Summer", "Theirs"]);
 }
 
+/// The remembered slug hid what the rotator of the target shows.
+#[test]
+fn a_slug_that_was_replaced_in_the_target_is_kept_and_told() {
+    let mut store = Store::default();
+    let id = store.add_campaign("Spring", Some("spring"), false);
+    let old = LiveService::serving(store, "", "");
+    let new = LiveService::serving(Store::default(), "", "");
+    let environment = environment(&old, &new);
+    again(&environment, &["--yes"]).succeeds();
+    new.inside().mutate(|store| {
+        let rotator = store.rotator_url("theirs");
+        let (_, row) = store.campaigns.iter_mut().next().unwrap();
+        (row.slug, row.rotator) = (Some("theirs".to_owned()), Some(rotator));
+    });
+    let document = again(&environment, &["--yes", "--json"]).succeeds().json();
+    assert_eq!(document["run"], Value::Null);
+    let kept = json!([{"resource": "campaigns", "id": id, "field": "slug", "source": "spring",
+        "target": "theirs"}]);
+    assert_eq!(document["kept"], kept);
+}
+
+/// A third account, and what it has moved to the target of [`moved`].
+fn beside(environment: &TestEnvironment, store: Store) -> LiveService {
+    let other = LiveService::serving(store, "", "");
+    let config = environment.text("config.toml")
+        + &format!("[accounts.other]\nurl = \"{}\"\nkey_env = \"LINKS_KEY\"\n", other.url());
+    environment.write("config.toml", &config);
+    third(environment, &["--yes"]).succeeds();
+    other
+}
+
+fn third(environment: &TestEnvironment, more: &[&str]) -> Ran {
+    environment.run(&[&["migrate", "other", "new", "--max-update", "100%"], more].concat())
+}
+
+/// Both have a campaign of that name. What the second set is none of the first's.
+#[test]
+fn what_another_source_moved_is_not_the_base_of_this_one() {
+    let (environment, _old, new) = moved();
+    let is_public = || {
+        let inside = new.inside();
+        let found = inside.store().campaigns.iter().find(|(_, row)| row.name == "Spring");
+        found.unwrap().1.public
+    };
+    let mut store = Store::default();
+    store.add_campaign("Spring", None, true);
+    let _other = beside(&environment, store);
+    assert!(is_public());
+    let document = again(&environment, &["--yes", "--json"]).succeeds().json();
+    assert!(is_public(), "the first source reverted the second");
+    assert_eq!((&document["run"], &document["kept"][0]["field"]), (&Value::Null, &json!("public")));
+}
+
+/// The record was in the target when the first move from its source began, though not when
+/// that of the other source did.
+#[test]
+fn the_first_move_is_counted_for_each_source() {
+    let mut store = Store::default();
+    store.add_campaign("Spring", None, false);
+    store.add_campaign("Winter", None, false);
+    let (environment, _old, new) = moved();
+    let _other = beside(&environment, store);
+    rename(&new, "Spring", "Theirs");
+    let document = third(&environment, &["--yes", "--json"]).succeeds().json();
+    assert_eq!(names(&new), ["Autumn", "Summer", "Theirs", "Winter"]);
+    assert_eq!(document["kept"][0]["target"], "Theirs");
+}
+
 #[test]
 fn a_field_that_both_accounts_changed_is_a_conflict() {
     let (environment, old, new) = moved();
@@ -127,6 +195,15 @@ fn a_verification_that_says_0_has_compared_everything() {
     verify(&["--skip", "pixels"]).exits_with(2).prints_among("NOT VERIFIED");
     assert_eq!(gaps(&["--skip", "pixels"]), ["pixels"]);
     assert_eq!(gaps(&["--where", "campaigns.name~^S"]), ["campaigns"]);
+    // An address that does not tell its slug cannot be made there.
+    let rotator = |url: Option<&str>| {
+        old.inside().mutate(|store| {
+            store.campaigns.get_mut(1).unwrap().rotator = url.map(str::to_owned);
+        });
+    };
+    rotator(Some("https://old.example/?c=5"));
+    assert_eq!(gaps(&[]), ["campaigns"]);
+    rotator(None);
     // What the owner of the target changed is not the same.
     rename(&new, "Spring", "Theirs");
     assert_eq!(gaps(&[]), ["campaigns"]);

@@ -1,63 +1,20 @@
 //! What the daemon tells the world: alerts, heartbeats, and its page.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::io::Write as _;
+use std::net::TcpStream;
 
 use linkvault::daemon::message::signature;
 use serde_json::Value;
 
 use super::daemon::{Daemon, SECONDLY};
-use crate::support::{LiveService, TestEnvironment};
+use crate::support::{Host, LiveService, TestEnvironment};
 
-/// Somebody who listens, and keeps every request.
-struct Listener {
-    url: String,
-    status: Arc<AtomicU16>,
-    heard: Receiver<(String, String)>,
-}
-
-impl Listener {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let status = Arc::new(AtomicU16::new(200));
-        let (tell, heard) = channel();
-        let answer = Arc::clone(&status);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let mut stream = BufReader::new(stream);
-                let mut head = String::new();
-                while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap_or(0) > 0 {}
-                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-                let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-                stream.read_exact(&mut body).unwrap();
-                let status = answer.load(Ordering::SeqCst);
-                let end = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close");
-                let _gone = write!(stream.get_mut(), "{end}\r\n\r\n");
-                if tell.send((head, String::from_utf8(body).unwrap())).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { url, status, heard }
-    }
-
-    #[track_caller]
-    fn next(&self) -> (String, String) {
-        self.heard.recv_timeout(Duration::from_secs(60)).expect("nobody called")
-    }
-}
-
-fn alerting(service: &LiveService, listener: &Listener) -> TestEnvironment {
+fn alerting(service: &LiveService, listener: &Host) -> TestEnvironment {
     let more = format!(
         "schedule = \"{SECONDLY}\"\nheartbeat = \"{0}/alive\"\n[accounts.main.alerts]\n\
          webhook = \"{0}/hooks/s3cret\"\nsecret_env = \"ALERTS\"\n\
          command = [\"sh\", \"-c\", \"echo $LINKVAULT_EVENT $LINKS_KEY $ALERTS >> told\"]\n",
-        listener.url
+        listener.url()
     );
     TestEnvironment::new().account_with(&service.url(), &more).variable("ALERTS", "shared")
 }
@@ -65,7 +22,7 @@ fn alerting(service: &LiveService, listener: &Listener) -> TestEnvironment {
 #[test]
 fn one_alert_when_a_problem_begins_one_when_it_ends_and_a_heartbeat() {
     let service = LiveService::start("", "html@/api/account");
-    let listener = Listener::start();
+    let listener = Host::status("200 X");
     let environment = alerting(&service, &listener);
     let daemon = Daemon::listening(&environment, "off");
     let (head, body) = listener.next();
@@ -89,15 +46,14 @@ fn one_alert_when_a_problem_begins_one_when_it_ends_and_a_heartbeat() {
     assert!(!format!("{rest:?}").contains("s3cret"));
     let told = environment.text("told");
     assert_eq!(told.lines().map(str::trim_end).collect::<Vec<_>>(), ["begun", "ended"]);
-    let posts = listener.heard.try_iter().filter(|(head, _)| head.starts_with("POST")).count();
+    let posts = listener.rest().iter().filter(|head| head.starts_with("POST")).count();
     assert_eq!(posts, 0, "nothing more was told");
 }
 
 #[test]
 fn what_could_not_be_delivered_waits_for_the_next_process() {
     let service = LiveService::start("", "html@/api/account");
-    let listener = Listener::start();
-    listener.status.store(500, Ordering::SeqCst);
+    let listener = Host::status("500 X");
     let environment = alerting(&service, &listener);
     let daemon = Daemon::listening(&environment, "off");
     listener.next();

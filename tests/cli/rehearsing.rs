@@ -116,7 +116,8 @@ fn a_run_of_minutes_is_rehearsed_at_once() {
     let seconds = kept["seconds"].as_f64().unwrap();
     assert!((240.0..250.0).contains(&seconds), "{seconds}");
     let plan = environment.run(&["plan", "campaigns.csv", "--to", "main", "--json"]).json();
-    assert_eq!(document["requests"], plan["requests"]);
+    // The service has no limit. At 30 a minute, the account is proven in each further minute.
+    assert_eq!(document["requests"].as_u64(), plan["requests"].as_u64().map(|it| it + 3));
     std::fs::remove_file(environment.path("vaults/main.db.pace")).unwrap();
     let slow = environment.run(&[&rehearse[..], &["--reserve", "20"]].concat()).succeeds().json();
     assert!(slow["seconds"].as_f64().unwrap() > 590.0, "{}", slow["seconds"]);
@@ -211,7 +212,7 @@ fn a_live_state_is_not_asked_for() {
     assert_eq!(service.new_requests(), Vec::<String>::new());
 }
 
-/// README and plan allow lists and objects for what a code contains; so does the sandbox.
+/// docs/csv.md and plan allow lists and objects for what a code contains; so does the sandbox.
 #[test]
 fn a_code_of_parts_is_rehearsed_as_it_is_planned() {
     let (environment, service) = exported();

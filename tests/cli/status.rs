@@ -31,6 +31,16 @@ fn with_key_file(service: &LiveService) -> TestEnvironment {
         .mode("key", 0o600)
 }
 
+/// Moves a time in the notes an hour back. Gives them as they are then.
+fn an_hour_back(environment: &TestEnvironment, time: fn(&mut Value) -> &mut Value) -> Value {
+    let file = "vaults/main.db.daemon";
+    let mut notes: Value = serde_json::from_str(&environment.text(file)).unwrap();
+    let time = time(&mut notes);
+    *time = json!(time.as_i64().unwrap() - 3_600_000);
+    environment.write(file, &notes.to_string());
+    notes
+}
+
 #[test]
 fn a_key_that_backup_was_refused_with_is_a_problem_without_a_daemon() {
     let service = LiveService::start("", "");
@@ -44,7 +54,8 @@ fn a_key_that_backup_was_refused_with_is_a_problem_without_a_daemon() {
     assert_eq!(refused["last"]["outcome"], "failed");
     assert_eq!(refused["last"]["by"], "backup");
     assert_eq!(refused["totals"]["backups"], 2);
-    let since = refused["problems"][0]["since"].clone();
+    an_hour_back(&environment, |notes| &mut notes["failing_since"]);
+    let since = status(&environment, 1)["problems"][0]["since"].clone();
     environment.run(&["backup", "-q"]).exits_with(7);
     assert_eq!(status(&environment, 1)["problems"][0]["since"], since, "the first of them");
     // A backup that is stopped proves nothing.
@@ -56,7 +67,7 @@ fn a_key_that_backup_was_refused_with_is_a_problem_without_a_daemon() {
 }
 
 #[test]
-fn backups_that_all_failed_are_a_problem_before_there_is_a_vault() {
+fn backups_that_all_failed_are_a_problem() {
     let service = LiveService::start("", "html@/api/account");
     let environment = TestEnvironment::new().account(&service.url());
     assert_eq!(status(&environment, 3)["health"], "new");
@@ -80,6 +91,16 @@ fn a_key_that_cannot_be_read_is_a_problem() {
     environment.run(&["backup", "-q"]).succeeds();
     std::fs::remove_file(environment.path("key")).unwrap();
     environment.run(&["backup", "-q"]).exits_with(1);
+    assert_eq!(kinds(&status(&environment, 1)), ["failed"]);
+}
+
+#[test]
+fn a_backup_that_failed_before_it_made_a_vault_is_a_problem() {
+    let service = LiveService::start("", "");
+    let environment = with_key_file(&service);
+    std::fs::remove_file(environment.path("key")).unwrap();
+    environment.run(&["backup", "-q"]).exits_with(1);
+    assert!(!environment.path("vaults/main.db").exists());
     assert_eq!(kinds(&status(&environment, 1)), ["failed"]);
 }
 
@@ -133,13 +154,9 @@ fn a_backup_that_could_not_begin_is_recorded() {
     let lock = Lock::take(&vault, "linkvault apply main", Duration::ZERO, &clock).unwrap();
     environment.run(&["backup", "-q"]).exits_with(11);
     assert_eq!(status(&environment, 0)["health"], "good");
-    let notes = std::fs::read(environment.path("vaults/main.db.daemon")).unwrap();
-    let mut notes: Value = serde_json::from_slice(&notes).unwrap();
+    let notes = an_hour_back(&environment, |notes| &mut notes["put_off"]["since"]);
     let message = notes["put_off"]["message"].as_str().unwrap();
     assert!(message.contains("`linkvault apply main`"), "{message}");
-    let since = notes["put_off"]["since"].as_i64().unwrap();
-    notes["put_off"]["since"] = json!(since - 3_600_000);
-    environment.write("vaults/main.db.daemon", &notes.to_string());
     assert_eq!(kinds(&status(&environment, 3)), ["locked"]);
     drop(lock);
     environment.run(&["backup", "-q"]).succeeds();

@@ -100,6 +100,58 @@ fn what_was_changed_since_is_a_conflict() {
     assert_eq!(service.inside().store().campaigns.get(4).unwrap().name, "Summer Sale");
 }
 
+/// A run that stopped after its writes, whose records somebody else changed before it
+/// went on and looked at what it left.
+fn edited_before_the_last_look(
+    edit: impl FnOnce(&mut linkvault::sandbox::Store),
+) -> (TestEnvironment, LiveService) {
+    let (environment, service) = backed_up();
+    environment.write("campaigns.csv", "id,name\n4,Autumn Sale\n,Winter\n");
+    let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--max-requests", "4"];
+    environment.run(&import).exits_with(8);
+    assert_eq!(service.writes().len(), 2, "{:?}", service.requests());
+    service.inside().mutate(edit);
+    environment.run(&["resume", "main", "--yes"]).exits_with(3);
+    (environment, service)
+}
+
+#[test]
+fn what_others_changed_while_the_run_was_under_way_is_a_conflict() {
+    let (environment, service) = edited_before_the_last_look(|store| {
+        store.campaigns.get_mut(4).unwrap().name = "Theirs".to_owned();
+    });
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
+    ran.says_among("Theirs").says_among("Autumn Sale");
+    assert_eq!(service.writes().len(), 2);
+    assert_eq!(service.inside().store().campaigns.get(4).unwrap().name, "Theirs");
+    let theirs = ["undo", "main", "1", "--yes", "--on-conflict", "theirs"];
+    environment.run(&theirs).succeeds();
+    let service = service.inside();
+    let campaigns = &service.store().campaigns;
+    assert_eq!(campaigns.get(4).unwrap().name, "Theirs");
+    assert!(campaigns.get(9).is_none());
+}
+
+#[test]
+fn what_the_run_created_and_others_changed_meanwhile_is_not_just_deleted() {
+    let (environment, service) = edited_before_the_last_look(|store| {
+        store.campaigns.get_mut(9).unwrap().name = "Theirs".to_owned();
+    });
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
+    ran.says_among("campaigns 9: was removed here and has changed in the account");
+    assert_eq!(service.writes().len(), 2);
+}
+
+#[test]
+fn what_others_deleted_while_the_run_was_under_way_does_not_come_back() {
+    let (environment, service) = edited_before_the_last_look(|store| {
+        store.campaigns.remove(4);
+    });
+    let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(4);
+    ran.says_among("campaigns 4");
+    assert_eq!(service.writes().len(), 2);
+}
+
 #[test]
 fn what_was_created_and_changed_since_is_not_just_deleted() {
     let (environment, service) = backed_up();

@@ -102,3 +102,52 @@ fn a_vault_beside_the_log_of_another_is_refused_until_it_is_restored() {
     assert_eq!(snapshots(&environment), 1);
     environment.run(&["check", "main"]).succeeds();
 }
+
+#[test]
+fn a_copy_whose_account_cannot_be_compared_is_told_before_it_is_restored() {
+    let (environment, _service) = with_copy();
+    let copy = copy(&environment);
+    let vault = environment.path("vaults/main.db");
+    let restore = ["vault", "restore", &copy, "--to", "main"];
+    let document = environment.run(&[&restore[..], &["-n", "--json"]].concat()).succeeds().json();
+    assert_eq!(document["account_known"], true);
+    for damage in ["a diary", ""] {
+        match damage {
+            "" => std::fs::remove_file(&vault).unwrap(),
+            text => std::fs::write(&vault, text).unwrap(),
+        }
+        let warning = "cannot compare the account: main has no vault that can be read. The copy \
+                       belongs to account ";
+        let verified = environment.run(&[&restore[..], &["-n"]].concat()).succeeds();
+        let verified = verified.says_among(warning);
+        assert!(!verified.stderr().contains("belongs to main"), "{}", verified.stderr());
+        let asked = environment.run(&restore).exits_with(64).says_among(warning);
+        asked.says_among("may not be that of main?");
+        let document = environment.run(&[&restore[..], &["-n", "--json"]].concat()).json();
+        assert_eq!(document["account_known"], false);
+    }
+    assert!(!vault.exists());
+    let yes = [&restore[..], &["--yes"]].concat();
+    environment.run(&yes).succeeds().says_among("cannot compare the account");
+    environment.run(&["backup", "-q"]).succeeds();
+}
+
+#[test]
+fn a_log_whose_vault_is_missing_is_told_and_nothing_is_begun() {
+    let (environment, _service) = with_copy();
+    let (vault, log) = (environment.path("vaults/main.db"), environment.path("vaults/main.db-wal"));
+    std::fs::remove_file(&vault).unwrap();
+    std::fs::write(&log, "changes").unwrap();
+    for command in ["show", "snapshots", "backup", "check", "status", "doctor"] {
+        let ran = environment.run(&[command, "main"]);
+        assert_ne!(ran.code(), Some(0), "{command}");
+        let said = format!("{}{}", ran.stdout(), ran.stderr());
+        assert!(said.contains("main.db-wal has changes of it"), "{command}: {said}");
+        assert!(!said.contains("linkvault backup"), "{command}: {said}");
+    }
+    assert!(!vault.exists());
+    assert_eq!(std::fs::read(&log).unwrap(), b"changes");
+    environment.run(&["vault", "restore", &copy(&environment), "--to", "main", "--yes"]).succeeds();
+    assert!(!log.exists());
+    assert_eq!(snapshots(&environment), 1);
+}

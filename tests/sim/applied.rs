@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use linkvault::change::plan::{Plan, PlannedRequest, Step};
 use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
+use linkvault::sandbox::second_user::meddle;
 use linkvault::vault::Vault;
 use linkvault::vault::journal::{JournalStep, StepState};
 use serde_json::{Value, json};
@@ -47,8 +48,8 @@ fn waits_for(path: &str) -> Vec<u32> {
     path.split('{').skip(1).map(|part| part.split('}').next().unwrap().parse().unwrap()).collect()
 }
 
-/// Some deletes, updates, creates and assigns for the account in `store`.
-pub fn draw(store: &Store, rng: &mut fastrand::Rng, codes: bool) -> Plan {
+/// Some deletes, updates, assigns and up to `most` creates for the account in `store`.
+pub fn draw(store: &Store, rng: &mut fastrand::Rng, codes: bool, most: u64) -> Plan {
     use Resource::{Campaigns, ChannelItems, Channels, Domains, Pixels, QrCodes};
     use Verb::{Assign, Create, Delete, Update};
     let mut plan = Plan::default();
@@ -83,7 +84,7 @@ pub fn draw(store: &Store, rng: &mut fastrand::Rng, codes: bool) -> Plan {
         add(all, Channels, Update, &format!("/api/channel/{id}/update"), Some(body));
     }
     let mut made = Vec::new();
-    for nth in 0..rng.u32(1..12) {
+    for nth in 0..rng.u64(1..=most) {
         let name = format!("Made {nth}");
         made.push(match rng.u8(..if codes { 5 } else { 4 }) {
             0 => {
@@ -131,6 +132,35 @@ pub fn draw(store: &Store, rng: &mut fastrand::Rng, codes: bool) -> Plan {
         add(all, Campaigns, Assign, &format!("/api/campaign/{{{campaign}}}/assign/{link}"), None);
     }
     plan
+}
+
+/// The records that a plan changes or deletes.
+pub fn touched(plan: &Plan) -> Vec<(Resource, u64)> {
+    plan.steps.iter().filter_map(|step| Some((step.resource, step.id?.cast_unsigned()))).collect()
+}
+
+/// Lets somebody else do something: to a record of `touched` as often as to any other.
+pub fn interfere(store: &mut Store, touched: &[(Resource, u64)], rng: &mut fastrand::Rng) {
+    let picked = if rng.bool() { rng.choice(touched) } else { None };
+    let Some((resource, id)) = picked else { return drop(meddle(store, rng)) };
+    let (id, deletes, text) = (*id, rng.u8(..3) == 0, format!("theirs {}", rng.u32(..)));
+    macro_rules! edit {
+        ($table:ident $field:ident) => {
+            match store.$table.get_mut(id) {
+                Some(_) if deletes => drop(store.$table.remove(id)),
+                Some(row) => row.$field = text,
+                None => {}
+            }
+        };
+    }
+    match resource {
+        Resource::Domains => edit!(domains redirectroot),
+        Resource::Campaigns => edit!(campaigns name),
+        Resource::Channels => edit!(channels description),
+        Resource::QrCodes if deletes => drop(store.remove_qr(id)),
+        Resource::QrCodes => edit!(qr_codes name),
+        _ => {}
+    }
 }
 
 /// How often a create's record is there.

@@ -7,6 +7,7 @@ use linkvault::apply::request::set_password;
 use linkvault::apply::resolve::{self, Decision};
 use linkvault::apply::{ApplyError, Options, Outcome, Secrets};
 use linkvault::change::plan::{Plan, fingerprint};
+use linkvault::clock::Clock as _;
 use linkvault::model::{Key, Resource, Verb};
 use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::sandbox::store::QrCode;
@@ -102,6 +103,51 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
     let listed = world.asked().iter().filter(|path| path.starts_with("/api/qr?")).count();
     // Before, after the pause, twice for the lost one, and at the end.
     assert_eq!(listed, 5);
+}
+
+/// Just before the create arrives, somebody deletes the newest record, whose id the service
+/// gives to ours. The answer is lost.
+#[test]
+fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
+    let begin = || {
+        let mut store = generate(5, Counts::each(4));
+        store.reuse_ids();
+        World::of(store, "")
+    };
+    let channel = (Resource::Channels, json!({"name": "Ours"}));
+    let code = (Resource::QrCodes, json!({"type": "text", "data": "ours"}));
+    let update = [None, Some(("/api/channel/4/update", "/api/qr/4/update"))];
+    for ((resource, body), update) in [channel, code].iter().flat_map(|it| update.map(|u| (it, u)))
+    {
+        let (is_channel, mut plan) = (*resource == Resource::Channels, Plan::default());
+        create(&mut plan, *resource, body.clone());
+        // The run is to change the record that had the id, but not into what the create asks for.
+        if let Some((channel, code)) = update {
+            let (path, field) = if is_channel { (channel, "description") } else { (code, "data") };
+            add(&mut plan, *resource, Verb::Update, path, Some(json!({field: "new"})));
+        }
+        let mut quiet = begin();
+        quiet.apply(&plan, &options()).unwrap();
+        let at = 1 + quiet.asked().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
+        let mut world = begin();
+        world.meddle(move |store, nth| {
+            if nth == at {
+                let (code, channel) = (store.qr_codes.iter().last(), store.channels.iter().last());
+                let (code, channel) = (code.unwrap().0, channel.unwrap().0);
+                assert_eq!((code, channel), (4, 4));
+                store.remove_qr(code);
+                store.channels.remove(channel);
+            }
+        });
+        world.set_faults("lost-reply@POST /api/channel/add#1,lost-reply@POST /api/qr/add#1", 1);
+        let outcome = world.apply(&plan, &options()).unwrap();
+        assert_eq!(outcome.unknown, 1, "{outcome:?}");
+        let posts = world.asked().iter().filter(|path| path.ends_with("/add")).count();
+        assert_eq!(posts, 1, "{resource}");
+        let service = world.service();
+        let all = (service.store().channels.len(), service.store().qr_codes.len());
+        assert_eq!(all, if is_channel { (4, 3) } else { (3, 4) });
+    }
 }
 
 /// A plan that changes channel 2, with what it was when the plan was made.
@@ -403,6 +449,63 @@ fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
     world.apply(&plan, &options()).unwrap_err();
     let asked = world.asked();
     assert!(!asked.iter().any(|path| path == "/api/campaign/add"), "{asked:?}");
+}
+
+/// A window of the limit is a minute, or a little less by the time its requests took.
+#[test]
+fn after_each_wait_for_the_limit_the_account_is_proven_before_the_next_write() {
+    for (limit, reserve, latency) in
+        [(10, 0, 1), (10, 0, 900), (30, 5, 80), (2, 0, 80), (30, 29, 80)]
+    {
+        let mut world = world(&format!("rate-limit={limit}"));
+        world.reserve = reserve;
+        world.latency = Duration::from_millis(latency);
+        let mut plan = Plan::default();
+        for nth in 0..3 * (limit - reserve) {
+            create(&mut plan, Resource::Campaigns, json!({"name": format!("Made {nth}")}));
+        }
+        let clock = Arc::clone(&world.clock);
+        let (began, mut switched) = (clock.monotonic(), false);
+        world.meddle(move |store, _| {
+            // During the second wait.
+            if clock.monotonic() - began > Duration::from_secs(100) && !switched {
+                switched = true;
+                store.account.id = 99;
+                store.campaigns = linkvault::sandbox::store::Table::default();
+            }
+        });
+        let options = Options { reserve, ..options() };
+        let stopped = world.apply(&plan, &options).unwrap_err();
+        assert!(stopped.to_string().contains("answers for 99 of"), "{limit}: {stopped}");
+        assert_eq!(world.service().store().campaigns.iter().count(), 0, "{limit} {latency}");
+    }
+}
+
+/// A new connection may lead to another service.
+#[test]
+fn after_a_write_without_a_connection_the_account_is_proven_before_the_next_write() {
+    for fault in ["lost-request", "lost-reply", "no-connection", "reset"] {
+        for path in [UPDATE, "POST /api/campaign/add"] {
+            let mut world = world("");
+            let mut plan = Plan::default();
+            update(&world, &mut plan, json!({"description": "ours"}));
+            create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+            create(&mut plan, Resource::Campaigns, json!({"name": "Two"}));
+            world.set_faults(&format!("{fault}@{path}#1"), 1);
+            let failed = if path == UPDATE { 4 } else { 5 };
+            world.asked();
+            let overheard = Arc::clone(&world.overheard);
+            world.meddle(move |store, _| {
+                if overheard.lock().unwrap().asked.len() > failed {
+                    store.account.id = 99;
+                }
+            });
+            let stopped = world.apply(&plan, &options()).unwrap_err();
+            assert!(stopped.to_string().contains("answers for 99 of"), "{fault}: {stopped}");
+            let asked = world.asked();
+            assert_eq!(asked[failed..], ["/api/account"], "{fault} {path}: {asked:?}");
+        }
+    }
 }
 
 /// A service that does the work and then fails says nothing of what it did.

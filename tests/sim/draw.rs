@@ -1,9 +1,71 @@
 //! Everything that chance decides in a simulation, drawn from one seed.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linkvault::crawl::Stats;
 use linkvault::sandbox::generate::Counts;
+
+use super::secrets::{Echoes, Log};
+use super::stranger::Stranger;
+use super::world::World;
+
+/// Up to `most`, and mostly few: small worlds are quick, and show most of what large ones do.
+pub fn few(rng: &mut fastrand::Rng, most: u64) -> u64 {
+    let most = most >> rng.u32(..=most.max(1).ilog2());
+    rng.u64(..=most)
+}
+
+/// One world in twenty is large.
+pub fn is_large(rng: &mut fastrand::Rng) -> bool {
+    rng.u8(..20) == 0
+}
+
+/// What the service and others may do beside faults, in every simulation.
+#[derive(Debug)]
+pub struct Hazards {
+    /// Ids of deleted records are given again.
+    pub reuses_ids: bool,
+    echoes: Echoes,
+    /// The log is listened to.
+    logs: bool,
+    /// The chance that another account answers behind the URL after a wait.
+    stranger: f64,
+    seed: u64,
+}
+
+impl Hazards {
+    pub fn draw(rng: &mut fastrand::Rng) -> Self {
+        Self {
+            reuses_ids: rng.u8(..4) == 0,
+            echoes: match rng.u8(..6) {
+                0 => Echoes::All { how: rng.usize(..100) },
+                1 | 2 => Echoes::Failures,
+                _ => Echoes::None,
+            },
+            logs: rng.u8(..12) == 0,
+            stranger: if rng.u8(..4) == 0 { rng.f64() * 0.6 } else { 0.0 },
+            seed: rng.u64(..),
+        }
+    }
+
+    /// All of it but the other account.
+    pub fn begin(&self, world: &mut World) {
+        if self.reuses_ids {
+            world.change(linkvault::sandbox::Store::reuse_ids);
+        }
+        world.echoes = self.echoes;
+        world.log = self.logs.then(Log::new);
+    }
+
+    /// From now on another account may answer. The vault must know its own already.
+    pub fn let_strangers_in(&self, world: &mut World) {
+        if self.stranger > 0.0 {
+            let stranger = Stranger::new(self.seed, self.stranger);
+            world.stranger = Some(Arc::new(Mutex::new(stranger)));
+        }
+    }
+}
 
 /// One simulated history.
 #[derive(Debug)]
@@ -13,13 +75,10 @@ pub struct Drawn {
     pub behaviour: String,
     pub reserve: u64,
     pub latency: Duration,
-    /// The service repeats the key in its complaints.
-    pub indiscreet: bool,
+    pub hazards: Hazards,
     pub rounds: Vec<Round>,
     /// Before this round, another account answers behind the URL for a while.
     pub switched: Option<usize>,
-    /// The service gives the ids of deleted records again.
-    pub reuses_ids: bool,
 }
 
 /// One backup, however many starts it takes, and what happens around it.
@@ -56,7 +115,9 @@ impl Round {
 impl Drawn {
     pub fn from(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut rounds: Vec<_> = (0..rng.u8(1..5)).map(|_| round(&mut rng)).collect();
+        let large = is_large(&mut rng);
+        let number = if large { rng.u64(1..5) } else { few(&mut rng, 3) };
+        let mut rounds: Vec<_> = (0..number).map(|_| round(&mut rng)).collect();
         // The last one shows that whatever happened before can be made good.
         rounds.push(Round {
             faults: String::new(),
@@ -66,35 +127,33 @@ impl Drawn {
             stats: Stats::Changed,
             ..round(&mut rng)
         });
-        let mut drawn = Self {
+        Self {
             seed,
-            counts: counts(&mut rng),
+            counts: if large { many(&mut rng) } else { some(&mut rng) },
             behaviour: behaviour(&mut rng),
             reserve: if rng.bool() { 0 } else { rng.u64(..12) },
             latency: Duration::from_millis(rng.u64(1..2_000)),
-            indiscreet: rng.bool(),
+            hazards: Hazards::draw(&mut rng),
+            switched: (rng.u8(..5) == 0).then(|| rng.usize(..rounds.len())),
             rounds,
-            switched: None,
-            reuses_ids: false,
-        };
-        drawn.draw_more(&mut rng);
-        drawn
-    }
-
-    /// What came later is drawn last, so that the seeds of before keep their meaning.
-    fn draw_more(&mut self, rng: &mut fastrand::Rng) {
-        if rng.u8(..6) == 0 {
-            let twins = rng.choice(&["beside", "last"]).unwrap();
-            self.behaviour += &format!(",twins={twins}");
         }
-        if rng.u8(..5) == 0 {
-            self.switched = Some(rng.usize(..self.rounds.len()));
-        }
-        self.reuses_ids = rng.u8(..5) == 0;
     }
 }
 
-fn counts(rng: &mut fastrand::Rng) -> Counts {
+fn some(rng: &mut fastrand::Rng) -> Counts {
+    Counts {
+        domains: few(rng, 8),
+        campaigns: few(rng, 8),
+        channels: few(rng, 4),
+        channel_items: few(rng, 8),
+        qr_codes: few(rng, 16),
+        pixels: few(rng, 8),
+        overlays: few(rng, 4),
+        splash_pages: few(rng, 4),
+    }
+}
+
+fn many(rng: &mut fastrand::Rng) -> Counts {
     let small = |rng: &mut fastrand::Rng| if rng.u8(..4) == 0 { 0 } else { rng.u64(..30) };
     Counts {
         domains: small(rng),
@@ -116,7 +175,11 @@ fn round(rng: &mut fastrand::Rng) -> Round {
         changes: if rng.bool() { 0 } else { rng.u32(..12) },
         faults: if rng.u8(..3) == 0 { faults(rng) } else { String::new() },
         drift: if drifts { rng.f64() * 0.5 } else { 0.0 },
-        deaths: if dies { (0..rng.u8(1..3)).map(|_| rng.u64(1..60)).collect() } else { Vec::new() },
+        deaths: if dies {
+            (0..rng.u8(1..3)).map(|_| 1 + few(rng, 60)).collect()
+        } else {
+            Vec::new()
+        },
         most_requests: (rng.u8(..8) == 0).then(|| rng.u64(4..12)),
         rest: Duration::from_secs(if rng.u8(..4) == 0 { 4000 } else { rng.u64(1..900) }),
         stats: *rng.choice(&[Stats::Changed, Stats::Changed, Stats::All, Stats::None]).unwrap(),
@@ -144,6 +207,7 @@ const FAULTS: &[&str] = &[
     "garbage={}:empty",
     "garbage={}:null",
     "slow-body={}:40s",
+    "slow-body={}:90s",
 ];
 
 fn faults(rng: &mut fastrand::Rng) -> String {
@@ -164,11 +228,12 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("booleans", &["json", "integers", "strings"]),
     ("result", &["page", "total", "absent"]),
     ("nextpage", &["last+1", "null", "same"]),
-    ("max-limit", &["none", "10", "15", "25", "50", "100", "7"]),
+    ("max-limit", &["none", "10", "15", "25", "50", "100", "7", "2", "3", "5"]),
     ("over-limit", &["clamp", "clamp", "refuse"]),
     ("beyond-last", &["empty", "clamp", "repeat"]),
     ("envelope", &["full", "full", "no-maxpage", "no-perpage", "no-currentpage", "records-only"]),
     ("order", &["ascending", "descending", "by-name"]),
+    ("twins", &["none", "none", "beside", "last"]),
     ("campaign-list", &["documented", "name", "domain", "campaign"]),
     ("overlay-key", &["cta", "overlay"]),
     ("empty-maps", &["object", "zero", "array"]),
@@ -221,7 +286,8 @@ fn behaviour(rng: &mut fastrand::Rng) -> String {
     let text = parts.join(",");
     if text.contains("over-limit=refuse") {
         // Ten is the smallest page that is asked for.
-        return text.replace("max-limit=7", "max-limit=10");
+        let small = ["max-limit=2,", "max-limit=3,", "max-limit=5,", "max-limit=7,"];
+        return small.iter().fold(text, |text, it| text.replace(it, "max-limit=10,"));
     }
     text
 }

@@ -17,8 +17,8 @@ use linkvault::vault::{Vault, VaultError};
 use super::checks;
 use super::draw::{Drawn, Round};
 use super::oracle::{self, Content};
-use super::wire::tells;
-use super::world::{KEY, World};
+use super::secrets::tells;
+use super::world::World;
 
 /// So often a crawl is started before the world is let be.
 const STARTS: u32 = 12;
@@ -68,14 +68,11 @@ pub struct History<'d> {
 
 impl<'d> History<'d> {
     pub fn of(drawn: &'d Drawn) -> Self {
-        let mut store = generate(drawn.seed, drawn.counts);
-        if drawn.reuses_ids {
-            store.reuse_ids();
-        }
+        let store = generate(drawn.seed, drawn.counts);
         let mut world = World::of(store, &drawn.behaviour).seeded(drawn.seed);
         world.reserve = drawn.reserve;
         world.latency = drawn.latency;
-        world.indiscreet = drawn.indiscreet;
+        drawn.hazards.begin(&mut world);
         let rng = fastrand::Rng::with_seed(!drawn.seed);
         Self { world, drawn, known: BTreeMap::new(), truth: Arc::default(), throttled: 0, rng }
     }
@@ -104,6 +101,7 @@ impl<'d> History<'d> {
                 assert_eq!(summary.snapshot.status, Status::Complete, "{summary:#?}");
             }
         }
+        self.world.keeps_its_secrets();
     }
 
     /// Another account answers behind URL and key: its data must not get into the
@@ -139,6 +137,9 @@ impl<'d> History<'d> {
         self.world.options.stats = round.stats;
         self.world.limits.max_requests = round.most_requests;
         self.drift(round.drift);
+        if nth > 0 && !round.is_undisturbed() {
+            self.drawn.hazards.let_strangers_in(&mut self.world);
+        }
         let mut deaths = round.deaths.iter().copied();
         let begun = self.world.now();
         for start in 1.. {
@@ -149,7 +150,11 @@ impl<'d> History<'d> {
             assert!(start < 2 * STARTS, "the backup never ends");
             let outcome = self.world.start();
             assert!(self.world.now().since(begun) < LONGEST, "the backup takes for ever");
-            self.keeps_its_secret(&outcome);
+            let said = match &outcome {
+                Ok(summary) => format!("{summary:?}"),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            assert!(!tells(said.as_bytes()), "{said}");
             match outcome {
                 Ok(summary) => {
                     self.calm();
@@ -164,7 +169,7 @@ impl<'d> History<'d> {
                 }
                 Err(error) => {
                     let expected = !round.faults.is_empty() || round.most_requests.is_some();
-                    assert!(expected, "{error}");
+                    assert!(expected || self.world.stranger.is_some(), "{error}");
                     self.world.pass(Duration::from_secs(20));
                 }
             }
@@ -176,6 +181,7 @@ impl<'d> History<'d> {
         self.world.set_faults("", 0);
         self.world.limits.max_requests = None;
         self.world.meddler = None;
+        self.world.stranger = None;
     }
 
     fn drift(&mut self, chance: f64) {
@@ -213,22 +219,6 @@ impl<'d> History<'d> {
             let now = oracle::shown(vault, *number);
             assert_eq!(now, known.content, "snapshot #{number} is not what it was");
             assert_eq!(vault.snapshot(*number).unwrap(), known.snapshot);
-        }
-    }
-
-    /// The key stands in nothing that a backup leaves, shows or says.
-    fn keeps_its_secret(&self, outcome: &Result<Summary, CrawlError>) {
-        let said = match outcome {
-            Ok(summary) => format!("{summary:?}"),
-            Err(error) => format!("{error} {error:?}"),
-        };
-        assert!(!tells(said.as_bytes(), KEY), "{said}");
-        let heard = self.world.watcher.heard();
-        assert!(!tells(heard.as_bytes(), KEY), "{heard}");
-        let path = self.world.vault_path();
-        for file in [path.clone(), path.with_extension("db-wal")] {
-            let bytes = std::fs::read(&file).unwrap_or_default();
-            assert!(!tells(&bytes, KEY), "the key stands in {}", file.display());
         }
     }
 }

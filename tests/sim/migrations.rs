@@ -20,11 +20,12 @@ use linkvault::vault::snapshot::ReadState;
 
 use super::applied::{rows, times};
 use super::checks;
+use super::draw::{Hazards, few};
 use super::many::live_all;
 use super::moved::{Arrival, names, overlap, twins};
 use super::pushes::{FAULTS, world};
 use super::views::fold;
-use super::world::{KEY, World};
+use super::world::World;
 
 /// How many seeds `cargo test` runs.
 const SEEDS: u64 = 60;
@@ -51,6 +52,8 @@ const HURDLES: [&str; 6] = [
 struct Move {
     old: World,
     new: World,
+    /// Of both.
+    hazards: [Hazards; 2],
     rng: fastrand::Rng,
     seed: u64,
     options: migrate::Options,
@@ -68,15 +71,14 @@ fn live(seed: u64) {
     let mut this = Move::draw(seed);
     this.moves(None);
     this.arrived();
-    if this.rng.bool() {
+    if this.rng.u8(..3) == 0 {
         this.changes();
     }
     let read = |world: &World| world.service().log().iter().all(|it| it.method == Method::Get);
     assert!(read(&this.old), "the source was written to");
     assert!(this.old.wrote.lock().unwrap().is_empty(), "the source has changed");
     for world in [&this.old, &this.new] {
-        let heard = world.watcher.heard();
-        assert!(!heard.contains(KEY), "{heard}");
+        world.keeps_its_secrets();
         checks::is_sound(&mut world.open());
     }
 }
@@ -90,14 +92,16 @@ impl Move {
             0 => format!("not-offered={}", rng.choice(unoffered).unwrap()),
             _ => String::new(),
         };
-        let (mut old, old_behaviour) = world(&mut rng, seed, &more);
+        let (mut old, old_behaviour, old_hazards) = world(&mut rng, seed, &more);
         let hurdle = if rng.u8(..4) == 0 { rng.choice(HURDLES).unwrap() } else { "" };
-        let (mut new, new_behaviour) = world(&mut rng, seed + 1_000_000, "");
+        let (mut new, new_behaviour, new_hazards) = world(&mut rng, seed + 1_000_000, "");
         for cap in ["cap-channels", "cap-qr"] {
             new.service().behaviour_mut().set(cap, "none").unwrap();
         }
         new.service().behaviour_mut().apply(hurdle).unwrap();
-        println!("from {old_behaviour}\nto {new_behaviour} {hurdle}");
+        println!(
+            "from {old_behaviour}\nto {new_behaviour} {hurdle}\n{old_hazards:?} {new_hazards:?}"
+        );
         old.only_read = true;
         (old.options, new.options) = (look(OLD, &[]), look(NEW, &[]));
         new.clock = old.clock.clone();
@@ -108,7 +112,13 @@ impl Move {
             world.service().clear_log();
             world.wrote.lock().unwrap().clear();
         }
-        let links = (1..10_000).filter(|_| rng.u8(..3) > 0).map(|id| (id, id + 20_000));
+        // Those that the account has, and some that it gets.
+        let items = source.channels.iter().flat_map(|(_, row)| &row.items);
+        let items = items.filter(|it| it.kind == "links").map(|it| it.id);
+        let members = source.campaigns.iter().flat_map(|(_, row)| row.members.iter().copied());
+        let links: BTreeSet<u64> = items.chain(members).chain(5_001..5_010).collect();
+        let links = links.into_iter().filter(|_| rng.u8(..3) > 0).map(u64::cast_signed);
+        let links = links.map(|id| (id, id + 20_000));
         let options = migrate::Options {
             which: Resource::ALL.to_vec(),
             links: links.collect(),
@@ -116,7 +126,8 @@ impl Move {
             ..migrate::Options::default()
         };
         let at_first = new.service().store().clone();
-        Self { old, new, rng, seed, options, at_first, created: Vec::new(), moved: 0 }
+        let (hazards, created) = ([old_hazards, new_hazards], Vec::new());
+        Self { old, new, hazards, rng, seed, options, at_first, created, moved: 0 }
     }
 
     /// What `linkvault migrate` reads of the source; tried again until it is whole.
@@ -125,6 +136,7 @@ impl Move {
         for start in 0..40 {
             if start == 20 {
                 self.old.set_faults("", 0);
+                self.old.stranger = None;
             }
             if troubled && self.rng.u8(..6) == 0 {
                 self.old.dies_after = Some(self.rng.u64(1..30));
@@ -158,6 +170,7 @@ impl Move {
         for start in 0..40 {
             if start == 20 {
                 self.new.set_faults("", 0);
+                self.new.stranger = None;
             }
             self.new.options = look(NEW, which);
             let scope = self.new.options.scope.clone();
@@ -243,12 +256,13 @@ impl Move {
     #[allow(clippy::print_stdout)]
     fn trouble(&mut self, nth: u64) -> bool {
         let mut any = false;
-        for world in [&self.old, &self.new] {
+        for (world, hazards) in [&mut self.old, &mut self.new].into_iter().zip(&self.hazards) {
+            hazards.let_strangers_in(world);
             let one = |rng: &mut fastrand::Rng| {
                 let chance = format!("{:.3}", rng.f64().powi(2) * 0.35);
                 rng.choice(FAULTS).unwrap().replace("{}", &chance)
             };
-            let faults: Vec<_> = (0..self.rng.usize(..4)).map(|_| one(&mut self.rng)).collect();
+            let faults: Vec<_> = (0..few(&mut self.rng, 3)).map(|_| one(&mut self.rng)).collect();
             println!("{faults:?}");
             world.set_faults(&faults.join(","), self.seed + nth);
             any = !faults.is_empty();
@@ -259,18 +273,19 @@ impl Move {
     fn calm(&mut self) {
         for world in [&mut self.old, &mut self.new] {
             world.set_faults("", 0);
+            world.stranger = None;
             world.dies_after = None;
         }
     }
 
     /// Carries a plan out to its end; why steps were not done.
     fn run(&mut self, moving: &Moving, snapshot: i64, nth: u64) -> Vec<String> {
+        apply::note_matches(&mut self.new.open(), &moving.plan, false, self.new.now()).unwrap();
         if moving.plan.steps.is_empty() {
             return Vec::new();
         }
         let creates = moving.plan.steps.iter().filter(|it| it.verb == Verb::Create);
         self.created.extend(creates.cloned());
-        apply::note_matches(&mut self.new.open(), &moving.plan, false, self.new.now()).unwrap();
         let options = Options {
             command: "migrate".to_owned(),
             asked: "old@#1".to_owned(),
@@ -316,8 +331,8 @@ impl Move {
 
     /// Applies, and goes on until the run has an end.
     fn through(&mut self, moving: &Moving, options: &Options) -> Outcome {
-        let mut deaths: Vec<_> = if self.rng.bool() {
-            (0..self.rng.u8(1..5)).map(|_| self.rng.u64(1..60)).collect()
+        let mut deaths: Vec<_> = if self.rng.u8(..3) == 0 {
+            (0..self.rng.u8(1..5)).map(|_| 1 + few(&mut self.rng, 60)).collect()
         } else {
             vec![]
         };
@@ -326,6 +341,7 @@ impl Move {
             self.new.dies_after = deaths.pop();
             if start == 20 {
                 self.new.set_faults("", 0);
+                self.new.stranger = None;
             }
             let open = self.new.open().unfinished_run().unwrap();
             let outcome = match open.map(|run| run.number) {
@@ -335,7 +351,10 @@ impl Move {
             match outcome {
                 Ok(outcome) => return outcome,
                 // The process died after the run's last word.
-                Err(ApplyError::Used(run)) => return self.new.resume(run, options).unwrap(),
+                Err(ApplyError::Used(run)) => {
+                    self.new.stranger = None;
+                    return self.new.resume(run, options).unwrap();
+                }
                 Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => panic!("{error}"),
                 Err(error) => last = Some(error),
             }
@@ -359,8 +378,7 @@ impl Move {
 
     /// What no list shows, and whose answer was lost, is sent again by decision.
     fn decided(&mut self, outcome: &Outcome, options: &Options) -> Outcome {
-        self.new.set_faults("", 0);
-        self.new.dies_after = None;
+        self.calm();
         let mut vault = self.new.open();
         for row in vault.steps(outcome.run).unwrap() {
             let step: Step = serde_json::from_str(&row.spec).unwrap();

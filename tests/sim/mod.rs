@@ -6,6 +6,8 @@
 //! compares accounts, and `sent` what was sent with what was planned.
 //! `migrations` moves one account to another, and `moved` tells whether all arrived.
 //! `overtaken` has somebody else edit what a run is about to change.
+//! `secrets` sends the key back in every spelling and looks for it, and `stranger` lets
+//! another account answer.
 //! `many` lives through many seeds.
 //! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
 //! and both together so many from there on. `LINKVAULT_SIM_SECONDS=time` runs as
@@ -29,8 +31,11 @@ mod moved;
 mod oracle;
 mod overtaken;
 mod pushes;
+mod secrets;
 mod seeds;
 mod sent;
+mod stranger;
+mod switched;
 mod twins;
 mod views;
 mod wire;

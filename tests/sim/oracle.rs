@@ -11,6 +11,8 @@ use linkvault::vault::Vault;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::secrets::unechoed;
+
 /// Records by resource and key, each as the text that the service sends.
 pub type Content = BTreeMap<Resource, BTreeMap<Key, String>>;
 
@@ -62,12 +64,12 @@ pub fn content(service: &Service, key: &ApiKey, now: Timestamp) -> Content {
     content
 }
 
-/// What snapshot `number` shows.
+/// What snapshot `number` shows, without echoes of the key.
 pub fn shown(vault: &mut Vault, number: i64) -> Content {
     let state = vault.state(number, &Resource::ALL).unwrap();
     let of =
         |(resource, records): (Resource, &BTreeMap<Key, linkvault::model::Record<'static>>)| {
-            let texts = records.iter().map(|(key, record)| (key.clone(), record.raw.to_string()));
+            let texts = records.iter().map(|(key, record)| (key.clone(), unechoed(&record.raw)));
             (resource, texts.collect())
         };
     state.iter().map(of).collect()

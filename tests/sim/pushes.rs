@@ -1,7 +1,7 @@
 //! The whole write side on simulated time: random accounts, edits as a person
 //! makes them, plans, runs with everything that can go wrong, and the way back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkvault::apply::undo::{left_by, undo_of};
@@ -19,14 +19,15 @@ use linkvault::vault::journal::{JournalStep, StepState};
 use linkvault::vault::snapshot::Outcome as Read;
 use serde_json::json;
 
-use super::applied::{nothing_twice, rows};
+use super::applied::{interfere, nothing_twice, rows, touched};
 use super::checks;
+use super::draw::{Hazards, few, is_large};
 use super::edits::{Edited, May};
 use super::many::live_all;
+use super::secrets::tells;
 use super::sent::{arrived, as_planned};
-use super::views::{Lost, back, differences, known_then, renumbered, view};
-use super::wire::tells;
-use super::world::{KEY, World};
+use super::views::{Lost, back, differences, known_then, lost, renumbered, view};
+use super::world::World;
 
 /// How many seeds `cargo test` runs.
 const SEEDS: u64 = 200;
@@ -69,6 +70,7 @@ const fn policy(delete: bool) -> Policy {
 pub const FAULTS: &[&str] = &[
     "throttled={}",
     "server-error={}",
+    "failed-reply={}",
     "server-error-html={}",
     "html={}",
     "redirect={}",
@@ -84,6 +86,7 @@ pub const FAULTS: &[&str] = &[
     "garbage={}:empty",
     "garbage={}:null",
     "slow-body={}:40s",
+    "slow-body={}:90s",
     "garbage:huge-numbers@POST /api/campaign/add#1",
     "garbage:huge-numbers@POST /api/qr/add#1",
     "garbage:wrong-types@POST /api/channel/add#1",
@@ -97,6 +100,7 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("result", &["page", "total", "absent"]),
     ("max-limit", &["none", "10", "3"]),
     ("order", &["ascending", "descending", "by-name"]),
+    ("twins", &["none", "none", "beside", "last"]),
     ("campaign-list", &["documented", "name", "domain", "campaign"]),
     ("campaign-create", &["domain", "campaign", "name"]),
     ("create-status", &["200", "201"]),
@@ -115,29 +119,27 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("json-escapes", &["plain", "php"]),
 ];
 
-pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String) {
+/// An account, how its service behaves, and what else may happen to it.
+pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, Hazards) {
+    let large = is_large(rng);
     let mut behaviour = vec![more.to_owned()];
     for (name, values) in BEHAVIOURS {
         if rng.u8(..3) == 0 {
             behaviour.push(format!("{name}={}", rng.choice(*values).unwrap()));
         }
     }
-    // What is drawn since later, so that the seeds of before keep their meaning.
-    let mut later = fastrand::Rng::with_seed(!seed);
-    if later.u8(..6) == 0 {
-        behaviour.push(format!("twins={}", later.choice(&["beside", "last"]).unwrap()));
-    }
-    let mut some = |most| rng.u64(..most);
+    let mut some = |most| if large { rng.u64(..=most) } else { few(rng, most) };
     let counts = Counts {
-        domains: some(5),
-        campaigns: some(6),
-        channels: some(4),
-        channel_items: some(4),
-        qr_codes: some(5),
-        pixels: some(3),
-        overlays: some(2),
-        splash_pages: some(2),
+        domains: some(4),
+        campaigns: some(5),
+        channels: some(3),
+        channel_items: some(3),
+        qr_codes: some(4),
+        pixels: some(2),
+        overlays: some(1),
+        splash_pages: some(1),
     };
+    let hazards = Hazards::draw(rng);
     let behaviour = behaviour.join(",");
     let mut world = World::of(generate(seed, counts), &behaviour).seeded(seed);
     {
@@ -146,8 +148,9 @@ pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String) 
     }
     world.reserve = if rng.bool() { 0 } else { rng.u64(..5) };
     world.latency = Duration::from_millis(rng.u64(1..900));
+    hazards.begin(&mut world);
     know_some(&mut world, rng);
-    (world, behaviour)
+    (world, behaviour, hazards)
 }
 
 /// The vault remembers some codes and links, as if linkvault had made them.
@@ -215,12 +218,12 @@ impl Trouble {
             let chance = format!("{:.3}", rng.f64().powi(2) * 0.4);
             rng.choice(FAULTS).unwrap().replace("{}", &chance)
         };
-        let faults: Vec<_> = (0..rng.usize(..4)).map(|_| one(rng)).collect();
+        let faults: Vec<_> = (0..few(rng, 3)).map(|_| one(rng)).collect();
         Self {
             faults: faults.join(","),
             drift: if rng.u8(..4) == 0 { rng.f64() * 0.3 } else { 0.0 },
-            deaths: if rng.bool() {
-                (0..rng.u8(1..4)).map(|_| rng.u64(1..80)).collect()
+            deaths: if rng.u8(..3) == 0 {
+                (0..rng.u8(1..4)).map(|_| 1 + few(rng, 80)).collect()
             } else {
                 vec![]
             },
@@ -239,6 +242,7 @@ struct Life {
     seed: u64,
     /// Names have no case here.
     folds: bool,
+    hazards: Hazards,
     runs: u64,
     /// A run waits for a person, and nothing follows it before.
     waits: bool,
@@ -257,25 +261,32 @@ struct Pushed {
 fn live(seed: u64) {
     println!("LINKVAULT_SIM_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
-    let (world, behaviour) = world(&mut rng, seed, "");
-    println!("{behaviour}");
+    let (world, behaviour, hazards) = world(&mut rng, seed, "");
+    println!("{behaviour} {hazards:?}");
     let folds = behaviour.contains("names=lowered");
-    let mut life = Life { world, rng, seed, folds, runs: 0, waits: false };
-    let first = look(&mut life.world, &Resource::ALL);
-    let at_first = life.world.service().store().clone();
-    let mut alone = true;
-    for _ in 0..if life.rng.u8(..4) == 0 { 2 } else { 1 } {
-        alone &= life.edit();
-        if life.waits {
-            return;
-        }
-    }
-    if life.rng.u8(..3) == 0 {
-        life.restore(&first.0, &at_first, alone);
-    }
+    let mut life = Life { world, rng, seed, folds, hazards, runs: 0, waits: false };
+    life.live();
+    life.world.keeps_its_secrets();
 }
 
 impl Life {
+    fn live(&mut self) {
+        // An older state, and what a run was, name records by ids that others have by now.
+        let restores = self.rng.u8(..3) == 0 && !self.hazards.reuses_ids;
+        let first = restores.then(|| look(&mut self.world, &Resource::ALL).0);
+        let at_first = self.world.service().store().clone();
+        let mut alone = true;
+        for _ in 0..if self.rng.u8(..4) == 0 { 2 } else { 1 } {
+            alone &= self.edit();
+            if self.waits {
+                return;
+            }
+        }
+        if let Some(first) = first {
+            self.restore(&first, &at_first, alone);
+        }
+    }
+
     /// Edits an export, pushes it, and maybe takes it back. True when nobody interfered.
     fn edit(&mut self) -> bool {
         let trouble = Trouble::draw(&mut self.rng);
@@ -307,7 +318,7 @@ impl Life {
             self.is_as(&edited.goal, &[&pushed.before, &edited.goal], "after the push");
         }
         let alone = pushed.alone;
-        if alone && pushed.outcome.run > 0 && self.rng.u8(..3) > 0 {
+        if alone && pushed.outcome.run > 0 && self.rng.u8(..3) > 0 && !self.hazards.reuses_ids {
             self.undo(&pushed);
         }
         alone
@@ -404,8 +415,8 @@ impl Life {
     #[track_caller]
     fn is_as(&self, goal: &Store, kept: &[&Store], when: &str) {
         let now = self.world.service().store().clone();
-        let mut kept = kept.to_vec();
-        kept.push(&now);
+        let (mut kept, nothing) = (kept.to_vec(), Store::default());
+        kept.push(if self.hazards.reuses_ids { &nothing } else { &now });
         let (wanted, found) = (view(goal, &kept, self.folds), view(&now, &kept, self.folds));
         let different = differences(&wanted, &found);
         assert!(different.is_empty(), "{when}:\n{different}");
@@ -426,7 +437,7 @@ impl Life {
             Err(problems) if trouble.is_alone() => panic!("{problems}"),
             Err(_) => return None,
         };
-        assert!(!serde_json::to_string(&made).unwrap().contains(KEY));
+        assert!(!tells(serde_json::to_string(&made).unwrap().as_bytes()));
         if let Some(impossible) = impossible.filter(|_| trouble.is_alone()) {
             assert_eq!(made.unsupported.len(), impossible, "{:#?}", made.unsupported);
         }
@@ -454,13 +465,14 @@ impl Life {
         self.world.service().clear_log();
         self.world.wrote.lock().unwrap().clear();
         self.world.set_faults(&trouble.faults, self.seed + self.runs);
-        self.disturb(trouble.drift);
+        self.disturb(trouble.drift, &made);
+        self.hazards.let_strangers_in(&mut self.world);
         let outcome = self.through(&made, &options, trouble);
         self.world.set_faults("", 0);
         self.world.meddler = None;
+        self.world.stranger = None;
         self.world.dies_after = None;
         checks::is_sound(&mut self.world.open());
-        self.keeps_its_secret();
         let refused = self.world.service().totals().throttled - throttled;
         assert!(refused == 0 || trouble.faults.contains("throttled"), "refused for the limit");
         nothing_twice(self.world.service().store(), &made);
@@ -498,7 +510,10 @@ impl Life {
         if clean {
             let differs = journal.iter().find(|row| row.verified.as_deref() == Some("differs"));
             assert_eq!(differs, None, "what is done is not as asked");
-            self.is_settled(wish, &made.unsupported);
+            // A row may name a new record by the id of the one that it was about.
+            if !self.hazards.reuses_ids {
+                self.is_settled(wish, &made.unsupported);
+            }
         }
         Some(Pushed { outcome, before, clean, alone })
     }
@@ -511,13 +526,14 @@ impl Life {
         assert_eq!(again.unsupported, unsupported, "planned again");
     }
 
-    fn disturb(&mut self, drift: f64) {
+    fn disturb(&mut self, drift: f64, plan: &Plan) {
         let mut others = self.rng.fork();
         self.world.meddler = None;
         if drift > 0.0 {
+            let touched = touched(plan);
             self.world.meddle(move |store, _| {
                 if others.f64() < drift {
-                    meddle(store, &mut others);
+                    interfere(store, &touched, &mut others);
                 }
             });
         }
@@ -536,6 +552,7 @@ impl Life {
             self.world.dies_after = deaths.next();
             if start == 20 {
                 self.world.set_faults("", 0);
+                self.world.stranger = None;
             }
             let open = self.world.open().unfinished_run().unwrap();
             let outcome = match open.map(|run| run.number) {
@@ -543,11 +560,14 @@ impl Life {
                 None => self.world.apply(plan, options),
             };
             let said = format!("{outcome:?}");
-            assert!(!tells(said.as_bytes(), KEY), "{said}");
+            assert!(!tells(said.as_bytes()), "{said}");
             match outcome {
                 Ok(outcome) => return Ok(outcome),
                 // The process died after the run's last word.
-                Err(ApplyError::Used(run)) => return self.world.resume(run, options),
+                Err(ApplyError::Used(run)) => {
+                    self.world.stranger = None;
+                    return self.world.resume(run, options);
+                }
                 Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => return Err(error),
                 Err(error) => last = Some(error),
             }
@@ -555,40 +575,5 @@ impl Life {
             self.world.pass(Duration::from_secs(90));
         }
         panic!("the run never ends: {last:?}")
-    }
-
-    /// The key stands in nothing that is kept or told.
-    fn keeps_its_secret(&self) {
-        let heard = self.world.watcher.heard();
-        assert!(!tells(heard.as_bytes(), KEY), "{heard}");
-        for file in [self.world.vault_path(), self.world.vault_path().with_extension("db-wal")] {
-            let bytes = std::fs::read(&file).unwrap_or_default();
-            assert!(!tells(&bytes, KEY), "the key is in the vault");
-        }
-    }
-}
-
-/// What is remembered of codes and links.
-fn lost(memory: &Memory) -> Lost {
-    let mut codes = BTreeSet::new();
-    let mut links = BTreeMap::new();
-    for ((resource, key), sent) in &memory.sent {
-        let id = key.id().cast_unsigned();
-        if *resource == Resource::QrCodes && sent.contains_key("type") && sent.contains_key("data")
-        {
-            codes.insert(id);
-        }
-        if let Some(all) = sent.get("links").and_then(|it| it.as_array()) {
-            links.insert(id, all.iter().filter_map(serde_json::Value::as_u64).collect());
-        }
-    }
-    Lost {
-        codes,
-        links,
-        content: BTreeMap::new(),
-        items: false,
-        restores_content: false,
-        deletes: false,
-        spares: false,
     }
 }

@@ -21,11 +21,3 @@ fn live(seed: u64) {
     }
     History::of(&drawn).live();
 }
-
-/// A crash between the commit of a removal and that of its ending made the removal
-/// look like the work of a failed read.
-#[test]
-fn seeds_that_found_something_stay_good() {
-    const FOUND: &[u64] = &[70_002_804];
-    FOUND.iter().for_each(|seed| live(*seed));
-}

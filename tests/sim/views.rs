@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linkvault::change::plan::Memory;
 use linkvault::model::state::SentValues;
 use linkvault::model::{Key, Resource, State};
 use linkvault::sandbox::Store;
@@ -110,6 +111,31 @@ pub struct Lost {
     pub deletes: bool,
     /// But for a resource of which nothing was there: an empty wish deletes nothing.
     pub spares: bool,
+}
+
+/// What is remembered of codes and links.
+pub fn lost(memory: &Memory) -> Lost {
+    let mut codes = BTreeSet::new();
+    let mut links = BTreeMap::new();
+    for ((resource, key), sent) in &memory.sent {
+        let id = key.id().cast_unsigned();
+        if *resource == Resource::QrCodes && sent.contains_key("type") && sent.contains_key("data")
+        {
+            codes.insert(id);
+        }
+        if let Some(all) = sent.get("links").and_then(|it| it.as_array()) {
+            links.insert(id, all.iter().filter_map(Value::as_u64).collect());
+        }
+    }
+    Lost {
+        codes,
+        links,
+        content: BTreeMap::new(),
+        items: false,
+        restores_content: false,
+        deletes: false,
+        spares: false,
+    }
 }
 
 /// The id that a lost record came back under.

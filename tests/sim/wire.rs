@@ -7,7 +7,7 @@ use linkvault::api::http::{Request, Response, Transport, TransportError};
 use linkvault::progress::{Event, Progress};
 
 use super::oracle::texts;
-use crate::support::echo::{SPELLINGS, spell};
+use super::secrets::Echoes;
 
 /// So many requests in one crawl mean that it hangs.
 const TOO_MANY: usize = 30_000;
@@ -25,8 +25,7 @@ pub struct Overheard {
 pub struct Wire<T> {
     pub inner: T,
     pub overheard: Arc<Mutex<Overheard>>,
-    /// Lets failures repeat the key, as careless services do.
-    pub indiscreet: bool,
+    pub echoes: Echoes,
     /// What each path that begins so is answered with, whatever the service says.
     pub canned: Option<(String, String)>,
 }
@@ -38,30 +37,26 @@ impl<T: Transport> Transport for Wire<T> {
             overheard.asked.push(request.path.clone());
             assert!(overheard.asked.len() < TOO_MANY, "the crawl does not end");
         }
-        let mut response = self.inner.send(request)?;
+        let outcome = self.inner.send(request);
+        let mut overheard = self.overheard.lock().unwrap();
+        let nth = overheard.asked.len();
+        let mut response = match outcome {
+            Ok(response) => response,
+            Err(TransportError::NotSent(why)) => {
+                return Err(TransportError::NotSent(self.echoes.in_error(nth, why)));
+            }
+            Err(TransportError::Unknown(why)) => {
+                return Err(TransportError::Unknown(self.echoes.in_error(nth, why)));
+            }
+            Err(other) => return Err(other),
+        };
         let canned = self.canned.as_ref().filter(|(path, _)| request.path.starts_with(path));
         if let Some((_, body)) = canned {
             response.body = body.clone().into_bytes();
         }
-        let mut overheard = self.overheard.lock().unwrap();
         overheard.delivered.extend(texts(&response.body));
-        if self.indiscreet && response.status >= 400 {
-            let key = request.key.as_ref().unwrap().reveal();
-            let body = String::from_utf8_lossy(&response.body);
-            let spoken = format!("Your token {}: ", spell(key, overheard.asked.len()));
-            let body = ["\"message\":\"", "\"message\": \"", "<h1>"]
-                .iter()
-                .fold(body.into_owned(), |body, at| body.replace(at, &format!("{at}{spoken}")));
-            response.body = body.into_bytes();
-            response.headers.push(("x-echo".to_owned(), spoken));
-        }
-        Ok(response)
+        Ok(self.echoes.in_response(nth, response))
     }
-}
-
-/// Whether a secret stands in `bytes` in one of the spellings that services echo it in.
-pub fn tells(bytes: &[u8], secret: &str) -> bool {
-    (0..SPELLINGS).any(|how| memchr::memmem::find(bytes, spell(secret, how).as_bytes()).is_some())
 }
 
 /// Remembers what a watcher is told.

@@ -1,6 +1,7 @@
 //! A service, a clock that only moves when somebody waits, a vault in a
 //! folder of its own, and what one process leaves for the next.
 
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,6 +11,7 @@ use linkvault::api::client::{Client, Limits};
 use linkvault::api::http::{Key as ApiKey, Transport};
 use linkvault::api::pacer::{Pacer, PacerState};
 use linkvault::api::read_only::ReadOnly;
+use linkvault::api::redact::Redactor;
 use linkvault::apply::{self, ApplyError, Outcome};
 use linkvault::change::plan::Plan;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
@@ -21,10 +23,13 @@ use linkvault::vault::{Moment, Vault, VaultError};
 use tempfile::TempDir;
 
 use super::oracle::{self, Content};
+use super::secrets::{Echoes, Log, tells};
+use super::stranger::{MARK, Stranger};
 use super::wire::{Overheard, Watcher, Wire};
 
-/// Long enough to be masked, and like nothing else in the world.
-pub const KEY: &str = "k3y-of-the-simulated-account";
+/// Long enough to be masked, like nothing else in the world, and with characters that
+/// services escape.
+pub const KEY: &str = "k3y/of+the=simulated-account";
 
 /// 2026-11-01T00:00:00Z.
 const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
@@ -42,7 +47,12 @@ pub struct World {
     pub reserve: u64,
     pub limits: Limits,
     pub latency: Duration,
-    pub indiscreet: bool,
+    /// The service repeats the key.
+    pub echoes: Echoes,
+    /// What `-vvv` says, where it is listened to.
+    pub log: Option<Log>,
+    /// Another account behind the URL.
+    pub stranger: Option<Arc<Mutex<Stranger>>>,
     /// The client has no way to write.
     pub only_read: bool,
     /// What each path that begins so is answered with.
@@ -56,6 +66,11 @@ pub struct World {
     pub wrote: Arc<Mutex<Vec<LogEntry>>>,
     seed: AtomicU64,
     kept: Arc<Mutex<Option<PacerState>>>,
+    /// Secrets that stood in the log of a vault when a process died.
+    leaked: Arc<Mutex<Vec<PathBuf>>>,
+    redactor: Redactor,
+    /// The vault that the last process left open.
+    left: Arc<Mutex<Option<Vault>>>,
     folder: TempDir,
 }
 
@@ -73,7 +88,9 @@ impl World {
             reserve: 0,
             limits: Limits::default(),
             latency: Duration::from_millis(80),
-            indiscreet: false,
+            echoes: Echoes::None,
+            log: None,
+            stranger: None,
             only_read: false,
             canned: None,
             meddler: None,
@@ -82,6 +99,9 @@ impl World {
             wrote: Arc::default(),
             seed: AtomicU64::new(1),
             kept: Arc::default(),
+            leaked: Arc::default(),
+            redactor: Redactor::default(),
+            left: Arc::default(),
             folder: folder(),
         }
     }
@@ -131,8 +151,11 @@ impl World {
         self.folder.path().join("sim.db")
     }
 
-    pub fn open(&self) -> Vault {
-        Vault::open_or_create(&self.vault_path()).unwrap()
+    /// The vault, as it was left: opening it costs more than most of what is done with it.
+    pub fn open(&self) -> Opened {
+        let left = self.left.lock().unwrap().take();
+        let vault = left.unwrap_or_else(|| Vault::open_or_create(&self.vault_path()).unwrap());
+        Opened { vault: Some(vault), left: Arc::clone(&self.left) }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -153,6 +176,25 @@ impl World {
         oracle::shown(&mut self.open(), number)
     }
 
+    /// The key stands in nothing that is kept, told or logged, and no record of another
+    /// account in what is kept.
+    #[track_caller]
+    pub fn keeps_its_secrets(&self) {
+        let heard = self.watcher.heard();
+        assert!(!tells(heard.as_bytes()), "{heard}");
+        let log = self.log.as_ref().map(Log::take).unwrap_or_default();
+        assert!(!tells(&log), "{}", String::from_utf8_lossy(&log));
+        let kept = format!("{:?}", self.kept.lock().unwrap());
+        assert!(!tells(kept.as_bytes()), "{kept}");
+        let mut leaked = std::mem::take(&mut *self.leaked.lock().unwrap());
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let file = entry.unwrap().path();
+            leaked
+                .extend(Some(&file).filter(|it| has_secrets(&std::fs::read(it).unwrap())).cloned());
+        }
+        assert_eq!(leaked, Vec::<PathBuf>::new());
+    }
+
     /// The paths asked for since the last call.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.overheard.lock().unwrap().asked)
@@ -161,7 +203,10 @@ impl World {
     /// One process from start to end: opens the vault, crawls, and is gone.
     pub fn start(&mut self) -> Result<Summary, CrawlError> {
         let mut vault = self.open_mortal();
-        self.crawl(&mut vault, &self.options)
+        let outcome = self.crawl(&mut vault, &self.options);
+        vault.end(outcome.is_err() && self.closes());
+        self.come_home();
+        outcome
     }
 
     /// One process that applies a plan.
@@ -169,7 +214,12 @@ impl World {
         let mut vault = self.open_mortal();
         let clock = self.clock.clone();
         let watcher = self.watcher.clone();
-        apply::apply(&mut self.client(), &mut vault, &*clock, &*watcher, options, plan)
+        let mut client = self.client();
+        let outcome = self
+            .logged(|| apply::apply(&mut client, &mut vault, &*clock, &*watcher, options, plan));
+        vault.end(outcome.is_err() && self.closes());
+        self.come_home();
+        outcome
     }
 
     /// One process that goes on with a run.
@@ -177,25 +227,56 @@ impl World {
         let mut vault = self.open_mortal();
         let clock = self.clock.clone();
         let watcher = self.watcher.clone();
-        apply::resume(&mut self.client(), &mut vault, &*clock, &*watcher, options, run)
+        let mut client = self.client();
+        let outcome = self
+            .logged(|| apply::resume(&mut client, &mut vault, &*clock, &*watcher, options, run));
+        vault.end(outcome.is_err() && self.closes());
+        self.come_home();
+        outcome
+    }
+
+    /// Of the processes that fail, one in three leaves its vault closed.
+    fn closes(&self) -> bool {
+        self.seed.load(Ordering::Relaxed).is_multiple_of(3)
+    }
+
+    /// Our account answers again.
+    fn come_home(&self) {
+        if let Some(stranger) = &self.stranger {
+            stranger.lock().unwrap().leave(&mut self.service());
+        }
+    }
+
+    fn logged<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.log {
+            Some(log) => log.over(work),
+            None => work(),
+        }
     }
 
     /// The vault for a process that may die.
-    fn open_mortal(&mut self) -> Vault {
+    fn open_mortal(&mut self) -> Opened {
         let mut vault = self.open();
         let mut left = self.dies_after.take();
         let moments = Arc::clone(&self.moments);
+        let (leaked, log) = (Arc::clone(&self.leaked), self.vault_path().with_extension("db-wal"));
         vault.on_commit(Box::new(move |_: Moment| {
             *moments.lock().unwrap() += 1;
             left = left.map(|left| left.saturating_sub(1));
-            if left == Some(0) { Err(VaultError::Stopped) } else { Ok(()) }
+            if left != Some(0) {
+                return Ok(());
+            }
+            let is_told = |path: &&PathBuf| has_secrets(&std::fs::read(path).unwrap_or_default());
+            leaked.lock().unwrap().extend(Some(&log).filter(is_told).cloned());
+            Err(VaultError::Stopped)
         }));
         vault
     }
 
     /// A crawl into a vault that somebody else looks after.
     pub fn crawl(&self, vault: &mut Vault, options: &Options) -> Result<Summary, CrawlError> {
-        crawl::crawl(&mut self.client(), vault, &*self.clock, &*self.watcher, options)
+        let mut client = self.client();
+        self.logged(|| crawl::crawl(&mut client, vault, &*self.clock, &*self.watcher, options))
     }
 
     /// A crawl that must succeed.
@@ -218,26 +299,81 @@ impl World {
         transport = transport.with_on_write(move |service| {
             wrote.lock().unwrap().extend(service.log().back().cloned());
         });
-        if let Some(meddler) = self.meddler.clone() {
-            let mut nth = 0;
+        let (mut meddler, stranger) = (self.meddler.clone(), self.stranger.clone());
+        if let Some(stranger) = &stranger {
+            stranger.lock().unwrap().begin();
+        }
+        if meddler.is_some() || stranger.is_some() {
+            let (mut nth, clock) = (0, self.clock.clone());
             transport = transport.with_hook(move |service, _| {
                 nth += 1;
-                (*meddler.lock().unwrap())(service, nth);
+                let is_there = stranger.as_ref().is_some_and(|stranger| {
+                    let mut stranger = stranger.lock().unwrap();
+                    stranger.meet(service, clock.monotonic());
+                    stranger.is_there()
+                });
+                if let Some(meddler) = meddler.as_mut().filter(|_| !is_there) {
+                    (*meddler.lock().unwrap())(service, nth);
+                }
             });
         }
         let overheard = Arc::clone(&self.overheard);
-        let (indiscreet, canned) = (self.indiscreet, self.canned.clone());
-        let wire = Wire { inner: transport, overheard, indiscreet, canned };
+        let (echoes, canned) = (self.echoes, self.canned.clone());
+        let wire = Wire { inner: transport, overheard, echoes, canned };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         let transport: Box<dyn Transport> =
             if self.only_read { Box::new(ReadOnly(wire)) } else { Box::new(wire) };
         Client::new(transport, self.clock.clone(), pacer)
+            .with_redactor(self.redactor.clone())
             .with_key(ApiKey::new(KEY))
             .with_seed(seed)
             .with_limits(self.limits)
             .with_progress(self.watcher.clone())
             .with_keep(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))
     }
+}
+
+/// An open vault, which is left open for the next who opens it.
+pub struct Opened {
+    vault: Option<Vault>,
+    left: Arc<Mutex<Option<Vault>>>,
+}
+
+impl Opened {
+    /// The process that had it ends, and the next one really opens the file if `closes`.
+    fn end(mut self, closes: bool) {
+        match self.vault.as_mut().filter(|_| !closes) {
+            Some(vault) => vault.abandon(),
+            None => self.vault = None,
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(vault) = self.vault.take() {
+            *self.left.lock().unwrap() = Some(vault);
+        }
+    }
+}
+
+impl Deref for Opened {
+    type Target = Vault;
+
+    fn deref(&self) -> &Vault {
+        self.vault.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Opened {
+    fn deref_mut(&mut self) -> &mut Vault {
+        self.vault.as_mut().unwrap()
+    }
+}
+
+/// What must stand nowhere: the key, and what another account has.
+fn has_secrets(bytes: &[u8]) -> bool {
+    tells(bytes) || memchr::memmem::find(bytes, MARK.as_bytes()).is_some()
 }
 
 /// In memory where the system has such a place: a simulation writes much and

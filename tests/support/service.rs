@@ -1,8 +1,9 @@
 //! Services to speak to over a socket: the sandbox, and hosts that are none.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use linkvault::api::http::{Key, Method, Request};
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
@@ -105,7 +106,14 @@ impl LiveService {
 /// A host that gives every request the same answer and remembers what it got.
 pub struct Host {
     address: std::net::SocketAddr,
-    heard: Arc<Mutex<Vec<String>>>,
+    state: Arc<(Mutex<HostState>, Condvar)>,
+}
+
+struct HostState {
+    response: Vec<u8>,
+    heard: Vec<String>,
+    /// How many of them [`Host::next`] gave.
+    given: usize,
 }
 
 impl Host {
@@ -113,14 +121,15 @@ impl Host {
     pub fn answering(response: impl Into<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (response, notes) = (response.into(), Arc::clone(&heard));
+        let state = HostState { response: response.into(), heard: Vec::new(), given: 0 };
+        let state = Arc::new((Mutex::new(state), Condvar::new()));
+        let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = converse(stream, &response, &notes);
+                let _ = converse(stream, &shared);
             }
         });
-        Self { address, heard }
+        Self { address, state }
     }
 
     /// Answers with a page of `status` (as `200 OK`) and this content type.
@@ -132,21 +141,57 @@ impl Host {
         ))
     }
 
+    /// Answers with `status` (as `500 X`) and nothing else.
+    pub fn status(status: &str) -> Self {
+        let end = "content-length: 0\r\nconnection: close";
+        Self::answering(format!("HTTP/1.1 {status}\r\n{end}\r\n\r\n"))
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The heads of the requests it got.
+    /// The requests that it got, each with its body.
     pub fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+        self.state.0.lock().unwrap().heard.clone()
+    }
+
+    /// Waits for the next request. Gives its head and its body.
+    #[track_caller]
+    pub fn next(&self) -> (String, String) {
+        let (state, news) = &*self.state;
+        let state = state.lock().unwrap();
+        let none = |state: &mut HostState| state.heard.len() == state.given;
+        let (mut state, waited) =
+            news.wait_timeout_while(state, Duration::from_secs(60), none).unwrap();
+        assert!(!waited.timed_out(), "no request came");
+        state.given += 1;
+        let request = &state.heard[state.given - 1];
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        (format!("{head}\r\n"), body.to_owned())
+    }
+
+    /// The requests that [`Host::next`] did not give yet.
+    pub fn rest(&self) -> Vec<String> {
+        let state = self.state.0.lock().unwrap();
+        state.heard[state.given..].to_vec()
     }
 }
 
-fn converse(stream: TcpStream, response: &[u8], heard: &Mutex<Vec<String>>) -> std::io::Result<()> {
-    let mut head = String::new();
+fn converse(stream: TcpStream, state: &(Mutex<HostState>, Condvar)) -> std::io::Result<()> {
+    let mut request = String::new();
     let mut reader = BufReader::new(&stream);
-    while reader.read_line(&mut head)? > 2 {}
-    heard.lock().unwrap().push(head);
-    (&stream).write_all(response)?;
+    while !request.ends_with("\r\n\r\n") && reader.read_line(&mut request)? > 0 {}
+    let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.map_or(0, |length| length.parse().unwrap());
+    reader.take(length).read_to_string(&mut request)?;
+    let (state, news) = state;
+    let response = {
+        let mut state = state.lock().unwrap();
+        state.heard.push(request);
+        state.response.clone()
+    };
+    news.notify_all();
+    (&stream).write_all(&response)?;
     stream.shutdown(std::net::Shutdown::Write)
 }

@@ -81,11 +81,12 @@ pub fn reported(path: &Path) -> bool {
 /// Tables that hold nothing of the account: how far a crawl came, what page size
 /// worked, which log belongs to the file, and templates, which count only where a
 /// record uses them.
-const NO_CONTENT: [&str; 7] = [
+const NO_CONTENT: [&str; 8] = [
     "learned",
     "listing",
     "listing_page",
     "log_mark",
+    "sent_correction",
     "sqlite_sequence",
     "sqlite_stat1",
     "unused_template",

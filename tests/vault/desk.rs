@@ -123,7 +123,7 @@ pub fn assert_sound(vault: &mut Vault) {
     assert_eq!(vault.check().unwrap().problems, Vec::<String>::new());
 }
 
-/// The views, as the README documents them.
+/// The views, as `docs/sql.md` documents them.
 pub const VIEWS: [&str; 22] = [
     "account",
     "domains",
@@ -153,8 +153,12 @@ pub const VIEWS: [&str; 22] = [
 /// and through the views.
 pub fn contents(vault: &mut Vault, path: &Path) -> Result<Value, VaultError> {
     let mut states = serde_json::Map::new();
+    let mut sent_in = serde_json::Map::new();
     let mut keys: BTreeSet<(Resource, Key)> = BTreeSet::new();
     for snapshot in vault.snapshots()? {
+        let sent = vault.sent_values(Some(snapshot.number), &Resource::ALL)?.into_iter();
+        let sent = sent.map(|((resource, key), fields)| json!([resource, key.to_string(), fields]));
+        sent_in.insert(snapshot.number.to_string(), sent.collect());
         let state = vault.state(snapshot.number, &Resource::ALL)?;
         let mut shown = serde_json::Map::new();
         for (resource, records) in state.iter() {
@@ -181,6 +185,7 @@ pub fn contents(vault: &mut Vault, path: &Path) -> Result<Value, VaultError> {
         "histories": histories,
         "series": series(vault, &keys)?,
         "sent": sent(vault)?,
+        "sent_in": sent_in,
         "views": VIEWS.iter().map(|view| (*view, rows(path, view))).collect::<Vec<_>>(),
     }))
 }

@@ -154,6 +154,36 @@ fn no_statement_changes_a_series_or_a_template_of_a_finished_snapshot() {
 }
 
 #[test]
+fn no_statement_changes_a_sent_value_of_a_finished_snapshot() {
+    let mut it = Finished::new();
+    assert_eq!(it.count("sent WHERE until IS NOT NULL"), 2);
+    it.refuses("DELETE FROM sent");
+    it.refuses("DELETE FROM sent WHERE until = (SELECT min(until) FROM sent)");
+    for column in ["value", "sent", "field"] {
+        it.refuses(&format!("UPDATE sent SET {column} = {column} || '7'"));
+    }
+    it.refuses("UPDATE sent SET resource = 'domains'");
+    it.refuses("UPDATE sent SET key = '77'");
+    it.refuses("UPDATE sent SET since = since + 1");
+    it.refuses("UPDATE sent SET since = 1 WHERE since = 2");
+    it.refuses("UPDATE sent SET until = until - 1");
+    it.refuses("UPDATE sent SET until = NULL");
+    for since in [0, 1, 5] {
+        it.refuses(&format!(
+            "INSERT INTO sent VALUES('campaigns', '3', 'slug', '\"x\"', 0, {since}, NULL)"
+        ));
+    }
+    it.refuses(
+        "INSERT OR REPLACE INTO sent SELECT resource, key, field, 'x', sent, since, until
+         FROM sent WHERE until IS NOT NULL",
+    );
+    let listed = "BEGIN; INSERT INTO sent_correction VALUES('campaigns', '1', 'slug')";
+    it.refuses(&format!("{listed}; UPDATE sent SET key = '3' WHERE until IS NOT NULL"));
+    assert_eq!(it.count("sent_correction"), 0);
+    it.assert_unchanged();
+}
+
+#[test]
 fn a_running_snapshot_can_be_written_and_a_forgotten_one_be_dropped() {
     let mut it = Finished::new();
     let running = it.running;

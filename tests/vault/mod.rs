@@ -14,6 +14,7 @@ mod odd;
 mod refusals;
 mod replace;
 mod retention;
+mod rollback;
 mod round_trips;
 pub mod sample;
 mod sent;

@@ -193,7 +193,7 @@ fn a_vault_that_is_made_anew_does_not_take_up_a_log_that_was_left() {
     put(&life.at, &[], log);
     std::fs::remove_file(&life.at).unwrap();
     let refused = Vault::open_or_create(&life.at).unwrap_err();
-    assert!(matches!(refused, VaultError::ForeignLog { .. }), "{refused}");
+    assert!(matches!(refused, VaultError::LogAlone { .. }), "{refused}");
     assert!(!life.at.exists());
 }
 

@@ -21,8 +21,10 @@ pub fn write(path: &Path) -> Vault {
     vault.claim(&identity(), false).unwrap();
     vault.learn_page_size(Resource::QrCodes, 500).unwrap();
     first(&mut vault);
+    send_slug(&mut vault, r#""fruehling""#);
     second(&mut vault);
     third(&mut vault);
+    send_slug(&mut vault, r#""spring-2026""#);
     fourth(&mut vault);
     fifth(&mut vault);
     vault.forget(&[4], day(6)).unwrap();
@@ -135,6 +137,11 @@ fn fifth(vault: &mut Vault) {
     desk.remove(Resource::QrCodes, &[Key::Id(24)]);
     desk.statistics(1, 11, r#"{"clicks":11,"topCountries":{"Germany":10,"France":1}}"#);
     desk.finish();
+}
+
+/// A value that later ones replace.
+fn send_slug(vault: &mut Vault, value: &str) {
+    vault.remember(Resource::Campaigns, &Key::Id(1), "slug", value, day(1)).unwrap();
 }
 
 fn send(vault: &mut Vault) {

@@ -7,7 +7,7 @@ use linkvault::vault::Vault;
 
 use super::desk::{Desk, VIEWS, campaigns, day, plain};
 
-/// What the README documents, typed from the service's document.
+/// The columns in `docs/sql.md`, typed from the service's document.
 const RESOURCES: [(&str, &str); 9] = [
     ("account", "id email username avatar status expires registered"),
     ("domains", "id domain redirectroot redirect404"),

@@ -19,6 +19,12 @@ use crate::progress::{Event, Progress, Silent};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// An error shows less than this of a body, in bytes.
+const MOST_SHOWN: usize = 1024;
+
+/// No wait for the next window of the limit is as long.
+pub const LONG_PAUSE: Duration = Duration::from_secs(70);
+
 /// The log's name for requests and answers.
 pub const WIRE: &str = "requests";
 
@@ -51,6 +57,10 @@ pub struct Client {
     started: Duration,
     /// When the last request left, by both clocks.
     left: Option<(Duration, Timestamp)>,
+    /// Requests that got no answer.
+    broken: u64,
+    /// Requests that left after a long pause.
+    pauses: u64,
 }
 
 impl Client {
@@ -71,6 +81,8 @@ impl Client {
             counters: Counters::default(),
             started,
             left: None,
+            broken: 0,
+            pauses: 0,
         }
     }
 
@@ -160,6 +172,19 @@ impl Client {
         let (steady, wall) = self.left?;
         let steady = self.clock.monotonic().saturating_sub(steady);
         Some(steady.max(self.clock.now().since(wall)))
+    }
+
+    /// How many requests got no answer, or none that could be read to its end: the
+    /// connection of the next one is another.
+    #[must_use]
+    pub const fn broken(&self) -> u64 {
+        self.broken
+    }
+
+    /// How many requests left more than [`LONG_PAUSE`] after the one before them.
+    #[must_use]
+    pub const fn pauses(&self) -> u64 {
+        self.pauses
     }
 
     /// How many refusals for the limit in a row are waited out.
@@ -255,7 +280,13 @@ impl Client {
     /// was asked for: `why` comes from [`envelope::page`] or [`envelope::single`].
     #[must_use]
     pub fn mistaken(&self, path: &str, response: &Response, why: &str) -> ApiError {
-        ApiError::new(envelope::mistaken(response, why.to_owned(), false), Method::Get, path)
+        // Its envelope may say success, so that short secrets are still in it.
+        let redactor = &self.transport.redactor;
+        let head = &response.body[..response.body.len().min(MOST_SHOWN)];
+        let body = redactor.text(&String::from_utf8_lossy(head)).into_owned().into_bytes();
+        let shown = Response { body, status: response.status, headers: response.headers.clone() };
+        let why = redactor.text(why).into_owned();
+        ApiError::new(envelope::mistaken(&shown, why, false), Method::Get, path)
     }
 
     /// Sends until the answer is not a refusal for the limit, within the bound.
@@ -341,6 +372,7 @@ impl Client {
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
         self.counters.requests += 1;
         let begun = self.clock.monotonic();
+        self.pauses += u64::from(self.idle().is_some_and(|idle| idle > LONG_PAUSE));
         self.left = Some((begun, self.clock.now()));
         self.pacer.sent(begun);
         self.save();
@@ -348,6 +380,7 @@ impl Client {
         let outcome = self.transport.send(request);
         let now = self.clock.monotonic();
         trace::outcome(request, &outcome, now.saturating_sub(begun));
+        self.broken += u64::from(outcome.is_err());
         let outcome = match outcome {
             Ok(response) => {
                 let mut signals = Signals::read(&response);

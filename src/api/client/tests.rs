@@ -195,6 +195,18 @@ fn a_throttled_write_is_told_at_once_and_the_next_one_waits_as_told() {
 }
 
 #[test]
+fn a_request_that_leaves_long_after_the_one_before_it_is_a_pause() {
+    let refusals = [60, 75, 20].map(|seconds| Ok(throttled(seconds)));
+    let (script, clock) = (Script::of(refusals), Arc::default());
+    let mut client = client(&script, &clock);
+    let mut pauses = || {
+        let _ = client.send_once(Method::Post, "/api/domain/add", None);
+        client.pauses()
+    };
+    assert_eq!([pauses(), pauses(), pauses(), pauses()], [0, 0, 1, 1]);
+}
+
+#[test]
 fn a_request_that_was_not_sent_is_not_counted() {
     let not_sent = Err(TransportError::NotSent("no route".into()));
     let (script, clock) = (Script::of([not_sent]), Arc::default());

@@ -174,6 +174,9 @@ impl Planner<'_> {
                 }
             }
         }
+        if self.desired.remembers && !self.foreign() {
+            self.assigned_later(&wanted);
+        }
         let mut known: HashMap<i64, HashSet<i64>> = HashMap::new();
         let mut seen = HashSet::new();
         for (campaign, link, source) in wanted {
@@ -190,6 +193,22 @@ impl Planner<'_> {
                     Ref::Step(_) => None,
                 };
                 self.assign(resource, id, Subject::Link { campaign, link }, source);
+            }
+        }
+    }
+
+    /// Refuses to take away links that linkvault assigned after the wanted state.
+    fn assigned_later(&mut self, wanted: &[(Ref, i64, Option<Source>)]) {
+        let resource = Resource::Campaigns;
+        let wanted: HashSet<_> =
+            wanted.iter().map(|(campaign, link, _)| (*campaign, *link)).collect();
+        let (desired, memory) = (self.desired, self.current.memory);
+        for row in desired.resources.get(&resource).into_iter().flat_map(|it| &it.records) {
+            let campaign = row.id.and_then(|id| self.by_id(resource, id).ok());
+            let Some(campaign @ Ref::Id(id)) = campaign else { continue };
+            for link in links_of(memory, id).filter(|link| !wanted.contains(&(campaign, *link))) {
+                let reason = "linkvault assigned it later, and the API cannot unassign it";
+                self.refuse(resource, &format!("{id}/links/{link}"), reason, row.source.as_ref());
             }
         }
     }

@@ -4,9 +4,10 @@
 use serde_json::Value as Json;
 
 use super::fields::{from_json, same, sendable, slug, text};
-use super::naming::{everything, name_of, rotator};
+use super::naming::{ROTATOR, everything, name_of, rotator};
 use super::request::Ref;
 use super::{Current, Fields, Memory, Step, labels};
+use crate::model::state::SentByField;
 use crate::model::{Key, Record, Resource, Verb};
 
 /// Whether `step` calls its record what it is called, knows what it holds, and
@@ -112,6 +113,23 @@ pub(super) fn carried(
     value.filter(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
+/// A value that was sent for `record`, as far as it is still true: a slug is not once the
+/// rotator is another than the one that was seen after the slug was sent.
+#[must_use]
+pub fn still_true<'s>(record: &Record<'_>, sent: &'s SentByField, name: &str) -> Option<&'s Json> {
+    let value = sent.get(name)?;
+    let seen = sent.get(ROTATOR).and_then(Json::as_str).filter(|_| name == "slug");
+    let shown = Resource::Campaigns.spec().field(ROTATOR);
+    let shown = shown.and_then(|(place, _)| text(record.values.get(place)?));
+    // An address whose host alone is another has the same slug.
+    let differs = |seen: &str, shown: &str| match (slug(seen), slug(shown)) {
+        (None, None) => seen != shown,
+        (seen, shown) => seen != shown,
+    };
+    let replaced = seen.zip(shown).is_some_and(|(seen, shown)| differs(seen, shown));
+    (!replaced).then_some(value)
+}
+
 /// What a field that no list shows holds, as far as it can be known.
 pub(super) fn unseen(
     resource: Resource,
@@ -136,4 +154,34 @@ pub(super) fn is_named(step: &Step) -> bool {
     let sends = sends.is_some_and(|it| it.params.iter().any(|param| param.name == label));
     let name = after.get(label).map(|it| text(&from_json(it)).unwrap_or_default().to_owned());
     (key.is_empty() || step.key == key) && (!sends || step.name == name.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Decoded;
+    use serde_json::json;
+
+    #[test]
+    fn a_slug_that_was_sent_is_true_while_the_rotator_is_as_it_was_seen_then() {
+        let is = |seen: Json, shown: Json| {
+            let raw = json!({"id": 1, "name": "a", "rotator": shown}).to_string();
+            let record = Decoded::read(Resource::Campaigns, None, &raw).unwrap().record;
+            let sent = [("slug", json!("a/b")), (ROTATOR, seen), ("links", json!([3]))];
+            let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
+            assert_eq!(still_true(&record, &sent, "links"), Some(&json!([3])));
+            still_true(&record, &sent, "slug").is_some()
+        };
+        let made = json!("https://x.example/r/a-b");
+        assert!(is(made.clone(), made.clone()));
+        assert!(is(made.clone(), json!("http://moved.example:81/r/a-b")));
+        assert!(!is(made.clone(), json!("https://x.example/r/b")));
+        assert!(!is(made.clone(), json!(false)));
+        // It has not been seen yet.
+        assert!(is(Json::Null, made.clone()));
+        assert!(!is(json!(""), made));
+        let odd = json!("https://x.example/?c=5");
+        assert!(is(odd.clone(), odd.clone()));
+        assert!(!is(odd, json!("https://x.example/?c=6")));
+    }
 }

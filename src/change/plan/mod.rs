@@ -3,7 +3,7 @@
 //!
 //! * `matching`: which record of the account a wanted one is
 //! * `fields`: when two values are the same
-//! * `records`: updates · `creates` · `deletes` · `assign`: assignments
+//! * `records`: updates, by `compare` · `creates` · `deletes` · `assign`: assignments
 //! * `order`: which step comes first · `request`: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
 //! * [`against`]: the records that must be as they were
@@ -12,6 +12,7 @@
 pub mod against;
 mod assign;
 pub mod claims;
+mod compare;
 mod creates;
 mod deletes;
 mod fields;
@@ -41,6 +42,7 @@ use crate::model::{Resource, State, Verb};
 
 pub use fields::{fingerprint, slug};
 pub use matching::made_already;
+pub use naming::ROTATOR;
 pub use problems::PlanProblems;
 pub use request::request;
 
@@ -111,7 +113,7 @@ pub struct Step {
     /// The id that the record had before it was lost, where a create brings it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<i64>,
-    /// The account that `replaces` is an id of, if it is another one.
+    /// The account that the plan is from, if it is another one: `replaces` is an id there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// [`fingerprint`] of the record it changes; of an assignment, those of the
@@ -174,7 +176,8 @@ pub struct Cost {
     /// Reading what it touches, before and after, and one for each step.
     pub requests: u64,
     pub seconds: f64,
-    /// Requests among these that read lists again, since they became too old.
+    /// Requests among these that prove the account again and read lists again, since
+    /// both became too old.
     #[serde(default)]
     pub rereads: u64,
     /// How old a list may be when a step that stands on it leaves, in seconds: the

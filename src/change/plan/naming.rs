@@ -4,9 +4,12 @@ use super::{Fields, fields, matching};
 use crate::change::desired::Wanted;
 use crate::model::{Record, Resource, Role, Value};
 
+/// The field that tells a campaign's slug.
+pub const ROTATOR: &str = "rotator";
+
 /// The address of a campaign's rotator, as the service tells it.
 pub(super) fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
-    let (place, _) = resource.spec().field("rotator")?;
+    let (place, _) = resource.spec().field(ROTATOR)?;
     fields::text(record.values.get(place)?)
 }
 

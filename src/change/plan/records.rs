@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use super::claims::{carried, unseen};
+use super::claims::{carried, still_true};
+use super::compare::Pair;
 use super::fields::{self, fingerprint};
 use super::labels;
 use super::matching::{self, Match};
 use super::naming::{a, label, name_of, rotator};
 use super::order::{self, Draft};
-use super::problems::{BadRow, Conflict};
+use super::problems::BadRow;
 use super::request::{Ref, Subject};
 use super::{Current, Fields, Foreign, Kept, Matched, Plan, PlanProblems, Unsupported};
 use crate::change::desired::{Desired, Source, Wanted};
-use crate::change::policy::{OnConflict, Policy};
-use crate::model::{Field, Key, Record, Resource, Role, State, Value, Verb};
+use crate::change::policy::Policy;
+use crate::model::{Key, Record, Resource, State, Verb};
 
 pub(super) struct Planner<'a> {
     pub desired: &'a Desired,
@@ -24,7 +25,7 @@ pub(super) struct Planner<'a> {
     pub policy: &'a Policy,
     pub drafts: Vec<Draft>,
     unsupported: Vec<Unsupported>,
-    kept: Vec<Kept>,
+    pub kept: Vec<Kept>,
     pub problems: PlanProblems,
     /// What became of wanted ids that the account does not have.
     pub became: HashMap<(Resource, i64), Ref>,
@@ -36,30 +37,6 @@ pub(super) struct Planner<'a> {
 }
 
 pub(super) type Records = BTreeMap<Key, Record<'static>>;
-
-/// What is to change in one record.
-#[derive(Default)]
-struct Changes {
-    before: Fields,
-    after: Fields,
-    /// Fields that the API cannot change.
-    fixed: Vec<&'static str>,
-    /// Fields whose value the API would not take.
-    odd: Vec<&'static str>,
-    /// A value that nobody knows is overwritten.
-    forgets: bool,
-    /// A list can tell whether it was done.
-    visible: bool,
-}
-
-/// One wanted record beside the one that is there.
-struct Pair<'r> {
-    resource: Resource,
-    row: &'r Wanted,
-    live: &'r Record<'static>,
-    /// The record in the base; `None` without a base.
-    base: Option<Option<&'r Record<'static>>>,
-}
 
 impl<'a> Planner<'a> {
     pub fn new(
@@ -103,7 +80,7 @@ impl<'a> Planner<'a> {
         plan.unsupported.splice(..0, self.unsupported);
         plan.unsupported.sort_by_key(|it| it.resource);
         if let Some(origin) = &self.desired.origin {
-            for step in plan.steps.iter_mut().filter(|step| step.replaces.is_some()) {
+            for step in &mut plan.steps {
                 step.origin = Some(origin.clone());
             }
             let matched =
@@ -251,6 +228,9 @@ impl<'a> Planner<'a> {
     }
 
     fn update(&mut self, pair: &Pair<'_>) {
+        if self.desired.remembers && !self.foreign() {
+            self.sent_later(pair);
+        }
         let changes = self.compare(pair);
         let (resource, here) = (pair.resource, pair.live.key.to_string());
         // Whoever wants a record of another account knows it by its id there.
@@ -321,230 +301,13 @@ impl<'a> Planner<'a> {
         });
     }
 
+    /// What was sent of a record, as far as it is still true.
     pub fn sent(&self, resource: Resource, key: &Key, name: &str) -> Option<&'a Json> {
-        self.current.memory.sent.get(&(resource, key.clone()))?.get(name)
-    }
-
-    fn compare(&mut self, pair: &Pair<'_>) -> Changes {
-        let mut changes = Changes::default();
-        let spec = pair.resource.spec();
-        let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
-        let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
-        let own = !self.foreign() && pair.row.id == Some(pair.live.key.id());
-        // A record that came back under another id has the rotator of the lost one.
-        let same_account = !self.foreign() && pair.row.id.is_some();
-        let slug = if same_account { self.slug_to_restore(pair) } else { None };
-        // A slug changes two addresses; a lone row may still show them as they were.
-        let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
-        let moves = slug.is_some() || (given && pair.base.is_none());
-        for (place, mine) in &pair.row.fields {
-            let Some(field) = spec.fields.get(*place) else { continue };
-            let theirs = pair.live.values.get(*place);
-            match (field.role, theirs) {
-                (Role::Identity | Role::Counter, _) => {}
-                (Role::ReadOnly, Some(theirs)) => {
-                    let follows = moves && ["rotator", "list"].contains(&field.name);
-                    if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
-                        changes.fixed.push(field.name);
-                    }
-                }
-                (Role::Writable, Some(theirs)) => {
-                    if !self.is_edited(pair, field, *place, mine, theirs, true) {
-                        continue;
-                    }
-                    if spec.endpoint(Verb::Update).is_some() && !settable(field) {
-                        changes.fixed.push(field.name);
-                        continue;
-                    }
-                    changes.set(field, theirs.json(), mine);
-                    changes.visible = true;
-                }
-                _ => self.hidden(pair, field, mine, settable(field), &mut changes),
-            }
+        let sent = self.current.memory.sent.get(&(resource, key.clone()))?;
+        match self.current.state.get(resource).and_then(|live| live.get(key)) {
+            Some(record) => still_true(record, sent, name),
+            None => sent.get(name),
         }
-        if let (Some(slug), Some((_, field))) = (slug, spec.field("slug")) {
-            self.hidden(pair, field, &slug, true, &mut changes);
-        }
-        changes
-    }
-
-    /// A field that no list shows. With a base that knows what was sent, it changes
-    /// where it was edited here; two edits are a conflict.
-    fn hidden(
-        &mut self,
-        pair: &Pair<'_>,
-        field: &Field,
-        mine: &Value<'_>,
-        settable: bool,
-        changes: &mut Changes,
-    ) {
-        let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        let now = unseen(pair.resource, pair.live, sent, field.name);
-        let is = |it: &Json| fields::same(field, &fields::from_json(it), mine);
-        if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
-            return;
-        }
-        if now.is_none() && fields::is_empty(mine) {
-            return;
-        }
-        if !self.is_hidden_edited(pair, field, mine, now.as_ref()) {
-            return;
-        }
-        if !settable {
-            changes.fixed.push(field.name);
-            return;
-        }
-        changes.forgets |= now.is_none();
-        changes.set(field, now.unwrap_or_default(), mine);
-    }
-
-    /// Whether a field that no list shows was edited here since the base. `now` is
-    /// what it holds, as far as it is known.
-    fn is_hidden_edited(
-        &mut self,
-        pair: &Pair<'_>,
-        field: &Field,
-        mine: &Value<'_>,
-        now: Option<&Json>,
-    ) -> bool {
-        if self.foreign() {
-            let Some(now) = now.map(fields::from_json) else { return true };
-            return self.is_moved_edited(pair, field, mine, &now, true);
-        }
-        let (Some(base), Some(state)) = (pair.base, self.base) else { return true };
-        if state.sent.is_none() {
-            return true;
-        }
-        let sent = base.and_then(|it| state.sent(pair.resource, &it.key, field.name));
-        let before = base.and_then(|it| unseen(pair.resource, it, sent, field.name));
-        let is = |it: Option<&Json>, other: &Value<'_>| {
-            fields::same(field, &it.map_or(Value::Null, fields::from_json), other)
-        };
-        if is(sent, mine) || is(before.as_ref(), mine) {
-            return false;
-        }
-        if now.is_none() || is(before.as_ref(), &now.map_or(Value::Null, fields::from_json)) {
-            return true;
-        }
-        self.conflict(
-            pair,
-            field,
-            before.unwrap_or_default(),
-            mine,
-            now.cloned().unwrap_or_default(),
-        )
-    }
-
-    /// Whether a field that differs was changed in the source since the last move,
-    /// whose values are the base. What was changed in the target alone is kept.
-    fn is_moved_edited(
-        &mut self,
-        pair: &Pair<'_>,
-        field: &Field,
-        mine: &Value<'_>,
-        theirs: &Value<'_>,
-        writable: bool,
-    ) -> bool {
-        let Some(old) = pair.row.id else { return true };
-        let agreed = &self.current.memory.agreed;
-        let agreed = agreed.get(&(pair.resource, old)).and_then(|it| it.get(field.name));
-        let Some(json) = agreed else { return true };
-        let before = fields::from_json(json);
-        // The service may have given another form to what it was sent.
-        let untouched = fields::same(field, theirs, &before)
-            || fields::settled(field, Some(json), &before, theirs);
-        if fields::same(field, mine, &before) {
-            if !untouched {
-                self.keep(pair, old, field, mine.json(), theirs.json());
-            }
-            return false;
-        }
-        if untouched || !writable {
-            return true;
-        }
-        if self.policy.on_conflict == OnConflict::Theirs {
-            self.keep(pair, old, field, mine.json(), theirs.json());
-        }
-        self.conflict(pair, field, json.clone(), mine, theirs.json())
-    }
-
-    fn keep(&mut self, pair: &Pair<'_>, id: i64, field: &Field, source: Json, target: Json) {
-        let (resource, field) = (pair.resource, field.name.to_owned());
-        self.kept.push(Kept { resource, id, field, source, target });
-    }
-
-    /// Whether this side's value wins where both sides changed a field.
-    fn conflict(
-        &mut self,
-        pair: &Pair<'_>,
-        field: &Field,
-        base: Json,
-        mine: &Value<'_>,
-        theirs: Json,
-    ) -> bool {
-        if self.policy.on_conflict == OnConflict::Fail {
-            self.problems.conflicts.push(Conflict {
-                resource: pair.resource,
-                key: pair.live.key.to_string(),
-                field: Some(field.name.to_owned()),
-                base,
-                mine: mine.json(),
-                theirs,
-                source: pair.row.source.clone(),
-            });
-        }
-        self.policy.on_conflict == OnConflict::Mine
-    }
-
-    /// The slug that gives a campaign back the rotator which it had.
-    fn slug_to_restore(&self, pair: &Pair<'_>) -> Option<Value<'static>> {
-        if pair.resource != Resource::Campaigns || pair.row.value(pair.resource, "slug").is_some() {
-            return None;
-        }
-        let (place, field) = pair.resource.spec().field("rotator")?;
-        let mine = pair.row.fields.get(&place)?;
-        let theirs = pair.live.values.get(place)?;
-        if let Some(base) = pair.base
-            && base
-                .and_then(|it| it.values.get(place))
-                .is_none_or(|it| fields::same(field, it, mine))
-        {
-            return None;
-        }
-        let mine = fields::text(mine)?;
-        let wanted = if mine.is_empty() { "" } else { fields::slug(mine)? };
-        let now = fields::text(theirs).map(|it| fields::slug(it).unwrap_or_default());
-        let sent = self.sent(pair.resource, &pair.live.key, "slug").and_then(Json::as_str);
-        (now != Some(wanted) && sent != Some(wanted)).then(|| Value::Text(wanted.to_owned().into()))
-    }
-
-    /// Whether a cell is to be changed: it differs from what is there, and, with a
-    /// base, somebody edited it here. Two edits of a `writable` one are a conflict.
-    fn is_edited(
-        &mut self,
-        pair: &Pair<'_>,
-        field: &Field,
-        place: usize,
-        mine: &Value<'_>,
-        theirs: &Value<'_>,
-        writable: bool,
-    ) -> bool {
-        let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        if fields::same(field, mine, theirs) || fields::settled(field, sent, mine, theirs) {
-            return false;
-        }
-        if self.foreign() {
-            return self.is_moved_edited(pair, field, mine, theirs, writable);
-        }
-        let Some(base) = pair.base else { return true };
-        let before = base.and_then(|it| it.values.get(place)).unwrap_or(&Value::Null);
-        if fields::same(field, mine, before) {
-            return false;
-        }
-        if fields::same(field, theirs, before) || !writable {
-            return true;
-        }
-        self.conflict(pair, field, before.json(), mine, theirs.json())
     }
 
     pub fn refuse(&mut self, resource: Resource, key: &str, reason: &str, source: Option<&Source>) {
@@ -559,17 +322,5 @@ impl<'a> Planner<'a> {
     pub fn bad(&mut self, resource: Resource, row: &Wanted, what: String) {
         let (key, source) = (label(resource, row), row.source.clone());
         self.problems.rows.push(BadRow { resource, key, what, source });
-    }
-}
-
-impl Changes {
-    fn set(&mut self, field: &Field, before: Json, mine: &Value<'_>) {
-        match fields::sendable(field, mine) {
-            Some(after) => {
-                self.before.insert(field.name.to_owned(), before);
-                self.after.insert(field.name.to_owned(), after);
-            }
-            None => self.odd.push(field.name),
-        }
     }
 }

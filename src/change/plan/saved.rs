@@ -174,8 +174,9 @@ fn check(plan: &Plan, bound: bool) -> Result<(), SavedPlanError> {
         return Err(SavedPlanError::NotAPlan("its `foreign` names no account".to_owned()));
     }
     for step in &plan.steps {
-        // Ids that are brought back are all of one account.
-        if step.origin.as_deref() != origin.filter(|_| step.replaces.is_some()) {
+        // What is moved is all of one account. Earlier versions named it in creates alone.
+        let is_moved = step.origin.is_some() || (step.replaces.is_some() && origin.is_some());
+        if is_moved && step.origin.as_deref() != origin {
             let what = "names another account than the plan";
             return Err(SavedPlanError::Step { step: step.step, what });
         }

@@ -369,6 +369,20 @@ fn a_campaign_that_came_back_under_another_id_loses_a_rotator_that_it_had_not() 
     assert_eq!(told(&plan), [r#"PUT /api/campaign/6/update {"name":"a","slug":""}"#]);
 }
 
+/// Seed 92000094 of `sim::pushes`: as under another id, its date and its name are new.
+#[test]
+fn a_code_that_came_back_under_the_id_that_it_had_lacks_nothing_that_can_be_had() {
+    let code = |name: &str| state(&[(Resource::QrCodes, json!({"id": 5, "name": name}))]);
+    let (before, live) = (code("Door"), code("QR code"));
+    for (new, reasons) in [(None, 1), (Some(5), 0)] {
+        let mut memory = Memory::default();
+        memory.ids.extend(new.map(|new| ((Resource::QrCodes, 5), new)));
+        let current = Current { state: &live, memory: &memory };
+        let plan = plan(&Desired::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
+        assert_eq!((plan.steps.len(), plan.unsupported.len()), (0, reasons));
+    }
+}
+
 /// Seed 70002116 of `sim::pushes`: a colour that was set later came back with the code.
 #[test]
 fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
@@ -442,7 +456,7 @@ fn what_the_api_cannot_do_is_told_with_its_reason() {
     );
 }
 
-/// What the README of a move promises: ids of another account mean nothing here.
+/// As `docs/moving.md` says: ids of another account mean nothing here.
 fn moving(source: &State) -> Desired {
     let mut desired = Desired::of_state(source, "old@#1");
     desired.resources.values_mut().for_each(|wanted| wanted.whole = false);

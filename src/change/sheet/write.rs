@@ -9,6 +9,7 @@ use std::io::Write;
 use serde_json::Value as Json;
 
 use super::SheetKind;
+use crate::change::plan::claims::still_true;
 use crate::model::{Record, Resource};
 
 /// A record's values that were sent and cannot be read back, by field.
@@ -44,7 +45,8 @@ impl<W: Write> Writer<W> {
         record: &Record<'_>,
         sent: Option<&Remembered>,
     ) -> std::io::Result<()> {
-        let sent = self.sent.iter().map(|name| cell(sent.and_then(|sent| sent.get(*name))));
+        let told = |name: &str| sent.and_then(|sent| still_true(record, sent, name));
+        let sent = self.sent.iter().map(|name| cell(told(name)));
         let cells: Vec<Cow<'_, str>> =
             record.values.iter().map(crate::model::Value::cell).chain(sent).collect();
         Ok(self.writer.write_record(cells.iter().map(|cell| cell.as_bytes()))?)

@@ -100,7 +100,7 @@ fn fields_table() -> Table {
     table
 }
 
-/// The table as the README shows it.
+/// The table as `docs/changes.md` shows it.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(

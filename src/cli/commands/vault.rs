@@ -74,7 +74,7 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, Failure> {
             ),
             error => error.into(),
         })?;
-    let belongs = belongs(&candidate, &account, app)?;
+    let unproven = unproven(&candidate, &account, app)?;
     if candidate.foreign_log {
         app.out.warn(format_args!(
             "the log beside {} is of another file and was left out",
@@ -89,18 +89,20 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, Failure> {
         Some(begun) => format!("{count}, the newest of {begun}"),
         None => count,
     };
-    let question = format!(
-        "Replace the vault of {} by {} ({what})? The present vault is then gone.",
-        account.name,
-        args.file.display()
-    );
+    let end = match unproven {
+        None => "? The present vault is then gone.".to_owned(),
+        Some(id) => format!(", although account {id} may not be that of {}?", account.name),
+    };
+    let name = &account.name;
+    let file = args.file.display();
+    let question = format!("Replace the vault of {name} by {file} ({what}){end}");
     let written = !args.dry_run && app.out.confirm(question, args.yes)?;
     let document = json!({
         "format": 1,
         "account": account.name,
         "file": args.file.display().to_string(),
         "written": written,
-        "account_known": belongs,
+        "account_known": unproven.is_none() && candidate.identity.is_some(),
         "snapshots": candidate.snapshots.len(),
         "newest": newest.map(|it| it.number),
         "foreign_log": candidate.foreign_log,
@@ -111,23 +113,25 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, Failure> {
     if app.out.is_json() {
         app.out.json(&document)?;
     }
-    let name = &account.name;
+    let belongs = match unproven {
+        None => format!(" and belongs to {name}"),
+        Some(_) => String::new(),
+    };
     match written {
         true => app.out.summary(format_args!("the vault of {name} is restored: {what}"))?,
-        false => app.out.summary(format_args!(
-            "{} is sound and belongs to {name}: {what}; nothing was written",
-            args.file.display()
-        ))?,
+        false => app
+            .out
+            .summary(format_args!("{file} is sound{belongs}: {what}; nothing was written"))?,
     }
     Ok(Exit::Done)
 }
 
-/// Refuses the vault of another account. Whether the account's id is known: it is that of the
-/// vault that is replaced, where that can be read.
-fn belongs(candidate: &Candidate, account: &Account, app: &App) -> Result<bool, Failure> {
+/// Refuses the vault of another account. The account's id is that of the vault that is replaced;
+/// where that cannot be read, the id of the copy is unproven and given back.
+fn unproven(candidate: &Candidate, account: &Account, app: &App) -> Result<Option<i64>, Failure> {
     let Some(found) = &candidate.identity else {
         // It has no snapshot, so that it can become any account's.
-        return Ok(false);
+        return Ok(None);
     };
     let ours = match states::identity_of(account) {
         Ok(ours) => ours,
@@ -136,11 +140,18 @@ fn belongs(candidate: &Candidate, account: &Account, app: &App) -> Result<bool, 
             None
         }
     };
-    let known = ours.is_some();
+    let unproven = ours.is_none().then_some(found.account);
     let expected =
         ours.unwrap_or_else(|| Identity { service: service(account), account: found.account });
     if *found == expected {
-        return Ok(known);
+        if let Some(id) = unproven {
+            app.out.warn(format_args!(
+                "cannot compare the account: {} has no vault that can be read. The copy belongs to \
+                 account {id} of {}; the next backup refuses it if the key is for another account",
+                account.name, found.service
+            ));
+        }
+        return Ok(unproven);
     }
     Err(Failure::new(
         Kind::Vault,

@@ -47,6 +47,8 @@ pub enum Trouble {
     Vault(VaultError),
     /// Too many others ask.
     Busy,
+    /// A token waits too long for the end of a penalty.
+    WrongTokens,
     /// Somebody wants to change something.
     ReadOnly,
     /// The request is for another host.
@@ -103,10 +105,10 @@ impl Desk<'_> {
             let what = format!("There is no account {name} here");
             Trouble::nothing(what, "The overview lists those that are served.")
         })?;
-        if !path.exists() {
-            return Ok(None);
-        }
-        let vault = Vault::open_read_only(&path)?;
+        let vault = match Vault::open_read_only(&path) {
+            Err(VaultError::Missing(_)) => return Ok(None),
+            vault => vault?,
+        };
         vault.hold_still()?;
         Ok(Some(vault))
     }
@@ -294,6 +296,11 @@ pub fn trouble(status: u16, trouble: &Trouble) -> String {
         Trouble::ReadOnly => (
             "Nothing can be changed here".to_owned(),
             "The command line can: `linkvault --help` shows how.".to_owned(),
+        ),
+        Trouble::WrongTokens => (
+            "Too many wrong tokens".to_owned(),
+            "Your address sent wrong tokens, so this one was not compared. Try again in a minute."
+                .to_owned(),
         ),
         Trouble::OtherHost(host) => (
             format!("This is not {}", if host.is_empty() { "a host without a name" } else { host }),

@@ -1,0 +1,343 @@
+//! A wanted record beside the one that is there: the fields that are to change.
+
+use serde_json::Value as Json;
+
+use super::claims::{still_true, unseen};
+use super::problems::Conflict;
+use super::records::Planner;
+use super::{Fields, Kept, fields};
+use crate::change::desired::Wanted;
+use crate::change::policy::OnConflict;
+use crate::model::state::is_hidden;
+use crate::model::{Field, Record, Resource, Role, Value, Verb};
+
+/// What is to change in one record.
+#[derive(Default)]
+pub(super) struct Changes {
+    pub before: Fields,
+    pub after: Fields,
+    /// Fields that the API cannot change.
+    pub fixed: Vec<&'static str>,
+    /// Fields whose value the API would not take.
+    pub odd: Vec<&'static str>,
+    /// A value that nobody knows is overwritten.
+    pub forgets: bool,
+    /// A list can tell whether it was done.
+    pub visible: bool,
+}
+
+/// One wanted record beside the one that is there.
+pub(super) struct Pair<'r> {
+    pub resource: Resource,
+    pub row: &'r Wanted,
+    pub live: &'r Record<'static>,
+    /// The record in the base; `None` without a base.
+    pub base: Option<Option<&'r Record<'static>>>,
+}
+
+impl Planner<'_> {
+    /// What is to change so that the record is as wanted.
+    pub fn compare(&mut self, pair: &Pair<'_>) -> Changes {
+        let mut changes = Changes::default();
+        let spec = pair.resource.spec();
+        let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
+        let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
+        let (id, map) = (pair.live.key.id(), &self.current.memory.ids);
+        // A service may give a record that is made again the id that it had.
+        let is_made_again = map.get(&(pair.resource, id)) == Some(&id);
+        let own = !self.foreign() && pair.row.id == Some(id) && !is_made_again;
+        // A record that came back under another id has the rotator of the lost one.
+        let same_account = !self.foreign() && pair.row.id.is_some();
+        let slug = if same_account { self.slug_to_restore(pair) } else { None };
+        // A slug changes two addresses; a lone row may still show them as they were.
+        let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
+        let moves = slug.is_some() || (given && pair.base.is_none());
+        for (place, mine) in &pair.row.fields {
+            let Some(field) = spec.fields.get(*place) else { continue };
+            let theirs = pair.live.values.get(*place);
+            match (field.role, theirs) {
+                (Role::Identity | Role::Counter, _) => {}
+                (Role::ReadOnly, Some(theirs)) => {
+                    let follows = moves && ["rotator", "list"].contains(&field.name);
+                    if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
+                        changes.fixed.push(field.name);
+                    }
+                }
+                (Role::Writable, Some(theirs)) => {
+                    if !self.is_edited(pair, field, *place, mine, theirs, true) {
+                        continue;
+                    }
+                    if spec.endpoint(Verb::Update).is_some() && !settable(field) {
+                        changes.fixed.push(field.name);
+                        continue;
+                    }
+                    changes.set(field, theirs.json(), mine);
+                    changes.visible = true;
+                }
+                _ => self.hidden(pair, field, mine, settable(field), &mut changes),
+            }
+        }
+        if let (Some(slug), Some((_, field))) = (slug, spec.field("slug")) {
+            self.hidden(pair, field, &slug, true, &mut changes);
+        }
+        changes
+    }
+
+    /// Refuses to lead back what linkvault sent after the wanted state, where neither a
+    /// list nor the memory of then tells what it replaced.
+    pub fn sent_later(&mut self, pair: &Pair<'_>) {
+        let key = (pair.resource, pair.live.key.clone());
+        let Some(sent) = self.current.memory.sent.get(&key) else { return };
+        let fields = sent.keys().filter_map(|name| pair.resource.spec().field(name));
+        let lost = fields
+            .filter(|(place, field)| is_hidden(field) && !pair.row.fields.contains_key(place));
+        let names: Vec<_> = lost.map(|(_, field)| field.name).collect();
+        if !names.is_empty() {
+            let they = if names.len() == 1 { "it" } else { "they" };
+            let (key, names) = (pair.live.key.to_string(), names.join("` and `"));
+            let reason =
+                format!("linkvault set its `{names}` later, and what {they} replaced is not known");
+            self.refuse(pair.resource, &key, &reason, pair.row.source.as_ref());
+        }
+    }
+
+    /// A field that no list shows. With a base that knows what was sent, it changes
+    /// where it was edited here; two edits are a conflict.
+    fn hidden(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        mine: &Value<'_>,
+        settable: bool,
+        changes: &mut Changes,
+    ) {
+        let sent = self.sent(pair.resource, &pair.live.key, field.name);
+        let now = unseen(pair.resource, pair.live, sent, field.name);
+        let is = |it: &Json| fields::same(field, &fields::from_json(it), mine);
+        if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
+            return;
+        }
+        if now.is_none() && fields::is_empty(mine) {
+            return;
+        }
+        // What the service made of the sent value counts as that value.
+        let theirs = if self.foreign() { sent.or(now.as_ref()) } else { now.as_ref() };
+        if !self.is_hidden_edited(pair, field, mine, theirs) {
+            return;
+        }
+        if !settable {
+            changes.fixed.push(field.name);
+            return;
+        }
+        changes.forgets |= now.is_none();
+        changes.set(field, now.unwrap_or_default(), mine);
+    }
+
+    /// Whether a field that no list shows was edited here since the base. `now` is
+    /// what it holds, as far as it is known.
+    fn is_hidden_edited(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        mine: &Value<'_>,
+        now: Option<&Json>,
+    ) -> bool {
+        if self.foreign() {
+            let Some(now) = now.map(fields::from_json) else { return true };
+            return self.is_moved_edited(pair, field, mine, &now, true);
+        }
+        let (Some(base), Some(state)) = (pair.base, self.base) else { return true };
+        if state.sent.is_none() {
+            return true;
+        }
+        let sent = base.and_then(|it| {
+            let sent = state.sent.as_ref()?.get(&(pair.resource, it.key.clone()))?;
+            still_true(it, sent, field.name)
+        });
+        let before = base.and_then(|it| unseen(pair.resource, it, sent, field.name));
+        let is = |it: Option<&Json>, other: &Value<'_>| {
+            fields::same(field, &it.map_or(Value::Null, fields::from_json), other)
+        };
+        if is(sent, mine) || is(before.as_ref(), mine) {
+            return false;
+        }
+        if now.is_none() || is(before.as_ref(), &now.map_or(Value::Null, fields::from_json)) {
+            return true;
+        }
+        self.conflict(
+            pair,
+            field,
+            before.unwrap_or_default(),
+            mine,
+            now.cloned().unwrap_or_default(),
+        )
+    }
+
+    /// Whether a field that differs was changed in the source since the last move,
+    /// whose values are the base. What was changed in the target alone is kept.
+    fn is_moved_edited(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        mine: &Value<'_>,
+        theirs: &Value<'_>,
+        writable: bool,
+    ) -> bool {
+        let Some(old) = pair.row.id else { return true };
+        let agreed = &self.current.memory.agreed;
+        let agreed = agreed.get(&(pair.resource, old)).and_then(|it| it.get(field.name));
+        let Some(json) = agreed else { return true };
+        let before = fields::from_json(json);
+        // The service may have given another form to what it was sent.
+        let untouched = fields::same(field, theirs, &before)
+            || fields::settled(field, Some(json), &before, theirs);
+        if fields::same(field, mine, &before) {
+            if !untouched {
+                self.keep(pair, old, field, mine.json(), theirs.json());
+            }
+            return false;
+        }
+        if untouched || !writable {
+            return true;
+        }
+        if self.policy.on_conflict == OnConflict::Theirs {
+            self.keep(pair, old, field, mine.json(), theirs.json());
+        }
+        self.conflict(pair, field, json.clone(), mine, theirs.json())
+    }
+
+    fn keep(&mut self, pair: &Pair<'_>, id: i64, field: &Field, source: Json, target: Json) {
+        let (resource, field) = (pair.resource, field.name.to_owned());
+        self.kept.push(Kept { resource, id, field, source, target });
+    }
+
+    /// Whether this side's value wins where both sides changed a field.
+    fn conflict(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        base: Json,
+        mine: &Value<'_>,
+        theirs: Json,
+    ) -> bool {
+        if self.policy.on_conflict == OnConflict::Fail {
+            self.problems.conflicts.push(Conflict {
+                resource: pair.resource,
+                key: pair.live.key.to_string(),
+                field: Some(field.name.to_owned()),
+                base,
+                mine: mine.json(),
+                theirs,
+                source: pair.row.source.clone(),
+            });
+        }
+        self.policy.on_conflict == OnConflict::Mine
+    }
+
+    /// The slug that gives a campaign back the rotator which it had.
+    fn slug_to_restore(&self, pair: &Pair<'_>) -> Option<Value<'static>> {
+        if pair.resource != Resource::Campaigns || pair.row.value(pair.resource, "slug").is_some() {
+            return None;
+        }
+        let (place, field) = pair.resource.spec().field("rotator")?;
+        let mine = pair.row.fields.get(&place)?;
+        let theirs = pair.live.values.get(place)?;
+        if let Some(base) = pair.base
+            && base
+                .and_then(|it| it.values.get(place))
+                .is_none_or(|it| fields::same(field, it, mine))
+        {
+            return None;
+        }
+        let mine = fields::text(mine)?;
+        let wanted = if mine.is_empty() { "" } else { fields::slug(mine)? };
+        let now = fields::text(theirs).map(|it| fields::slug(it).unwrap_or_default());
+        let sent = self.sent(pair.resource, &pair.live.key, "slug").and_then(Json::as_str);
+        (now != Some(wanted) && sent != Some(wanted)).then(|| Value::Text(wanted.to_owned().into()))
+    }
+
+    /// Whether a cell is to be changed: it differs from what is there, and, with a
+    /// base, somebody edited it here. Two edits of a `writable` one are a conflict.
+    fn is_edited(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        place: usize,
+        mine: &Value<'_>,
+        theirs: &Value<'_>,
+        writable: bool,
+    ) -> bool {
+        let sent = self.sent(pair.resource, &pair.live.key, field.name);
+        if fields::same(field, mine, theirs) || fields::settled(field, sent, mine, theirs) {
+            return false;
+        }
+        if self.foreign() {
+            return self.is_moved_edited(pair, field, mine, theirs, writable);
+        }
+        let Some(base) = pair.base else { return true };
+        let before = base.and_then(|it| it.values.get(place)).unwrap_or(&Value::Null);
+        if fields::same(field, mine, before) {
+            return false;
+        }
+        if fields::same(field, theirs, before) || !writable {
+            return true;
+        }
+        self.conflict(pair, field, before.json(), mine, theirs.json())
+    }
+}
+
+impl Changes {
+    fn set(&mut self, field: &Field, before: Json, mine: &Value<'_>) {
+        match fields::sendable(field, mine) {
+            Some(after) => {
+                self.before.insert(field.name.to_owned(), before);
+                self.after.insert(field.name.to_owned(), after);
+            }
+            None => self.odd.push(field.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Current, Memory, plan};
+    use super::*;
+    use crate::change::desired::Desired;
+    use crate::change::policy::Policy;
+    use crate::model::{Decoded, State};
+    use serde_json::json;
+
+    fn state(record: &Json) -> State {
+        let raw = record.to_string();
+        let record = Decoded::read(Resource::Campaigns, None, &raw).unwrap().record.into_owned();
+        let mut state = State::default();
+        state.resource_mut(Resource::Campaigns).insert(record.key.clone(), record);
+        state
+    }
+
+    /// The target has what its service made of the slug of the last move.
+    #[test]
+    fn a_slug_that_the_service_altered_was_not_changed_in_the_target() {
+        let source = state(&json!({"id": 1, "name": "a", "rotator": "https://o/r/new"}));
+        let live = state(&json!({"id": 3, "name": "a", "rotator": "https://n/r/old-1"}));
+        let mut desired = Desired::of_state(&source, "old@#1");
+        desired.origin = Some("https://o#1".to_owned());
+        let slug = |row: &mut Wanted| {
+            let place = Resource::Campaigns.spec().field("slug").map(|(place, _)| place);
+            row.fields.insert(place.unwrap(), Value::Text("new".into()));
+        };
+        desired.resources.values_mut().flat_map(|it| &mut it.records).for_each(slug);
+        let campaign = (Resource::Campaigns, 1);
+        let mut memory = Memory::default();
+        memory.ids.insert(campaign, 3);
+        memory.agreed.insert(campaign, json!({"slug": "old"}).as_object().unwrap().clone());
+        let sent = [("slug", json!("old")), ("rotator", json!("https://n/r/old-1"))];
+        let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
+        memory.sent.insert((Resource::Campaigns, crate::model::Key::Id(3)), sent);
+        let current = Current { state: &live, memory: &memory };
+        let made = plan(&desired, current, None, &Policy::default()).unwrap();
+        assert_eq!(made.steps.len(), 1, "{made:?}");
+        let after = made.steps[0].after.as_ref().unwrap();
+        assert_eq!(after["slug"], "new");
+    }
+}

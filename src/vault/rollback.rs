@@ -1,0 +1,72 @@
+//! Whether a rollback journal beside a vault is harmless.
+//!
+//! SQLite rolls back whatever journal lies beside a file. A vault has a log instead. Only the switch
+//! of the journal mode itself has a journal, which restores a few bytes of the first page. Any other
+//! journal belongs to another file, and would damage the vault.
+
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::path::Path;
+
+use crate::files::{beside, open_named, open_private};
+
+const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// The header's fields for the journal mode: versions, change counter and what goes with that.
+const MODE: Range<usize> = 18..20;
+const SWITCHED: [Range<usize>; 3] = [MODE, 24..28, 92..100];
+
+/// What the header has in [`MODE`] for a file with a log.
+const WITH_LOG: [u8; 2] = [2, 2];
+
+/// The shortest header of a journal.
+const SHORTEST: usize = 512;
+
+/// More than a header and the largest page take.
+const MOST: u64 = 4 * 65536;
+
+/// Whether SQLite may roll back what is beside the file at `path`: nothing, the switch of its
+/// journal mode, or the last change of a file without a log, as other tools make it.
+///
+/// The process must have no connection to the file.
+///
+/// # Errors
+/// When the file or its journal cannot be read.
+pub(super) fn is_harmless_journal(path: &Path) -> io::Result<bool> {
+    let file = open_named(path)?;
+    let length = file.metadata()?.len();
+    let mut page = Vec::new();
+    file.take(65536).read_to_end(&mut page)?;
+    // The file is read first: it has the new mode only after its journal is whole.
+    if page.get(MODE) != Some(&WITH_LOG) {
+        return Ok(true);
+    }
+    let journal = match open_private(&beside(path, "-journal")) {
+        Ok(journal) => journal,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    journal.take(MOST).read_to_end(&mut bytes)?;
+    // SQLite reads no other file as a journal.
+    let is_journal = bytes.len() >= SHORTEST && bytes.starts_with(&MAGIC);
+    Ok(!is_journal || restores_only_the_mode(&page, length, &bytes))
+}
+
+/// Whether `journal` restores the file of this first page and length, but for its journal mode.
+fn restores_only_the_mode(file: &[u8], length: u64, journal: &[u8]) -> bool {
+    let number = |at: usize| {
+        let four = journal.get(at..at + 4).and_then(|four| four.try_into().ok());
+        u32::from_be_bytes(four.unwrap_or_default()) as usize
+    };
+    let (pages, sector, size) = (number(16), number(20), number(24));
+    if size > 65536 || pages as u64 * size as u64 != length {
+        return false;
+    }
+    let Some(record) = journal.get(sector..).filter(|record| record.len() >= 4 + size + 4) else {
+        return true;
+    };
+    let Some((now, before)) = file.get(..size).zip(record.get(4..4 + size)) else { return false };
+    let same = |at: &usize| SWITCHED.iter().any(|it| it.contains(at)) || now[*at] == before[*at];
+    record.len() == 4 + size + 4 && number(sector) == 1 && (0..size).all(|at| same(&at))
+}

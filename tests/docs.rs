@@ -1,0 +1,565 @@
+//! README.md and the files in `docs/`, compared with the program: sessions are run,
+//! lists are compared, links are followed.
+//!
+//! `LINKVAULT_BLESS=1 cargo test docs::` writes the present output of the program
+//! into the sessions. Read the difference before you commit it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use linkvault::cli::{Cli, command_line};
+use linkvault::vault::Vault;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The text of a file, by its path from the root of the repository.
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// README.md and the files in `docs/`.
+fn docs() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("docs")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut paths: Vec<_> = names
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("docs/{name}"))
+        .chain(["README.md".to_owned()])
+        .collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// A fenced block: its language, its text, and the line before it.
+struct Block {
+    language: String,
+    text: String,
+    before: String,
+}
+
+fn all_blocks(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut before = "";
+    for line in text.lines() {
+        match (&mut open, line.trim_start().strip_prefix("```")) {
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some(block), None) => block.text += &format!("{line}\n"),
+            (None, Some(name)) => {
+                let (language, before) = (name.to_owned(), before.to_owned());
+                open = Some(Block { language, text: String::new(), before });
+            }
+            (None, None) => {}
+        }
+        before = line;
+    }
+    found
+}
+
+fn blocks(text: &str, language: &str) -> Vec<Block> {
+    all_blocks(text).into_iter().filter(|block| block.language == language).collect()
+}
+
+/// The lines outside of fenced blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut fenced = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
+
+/// The part of a file under the heading `heading`.
+fn section(path: &str, heading: &str) -> String {
+    let text = read(path);
+    let (_, rest) = text.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| {
+        panic!("{path} has no heading `{heading}`");
+    });
+    rest.split("\n## ").next().unwrap().to_owned()
+}
+
+/// A user's home on a fresh machine.
+struct Home(TempDir);
+
+impl Home {
+    fn run(&self, command: &str) -> String {
+        let words = words(command);
+        match words[0].as_str() {
+            "linkvault" => self.linkvault(&words[1..]),
+            "sed" => self.sed(&words[1..]),
+            "sqlite3" => query(&self.path(&words[1]), &words[2]),
+            other => panic!("cannot run {other}"),
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        path.strip_prefix("~/").map_or_else(|| path.into(), |rest| self.0.path().join(rest))
+    }
+
+    /// Replaces the first match in a file, as an edit in a spreadsheet does.
+    fn sed(&self, arguments: &[String]) -> String {
+        let [flag, script, file] = arguments else { panic!("{arguments:?}") };
+        assert_eq!(flag, "-i");
+        let ["s", old, new, ""] = script.split('/').collect::<Vec<_>>()[..] else {
+            panic!("{script}")
+        };
+        let path = self.0.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(old));
+        std::fs::write(path, text.replacen(old, new, 1)).unwrap();
+        String::new()
+    }
+
+    fn linkvault(&self, arguments: &[String]) -> String {
+        let output = std::process::Command::new(assert_cmd::cargo::cargo_bin!("linkvault"))
+            .args(arguments)
+            .env_clear()
+            .envs([("COLUMNS", "80"), ("TZ", "UTC")])
+            .env("HOME", self.0.path())
+            .current_dir(self.0.path())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap().replace(&self.0.path().display().to_string(), "~")
+    }
+}
+
+/// The words of a command, as a shell splits them.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for letter in command.chars() {
+        match letter {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            letter => words.last_mut().unwrap().push(letter),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The rows as `sqlite3` prints them.
+fn query(vault: &Path, sql: &str) -> String {
+    let db = rusqlite::Connection::open(vault).unwrap();
+    let mut statement = db.prepare(sql).unwrap();
+    let columns = statement.column_count();
+    let row = |row: &rusqlite::Row<'_>| {
+        let cell = |at| match row.get(at)? {
+            rusqlite::types::Value::Text(text) => Ok(text),
+            rusqlite::types::Value::Integer(number) => Ok(number.to_string()),
+            _ => Ok(String::new()),
+        };
+        (0..columns).map(cell).collect::<rusqlite::Result<Vec<String>>>()
+    };
+    let rows = statement.query_map([], row).unwrap();
+    rows.map(|row| row.unwrap().join("|") + "\n").collect()
+}
+
+/// The text without differences between runs: times, durations, sizes, numbers of scans.
+fn stable(text: &str) -> String {
+    let mut stable = String::new();
+    for line in text.lines() {
+        let moves = ["requests in", " scan", "Saved in", " 20", "#"];
+        let line = line.trim_end();
+        if moves.iter().any(|word| line.contains(word)) {
+            let digits = line.replace(|letter: char| letter.is_ascii_digit(), "0");
+            let words = digits.split_whitespace().map(|word| {
+                let number = word.trim_start_matches(['+', '(']).trim_start_matches('0');
+                if number.is_empty() || number.starts_with('.') { "0" } else { word }
+            });
+            stable += &words
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace("QR codes", "QR code")
+                .replace(" scans on", " scan on");
+        } else {
+            stable += line;
+        }
+        stable.push('\n');
+    }
+    stable
+}
+
+/// Runs the sessions of a file, one after another in one home, and compares the output.
+fn check_session(path: &str) {
+    let home = Home(tempfile::tempdir().unwrap());
+    let text = read(path);
+    let mut now = text.clone();
+    for block in blocks(&text, "console") {
+        if block.before.contains("<!-- wait -->") {
+            // Only time changes the counters of the built-in account.
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(Duration::from_secs(4));
+        }
+        let mut output = String::new();
+        for command in block.text.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            let gap = if output.is_empty() { "" } else { "\n" };
+            output += &format!("{gap}$ {command}\n{}", home.run(command));
+        }
+        if std::env::var_os("LINKVAULT_BLESS").is_some() {
+            let fenced = |text: &str| format!("```console\n{text}```");
+            now = now.replacen(&fenced(&block.text), &fenced(&output), 1);
+        } else {
+            assert_eq!(stable(&output), stable(&block.text), "{path}\n{output}");
+        }
+    }
+    if now != text {
+        std::fs::write(root().join(path), now).unwrap();
+    }
+}
+
+/// One test for each file. The vaults are in another folder on other platforms.
+#[cfg(target_os = "linux")]
+mod sessions {
+    use super::check_session;
+
+    #[test]
+    fn the_session_of_readme_is_true() {
+        check_session("README.md");
+    }
+
+    #[test]
+    fn the_session_of_backups_is_true() {
+        check_session("docs/backups.md");
+    }
+
+    #[test]
+    fn the_session_of_changes_is_true() {
+        check_session("docs/changes.md");
+    }
+
+    #[test]
+    fn the_session_of_configuration_is_true() {
+        check_session("docs/configuration.md");
+    }
+
+    #[test]
+    fn the_session_of_csv_is_true() {
+        check_session("docs/csv.md");
+    }
+
+    #[test]
+    fn the_session_of_daemon_is_true() {
+        check_session("docs/daemon.md");
+    }
+
+    #[test]
+    fn the_session_of_sandbox_is_true() {
+        check_session("docs/sandbox.md");
+    }
+
+    #[test]
+    fn the_session_of_sql_is_true() {
+        check_session("docs/sql.md");
+    }
+}
+
+#[test]
+fn every_file_with_a_session_has_a_test() {
+    let ours = include_str!("docs.rs");
+    for path in docs() {
+        let tested = ours.contains(&format!("check_session(\"{path}\")"));
+        assert_eq!(tested, !blocks(&read(&path), "console").is_empty(), "{path}");
+    }
+}
+
+#[test]
+fn every_command_line_is_understood() {
+    let texts: Vec<_> = docs().iter().map(|path| read(path)).collect();
+    let mut count = 0;
+    for block in texts.iter().flat_map(|text| blocks(text, "sh")) {
+        for line in block.text.lines() {
+            let line = line.split("  #").next().unwrap().trim();
+            let arguments = match line.strip_prefix("cargo run --release -- ") {
+                Some(rest) => words(&format!("linkvault {rest}")),
+                None if line.starts_with("linkvault ") => words(line),
+                None => continue,
+            };
+            Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{line}\n{error}"));
+            count += 1;
+        }
+    }
+    assert!(count > 25, "{count}");
+}
+
+/// Inline commands may leave out arguments, but each command and flag must exist.
+#[test]
+fn every_inline_command_and_flag_exists() {
+    for path in docs() {
+        let text = read(&path);
+        let joined: Vec<_> = prose(&text).collect();
+        let joined = joined.join(" ");
+        for code in codes(&joined).into_iter().filter_map(|code| code.strip_prefix("linkvault ")) {
+            let words = words(code);
+            let Some(command) = command_line().find_subcommand(&words[0]).cloned() else {
+                assert!(words[0] == "COMMAND", "{path}: linkvault {code}");
+                continue;
+            };
+            let whole = command_line();
+            let inner = words.get(1).and_then(|word| command.find_subcommand(word));
+            let known = [Some(&command), inner, Some(&whole)];
+            for flag in words.iter().filter_map(|word| word.strip_prefix("--")) {
+                let has =
+                    |it: &clap::Command| it.get_arguments().any(|arg| arg.get_long() == Some(flag));
+                assert!(known.into_iter().flatten().any(has), "{path}: linkvault {code}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_command_is_shown_in_the_readme() {
+    let readme = read("README.md").replace('\n', " ");
+    for command in command_line().get_subcommands() {
+        let shown = format!("linkvault {}", command.get_name());
+        assert!(readme.contains(&shown), "{shown}");
+    }
+}
+
+#[test]
+fn the_table_of_capabilities_is_the_printed_one() {
+    let text = read("docs/changes.md");
+    let (_, rest) = text.split_once("<!-- capabilities -->\n").unwrap();
+    let printed = linkvault::cli::commands::capabilities::markdown();
+    assert_eq!(rest.split_once("<!-- end -->").unwrap().0, printed);
+}
+
+#[test]
+fn the_configuration_shown_is_the_sample() {
+    let sample = include_str!("../examples/config.toml");
+    assert_eq!(blocks(&read("docs/configuration.md"), "toml")[0].text, sample);
+}
+
+/// The cells of each table row of `text`.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    rows.map(|row| row.split(" | ").map(str::trim).collect()).collect()
+}
+
+fn codes(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_view_is_listed_with_its_columns() {
+    let text = read("docs/sql.md");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("empty.db");
+    Vault::open_or_create(&file).unwrap().close().unwrap();
+    let sql = "select m.name, group_concat(p.name, ' ') from sqlite_master m,
+               pragma_table_info(m.name) p where m.type = 'view' group by 1";
+    let views = query(&file, sql);
+    for view in views.lines() {
+        let (name, columns) = view.split_once('|').unwrap();
+        let (plain, columns) = match name.strip_suffix("_history") {
+            Some(plain) => {
+                let history = "since_snapshot until_snapshot since until ";
+                (plain, columns.strip_prefix(history).expect(name))
+            }
+            None => (name, columns),
+        };
+        let listed = rows(&text).into_iter().any(|row| {
+            row[0] == format!("`{plain}`") && row.len() == 2 && codes(row[1]).join(" ") == columns
+        });
+        assert!(listed, "| `{plain}` | {columns} |");
+    }
+    assert!(views.lines().count() > 20);
+}
+
+#[test]
+fn every_exit_code_is_listed_and_no_other() {
+    let numbers = |text: &str| text.trim().parse::<u8>().ok();
+    let text = section("docs/json.md", "## Exit codes");
+    let listed: BTreeSet<_> = rows(&text).iter().filter_map(|row| numbers(row[0])).collect();
+    let source = include_str!("../src/cli/error.rs");
+    let (_, rest) = source.split_once("pub enum Exit {").unwrap();
+    let names = rest.split_once("\n}").unwrap().0.lines();
+    let real = names.filter_map(|line| numbers(line.split_once('=')?.1.trim_end_matches(',')));
+    assert_eq!(listed, real.collect());
+}
+
+#[test]
+fn every_command_has_its_exit_codes_once() {
+    let text = section("docs/json.md", "### Codes by command");
+    let table = rows(&text).into_iter().flat_map(|row| codes(row[0]));
+    let mut listed: Vec<_> = table.map(|code| code.split(' ').next().unwrap()).collect();
+    listed.sort_unstable();
+    // `daemon` has a row with `--once` and one without.
+    listed.dedup();
+    let whole = command_line();
+    let mut real: Vec<_> = whole.get_subcommands().map(clap::Command::get_name).collect();
+    real.sort_unstable();
+    assert_eq!(listed, real);
+}
+
+#[test]
+fn every_variable_is_listed_once_and_no_other() {
+    let mut real = vec!["LINKVAULT_HOME".to_owned(), "LINKVAULT_KEY".to_owned()];
+    for command in command_line().get_subcommands().chain([&command_line()]) {
+        let of = |it: &clap::Arg| it.get_env().map(|name| name.to_str().unwrap().to_owned());
+        real.extend(command.get_arguments().filter_map(of));
+    }
+    real.sort_unstable();
+    real.dedup();
+    let text = section("docs/json.md", "## Environment variables");
+    let mut listed: Vec<_> = rows(&text).iter().flat_map(|row| variables(row[0])).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, real);
+}
+
+#[test]
+fn every_variable_of_an_alert_command_is_listed() {
+    let text = section("docs/daemon.md", "## Alerts");
+    let listed: BTreeSet<_> = variables(&text).collect();
+    let (code, _) = include_str!("../src/cli/alerting.rs").split_once("#[cfg(test)]").unwrap();
+    assert_eq!(listed, variables(code).collect());
+    assert!(listed.len() > 2);
+}
+
+#[test]
+fn every_problem_of_an_alert_is_listed() {
+    let text = section("docs/daemon.md", "## Alerts");
+    let listed: BTreeSet<_> =
+        rows(&text).into_iter().skip(1).flat_map(|row| codes(row[0])).collect();
+    let real = linkvault::daemon::facts::ProblemKind::ALL.map(|kind| kind.name());
+    assert_eq!(listed, real.into_iter().collect());
+}
+
+fn variables(text: &str) -> impl Iterator<Item = String> {
+    let part = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+    let words = text.split(move |letter: char| !part(letter));
+    words.filter(|word| word.starts_with("LINKVAULT_")).map(str::to_owned)
+}
+
+#[test]
+fn the_json_documents_have_the_keys_that_are_shown() {
+    let text = read("docs/json.md");
+    let home = Home(tempfile::tempdir().unwrap());
+    home.run("linkvault backup sandbox");
+    for block in blocks(&text, "json") {
+        let before = text.split(&block.text).next().unwrap();
+        let shown = |part: &&str| part.starts_with("linkvault ") && part.ends_with("--json");
+        let command = before.rsplit('`').find(shown).unwrap();
+        let real: Value = serde_json::from_str(&home.run(command)).unwrap();
+        assert_has_keys(&real, &serde_json::from_str(&block.text).unwrap());
+    }
+}
+
+fn assert_has_keys(real: &Value, shown: &Value) {
+    for (name, value) in shown.as_object().into_iter().flatten() {
+        let found = real.get(name).unwrap_or_else(|| panic!("{name} is not in {real}"));
+        assert_eq!(std::mem::discriminant(found), std::mem::discriminant(value), "{name}");
+        assert_has_keys(found, value);
+    }
+}
+
+#[test]
+fn the_figures_of_the_readme_are_in_the_benchmarks() {
+    let benchmarks = read("docs/benchmarks.md");
+    let benchmarks = rows(&benchmarks);
+    let readme = section("README.md", "## Figures");
+    let figures = rows(&readme);
+    assert_eq!(figures.len(), 4);
+    for figure in &figures[1..] {
+        let same = |row: &&Vec<&str>| row[0] == figure[2] && row[1] == figure[1];
+        assert!(benchmarks.iter().any(|row| same(&row)), "{figure:?}");
+    }
+}
+
+#[test]
+fn every_source_path_that_is_named_exists() {
+    let starts = ["src/", "tests/", "examples/", "docs/", "LICENSE", "ARCHITECTURE", "benches/"];
+    let mut count = 0;
+    for path in docs() {
+        let text = read(&path);
+        for name in prose(&text).flat_map(codes) {
+            if starts.iter().any(|start| name.starts_with(start)) {
+                assert!(root().join(name).exists(), "{path}: {name}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 30, "{count}");
+}
+
+/// The targets of `[text](target)` and `src="target"`, in or out of the repository.
+fn links(text: &str) -> Vec<String> {
+    let lines: Vec<_> = prose(text).collect();
+    let joined = lines.join("\n");
+    let ends = [("](", ')'), ("src=\"", '"')];
+    let targets = ends.into_iter().flat_map(|(start, end)| {
+        joined.split(start).skip(1).filter_map(move |rest| rest.split_once(end)).map(|it| it.0)
+    });
+    targets.map(str::to_owned).collect()
+}
+
+/// The anchors of a file's headings, made as GitHub makes them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = prose(text).filter(|line| line.starts_with('#'));
+    let titles = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let part = |letter: &char| letter.is_alphanumeric() || " -_".contains(*letter);
+    titles.map(|title| title.chars().filter(part).collect::<String>().replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_relative_link_leads_to_a_file_and_a_heading() {
+    let others = ["ARCHITECTURE.md", "CHANGELOG.md", "fuzz/README.md"].map(str::to_owned);
+    let mut count = 0;
+    for path in docs().into_iter().chain(others) {
+        let text = read(&path);
+        for link in links(&text).into_iter().filter(|link| !link.contains("://")) {
+            let (target, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let folder = root().join(&path).parent().unwrap().to_owned();
+            let file = if target.is_empty() { root().join(&path) } else { folder.join(target) };
+            assert!(file.exists(), "{path}: {link}");
+            if !anchor.is_empty() {
+                let anchors = anchors(&std::fs::read_to_string(&file).unwrap());
+                assert!(anchors.iter().any(|it| it == anchor), "{path}: {link} of {anchors:?}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 40, "{count}");
+}
+
+#[test]
+fn every_file_of_docs_is_linked_from_the_readme() {
+    let links = links(&read("README.md"));
+    for path in docs().into_iter().filter(|path| path != "README.md") {
+        assert!(links.contains(&path), "{path}");
+    }
+}
+
+#[test]
+fn every_file_begins_with_one_sentence_of_what_it_is_for() {
+    for path in docs() {
+        let text = read(&path);
+        let mut parts = text.split("\n\n");
+        let title = parts.next().unwrap();
+        assert!(title.starts_with("# ") && !title.contains('\n'), "{path}: {title}");
+        let sentence = parts.next().unwrap().replace('\n', " ");
+        assert!(sentence.ends_with('.') && !sentence.contains(". "), "{path}: {sentence}");
+    }
+}
+
+/// A long line that two files have was copied.
+#[test]
+fn no_line_stands_in_two_files() {
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for path in docs() {
+        let text = read(&path);
+        for line in prose(&text).map(str::trim).filter(|line| line.len() > 40) {
+            let first = seen.entry(line.to_owned()).or_insert_with(|| path.clone());
+            assert_eq!(first, &path, "{line}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Another account that answers behind URL and key for a while: from the begin of a
+//! process or a long wait on, until the process ends.
+
+use std::time::Duration;
+
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::{Service, Store};
+
+/// Stands in each of its records.
+pub const MARK: &str = "of-the-other-account";
+
+/// A process confirms the account after a shorter pause.
+const LONG: Duration = Duration::from_secs(80);
+
+pub struct Stranger {
+    rng: fastrand::Rng,
+    chance: f64,
+    theirs: Store,
+    /// Our account, while the other one answers.
+    ours: Option<Store>,
+    /// When the last request of the process left.
+    left: Option<Duration>,
+}
+
+impl Stranger {
+    /// Comes after a long wait by this chance.
+    pub fn new(seed: u64, chance: f64) -> Self {
+        let rng = fastrand::Rng::with_seed(seed);
+        Self { rng, chance, theirs: theirs(seed), ours: None, left: None }
+    }
+
+    /// A process begins.
+    pub const fn begin(&mut self) {
+        self.left = None;
+    }
+
+    pub const fn is_there(&self) -> bool {
+        self.ours.is_some()
+    }
+
+    /// A request leaves at `now`.
+    pub fn meet(&mut self, service: &mut Service, now: Duration) {
+        let before = self.left.replace(now);
+        let may = before.is_none_or(|before| now.saturating_sub(before) > LONG);
+        if self.ours.is_some() || !may || self.rng.f64() >= self.chance {
+            return;
+        }
+        self.theirs.account.id = service.store().account.id + 1;
+        let theirs = self.theirs.clone();
+        self.ours = Some(service.mutate(|store| std::mem::replace(store, theirs)));
+    }
+
+    /// Our account is back; nothing was written to the other one.
+    #[track_caller]
+    pub fn leave(&mut self, service: &mut Service) {
+        let Some(ours) = self.ours.take() else { return };
+        let theirs = service.mutate(|store| std::mem::replace(store, ours));
+        assert_eq!(theirs, self.theirs, "another account was written to");
+    }
+}
+
+fn theirs(seed: u64) -> Store {
+    let mut store = generate(!seed, Counts::each(3));
+    let mark = |text: &mut String| *text = format!("{text} {MARK}");
+    mark(&mut store.account.username);
+    store.domains.iter_mut().for_each(|(_, row)| mark(&mut row.redirectroot));
+    store.campaigns.iter_mut().for_each(|(_, row)| mark(&mut row.name));
+    store.qr_codes.iter_mut().for_each(|(_, row)| mark(&mut row.name));
+    store.pixels.iter_mut().for_each(|(_, row)| mark(&mut row.name));
+    store.overlays.iter_mut().for_each(|(_, row)| mark(&mut row.name));
+    store.splash.iter_mut().for_each(|(_, row)| mark(&mut row.name));
+    for (_, row) in store.channels.iter_mut() {
+        mark(&mut row.name);
+        row.items.iter_mut().for_each(|item| mark(&mut item.title));
+    }
+    store
+}

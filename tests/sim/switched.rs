@@ -1,0 +1,183 @@
+//! Another account behind URL and key from some moment of a crawl on.
+
+use std::time::Duration;
+
+use linkvault::apply::Options;
+use linkvault::change::plan::Plan;
+use linkvault::clock::Clock as _;
+use linkvault::crawl::CrawlError;
+use linkvault::model::{Resource, Verb};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::vault::VaultError;
+use linkvault::vault::snapshot::{ReadState, Status};
+
+use super::applied::add;
+use super::checks;
+use super::world::World;
+
+/// An account with `each` records of each kind, whose codes are not scanned any more.
+fn account(seed: u64, each: u64) -> Store {
+    let mut store = generate(seed, Counts::each(each));
+    for (_, code) in store.qr_codes.iter_mut() {
+        code.scans.period = 0;
+    }
+    store
+}
+
+/// An account of another number.
+fn other(each: u64) -> Store {
+    let mut store = account(8, each);
+    store.account.id = 99;
+    store
+}
+
+/// Lets the account be `other` from the request `moment` on.
+fn switch(world: &mut World, moment: u64, other: Store) {
+    world.meddle(move |store, nth| {
+        if nth == moment {
+            store.clone_from(&other);
+        }
+    });
+}
+
+/// The same, after a pause of 80 seconds.
+fn switch_after_a_pause(world: &mut World, moment: u64, other: Store) {
+    let clock = world.clock.clone();
+    world.meddle(move |store, nth| {
+        if nth == moment {
+            store.clone_from(&other);
+        } else if nth + 1 == moment {
+            clock.sleep(Duration::from_secs(80));
+        }
+    });
+}
+
+fn is_other(result: Result<linkvault::crawl::Summary, CrawlError>, at: &str) {
+    let Err(CrawlError::Vault(error @ VaultError::OtherAccount { .. })) = result else {
+        panic!("{at}: {result:?}")
+    };
+    assert!(error.to_string().contains("99 of"), "{at}: {error}");
+}
+
+#[test]
+fn what_another_account_does_not_have_is_not_removed() {
+    let ours = account(5, 4);
+    // The account, seven lists, and the items of four channels.
+    for moment in 2..=12 {
+        let mut world = World::of(ours.clone(), "");
+        let first = world.backup().snapshot.number;
+        let known = world.shown(first);
+        let at = format!("request {moment}");
+        switch(&mut world, moment, other(2));
+        is_other(world.start(), &at);
+        let mut vault = world.open();
+        checks::is_sound(&mut vault);
+        let newest = vault.newest(false).unwrap().unwrap();
+        assert_eq!((newest.number, newest.status), (first + 1, Status::Partial), "{at}");
+        assert!(newest.outcomes.iter().all(|it| it.state == ReadState::Failed), "{newest:?}");
+        assert!(newest.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0), "{at}");
+        assert_eq!(world.shown(newest.number), known, "{at}: nothing of the other is kept");
+        world.meddler = None;
+        world.change(|store| store.clone_from(&ours));
+        let again = world.backup();
+        assert!(!again.resumed);
+        assert_eq!(again.snapshot.status, Status::Complete, "{at}");
+        assert_eq!(world.shown(again.snapshot.number), known, "{at}");
+        checks::is_sound(&mut world.open());
+    }
+}
+
+/// Where nothing seems to be gone, a crawl of more than a minute asks again as well.
+#[test]
+fn what_another_account_has_is_not_kept_by_a_crawl_of_minutes() {
+    for moment in [3, 7, 12] {
+        let mut world = World::of(account(5, 4), "rate-limit=6");
+        switch(&mut world, moment, other(9));
+        is_other(world.start(), &format!("request {moment}"));
+        let mut vault = world.open();
+        checks::is_sound(&mut vault);
+        let newest = vault.newest(false).unwrap().unwrap();
+        assert_eq!((newest.status, newest.records()), (Status::Partial, 0), "{newest:?}");
+        assert!(world.shown(newest.number).values().all(|records| records.is_empty()));
+    }
+}
+
+#[test]
+fn a_list_that_lost_records_costs_one_request_more_and_so_does_a_crawl_of_minutes() {
+    let mut world = World::of(account(5, 4), "");
+    world.backup();
+    let quiet = world.backup().usage.requests;
+    world.change(|store| {
+        store.campaigns.remove(1);
+        store.campaigns.remove(2);
+        store.pixels.remove(1);
+        store.add_campaign("New", None, true);
+    });
+    assert_eq!(world.backup().usage.requests, quiet + 2);
+    world.latency = Duration::from_secs(61) / u32::try_from(quiet - 2).unwrap();
+    assert_eq!(world.backup().usage.requests, quiet + 1);
+}
+
+/// Nothing seems to be gone, and no process reaches its end: each is killed.
+#[test]
+fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_killed() {
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "");
+    let first = world.backup().snapshot.number;
+    let known = world.shown(first);
+    for moment in [2, 4, 9, 12] {
+        for dies in 1.. {
+            let at = format!("request {moment}, commit {dies}");
+            switch_after_a_pause(&mut world, moment, other(9));
+            world.dies_after = Some(dies);
+            let killed = matches!(world.start(), Err(CrawlError::Vault(VaultError::Stopped)));
+            world.dies_after = None;
+            world.meddler = None;
+            world.change(|store| store.clone_from(&ours));
+            let again = world.backup().snapshot;
+            assert_eq!(again.status, Status::Complete, "{at}");
+            assert!(world.shown(again.number) == known, "{at}");
+            assert!(again.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0));
+            if !killed {
+                break;
+            }
+        }
+        checks::is_sound(&mut world.open());
+    }
+}
+
+#[test]
+fn a_run_is_not_verified_by_what_another_account_shows() {
+    let service = "http://sandbox".to_owned();
+    let options = Options { plan_id: "one".to_owned(), service, ..Options::default() };
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "One"}));
+    add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    let requests = World::of(account(5, 4), "").apply(&plan, &options).unwrap().requests;
+    for moment in 2..=requests {
+        let mut world = World::of(account(5, 4), "");
+        world.backup();
+        let ours = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let (kept, clock) = (ours.clone(), world.clock.clone());
+        world.meddle(move |store, nth| {
+            if nth == moment {
+                *kept.lock().unwrap() = Some(std::mem::replace(store, other(9)));
+            } else if nth + 1 == moment {
+                clock.sleep(Duration::from_secs(80));
+            }
+        });
+        let Err(error) = world.apply(&plan, &options) else { panic!("request {moment}") };
+        assert!(error.to_string().contains("99 of"), "request {moment}: {error}");
+        world.meddler = None;
+        let ours = ours.lock().unwrap().take().unwrap();
+        world.change(|store| store.clone_from(&ours));
+        let open = world.open().unfinished_run().unwrap();
+        let outcome = match open {
+            Some(run) => world.resume(run.number, &options).unwrap(),
+            None => world.apply(&plan, &options).unwrap(),
+        };
+        assert_eq!((outcome.done, outcome.verified, outcome.differs), (1, 1, 0), "{moment}");
+        checks::is_sound(&mut world.open());
+    }
+}
