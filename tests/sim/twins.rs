@@ -73,6 +73,23 @@ fn twins_are_proven_whatever_the_service_tells_of_its_lists() {
 }
 
 #[test]
+fn a_record_is_gone_although_another_one_stands_twice_in_the_list_in_two_spellings() {
+    // The first campaign has its name under `name` on page 1 and under `domain` on page 4.
+    let mut world = World::of(Store::default(), "twins=last,campaign-list=documented,max-limit=5");
+    world.change(|store| {
+        for n in 0..17 {
+            store.campaigns.add(Campaign { name: format!("c{n}"), ..Campaign::default() });
+        }
+    });
+    world.backup();
+    world.change(|store| drop(store.campaigns.remove(2)));
+    let found = world.backup().snapshot;
+    let told = found.outcome(Resource::Campaigns).unwrap();
+    assert_eq!((told.records, told.removed, told.changed), (16, 1, 0), "{told:?}");
+    checks::is_sound(&mut world.open());
+}
+
+#[test]
 fn of_twins_that_differ_the_last_is_kept_and_a_warning_of_its_own_says_so() {
     let mut world = World::of(Store::default(), "max-limit=2,result=total");
     world.change(|store| {
