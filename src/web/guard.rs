@@ -17,8 +17,11 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// The name of the cookie.
-const COOKIE: &str = "linkvault";
+/// The name of the cookie of a page at `port`: a browser sends the cookies of a host to all of its
+/// ports, and keeps one of each name.
+fn cookie_name(port: u16) -> String {
+    format!("linkvault-{port}")
+}
 
 impl Token {
     /// The token `secret`.
@@ -40,18 +43,19 @@ impl Token {
         blake3::hash(guess.as_bytes()) == self.hash
     }
 
-    /// What a browser is given to keep. It opens the page until the program ends.
-    #[must_use]
-    pub fn cookie(&self) -> String {
+    /// What a browser is given to keep. It opens the page at `port` until the program ends.
+    fn cookie(&self, port: u16) -> String {
         format!(
-            "{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
+            "{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
+            cookie_name(port),
             self.cookie.to_hex()
         )
     }
 
-    fn is_cookie(&self, header: &str) -> bool {
+    fn is_cookie(&self, header: &str, port: u16) -> bool {
+        let name = cookie_name(port);
         let pairs = header.split(';').filter_map(|pair| pair.trim().split_once('='));
-        let mut ours = pairs.filter(|(name, _)| *name == COOKIE);
+        let mut ours = pairs.filter(|(found, _)| *found == name);
         ours.any(|(_, value)| blake3::Hash::from_hex(value).is_ok_and(|found| found == self.cookie))
     }
 }
@@ -114,6 +118,18 @@ impl Guard {
         self.token.as_ref()
     }
 
+    /// The cookie for a browser that sent the right token to `host`, if a token is asked for.
+    #[must_use]
+    pub fn cookie(&self, host: Option<&str>) -> Option<String> {
+        Some(self.token.as_ref()?.cookie(self.port(host.unwrap_or_default())))
+    }
+
+    /// The port of the page for a browser that names this host: that of a container or a tunnel
+    /// may be another one than the page listens at.
+    fn port(&self, host: &str) -> u16 {
+        port_of(host).unwrap_or(self.listen.port())
+    }
+
     /// Whether the request may be answered.
     #[must_use]
     pub fn judge<'a>(&self, asked: &Asked<'a>) -> Verdict<'a> {
@@ -124,7 +140,8 @@ impl Guard {
         let Some(token) = self.token.as_ref().filter(|_| !OPEN.contains(&asked.path)) else {
             return Verdict::Welcome;
         };
-        if asked.cookies.iter().any(|header| token.is_cookie(header)) {
+        let port = self.port(host);
+        if asked.cookies.iter().any(|header| token.is_cookie(header, port)) {
             return Verdict::Welcome;
         }
         let bearer = asked.authorization.and_then(|value| {
@@ -150,13 +167,23 @@ impl Guard {
 
 /// A host without its port.
 fn name_of(host: &str) -> &str {
+    split(host).0
+}
+
+/// The port of a host that names one.
+fn port_of(host: &str) -> Option<u16> {
+    split(host).1.parse().ok()
+}
+
+/// The name of a host, and its port or nothing.
+fn split(host: &str) -> (&str, &str) {
     match host.rsplit_once(':') {
         Some((name, port))
             if port.bytes().all(|it| it.is_ascii_digit()) && !name.ends_with(':') =>
         {
-            if name.contains(':') && !name.ends_with(']') { host } else { name }
+            if name.contains(':') && !name.ends_with(']') { (host, "") } else { (name, port) }
         }
-        _ => host,
+        _ => (host, ""),
     }
 }
 
@@ -231,13 +258,17 @@ mod tests {
         assert_eq!(with("Basic s3cret"), Verdict::NoToken);
         let token = guard.token().unwrap();
         assert!(token.is("s3cret") && !token.is("s3cret2"));
-        let whole = token.cookie();
-        assert!(whole.contains("; HttpOnly; SameSite=Strict;") && !whole.contains("s3cret"));
+        let whole = guard.cookie(host).unwrap();
+        assert!(
+            whole.starts_with("linkvault-80=")
+                && whole.contains("; HttpOnly; SameSite=Strict;")
+                && !whole.contains("s3cret")
+        );
         let pair = format!("other=1; {}", whole.split(';').next().unwrap());
         let authorization = Some("Bearer wrong");
         let asked = Asked { cookies: &[&pair], authorization, ..base };
         assert_eq!(guard.judge(&asked), Verdict::Welcome);
-        for wrong in ["linkvault=s3cret", "linkvault=", "linkvault", "linkvaults=1"] {
+        for wrong in ["linkvault-80=s3cret", "linkvault-80=", "linkvault-80", "linkvault-8=1"] {
             assert_eq!(guard.judge(&Asked { cookies: &[wrong], ..base }), Verdict::NoToken);
         }
     }
@@ -246,7 +277,28 @@ mod tests {
     #[test]
     fn the_cookie_cannot_be_made_from_the_token() {
         let [one, other] = [Token::new("s3cret"), Token::new("s3cret")].map(Result::unwrap);
-        assert_ne!(one.cookie(), other.cookie());
+        assert_ne!(one.cookie(80), other.cookie(80));
+    }
+
+    /// Two containers, or two tunnels to two machines, may all listen at one port.
+    #[test]
+    fn the_cookie_is_of_the_port_that_the_browser_names() {
+        let guard = guard("127.0.0.1:8080", Some("s3cret"), &["vault.example"]);
+        for (host, name) in [
+            ("localhost:9000", "linkvault-9000="),
+            ("[::1]:9000", "linkvault-9000="),
+            ("vault.example", "linkvault-8080="),
+            ("vault.example:99999", "linkvault-8080="),
+        ] {
+            let cookie = guard.cookie(Some(host)).unwrap();
+            assert!(cookie.starts_with(name), "{host}: {cookie}");
+            let pair = cookie.split(';').next().unwrap();
+            let opens = |host| {
+                let asked = Asked { path: "/", host: Some(host), ..Asked::default() };
+                guard.judge(&Asked { cookies: &[pair], ..asked }) == Verdict::Welcome
+            };
+            assert!(opens(host) && !opens("localhost:9001"), "{host}");
+        }
     }
 
     #[test]

@@ -386,17 +386,19 @@ struct Login {
 /// Takes the token from the form. It changes nothing but what the browser keeps.
 async fn login(State(site): State<Site>, request: Request) -> Response {
     let client = request.extensions().get::<Connection>().map(|it| it.client);
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let cookie = site.inner.guard.cookie(host);
     let form = Form::<Login>::from_request(request, &());
     let Ok(form) = tokio::time::timeout(site.inner.patience.min(HEADER_TIME), form).await else {
         return trouble(&Trouble::Busy);
     };
-    let Some(token) = site.inner.guard.token() else { return to_the_overview() };
+    let Some(cookie) = cookie else { return to_the_overview() };
     let Ok(Form(login)) = form else { return sign_in(true) };
     if let Some(refusal) = refusal(site.is_token(client, login.token.trim()).await) {
         return refusal;
     }
     let mut answer = to_the_overview();
-    if let Ok(cookie) = HeaderValue::from_str(&token.cookie()) {
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     answer

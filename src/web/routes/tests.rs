@@ -184,3 +184,23 @@ fn a_token_that_waited_longer_than_a_body_may_take_is_compared() {
     }
     page.stop();
 }
+
+/// A browser sends the cookies of a host to every port of it.
+#[test]
+fn pages_on_two_ports_of_a_host_have_cookies_of_two_names() {
+    let pages = [(); 2].map(|()| page(Some(TOKEN), LONG, Duration::ZERO));
+    let ask = |page: &Server, request: &str| {
+        let host = format!("localhost:{}", page.address().port());
+        send(page, &request.replace("localhost", &host))
+    };
+    let login = form(TOKEN, TOKEN.len() + 6);
+    let cookies = pages.each_ref().map(|page| cookie(ask(page, &login)));
+    let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
+    assert_ne!(name(&cookies[0]), name(&cookies[1]));
+    let both = cookies.join("; ");
+    for page in pages {
+        let request = format!("GET / HTTP/1.1\r\nhost: localhost\r\ncookie: {both}\r\n\r\n");
+        answers(&ask(&page, &request), "200");
+        page.stop();
+    }
+}
