@@ -143,13 +143,18 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Takes the rights of others away from a file. The mode that it had, if that gave them any.
+/// Takes the rights of others away from a file, if it exists. The mode that it had, if that gave
+/// them any.
 ///
 /// # Errors
 /// When the file cannot be opened, or its mode not be changed.
 #[cfg(unix)]
 pub fn make_private(path: &Path) -> io::Result<Option<u32>> {
-    restrict(&name_file(path)?)
+    match name_file(path) {
+        Ok(file) => restrict(&file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A file whose mode may change, whatever comes to its path meanwhile. A path descriptor of Linux
@@ -164,12 +169,15 @@ fn name_file(path: &Path) -> io::Result<File> {
 fn restrict(file: &File) -> io::Result<Option<u32>> {
     use std::os::fd::AsRawFd as _;
     let at = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    restrict_at(&at, &file.metadata()?)
+    restrict_at(&at, &file.metadata()?).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::new(error.kind(), "/proc is not available"),
+        _ => error,
+    })
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
 fn name_file(path: &Path) -> io::Result<PathBuf> {
-    Ok(path.to_owned())
+    path.symlink_metadata().map(|_| path.to_owned())
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
@@ -349,7 +357,12 @@ mod tests {
         std::fs::rename(at("link"), at("vault")).unwrap();
         assert_eq!(restrict(&file).unwrap(), Some(0o644));
         assert_eq!((mode("moved"), mode("other")), (0o600, 0o644));
-        assert_eq!(make_private(&at("moved")).unwrap(), None);
+        for private in ["moved", "none"] {
+            assert_eq!(make_private(&at(private)).unwrap(), None, "{private}");
+        }
+        // As without `/proc`.
+        let others = at("other").metadata().unwrap();
+        restrict_at(&at("none"), &others).unwrap_err();
     }
 
     #[cfg(unix)]

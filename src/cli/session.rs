@@ -2,6 +2,7 @@
 //! key, limits and progress are wired together.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -208,13 +209,24 @@ const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
 fn make_vault_private(app: &App, account: &Account) {
     let Ok(vault) = target(&account.vault) else { return };
     for file in [vault.clone(), beside(&vault, "-wal"), beside(&vault, "-shm")] {
-        if let Ok(Some(mode)) = make_private(&file) {
-            let name = file.display();
-            app.out.warn(format_args!("{name} had mode {mode:04o}; it is 0600 now"));
+        if let Some(warning) = privacy_warning(&file, make_private(&file)) {
+            app.out.warn(warning);
         }
     }
     if let Some(warning) = vault.parent().and_then(folder_open_to_others) {
         app.out.warn(warning);
+    }
+}
+
+/// What a user is told of [`make_private`].
+fn privacy_warning(file: &Path, made: io::Result<Option<u32>>) -> Option<String> {
+    let name = file.display();
+    match made {
+        Ok(None) => None,
+        Ok(Some(mode)) => Some(format!("{name} had mode {mode:04o}; it is 0600 now")),
+        Err(error) => {
+            Some(format!("cannot make {name} private: {error}; other users may be able to read it"))
+        }
     }
 }
 
@@ -307,13 +319,13 @@ impl PaceFile {
 const MOST_PACE: usize = 64 << 10;
 
 #[cfg(unix)]
-fn write_at_start(file: &File, text: &[u8]) -> std::io::Result<()> {
+fn write_at_start(file: &File, text: &[u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, text, 0)
 }
 
 #[cfg(not(unix))]
-fn write_at_start(mut file: &File, text: &[u8]) -> std::io::Result<()> {
-    use std::io::{Seek as _, Write as _};
+fn write_at_start(mut file: &File, text: &[u8]) -> io::Result<()> {
+    use io::{Seek as _, Write as _};
     file.rewind()?;
     file.write_all(text)
 }
@@ -329,4 +341,21 @@ pub fn told_limit(account: &Account) -> Option<u64> {
 #[must_use]
 pub fn command_words(name: &str, account: &str) -> String {
     format!("linkvault {name} {account}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vault_that_cannot_be_made_private_is_a_warning() {
+        let warning = |made| privacy_warning(Path::new("main.db"), made);
+        assert_eq!(warning(Ok(None)), None);
+        assert_eq!(warning(Ok(Some(0o644))).unwrap(), "main.db had mode 0644; it is 0600 now");
+        let refused = io::Error::new(io::ErrorKind::NotFound, "/proc is not available");
+        assert_eq!(
+            warning(Err(refused)).unwrap(),
+            "cannot make main.db private: /proc is not available; other users may be able to read it"
+        );
+    }
 }
