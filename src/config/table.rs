@@ -32,8 +32,16 @@ pub(super) const ALERT_KEYS: [KeyDoc; 6] = [
     key("secret_env", Holds::Text, "the variable with the secret that signs the webhook"),
     key("secret_file", Holds::Text, "the file with that secret"),
     key("command", Holds::Words, "the command that reads each alert, run without a shell"),
-    key("removed", Holds::Text, "so many removed records are told (default 30%)"),
-    key("max_age", Holds::Text, "the oldest that the newest complete backup may be"),
+    key(
+        "removed",
+        Holds::Text,
+        "the most records that may be removed: a number, or a percentage, which applies from ten removed records on (default 30%)",
+    ),
+    key(
+        "max_age",
+        Holds::Text,
+        "the maximum age of the newest complete backup (default: two scheduled times and an hour)",
+    ),
 ];
 
 pub(super) const KEEP_KEYS: [KeyDoc; 8] = [
@@ -56,7 +64,11 @@ pub(super) const TIMEOUT_KEYS: [KeyDoc; 3] = [
 /// The keys of `[defaults]`: what holds for each account that does not say otherwise.
 pub(super) const DEFAULT_KEYS: &[KeyDoc] = &[
     key("schedule", Holds::Text, "when the daemon backs up, as crontab writes it"),
-    key("timezone", Holds::Text, "the zone of the schedule"),
+    key(
+        "timezone",
+        Holds::Text,
+        "the time zone of the schedule and of dates (default: the machine's)",
+    ),
     key("reserve", Holds::Count, "requests of each window that are left to other tools"),
     key("limit", Holds::Count, "requests a minute where the service does not tell its limit"),
     key("max_staleness", Holds::Text, "how old a list may be before a write (default 5m)"),

@@ -1,8 +1,11 @@
 //! Whether a rollback journal beside a vault is harmless.
 //!
-//! SQLite rolls back whatever journal lies beside a file. A vault has a log instead. Only the switch
-//! of the journal mode itself has a journal, which restores a few bytes of the first page. Any other
-//! journal belongs to another file, and would damage the vault.
+//! SQLite rolls back whatever journal lies beside a file. A vault in WAL mode has a log instead. Only
+//! the switch of the journal mode itself has a journal, which restores a few bytes of the first page.
+//! Any other journal beside a file in WAL mode belongs to another file, and would damage the vault.
+//!
+//! A file in another mode, as copies are and as other tools may leave a vault, has journals of its
+//! own. They are not told apart from those of another file: SQLite rolls back either.
 
 use std::io::{self, Read as _};
 use std::ops::Range;

@@ -18,14 +18,18 @@ Examples:
   linkvault status
   linkvault status main --json
 
-It reads what `linkvault backup` and the daemon recorded and what the vaults
-hold, whether or not a daemon runs. A backup is too old when the newest complete
-one is older than `max_age`, or when two times of its schedule passed since.
+It reads the vaults and what `linkvault backup` and the daemon recorded, whether
+or not a daemon runs. The newest complete backup is too old when it is older than
+`max_age`; the default is two scheduled times and an hour. Without a schedule and
+`max_age`, no backup is too old.
 
 Exit codes:
-  0 all is well   1 backups fail or are too old   3 something is lacking: the
-  newest backup is partial, there is none yet, a list has become empty, many
-  records vanished, or the outcome of a write is unknown")]
+  0 all is well
+  1 the newest backup failed, its key was refused, or the newest complete backup
+    is too old
+  3 the newest backup is partial or there is none yet, many records were removed,
+    a list became empty, another process prevented backups for an hour, the work
+    after a backup failed, or the outcome of a write is unknown")]
 pub struct Args {
     /// Accounts to show; all configured ones if none is named
     #[arg(value_name = "ACCOUNT")]
