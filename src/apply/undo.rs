@@ -117,10 +117,9 @@ fn stays(step: &Step, why: &str) -> Unsupported {
     Unsupported { resource: step.resource, key: step.key.clone(), reason, source: None }
 }
 
-/// What `run` left, as far as it was read again: whoever changed it since has a
-/// say, and whoever changed it while the run was under way. A list that was not read
-/// whole afterwards shows the time before, which would make everything look as if it
-/// were undone already.
+/// What `run` left, to be the base of its undo. Changes that others made since, or during
+/// the run, are conflicts. Resources that were not read whole after the run are absent: they
+/// would show the time before it, as if it were undone already.
 ///
 /// # Errors
 /// When the vault cannot be read.
@@ -222,6 +221,11 @@ pub fn undo(done: &[DoneStep], before: &State, name: &str) -> Undo {
             .filter(|it| it.step.verb == Verb::Create)
             .filter_map(|it| Some((it.step.step, (it.step.resource, it.id?))))
             .collect(),
+        deleted: done
+            .iter()
+            .filter(|it| it.step.verb == Verb::Delete)
+            .filter_map(|it| Some((it.step.resource, it.id?)))
+            .collect(),
         undo: Undo::default(),
     };
     back.undo.desired.recreate = true;
@@ -236,8 +240,13 @@ struct Way<'a> {
     source: Source,
     /// What the run created, by step.
     created: BTreeMap<u32, (Resource, i64)>,
+    /// What the run deleted.
+    deleted: BTreeSet<(Resource, i64)>,
     undo: Undo,
 }
+
+/// Why a record that had this id before the run cannot be set back.
+const REUSED: &str = "the service gave its id to a record that the run created";
 
 impl Way<'_> {
     fn step(&mut self, done: &DoneStep) {
@@ -269,8 +278,17 @@ impl Way<'_> {
         all.records.push(wanted);
     }
 
+    /// Whether the record that has this id after the run is another one than the record
+    /// that had it before.
+    fn is_reused(&self, resource: Resource, id: i64) -> bool {
+        let record = (resource, id);
+        self.deleted.contains(&record) && self.created.values().any(|it| *it == record)
+    }
+
     fn created(&mut self, step: &Step, id: i64) {
-        if self.record(step.resource, id).is_some() {
+        if self.is_reused(step.resource, id) {
+            self.lost(step, "it has the id of a record that was there before the run");
+        } else if self.record(step.resource, id).is_some() {
             self.lost(step, "the service answered with a record that was there before");
         } else if step.resource.spec().endpoint(Verb::Delete).is_some() {
             self.undo.desired.unwanted.entry(step.resource).or_default().insert(id);
@@ -280,6 +298,9 @@ impl Way<'_> {
     }
 
     fn updated(&mut self, step: &Step, id: i64) {
+        if self.created.values().any(|it| *it == (step.resource, id)) {
+            return self.lost(step, REUSED);
+        }
         let mut fields = BTreeMap::new();
         let mut unknown = Vec::new();
         for name in step.after.iter().flat_map(Fields::keys) {
@@ -299,7 +320,7 @@ impl Way<'_> {
             }
         }
         if !unknown.is_empty() {
-            let why = format!("nobody knows what {} was before", unknown.join(", "));
+            let why = format!("what {} was before is not known", unknown.join(", "));
             match fields.is_empty() {
                 true => self.lost(step, &why),
                 false => self.lost_in_part(step, &why),
@@ -312,6 +333,9 @@ impl Way<'_> {
     }
 
     fn deleted(&mut self, step: &Step, id: i64) {
+        if self.is_reused(step.resource, id) {
+            return self.lost(step, REUSED);
+        }
         let Some(record) = self.record(step.resource, id) else {
             return self.lost(step, "what it was is not known");
         };
@@ -344,6 +368,11 @@ impl Way<'_> {
             let Key::Item { channel, kind, id } = key else { continue };
             let (channel, id) = (*channel, *id);
             if if channels { channel == gone } else { kind == "qr" && id == gone } {
+                if kind == "qr" && self.is_reused(Resource::QrCodes, id) {
+                    let why = format!("QR code {id} does not come back into it");
+                    self.lost_in_part(step, &why);
+                    continue;
+                }
                 let kind = Value::Text(kind.clone().into());
                 let wanted = Wanted {
                     id: Some(id),
@@ -372,6 +401,10 @@ impl Way<'_> {
     }
 
     fn was_there(&self, step: &Step) -> bool {
+        let mut made = step.waits_for.iter().filter_map(|on| self.created.get(on));
+        if made.any(|(resource, id)| self.is_reused(*resource, *id)) {
+            return false;
+        }
         let ids = |on: u32| self.created.get(&on).map(|(_, id)| *id);
         let Ok(ready) = request::ready(step, ids, &request::Secrets::default()) else {
             return false;
@@ -411,7 +444,7 @@ mod tests {
         let wanted = &undo.desired.resources[&Resource::Campaigns];
         assert!(!wanted.whole && wanted.records.len() == 1);
         assert_eq!(wanted.records[0].fields, BTreeMap::from([(1, Value::Text("one".into()))]));
-        let reason = "the update cannot be taken back whole: nobody knows what slug was before";
+        let reason = "the update cannot be taken back whole: what slug was before is not known";
         assert_eq!(undo.unsupported[0].reason, reason);
         assert_eq!((undo.unsupported.len(), undo.unsupported[0].key.as_str()), (1, "k1"));
     }
@@ -436,6 +469,94 @@ mod tests {
         let undo = undo(&[create], &before(), "run 1");
         assert_eq!(undo.desired.unwanted, BTreeMap::new());
         assert_eq!(undo.unsupported.len(), 1);
+    }
+
+    #[test]
+    fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
+        let all = [
+            done(Verb::Delete, "/api/campaign/2/delete", 2, None),
+            DoneStep {
+                step: Step {
+                    step: 2,
+                    ..done(Verb::Create, "/api/campaign/add", 2, Some(json!({"name": "new"}))).step
+                },
+                id: Some(2),
+            },
+            // Others deleted 1 while the run was under way.
+            done(Verb::Update, "/api/campaign/1/update", 1, Some(json!({"name": "changed"}))),
+            DoneStep {
+                step: Step {
+                    step: 4,
+                    ..done(Verb::Create, "/api/campaign/add", 1, Some(json!({"name": "more"}))).step
+                },
+                id: Some(1),
+            },
+        ];
+        let undo = undo(&all, &before(), "run 1");
+        assert_eq!(undo.desired, Desired { recreate: true, ..Desired::default() });
+        let reasons: Vec<_> = undo.unsupported.iter().map(|it| it.reason.as_str()).collect();
+        assert_eq!(
+            reasons,
+            [
+                "the delete cannot be taken back: the service gave its id to a record that the \
+                 run created",
+                "the create cannot be taken back: it has the id of a record that was there before \
+                 the run",
+                "the update cannot be taken back: the service gave its id to a record that the \
+                 run created",
+                "the create cannot be taken back: the service answered with a record that was \
+                 there before",
+            ]
+        );
+    }
+
+    /// Channel 7 and code 3 are deleted, and their ids are given to a new channel with a
+    /// new code. Channel 8, which held code 3, is deleted too.
+    #[test]
+    fn an_item_of_a_record_with_the_id_of_a_deleted_one_was_not_there() {
+        let mut before = State::default();
+        *before.resource_mut(Resource::QrCodes) =
+            records(Resource::QrCodes, &[json!({"id": 3, "name": "code"}).to_string()]);
+        let channels =
+            [7, 8].map(|id| json!({"id": id, "name": format!("channel {id}")}).to_string());
+        *before.resource_mut(Resource::Channels) = records(Resource::Channels, &channels);
+        for channel in [7, 8] {
+            let raw = json!({"type": "qr", "id": 3}).to_string();
+            let item = crate::model::Decoded::read(Resource::ChannelItems, Some(channel), &raw);
+            let item = item.unwrap().record.into_owned();
+            before.resource_mut(Resource::ChannelItems).insert(item.key.clone(), item);
+        }
+        let done = |number, resource, verb, path: &str, id, waits_for: &[u32]| DoneStep {
+            step: Step {
+                waits_for: waits_for.to_vec(),
+                ..step(number, resource, verb, path, None)
+            },
+            id,
+        };
+        let all = [
+            done(1, Resource::Channels, Verb::Delete, "/api/channel/7/delete", Some(7), &[]),
+            done(2, Resource::Channels, Verb::Delete, "/api/channel/8/delete", Some(8), &[]),
+            done(3, Resource::QrCodes, Verb::Delete, "/api/qr/3/delete", Some(3), &[]),
+            done(4, Resource::Channels, Verb::Create, "/api/channel/add", Some(7), &[]),
+            done(5, Resource::QrCodes, Verb::Create, "/api/qr/add", Some(3), &[]),
+            done(
+                6,
+                Resource::ChannelItems,
+                Verb::Assign,
+                "/api/channel/{4}/assign/qr/{5}",
+                None,
+                &[4, 5],
+            ),
+        ];
+        let undo = undo(&all, &before, "run 1");
+        assert_eq!(undo.desired.unwanted, BTreeMap::new());
+        let wanted: Vec<_> = undo.desired.resources.keys().copied().collect();
+        assert_eq!(wanted, [Resource::Channels], "no item comes back");
+        let reasons: Vec<_> = undo.unsupported.iter().map(|it| it.reason.as_str()).collect();
+        let in_part = "the delete cannot be taken back whole: QR code 3 does not come back into it";
+        assert_eq!(reasons.len(), 6, "{reasons:?}");
+        assert!(reasons.contains(&in_part), "{reasons:?}");
+        assert!(reasons.contains(&"the assign cannot be taken back: the API cannot unassign"));
     }
 
     #[test]

@@ -70,6 +70,30 @@ fn undo_takes_back_creates_updates_and_nothing_else() {
     assert_eq!(campaigns.get(5).unwrap().name, "Readers");
 }
 
+/// The service gives the id of the campaign that the run deleted to the one that it created.
+#[test]
+fn a_record_that_got_the_id_of_one_that_the_run_deleted_stays_as_it_is() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(linkvault::sandbox::Store::reuse_ids);
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let text = environment.text("sheets/campaigns.csv");
+    let mut rows: Vec<_> = text.lines().filter(|line| !line.starts_with("8,")).collect();
+    assert_eq!(rows.len() + 1, text.lines().count());
+    let winter = format!(",Winter{}", ",".repeat(rows[0].matches(',').count() - 1));
+    rows.push(&winter);
+    environment.write("sheets/campaigns.csv", &rows.join("\n"));
+    environment.run(&["apply", "sheets", "--to", "main", "--yes", "--delete"]).succeeds();
+    assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Winter");
+    let sent = service.writes().len();
+    for arguments in [&["undo", "main", "1", "-n"][..], &["undo", "main", "1", "--yes"]] {
+        let ran = environment.run(arguments).exits_with(3);
+        ran.prints_among("the service gave its id to a record that the run created")
+            .prints_among("it has the id of a record that was there before the run");
+    }
+    assert_eq!(service.writes().len(), sent);
+    assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Winter");
+}
+
 #[test]
 fn undoing_an_undo_leads_forward_again() {
     let (environment, service) = backed_up();
