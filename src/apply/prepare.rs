@@ -212,7 +212,7 @@ impl Runner<'_> {
     /// Asks whose account it is: it must be the vault's own.
     fn prove_account(&mut self) -> Result<(), ApplyError> {
         let at = Moment::now(self.clock);
-        match crawl::prove(self.client, self.vault, &self.options.service) {
+        match crawl::prove(self.client, self.vault, self.clock, &self.options.service) {
             Ok(()) => {
                 self.proofs.account = Some(Contact { at, broken: self.client.broken() });
                 Ok(())

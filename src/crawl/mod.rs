@@ -193,7 +193,10 @@ pub fn crawl(
     let summary = crawler.run();
     // Whatever stopped it, what was read is kept, unless it may be of another account.
     let kept = match &summary {
-        Err(CrawlError::Vault(why @ VaultError::OtherAccount { .. })) => crawler.discard(why),
+        Err(CrawlError::Vault(why @ VaultError::OtherAccount { .. })) => {
+            let usage = (crawler.snapshot > 0).then(|| crawler.usage());
+            discard(crawler.vault, clock, &options.service, why, usage)
+        }
         _ => crawler.vault.settle(),
     };
     let summary = summary?;
@@ -201,17 +204,55 @@ pub fn crawl(
     Ok(summary)
 }
 
-/// Proves that the account that `client` speaks for is the one of `vault`.
+/// Proves that the account that `client` speaks for is the one of `vault`. If it is another
+/// one, a snapshot that an earlier process left running is discarded.
 ///
 /// # Errors
 /// When the account cannot be read, or the vault belongs to another one.
-pub fn prove(client: &mut Client, vault: &mut Vault, service: &str) -> Result<(), CrawlError> {
+pub fn prove(
+    client: &mut Client,
+    vault: &mut Vault,
+    clock: &dyn Clock,
+    service: &str,
+) -> Result<(), CrawlError> {
+    let service = service.trim_end_matches('/');
+    let proven = ask(client, vault, service);
+    if let Err(CrawlError::Vault(why)) = &proven {
+        discard(vault, clock, service, why, None)?;
+    }
+    proven
+}
+
+/// Discards the running snapshot, where `why` says that another account answers at the
+/// vault's own URL: its process may have read that account's records before it noticed, or
+/// was stopped. `usage` is what was spent on it, where it is of this process.
+fn discard(
+    vault: &mut Vault,
+    clock: &dyn Clock,
+    service: &str,
+    why: &VaultError,
+    usage: Option<Usage>,
+) -> Result<(), VaultError> {
+    let is_account = matches!(why, VaultError::OtherAccount { what: "account", .. });
+    if is_account
+        && vault.identity()?.is_some_and(|ours| ours.service == service)
+        && let Some((running, _)) = vault.running()?
+    {
+        let now = clock.now().max(running.touched);
+        let usage = usage.unwrap_or(running.usage);
+        vault.discard(running.number, &why.to_string(), now, usage)?;
+    }
+    Ok(())
+}
+
+/// Asks whose account it is: it must be the vault's own.
+fn ask(client: &mut Client, vault: &mut Vault, service: &str) -> Result<(), CrawlError> {
     let (path, response) = account(client)?;
     let raw = envelope::single(&response.body, "data")
         .map_err(|why| client.mistaken(path, &response, &why))?;
     let decoded = Decoded::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)?;
-    let service = service.trim_end_matches('/').to_owned();
-    let identity = Identity { service, account: decoded.record.key.id() };
+    let account = decoded.record.key.id();
+    let identity = Identity { service: service.to_owned(), account };
     Ok(vault.claim(&identity, false)?)
 }
 
@@ -249,7 +290,7 @@ impl Crawler<'_> {
     fn confirm(&mut self) -> Result<(), CrawlError> {
         let proven = (self.clock.monotonic(), self.clock.now());
         self.confirmed += 1;
-        prove(self.client, self.vault, &self.options.service)?;
+        ask(self.client, self.vault, &self.options.service)?;
         self.proven = proven;
         self.pauses = self.client.pauses();
         Ok(())
@@ -270,16 +311,6 @@ impl Crawler<'_> {
                 gone(Resource::Channels, *channel) || (kind == "qr" && gone(Resource::QrCodes, *id))
             }
         }
-    }
-
-    /// Ends the snapshot without what was put into it, if one was begun.
-    fn discard(&mut self, why: &VaultError) -> Result<(), VaultError> {
-        if self.snapshot > 0 {
-            self.vault.discard(self.snapshot, &why.to_string())?;
-            let usage = self.usage();
-            self.vault.finish(self.snapshot, self.clock.now(), usage)?;
-        }
-        Ok(())
     }
 
     fn usage(&self) -> Usage {

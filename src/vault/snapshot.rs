@@ -5,7 +5,9 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row};
 
 use super::digest::{Sum, fields};
-use super::row::bytes;
+use super::row::{Shapes, bytes};
+use super::transact::prove_running;
+use super::write::take_back;
 use super::{Failure, Tx, Vault, VaultError, forget, ledger};
 use crate::clock::Timestamp;
 use crate::model::Resource;
@@ -363,33 +365,68 @@ impl Vault {
         now: Timestamp,
         usage: Usage,
     ) -> Result<Snapshot, VaultError> {
+        let forgot = self.transact(|tx, shapes| end(tx, shapes, number, now, usage))?;
+        self.finished(number, forgot)
+    }
+
+    /// Takes back all that was put into the running snapshot `number`, and ends it: it shows
+    /// what the one before showed, and each resource that it was to hold counts as failed.
+    ///
+    /// # Errors
+    /// As [`Vault::finish`]; nothing is then taken back.
+    pub fn discard(
+        &mut self,
+        number: i64,
+        why: &str,
+        now: Timestamp,
+        usage: Usage,
+    ) -> Result<Snapshot, VaultError> {
+        // Held pages belong to what is taken back.
+        self.drop_held();
         let forgot = self.transact(|tx, shapes| {
-            tx.execute(
-                "UPDATE snapshot_resource SET state = 'failed',
-                   message = coalesce(message, 'the backup ended before it was read')
-                 WHERE snapshot = ?1 AND state = 'pending'",
-                [number],
-            )?;
-            let whole = outcomes(tx, number)?.iter().all(Outcome::is_as_meant);
-            let status = if whole { Status::Complete } else { Status::Partial };
-            let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
-                         throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL";
-            let (requests, throttled) = (signed(usage.requests), signed(usage.throttled));
-            let waited = signed(u64::try_from(usage.waited.as_millis()).unwrap_or(u64::MAX));
-            let end_values = (number, status.name(), now.0, requests, throttled, waited);
-            ledger::snapshot(tx, number, || match tx.execute(end, end_values)? {
-                1 => seal(tx, number),
-                _ => Err(Failure::NoSnapshot(number)),
-            })?;
-            let forgot = forget::settle(tx, shapes, number)?;
-            tx.execute_batch("DELETE FROM listing; DELETE FROM listing_page;")?;
-            Ok(forgot)
+            prove_running(tx, number)?;
+            take_back(tx, shapes, number, why)?;
+            end(tx, shapes, number, now, usage)
         })?;
+        self.finished(number, forgot)
+    }
+
+    fn finished(&mut self, number: i64, forgot: bool) -> Result<Snapshot, VaultError> {
         if forgot {
             self.erase()?;
         }
         self.snapshot(number)
     }
+}
+
+/// Ends snapshot `number`. Whether that dropped what forgotten snapshots had left.
+fn end(
+    tx: &Tx<'_>,
+    shapes: &mut Shapes,
+    number: i64,
+    now: Timestamp,
+    usage: Usage,
+) -> Result<bool, Failure> {
+    tx.execute(
+        "UPDATE snapshot_resource SET state = 'failed',
+           message = coalesce(message, 'the backup ended before it was read')
+         WHERE snapshot = ?1 AND state = 'pending'",
+        [number],
+    )?;
+    let whole = outcomes(tx, number)?.iter().all(Outcome::is_as_meant);
+    let status = if whole { Status::Complete } else { Status::Partial };
+    let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
+                 throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL";
+    let (requests, throttled) = (signed(usage.requests), signed(usage.throttled));
+    let waited = signed(u64::try_from(usage.waited.as_millis()).unwrap_or(u64::MAX));
+    let end_values = (number, status.name(), now.0, requests, throttled, waited);
+    ledger::snapshot(tx, number, || match tx.execute(end, end_values)? {
+        1 => seal(tx, number),
+        _ => Err(Failure::NoSnapshot(number)),
+    })?;
+    let forgot = forget::settle(tx, shapes, number)?;
+    tx.execute_batch("DELETE FROM listing; DELETE FROM listing_page;")?;
+    Ok(forgot)
 }
 
 /// Writes how reading `resource` ended into snapshot `number`.

@@ -121,6 +121,13 @@ impl Vault {
         if self.held.take().is_some() { self.commit() } else { Ok(()) }
     }
 
+    /// Forgets what is held, if anything is.
+    pub(super) fn drop_held(&mut self) {
+        if self.held.is_some() {
+            self.undo();
+        }
+    }
+
     fn begin_work(&self) -> Result<(), VaultError> {
         self.batch("BEGIN IMMEDIATE")
     }
@@ -173,7 +180,7 @@ impl Vault {
 }
 
 /// Refuses to write to a snapshot that is finished, or has another after it.
-fn prove_running(tx: &Tx<'_>, snapshot: i64) -> Result<(), Failure> {
+pub(super) fn prove_running(tx: &Tx<'_>, snapshot: i64) -> Result<(), Failure> {
     let sql = "SELECT snapshot = ?1 AND finished IS NULL FROM snapshot
                ORDER BY snapshot DESC LIMIT 1";
     let running: Option<bool> =

@@ -107,43 +107,43 @@ impl Vault {
             remove(tx, shapes, snapshot, resource, rows)
         })
     }
+}
 
-    /// Takes back all that was put into the running snapshot `number`: it shows what the
-    /// one before showed, and each resource that it was to hold counts as failed.
-    ///
-    /// # Errors
-    /// When the vault cannot be written; nothing is then taken back.
-    pub fn discard(&mut self, number: i64, why: &str) -> Result<(), VaultError> {
-        self.transact_page(number, None, |tx, shapes| {
-            for resource in Resource::ALL {
-                let table = version_table(resource);
-                tx.execute(&format!("DELETE FROM {table} WHERE since = ?1"), [number])?;
-                let reopen = format!(
-                    "UPDATE {table} SET until = NULL, extra = coalesce(extra, ?2) WHERE until = ?1"
-                );
-                tx.execute(&reopen, (number, ROOM))?;
-                if resource.spec().counter().is_some() {
-                    let table = format!("sample_{}", resource.name());
-                    tx.execute(&format!("DELETE FROM {table} WHERE snapshot = ?1"), [number])?;
-                }
-                let (records, sum) = carried(tx, Some(number - 1), resource)?;
-                tx.execute(
-                    "UPDATE snapshot_resource SET records = ?3, sum = ?4, added = 0, changed = 0,
-                       removed = 0 WHERE snapshot = ?1 AND resource = ?2",
-                    (number, resource.name(), records, sum),
-                )?;
-            }
-            tx.execute("DELETE FROM statistics_qr_codes WHERE snapshot = ?1", [number])?;
-            tx.execute(
-                "UPDATE snapshot_resource SET state = 'failed', message = ?2
-                 WHERE snapshot = ?1 AND state NOT IN ('skipped', 'excluded')",
-                (number, why),
-            )?;
-            drop_unused_templates(tx)?;
-            shapes.clear();
-            Ok(())
-        })
+/// Takes back all that was put into the running snapshot `number`: it shows what the one
+/// before showed, and each resource that it was to hold counts as failed.
+pub(super) fn take_back(
+    tx: &Tx<'_>,
+    shapes: &mut Shapes,
+    number: i64,
+    why: &str,
+) -> Result<(), Failure> {
+    for resource in Resource::ALL {
+        let table = version_table(resource);
+        tx.execute(&format!("DELETE FROM {table} WHERE since = ?1"), [number])?;
+        let reopen = format!(
+            "UPDATE {table} SET until = NULL, extra = coalesce(extra, ?2) WHERE until = ?1"
+        );
+        tx.execute(&reopen, (number, ROOM))?;
+        if resource.spec().counter().is_some() {
+            let table = format!("sample_{}", resource.name());
+            tx.execute(&format!("DELETE FROM {table} WHERE snapshot = ?1"), [number])?;
+        }
+        let (records, sum) = carried(tx, Some(number - 1), resource)?;
+        tx.execute(
+            "UPDATE snapshot_resource SET records = ?3, sum = ?4, added = 0, changed = 0,
+               removed = 0 WHERE snapshot = ?1 AND resource = ?2",
+            (number, resource.name(), records, sum),
+        )?;
     }
+    tx.execute("DELETE FROM statistics_qr_codes WHERE snapshot = ?1", [number])?;
+    tx.execute(
+        "UPDATE snapshot_resource SET state = 'failed', message = ?2
+         WHERE snapshot = ?1 AND state NOT IN ('skipped', 'excluded')",
+        (number, why),
+    )?;
+    drop_unused_templates(tx)?;
+    shapes.clear();
+    Ok(())
 }
 
 /// Closes the versions in `rows` at `snapshot`, and accounts for them.

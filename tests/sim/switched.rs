@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linkvault::api::client::Limits;
 use linkvault::apply::Options;
 use linkvault::change::plan::Plan;
 use linkvault::clock::Clock as _;
@@ -10,9 +11,10 @@ use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::vault::VaultError;
-use linkvault::vault::snapshot::{ReadState, Status};
+use linkvault::vault::journal::StepState;
+use linkvault::vault::snapshot::{Outcome, ReadState, Status};
 
-use super::applied::add;
+use super::applied::{add, rows};
 use super::checks;
 use super::world::World;
 
@@ -145,6 +147,109 @@ fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_k
         }
         checks::is_sound(&mut world.open());
     }
+}
+
+/// A snapshot is discarded in one transaction: a process that is killed leaves a running
+/// snapshot with a list that is still to be read, or no running snapshot.
+#[test]
+fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ended() {
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "");
+    let first = world.backup().snapshot.number;
+    let known = world.shown(first);
+    for moment in [3, 9, 12] {
+        for dies in 1.. {
+            let at = format!("request {moment}, commit {dies}");
+            switch(&mut world, moment, other(2));
+            world.dies_after = Some(dies);
+            let killed = matches!(world.start(), Err(CrawlError::Vault(VaultError::Stopped)));
+            world.dies_after = None;
+            if let Some((running, _)) = world.open().running().unwrap() {
+                let pending = |it: &Outcome| it.state == ReadState::Pending;
+                assert!(running.outcomes.iter().any(pending), "{at}: {running:?}");
+            }
+            // What was read last may be of the other account, which still answers.
+            world.meddler = None;
+            world.change(|store| store.clone_from(&other(2)));
+            is_other(world.start(), &at);
+            let mut vault = world.open();
+            checks::is_sound(&mut vault);
+            assert_eq!(vault.running().unwrap(), None, "{at}");
+            let newest = vault.newest(false).unwrap().unwrap();
+            drop(vault);
+            assert!(world.shown(newest.number) == known, "{at}");
+            let unchanged = |it: &Outcome| it.added + it.changed + it.removed == 0;
+            assert!(newest.number == first || newest.outcomes.iter().all(unchanged), "{at}");
+            world.change(|store| store.clone_from(&ours));
+            let again = world.backup();
+            assert!(!again.resumed, "{at}");
+            assert_eq!(again.snapshot.status, Status::Complete, "{at}");
+            assert!(world.shown(again.snapshot.number) == known, "{at}");
+            if !killed {
+                break;
+            }
+        }
+        checks::is_sound(&mut world.open());
+    }
+}
+
+/// Kills a backup, then starts a process that finds another account at `service`. Gives
+/// whether the next backup of our account goes on with the first one.
+fn goes_on_after(service: &str) -> bool {
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "");
+    world.backup();
+    world.dies_after = Some(9);
+    world.start().unwrap_err();
+    let own = std::mem::replace(&mut world.options.service, service.to_owned());
+    world.change(|store| store.clone_from(&other(4)));
+    is_other(world.start(), service);
+    world.options.service = own;
+    world.change(|store| store.clone_from(&ours));
+    let again = world.backup();
+    assert_eq!(again.snapshot.status, Status::Complete);
+    checks::is_sound(&mut world.open());
+    again.resumed
+}
+
+#[test]
+fn a_backup_goes_on_after_another_account_was_met_at_another_url_only() {
+    assert!(!goes_on_after("http://sandbox"));
+    assert!(goes_on_after("http://elsewhere"));
+}
+
+/// The resumed run reads no list before it asks whose account it is.
+#[test]
+fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_killed() {
+    let service = "http://sandbox".to_owned();
+    let options = Options { plan_id: "one".to_owned(), service, ..Options::default() };
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "Channel"}));
+    let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", body);
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "");
+    world.backup();
+    // The look reads the account, the channels and the items of four; then one write leaves.
+    world.limits.max_requests = Some(7);
+    world.apply(&plan, &options).unwrap_err();
+    world.limits = Limits::default();
+    let states = rows(&world.open()).iter().map(|row| row.state).collect::<Vec<_>>();
+    assert_eq!(states, [StepState::Done, StepState::Planned]);
+    let ours = world.service().store().clone();
+    world.dies_after = Some(9);
+    world.start().unwrap_err();
+    assert!(world.open().running().unwrap().is_some());
+    world.asked();
+    world.change(|store| store.clone_from(&other(4)));
+    let error = world.resume(1, &options).unwrap_err();
+    assert!(error.to_string().contains("99 of"), "{error}");
+    assert_eq!(world.asked(), ["/api/account"]);
+    assert_eq!(world.open().running().unwrap(), None);
+    world.change(|store| store.clone_from(&ours));
+    assert_eq!(world.resume(1, &options).unwrap().done, 2);
+    checks::is_sound(&mut world.open());
 }
 
 #[test]
