@@ -91,8 +91,7 @@ impl Interrupt {
     }
 }
 
-/// Wakes whoever waits, from any thread. A ring that nobody heard is heard by
-/// the next who waits.
+/// Wakes a thread that waits, from any thread. If none waits, the next wait ends at once.
 #[derive(Debug, Clone, Default)]
 pub struct Bell(Arc<(Mutex<bool>, Condvar)>);
 
@@ -189,7 +188,7 @@ impl Clock for SimulatedClock {
         Slept::Whole
     }
 
-    /// Nobody waits so long that they would want to.
+    /// Its waits take no time, so they need not be interrupted.
     fn interrupted(&self) -> bool {
         false
     }

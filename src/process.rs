@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_reads_nothing_holds_nobody_up() {
+    fn a_program_that_reads_nothing_is_not_waited_for() {
         let flood = vec![b'x'; 1 << 20];
         let ended = shell("exit 3", &Given { input: &flood, ..Given::default() });
         assert_eq!(ended.exit(), "exit code 3");

@@ -1,4 +1,4 @@
-//! What a long operation tells whoever watches it, as plain events. How they
+//! What a long operation tells its watcher, as plain events. How they
 //! are shown (bars, lines, JSON) is the business of `cli`.
 
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub enum Event<'a> {
     Finished { resource: &'a str, state: &'a str, records: u64 },
     /// Waiting for the service's limit, or before a retry.
     Waiting { time: Duration, why: &'a str },
-    /// `done` of `total` steps have an outcome; so many requests are left to
-    /// make, which take about so long.
+    /// `done` of `total` steps have an outcome; `requests` are left to make, which take
+    /// about `time`.
     Steps { done: u64, total: u64, requests: u64, time: Duration },
     /// Something a person should know; the work goes on.
     Warning { text: &'a str },

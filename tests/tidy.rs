@@ -1,5 +1,5 @@
-//! What must never be in this repository, and what must always be. Whoever
-//! breaks a rule is told which one, and where.
+//! What must never be in this repository, and what must always be. A failure names the
+//! rule and the place.
 
 mod map;
 mod source;

@@ -25,7 +25,7 @@ pub struct Limited {
     pub least: u64,
     pub refused: u64,
     pub time: Duration,
-    /// What the limit itself imposes on so many requests.
+    /// What the limit itself imposes on these requests.
     pub imposed: Duration,
 }
 

@@ -25,7 +25,7 @@ use linkvault::server::Server;
 use table::{Kind, Table};
 
 const ACCOUNTS: usize = 1_000;
-/// So many of them wait at the same time in the last part.
+/// How many of them wait at the same time in the last part.
 const WAITING: usize = 200;
 const KEY: &str = "one-key-for-all-of-them";
 

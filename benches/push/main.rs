@@ -30,7 +30,7 @@ use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Service, Store, serve}
 use linkvault::server::Server;
 use table::{Kind, Table};
 
-/// The bounds that hold for so many.
+/// The sizes for which the bounds hold.
 const CREATES: usize = 10_000;
 const RECORDS: usize = 100_000;
 /// In MiB.
@@ -95,7 +95,7 @@ const PARTS: &[(&str, Part)] = &[("creates", Bench::creates), ("planning", Bench
 
 struct Bench {
     folder: PathBuf,
-    /// Of everything, one part in so many is done.
+    /// Of everything, one part in this many is done.
     share: usize,
     rounds: usize,
 }

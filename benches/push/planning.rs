@@ -26,10 +26,10 @@ use linkvault::vault::Vault;
 
 use crate::{child, creates};
 
-/// One row in so many is edited.
+/// One row in this many is edited.
 pub const EVERY: usize = 100;
 
-/// Makes a vault with so many campaigns, and a file with all of them.
+/// Makes a vault with `count` campaigns, and a file with all of them.
 pub fn prepare(count: usize, sheet: &Path, vault: &Path) {
     let store = generate(7, Counts { campaigns: count as u64, ..Counts::default() });
     let behaviour = Behaviour::parse("rate-limit=zero").unwrap();

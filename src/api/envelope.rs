@@ -87,7 +87,7 @@ pub(super) fn success_messages(response: &Response) -> Option<Vec<&RawValue>> {
 ///
 /// # Errors
 /// Why the page is not one, in words. A missing list is an error and never an
-/// empty list: whoever compares states would read it as "all deleted".
+/// empty list, which a comparison of states would read as "all deleted".
 pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<Page<'a>, String> {
     let mut page = Page::default();
     let mut best = None;

@@ -141,7 +141,7 @@ impl ApiError {
             ApiErrorKind::Unauthorised { .. } => {
                 "Check that the key is right and has not expired. Some web servers drop the \
                  Authorization header, so that a good key looks missing: if the key is right, \
-                 ask whoever runs the service to let that header through."
+                 ask the operator of the service to let that header through."
             }
             ApiErrorKind::NotOffered { .. } => {
                 "This service or this plan does not have that resource, or the account's url \

@@ -4,8 +4,7 @@ use std::fmt;
 
 pub use crate::model::spec::Method;
 
-/// An API key. It shows itself to nobody: `Debug` prints a placeholder, and
-/// there is no `Display`.
+/// An API key. `Debug` prints a placeholder, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 

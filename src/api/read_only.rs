@@ -2,7 +2,7 @@
 
 use super::http::{Method, Request, Response, Transport, TransportError};
 
-/// A transport that lets nothing but reads through, whoever asks for more.
+/// A transport that lets only reads through.
 #[derive(Debug, Clone)]
 pub struct ReadOnly<T>(pub T);
 

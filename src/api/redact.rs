@@ -11,7 +11,7 @@
 //! * 8 characters or more (digits alone: 16): everywhere.
 //! * 4 to 7 characters (digits alone: up to 15): as a whole word, and not from records that
 //!   were read, where such a word may stand for itself. An answer has records if its envelope
-//!   says success; its `message` is none of them.
+//!   says success; its `message` is no record.
 //! * fewer: nothing, since a letter or two stand in every text.
 
 use std::borrow::Cow;

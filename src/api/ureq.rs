@@ -6,7 +6,7 @@
 //!   is used for https alone, where it carries an encrypted tunnel and never
 //!   sees the key. Plain http always connects directly.
 //! * Writes get a connection of their own. On a kept one that the service is
-//!   just closing, nobody could tell whether a write arrived.
+//!   just closing, it could not be told whether a write arrived.
 //! * Whether bytes may have left is not guessed from the kind of error: a
 //!   layer above TCP and TLS notes the moment when the request is first written.
 
@@ -211,7 +211,7 @@ impl Resolver for Lookup {
     }
 }
 
-/// The address that a URL names in so many numbers.
+/// The address of a URL whose host is one.
 fn literal(uri: &http::Uri) -> Option<SocketAddr> {
     let address: IpAddr = uri.host()?.trim_matches(['[', ']']).parse().ok()?;
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };

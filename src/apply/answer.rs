@@ -11,7 +11,7 @@ pub enum Fate {
     Done(Option<i64>),
     /// The service says that it did not, in these words.
     Refused(String),
-    /// Nobody knows. `failed`: the service itself answered, with a failure of its own.
+    /// It is not known. `failed`: the service itself answered, with a failure of its own.
     Unknown { why: String, failed: bool, error: Option<ApiError> },
     /// It never left.
     Unsent(ApiError),

@@ -19,7 +19,7 @@ use crate::clock::Slept;
 use crate::model::{Key, Record, Resource, State, Verb};
 use crate::vault::journal::{Settled, StepState};
 
-/// So often a create is sent that then is nowhere to be found.
+/// How often a create is sent whose record no list shows.
 const ROUNDS: u32 = 3;
 /// A request whose answer was lost may still be under way.
 const UNDER_WAY: Duration = Duration::from_secs(3);
@@ -43,8 +43,8 @@ pub(super) fn told(step: &Step, params: &[String], state: &State) -> Told {
         return Told::Nothing("no list shows a password".to_owned());
     }
     match look(step, step.id, params, state).0 {
-        // What was asked for differs from what was there in its form alone, and so
-        // nobody can tell whether it was done. To do it again does no harm.
+        // What was asked for differs from what was there in its form alone, so
+        // it cannot be told whether it was done. To do it again does no harm.
         Look::AsAsked(Some(_)) if step.verb == Verb::Update && record().is_some_and(unmoved) => {
             Told::NotDone
         }

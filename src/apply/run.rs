@@ -18,7 +18,7 @@ use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, Veri
 use crate::vault::snapshot::Snapshot;
 use crate::vault::{self, Vault, VaultError};
 
-/// So often a list that must be whole is read.
+/// How often a list that must be whole is read.
 pub(super) const LOOKS: u32 = 3;
 
 /// Applies `plan`: looks at what it touches, refuses a stale plan, sends each
@@ -44,7 +44,7 @@ pub fn apply(
     let snapshot = match options.looked {
         Some(number) => {
             let looked = vault.snapshot(number)?;
-            // Looking is part of what a run costs, whoever did it.
+            // The look is part of what a run costs, also where the caller made it.
             spent = spent.saturating_sub(looked.usage.requests);
             looked
         }
@@ -369,8 +369,8 @@ impl Runner<'_> {
         crawl::Options { deleted, ..crawl_options(self.options, resources, fresh) }
     }
 
-    /// Reads resources into the vault, so that whoever takes up the run knows as
-    /// well what was seen.
+    /// Reads resources into the vault, so that a process that takes up the run knows what
+    /// was seen, too.
     pub fn look_afresh(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
         let look = self.look_options(resources, true);
         let mut unread = None;

@@ -184,7 +184,7 @@ pub fn find(step: &Step, seen: &Seen, sent: Option<Timestamp>, listing: &Records
     }
 }
 
-/// The records that are new, whatever they are called, and that nobody explains:
+/// The records that are new, whatever they are called, and that no step explains:
 /// none of `made`, which are creates that are done, some of them without an id.
 #[must_use]
 pub fn unexplained<'a>(

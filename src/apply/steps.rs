@@ -19,16 +19,16 @@ use crate::progress::{Event, Progress};
 use crate::vault::Vault;
 use crate::vault::journal::{Settled, StepState};
 
-/// So often a request is tried when nobody knows what became of it.
+/// How often a request is tried whose outcome is not known.
 const TRIES: u32 = 5;
 /// Why a step failed whose every answer was lost.
 const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
 /// Of a password whose answer was lost, and which is stored nowhere.
 pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
                           step with `linkvault resolve`, then set it again";
-/// So many intents share a commit where the service has no limit.
+/// How many intents share a commit where the service has no limit.
 const GROUP: usize = 32;
-/// So many creates without an answer in a row, and it is time to look.
+/// After this many creates in a row without an answer, their list is read.
 const MANY_UNANSWERED: u32 = 5;
 /// The first pause before a repeat; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -362,7 +362,7 @@ impl Runner<'_> {
             && id.is_none()
             && (work.needed || !settle::shows_key(step.resource))
         {
-            // Made, but nobody said which it is: its list will tell.
+            // It was made, but the answer has no id: its list will tell.
             self.all[nth].doubted = true;
             return Ok(());
         }

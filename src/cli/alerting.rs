@@ -98,7 +98,7 @@ pub fn deliver(
             ];
             command(words, &Given { input: body.as_bytes(), set: &set, hidden }, clock).map_err(
                 |why| {
-                    // Its arguments may be nobody's business.
+                    // Its arguments may be secret.
                     let program = words.first().map_or("", String::as_str);
                     format!("the alert command `{program}` {why}")
                 },

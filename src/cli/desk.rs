@@ -103,7 +103,7 @@ impl<'a> Desk<'a> {
         Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked? })
     }
 
-    /// Lets go of a look that no run came of: a snapshot that nobody asked for
+    /// Lets go of a look that no run came of: a snapshot that was not asked for
     /// would stand between the others.
     ///
     /// # Errors

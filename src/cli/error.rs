@@ -103,8 +103,8 @@ impl Exit {
         }
     }
 
-    /// This code, after its news was printed. That nobody reads the output any
-    /// more (`| head`) does not change what happened.
+    /// This code, after its news was printed. A closed output (`| head`)
+    /// does not change what happened.
     ///
     /// # Errors
     /// When the output could not be written for another reason.
@@ -222,7 +222,7 @@ impl From<io::Error> for Failure {
     /// A failure to write our own output; other errors of files name the file.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::new(Kind::Closed, "nobody reads the output any more");
+            return Self::new(Kind::Closed, "the output was closed");
         }
         Self::new(Kind::Failed, format_args!("the output cannot be written: {error}"))
     }

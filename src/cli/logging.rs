@@ -1,6 +1,6 @@
 //! The log of `-v` and of the daemon: our own modules' events, to stderr and to `--log-file`.
-//! No secret gets into it: what comes from outside was redacted at its door, and a key shows
-//! itself to nobody. Control characters are written as escapes.
+//! No secret gets into it: what comes from outside was redacted at its door, and a key
+//! prints a placeholder. Control characters are written as escapes.
 
 use std::fs::File;
 use std::io::{self, Write};

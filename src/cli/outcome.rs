@@ -14,7 +14,7 @@ use crate::change::plan::Step;
 use crate::config::Account;
 use crate::vault::journal::StepState;
 
-/// So many problems are told one by one.
+/// The most problems that are told one by one.
 const MOST_TOLD: usize = 20;
 
 /// Tells of a run's problems that its progress has not told.

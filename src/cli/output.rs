@@ -18,8 +18,8 @@ use super::question::Question;
 use super::table::Table;
 use crate::shown::{Shown, ShownJson, ShownLines};
 
-/// Stderr, shared between messages, logs and progress bars: whoever writes a
-/// line first moves the bars out of its way.
+/// Stderr, shared between messages, logs and progress bars: a line
+/// first moves the bars out of its way.
 #[derive(Clone)]
 pub struct ErrorStream {
     stream: Arc<Mutex<Box<dyn Write + Send>>>,
@@ -290,13 +290,14 @@ impl Output {
     /// to ask, the answer is no.
     ///
     /// # Errors
-    /// When nobody can be asked, or the answer cannot be read.
+    /// When there is no terminal, or the answer cannot be read.
     pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, Failure> {
         if yes {
             return Ok(true);
         }
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
-            let message = format!("nobody can be asked \"{question}\", so nothing was written");
+            let message =
+                format!("cannot ask \"{question}\" without a terminal, so nothing was written");
             return Err(Failure::new(Kind::Usage, message).hint("--yes says yes"));
         }
         let mut stderr = self.stderr.clone();
@@ -327,10 +328,11 @@ impl Output {
     /// Asks for something that must not be seen.
     ///
     /// # Errors
-    /// When nobody can be asked, or the answer is empty.
+    /// When there is no terminal, or the answer is empty.
     pub fn secret(&self, what: &str) -> Result<String, Failure> {
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
-            let message = format!("nobody can be asked for \"{what}\", so nothing was written");
+            let message =
+                format!("cannot ask for \"{what}\" without a terminal, so nothing was written");
             return Err(Failure::new(Kind::Usage, message).hint("--password-file reads it"));
         }
         let _ = self.stdout().flush();

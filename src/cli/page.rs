@@ -1,4 +1,4 @@
-//! Who may see the page, as flags and configuration say, for whoever serves it.
+//! Who may see the page, by flags and configuration, for `ui` and `daemon`.
 
 use std::io;
 use std::net::SocketAddr;

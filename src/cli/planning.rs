@@ -74,10 +74,10 @@ pub struct PolicyArgs {
     /// Delete what the account has and the wanted state has not
     #[arg(long)]
     pub delete: bool,
-    /// Delete at most so many records of a resource, such as 50 or 30%
+    /// Delete at most this number or share of a resource's records, such as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
     pub max_delete: Bound,
-    /// Update at most so many records of a resource
+    /// Update at most this number or share of a resource's records
     #[arg(long, value_name = "BOUND", default_value = "30%")]
     pub max_update: Bound,
     /// Whose value counts where a cell was edited here and changed there
@@ -88,7 +88,7 @@ pub struct PolicyArgs {
 /// Whose value counts in a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Whose {
-    // Nobody's: nothing is written.
+    // Neither: nothing is written.
     Fail,
     Mine,
     Theirs,
@@ -172,7 +172,7 @@ impl PolicyArgs {
     }
 }
 
-/// A file that nobody edited wants nothing, so what it holds need not be read.
+/// A file that was not edited wants nothing, so what it holds need not be read.
 fn leave_untouched(read: &mut Read) {
     if read.base.is_none() {
         return;
@@ -405,8 +405,8 @@ fn log(plan: &Plan) {
     }
 }
 
-/// Tells of records that `wanted` does not have and that stay, since nobody
-/// said `--delete`: a row taken out of a sheet, or what is newer than a snapshot.
+/// Tells of records that `wanted` does not have and that stay, since `--delete` was
+/// not given: a row taken out of a sheet, or what is newer than a snapshot.
 pub fn tell_what_stays(app: &App, wanted: &Read, looked: &Looked, policy: &Policy) {
     let whole = wanted.desired.resources.values().any(|it| it.whole && !it.records.is_empty());
     if policy.delete || !whole {
@@ -540,6 +540,6 @@ pub fn save(
         new.persist(file)?;
         Ok(())
     };
-    // The file that was begun has a name that nobody knows.
+    // The file that was begun has a random name, which tells nothing.
     write().map_err(|error| cannot_write(file, &std::io::Error::from(error.kind())))
 }

@@ -23,7 +23,7 @@ impl Question {
         let (answered, answer) = mpsc::channel();
         *self.asked() = Some(answered.clone());
         let reader = move || {
-            // Nobody listens any more when the question was ended.
+            // When the question was ended, there is no receiver any more.
             let _ = answered.send(Some(read()));
         };
         std::thread::Builder::new().name("question".to_owned()).spawn(reader)?;

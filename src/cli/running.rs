@@ -169,7 +169,7 @@ pub fn saved_from(
         let failure = Failure::new(Kind::Stale, message).hint("nothing was written");
         return Err(desk.forgetting(&looked, failure));
     }
-    // Nobody is to be shown a plan, or asked about it, that cannot be applied.
+    // A plan that cannot be applied is neither shown nor asked about.
     let current = Current { state: &looked.state, memory: &looked.memory };
     let stale = apply::before::stale(&saved.plan.steps, current);
     if !stale.is_empty() {
@@ -221,7 +221,7 @@ pub fn carry_out(
 /// Asks whether a plan is to be applied, and applies it. `None` is a no.
 ///
 /// # Errors
-/// When nobody can be asked. What came of the run is inside.
+/// When there is no terminal to ask at. What came of the run is inside.
 pub fn ask_and_apply(
     desk: &mut Desk<'_>,
     job: Job<'_>,
@@ -259,7 +259,7 @@ pub fn ask_and_apply(
         limit: Some(looked.limit),
         reserve: looked.reserve,
         plan: origin.text(),
-        // Whoever thought it over for long has an old look at the account.
+        // After a long time at the question, the look at the account is old.
         looked: (thought < LONG_THOUGHT).then_some(looked.snapshot),
     };
     let progress = Arc::clone(&desk.progress);

@@ -27,7 +27,7 @@ use crate::vault::lock::Lock;
 /// How to work on an account: the flags of every command that asks a service.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Bounds {
-    /// Leave so many requests of each window to other tools; if nothing is
+    /// Leave this number of requests of each window to other tools; if nothing is
     /// said, as many as the configuration says, else 0
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
     pub reserve: Option<u32>,
@@ -40,7 +40,7 @@ pub struct Bounds {
         hide_env_values = true
     )]
     pub max_duration: Option<Duration>,
-    /// Stop after so many requests; what was begun can be gone on with
+    /// Stop after this number of requests; what was begun can be gone on with
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
     pub max_requests: Option<u64>,
     /// Wait so long, such as 10m, for another process that works on the
@@ -336,7 +336,7 @@ pub fn told_limit(account: &Account) -> Option<u64> {
     PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit)
 }
 
-/// The words of this process's command line, for whoever finds the lock held.
+/// The words of this process's command line, for a process that finds the lock held.
 /// Values of flags stay out: some of them are secrets' neighbours.
 #[must_use]
 pub fn command_words(name: &str, account: &str) -> String {

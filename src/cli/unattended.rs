@@ -1,4 +1,4 @@
-//! What the daemon has done: a backup with nobody watching, what a vault holds,
+//! What the daemon has done: a backup without a terminal, what a vault holds,
 //! and which accounts have a schedule.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub struct Unattended {
     home: Home,
     accounts: RwLock<BTreeMap<String, Account>>,
     charges: RwLock<Vec<Charge>>,
-    /// Begins at the very time, for whoever starts the process for each run.
+    /// Begins at the very time: an external scheduler starts the process for each run.
     punctual: bool,
     worst: Mutex<Exit>,
     deaf: Deaf,

@@ -36,7 +36,7 @@ pub struct Read {
     pub warnings: Vec<String>,
     /// All that is there, where it is a state and not rows of it.
     pub state: Option<State>,
-    /// Files that nobody has edited since they were exported.
+    /// Files that were not edited since they were exported.
     pub untouched: Vec<String>,
     /// Whose ids these are, where they may be another account's.
     pub of: Option<Owner>,
@@ -49,7 +49,7 @@ pub struct Read {
 pub struct Owner {
     /// As the configuration or the export calls it.
     pub name: String,
-    /// `None` where nobody here knows it.
+    /// `None` where it is not known here.
     pub identity: Option<Identity>,
 }
 
@@ -66,7 +66,7 @@ impl Read {
         Ok(())
     }
 
-    /// Lets what an export leaves out be, where nobody knows what was there when
+    /// Lets what an export leaves out be, where it is not known what was there when
     /// it was made: it may be somebody else's work since. Says whether it did.
     pub fn deletes_nothing(&mut self) -> bool {
         let unknown = self.exported && self.base.is_none();
@@ -131,7 +131,7 @@ fn state(
     let mut desired = Desired::of_state(&state, &loaded.name);
     let outcomes = loaded.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
     for outcome in outcomes.filter(|outcome| !outcome.is_whole()) {
-        // Nobody knows what else was there, so what is missing is not unwanted.
+        // It is not known what else was there, so what is missing is not unwanted.
         if let Some(wanted) = desired.resources.get_mut(&outcome.resource) {
             wanted.whole = false;
         }

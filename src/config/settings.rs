@@ -86,7 +86,7 @@ pub struct Alerts {
     pub secret: Option<KeySource>,
     /// A program and its arguments, run without a shell.
     pub command: Option<Vec<String>>,
-    /// So many removed records are a problem.
+    /// More removed records than this are a problem.
     pub removed: Option<Amount>,
     /// The oldest that the newest complete backup may be.
     pub max_age: Option<Duration>,
@@ -132,8 +132,8 @@ impl Default for Timeouts {
     }
 }
 
-/// Which snapshots are kept: the last so many, the last of each of so many
-/// hours, days, …, all within a time of the newest, and all with a tag.
+/// Which snapshots are kept: a number of the newest, the last of each hour, day, … for a
+/// number of these, all within a time of the newest, and all with a tag.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keep {
     pub last: Option<u32>,

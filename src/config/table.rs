@@ -45,12 +45,12 @@ pub(super) const ALERT_KEYS: [KeyDoc; 6] = [
 ];
 
 pub(super) const KEEP_KEYS: [KeyDoc; 8] = [
-    key("last", Holds::Count, "the newest so many"),
-    key("hourly", Holds::Count, "the last of each of so many hours"),
-    key("daily", Holds::Count, "the last of each of so many days"),
-    key("weekly", Holds::Count, "the last of each of so many weeks"),
-    key("monthly", Holds::Count, "the last of each of so many months"),
-    key("yearly", Holds::Count, "the last of each of so many years"),
+    key("last", Holds::Count, "this number of the newest"),
+    key("hourly", Holds::Count, "the last of each of this number of hours"),
+    key("daily", Holds::Count, "the last of each of this number of days"),
+    key("weekly", Holds::Count, "the last of each of this number of weeks"),
+    key("monthly", Holds::Count, "the last of each of this number of months"),
+    key("yearly", Holds::Count, "the last of each of this number of years"),
     key("within", Holds::Text, "all within this period of the newest, such as `1y6m`"),
     key("tags", Holds::Words, "all with one of these tags"),
 ];

@@ -105,7 +105,7 @@ fn table(account: &NewAccount) -> String {
 }
 
 fn create(file: &Path, text: &[u8]) -> io::Result<()> {
-    // Whoever created the file in the meantime wins: it is not overwritten.
+    // A file that was created in the meantime is not overwritten.
     beside(file, text)?.persist_noclobber(file).map_err(|error| error.error)?;
     Ok(())
 }

@@ -24,10 +24,10 @@ use crate::vault::write::{Page, Put};
 /// can go on with a smaller size from wherever it is.
 const SIZES: &[u64] = &[1000, 500, 100, 50, 10];
 
-/// In every so-manieth snapshot, large pages are tried anew.
+/// In each snapshot whose number this divides, large pages are tried anew.
 const FORGIVE_AFTER: i64 = 10;
 
-/// So often a list is read until it holds still.
+/// How often a list is read until it holds still.
 const ATTEMPTS: u32 = 4;
 
 /// How reading a list ended.

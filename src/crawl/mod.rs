@@ -50,7 +50,7 @@ pub struct Options {
     /// What to read; everything else stays as last known.
     pub scope: Vec<Resource>,
     pub stats: Stats,
-    /// At most so many statistics in this snapshot; the rest waits for the next.
+    /// The most statistics in this snapshot; the rest waits for the next.
     pub stats_budget: Option<u64>,
     /// Starts over instead of going on with a crawl that was stopped.
     pub fresh: bool,
@@ -139,7 +139,7 @@ pub struct Summary {
     pub problems: Vec<Problem>,
 }
 
-/// So many problems are remembered one by one.
+/// The most problems that are remembered one by one.
 const MANY_PROBLEMS: usize = 100;
 
 /// One crawl under way.
@@ -424,7 +424,7 @@ impl Crawler<'_> {
             Err(error) => error,
         };
         let CrawlError::Api(api) = &error else { return Err(error) };
-        // Whoever answered one page offers the list.
+        // A service that answered with a page offers the list.
         let begun = !self.vault.listing_pages(resource, parent)?.is_empty();
         if matches!(api.kind, ApiErrorKind::NotOffered { .. }) && !begun {
             if api.may_be_the_key()

@@ -3,7 +3,7 @@
 //!
 //! A page is read at one moment, but a list of several pages is not: while it
 //! is read, a deletion on an earlier page moves one record over a page's edge,
-//! and nobody sees it. So a listing counts only when everything it says about
+//! and no page shows it. So a listing counts only when everything it says about
 //! itself held still, and a record counts as removed only when it is missing
 //! *inside* a page, or at an edge that was read twice.
 

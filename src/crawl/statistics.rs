@@ -8,7 +8,7 @@ use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
 use crate::vault::statistics::Statistics;
 
-/// After so many codes without statistics, and none with, no more are asked for.
+/// After this many codes without statistics, and none with, no more are asked for.
 const NONE_OFFERED: u64 = 3;
 
 impl Crawler<'_> {

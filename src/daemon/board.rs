@@ -53,7 +53,7 @@ impl Charge {
 pub struct Board {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    /// Held by whoever writes notes to the disk, so that the newest come last.
+    /// Held while notes are written to the disk, so that the newest come last.
     pen: Mutex<()>,
 }
 
@@ -167,7 +167,7 @@ impl Board {
         for gone in state.posts.keys().filter(|account| !stays.contains(*account)) {
             news.push((gone.clone(), "is not scheduled any more"));
         }
-        // Whoever is being backed up goes when that is done.
+        // An account that is being backed up goes when that is done.
         state.posts.retain(|account, post| stays.contains(account) || post.running.is_some());
         state.agenda.retain(|account| stays.contains(account));
         for charge in charges {
@@ -203,7 +203,7 @@ impl Board {
     }
 
     /// From now on each account that is due at this moment has its turn once,
-    /// and nobody else has one.
+    /// and no other account has one.
     pub fn only_once(&self) {
         let (mut state, now) = (self.state(), self.clock.now());
         state.once = Some(state.agenda.due(now));
@@ -260,7 +260,7 @@ impl Board {
         let mut state = self.state();
         let state = &mut *state;
         let account = &job.charge.account;
-        // One that was taken away is nobody's concern any more.
+        // The result of one that was taken away is ignored.
         let post = state.posts.get_mut(account).filter(|post| post.running == Some(job.started));
         let Some(post) = post else { return };
         let ended = match attempt.outcome {
@@ -433,13 +433,12 @@ impl Board {
         state.working == 0 && state.once.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Nobody has a turn any more.
+    /// No account has a turn from now on.
     pub fn stop(&self) {
         self.state().stopping = true;
     }
 
-    /// Takes away the backups that are still under way. What comes of them is
-    /// nobody's concern any more.
+    /// Takes away the backups that are still under way. Their results are ignored.
     #[must_use]
     pub fn give_up(&self) -> Vec<Job> {
         let mut state = self.state();

@@ -18,7 +18,7 @@ pub struct Condition {
     pub health: Health,
     /// One sentence for a person: that all is well, or what is not.
     pub words: String,
-    /// The schedule as the configuration writes it; `None`: nobody scheduled it.
+    /// The schedule as the configuration writes it; `None` where it has none.
     pub schedule: Option<String>,
     /// When the next backup is due.
     pub next: Option<Timestamp>,
@@ -37,7 +37,7 @@ pub struct Condition {
     pub totals: Totals,
     /// Requests a minute that the service allows, as last told.
     pub limit: Option<u64>,
-    /// Writes of unfinished runs whose outcome nobody knows.
+    /// Writes of unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
     /// How `problems` differ from those that the notes know: what alerts tell.
     #[serde(skip)]

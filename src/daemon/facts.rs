@@ -125,7 +125,7 @@ pub enum ProblemKind {
     Locked,
     /// Work after the backup (retention, export, copy) failed.
     After,
-    /// A run has writes whose outcome nobody knows.
+    /// A run has writes whose outcome is not known.
     Unknown,
 }
 
@@ -153,7 +153,7 @@ pub struct Held {
     /// Requests a minute that the service allows, as last told, else as the
     /// configuration says.
     pub limit: Option<u64>,
-    /// Writes of unfinished runs whose outcome nobody knows.
+    /// Writes of unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
     /// When the first of these runs began.
     pub unknown_since: Option<Timestamp>,

@@ -226,7 +226,7 @@ impl Notes {
             Some(_) => Some(now),
             None => newest,
         };
-        // Whoever has no backup at all does not wait for the schedule.
+        // An account without a backup does not wait for the schedule.
         let served = served.filter(|_| newest.is_some() || failed.is_some());
         Past { served, failed, stopped }
     }

@@ -28,7 +28,7 @@ pub struct Outgoing {
     pub next: Timestamp,
 }
 
-/// No more than so many wait; the oldest go first.
+/// The most alerts that wait; beyond it, the oldest are dropped.
 const MOST: usize = 200;
 /// What could not be delivered for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(3 * 24 * 3600);
@@ -53,13 +53,13 @@ pub fn post(outbox: &mut Vec<Outgoing>, alerts: &[Alert], channels: &[Channel]) 
 pub enum Undelivered {
     /// It was tried.
     Failed(String),
-    /// It was not: where it goes, nobody listened just now.
+    /// It was not tried: its target did not answer a moment ago.
     Later,
 }
 
 /// A delivery that failed after so long was waited for in vain.
 const SLOW: Duration = Duration::from_secs(5);
-/// For so long nobody else waits there.
+/// For this long, no other delivery to that target is tried.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 
 /// Hosts and programs that were waited for in vain: where a thousand accounts

@@ -33,7 +33,7 @@ pub struct Facts<'a> {
     pub old_from: Option<Timestamp>,
     /// Records that the newest snapshot shows.
     pub records: u64,
-    /// Writes of unfinished runs whose outcome nobody knows.
+    /// Writes of unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
     /// When the first of these runs began.
     pub unknown_since: Option<Timestamp>,
@@ -60,7 +60,7 @@ impl Threshold {
     fn exceeded(self, removed: u64, before: u64) -> bool {
         match self {
             Self::Count(most) => removed > most,
-            #[allow(clippy::cast_precision_loss)] // nobody has so many records
+            #[allow(clippy::cast_precision_loss)] // no account has 2⁵³ records
             Self::Percent(most) => {
                 removed >= FEW && removed as f64 > before as f64 * (most / 100.0)
             }
@@ -254,7 +254,7 @@ fn removed(facts: &Facts<'_>, most: Threshold, account: &str) -> Verdict {
     Verdict::Wrong {
         message: removed_text(&found),
         hint: Some(format!(
-            "`linkvault diff {account}@latest~1` lists them; if nobody meant it, \
+            "`linkvault diff {account}@latest~1` lists them; if that was not intended, \
              `linkvault restore {account}{since} --to {account}` plans them back"
         )),
         since: Some(attempt.ended),
@@ -282,7 +282,7 @@ fn emptied(facts: &Facts<'_>, account: &str) -> Verdict {
     Verdict::Wrong {
         message: texts.join("; "),
         hint: Some(format!(
-            "`linkvault show {account}@#{snapshot} {resource}` lists them; if nobody meant it, \
+            "`linkvault show {account}@#{snapshot} {resource}` lists them; if that was not intended, \
              `linkvault restore {account}@#{snapshot} --to {account}` plans them back"
         )),
         since: Some(since),
@@ -340,8 +340,8 @@ fn unknown(facts: &Facts<'_>, account: &str) -> Verdict {
     }
     Verdict::Wrong {
         message: match facts.unknown_writes {
-            1 => "nobody knows the outcome of a write".to_owned(),
-            writes => format!("nobody knows the outcome of {writes} writes"),
+            1 => "the outcome of a write is not known".to_owned(),
+            writes => format!("the outcome of {writes} writes is not known"),
         },
         hint: Some(format!(
             "`linkvault runs {account}` names it; `linkvault resolve` shows the candidates"
@@ -456,7 +456,7 @@ mod tests {
         assert!(open.is_empty());
         assert_eq!(news[0].event, Ended);
         let (open, news) = judged(&open, &facts(None), 90);
-        assert!(open.is_empty() && news.is_empty(), "nobody asked");
+        assert!(open.is_empty() && news.is_empty(), "no limit is set");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub trait Work: Send + Sync + 'static {
     /// nothing was to be done.
     fn after(&self, account: &str, attempt: &Attempt) -> Option<Vec<String>>;
     /// Says in `notes` what is wrong now: after a backup, and about once a minute.
-    /// It waits for nobody.
+    /// It does not wait for deliveries.
     fn judge(&self, condition: &Condition, ended: Option<Finished<'_>>, notes: &mut Notes);
     /// Tries to deliver what waits; what is left waits on.
     fn deliver(&self, account: &str, mail: &mut Mail);
@@ -46,7 +46,7 @@ pub struct Finished<'a> {
     pub after: Option<&'a [String]>,
 }
 
-/// What the loop tells whoever started the process.
+/// What the loop tells the person who started the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     Ready,
@@ -239,8 +239,8 @@ impl Service {
         self.deliver(account);
     }
 
-    /// Looks every account over on a thread of its own, for whoever is told of
-    /// a problem may be slow to listen.
+    /// Looks every account over on a thread of its own, since the receiver of an alert may
+    /// be slow.
     fn judge_all(&self, judging: &Arc<AtomicBool>) {
         if judging.swap(true, Ordering::SeqCst) {
             return;

@@ -1,4 +1,4 @@
-//! What nobody but a person can move, and why.
+//! What only a person can move, and why.
 
 use crate::model::Resource;
 use crate::model::resource::PIXEL_TYPES;
@@ -71,7 +71,7 @@ pub const PRINTED: &str = "codes that are printed open the old service; keep tha
     are replaced";
 pub const LOOKS: &str = "the API takes no names of codes, and no list tells their colours and logos; \
     what linkvault sent or --qr-data tells comes along, set the rest by hand";
-pub const OLD_LINK: &str = "nobody knows what it contains; the new code opens the old code's link, \
+pub const OLD_LINK: &str = "its content is not known; the new code opens the old code's link, \
     which stays with the old service";
 pub const UNKNOWN_CODE: &str = "no list tells what it contains; give its content with --qr-data, or \
     let the new code open the old link with --qr-content link";

@@ -1,9 +1,9 @@
-//! A move to another account: what the other one should become, and what nobody
-//! but a person can move. A move is a restore from a foreign account; the plan
+//! A move to another account: what the other one should become, and what only a
+//! person can move. A move is a restore from a foreign account; the plan
 //! for it is made where all plans are made.
 //!
 //! * [`options`]: substitutions and filters
-//! * [`manual`]: what nobody but a person can move
+//! * [`manual`]: what only a person can move
 //! * [`moving`]: from there to a plan, and from a run to what came of it
 //! * [`report`]: what came of it
 //! * `used`: whether each option did what it is for
@@ -46,7 +46,7 @@ pub struct Mapped {
     pub manual: Vec<Manual>,
     /// How many records filters keep where they are, what belongs to them included.
     pub kept_back: BTreeMap<Resource, u64>,
-    /// Resources that nobody asked for.
+    /// Resources that were not asked for.
     pub not_asked: Vec<Resource>,
     /// The old ids of short links, by the new ones.
     pub old_links: BTreeMap<i64, i64>,
@@ -197,7 +197,7 @@ impl Mover<'_> {
                     let spec = resource.spec();
                     let hidden =
                         |place: &usize| spec.fields.get(*place).is_some_and(|it| !it.is_read());
-                    // An empty cell is one that nobody has filled in.
+                    // An empty cell is one that was not filled in.
                     let told = told
                         .iter()
                         .filter(|(place, value)| hidden(place) && !value.cell().is_empty());

@@ -23,7 +23,7 @@ pub struct Options {
     pub wheres: Vec<Where>,
     /// What QR codes contain, by their old ids.
     pub codes: BTreeMap<i64, Fields>,
-    /// A code whose content nobody knows becomes one that opens its old link.
+    /// A code whose content is not known becomes one that opens its old link.
     pub link_codes: bool,
 }
 

@@ -1,5 +1,5 @@
 //! What came of a move, counted for each resource, and as Markdown that can be
-//! handed to whoever asked for it.
+//! handed to the person who asked for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -67,7 +67,7 @@ pub struct Report {
     pub failed: Vec<Failed>,
     /// How many records filters keep where they are.
     pub kept_back: BTreeMap<Resource, u64>,
-    /// Resources that nobody asked for.
+    /// Resources that were not asked for.
     pub not_asked: Vec<Resource>,
     /// Records that are there, and whose content cannot be compared.
     pub unseen: Vec<Manual>,

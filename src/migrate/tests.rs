@@ -112,7 +112,7 @@ fn a_slug_that_was_replaced_at_the_source_does_not_move() {
 }
 
 #[test]
-fn a_code_nobody_knows_opens_its_old_link_or_holds_what_a_file_tells() {
+fn a_code_of_unknown_content_opens_its_old_link_or_holds_what_a_file_tells() {
     let content = |mapped: &Mapped| {
         let code = mapped.desired.resources[&Resource::QrCodes].records.last().unwrap().clone();
         let cell = |name| code.value(Resource::QrCodes, name).unwrap().cell().into_owned();
@@ -132,7 +132,7 @@ fn a_code_nobody_knows_opens_its_old_link_or_holds_what_a_file_tells() {
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(content(&mapped), (4, "text".to_owned(), "hi".to_owned()));
     assert!(!mapped.manual.iter().any(|it| it.id == "4"));
-    // What nobody has filled in replaces nothing that is known.
+    // An empty cell replaces nothing that is known.
     let empty = ["type", "data", "foreground"].map(|name| (place(name), Value::Text("".into())));
     let codes = BTreeMap::from([(3, Fields::from(empty))]);
     let mapped = map(&source(), &memory(), FROM, &Options { codes, ..all() });
@@ -369,7 +369,7 @@ fn names_that_were_swapped_are_told_by_their_old_ids() {
 }
 
 #[test]
-fn what_nobody_has_to_do_any_more_is_not_told_after_the_move() {
+fn what_is_done_already_is_not_told_after_the_move() {
     let moving = moving(&source(), &empty(), &[], &all());
     let told = |report: &Report| report.manual.iter().any(|it| it.reason == manual::DOMAIN);
     let done: BTreeMap<_, _> = moving.plan.steps.iter().map(|it| (it.step, None)).collect();

@@ -27,7 +27,7 @@ pub struct Verdict {
     pub reset: Timestamp,
 }
 
-/// Large enough that nobody reaches it.
+/// More requests than any client sends in a window.
 const ENDLESS: u64 = 1_000_000;
 
 impl Limiter {
@@ -85,7 +85,7 @@ fn aligned(now: Timestamp, window: Duration) -> Timestamp {
 }
 
 /// `X-RateLimit-Reset` as this deployment writes it. Whole seconds are rounded
-/// up, so that whoever waits until then has waited long enough.
+/// up, so that a client that waits until then has waited long enough.
 #[must_use]
 pub fn reset_text(reset: Timestamp, now: Timestamp, form: Reset) -> String {
     let seconds = ceil_seconds(reset.0);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_until_the_reset_is_let_in() {
+    fn a_client_that_waits_until_the_reset_is_let_in() {
         for window in ["fixed", "aligned", "sliding"] {
             let behaviour = Behaviour::parse(&format!("rate-limit=3,window={window}")).unwrap();
             let mut limiter = Limiter::default();

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_free_again_once_nobody_bears_it() {
+    fn a_name_is_free_again_once_no_record_has_it() {
         let mut table = Table::default();
         let (one, other) = (table.add(channel("a")), table.add(channel("A")));
         assert!(table.has_name("a", Some(one)));

@@ -14,7 +14,7 @@ use super::{Failure, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::{Key, Kind, Record, Resource};
 
-/// A part of a list: so many after so many.
+/// A part of a list: `take` entries after the first `skip`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     pub skip: u64,

@@ -26,7 +26,7 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-/// So many problems are told one by one.
+/// The most problems that are told one by one.
 const MANY: usize = 100;
 
 impl Report {

@@ -48,7 +48,7 @@ fn describe(holder: Option<&Holder>) -> String {
 
 /// How often a held lock is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(200);
-/// Who looks at a lock has it for a moment, so nobody is refused sooner.
+/// A process that looks at a lock holds it for a moment, so none is refused sooner.
 const A_LOOK: Duration = TRY_EVERY;
 
 impl Lock {

@@ -30,7 +30,7 @@ pub struct Identity {
 }
 
 /// The log is written back into the file, which waits for the disk, once it has
-/// so many pages (32 MiB), and when the vault is closed.
+/// this many pages (32 MiB), and when the vault is closed.
 const LOG_PAGES: i64 = 8192;
 
 /// Copied at one go: all.
@@ -115,7 +115,7 @@ impl Vault {
         let (db, found) = match plain {
             // Beside a read-only file no log should be made, and on a read-only
             // disk or in a read-only folder none can be. Where there is none,
-            // nobody works on the vault, and the file alone is the truth.
+            // no process works on the vault, and the file alone is the truth.
             Err(VaultError::ReadOnly(_)) if log == 0 => {
                 let uri = format!("file:{}?immutable=1", encode(path));
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
@@ -156,7 +156,7 @@ impl Vault {
     }
 
     /// A copy as of now, for trying things out: what is done to it changes
-    /// nothing here, nobody else sees it, and it is gone with the program.
+    /// nothing here, no other process sees it, and it is gone with the program.
     ///
     /// # Errors
     /// When this vault cannot be read, or there is no room for another.
@@ -447,7 +447,7 @@ fn create(path: &Path) -> Result<(), VaultError> {
     log_mark::stamp(&mut empty);
     new.write_all(&empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
-    // It is closed before it has its name, as nobody may do afterwards.
+    // It is closed before it has its name; afterwards no process may do that.
     if new.into_temp_path().persist_noclobber(path).is_ok() || path.exists() {
         // Ours, or of somebody who was quicker.
         return Ok(());
@@ -459,7 +459,7 @@ fn create(path: &Path) -> Result<(), VaultError> {
 /// So often somebody else may be in the way of [`write_ahead`].
 const TRIES: usize = 100;
 
-/// Has changes written into a log, so that who reads waits for nobody.
+/// Has changes written into a log, so that readers do not wait.
 fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
     let wanted = || db.pragma_update(None, "journal_mode", "WAL");
     for _ in 1..TRIES {

@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 pub enum Reference {
     /// What the service has now.
     Live,
-    /// The newest snapshot, or so many backups before it: what runs looked at
+    /// The newest snapshot, or the n-th backup before it: what runs looked at
     /// between is not counted.
     Latest(usize),
     Number(i64),

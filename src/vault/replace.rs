@@ -75,8 +75,8 @@ impl Candidate {
         after: &mut dyn FnMut(Step) -> Result<(), VaultError>,
     ) -> Result<(), VaultError> {
         let fail = |error| VaultError::io(&self.target, error);
-        // Held until the new file is in place: nobody may open the old one and then remove the
-        // log of the new one.
+        // Held until the new file is in place: no process may open the old one and then remove
+        // the log of the new one.
         let old = retire(&self.target)?;
         after(Step::LogGone)?;
         fs::rename(&self.file, &self.target).map_err(fail)?;

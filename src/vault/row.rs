@@ -21,7 +21,7 @@ pub struct Shapes {
     stored: Option<i64>,
 }
 
-/// So many templates a vault holds, and so many are kept at hand. An account
+/// The most templates that a vault holds, and that are kept in memory. An account
 /// whose every record has a template of its own is kept verbatim from there on.
 const MANY_SHAPES: usize = 4096;
 

@@ -53,7 +53,7 @@ pub enum ReadState {
     NotOffered,
     /// Could not be read; records are as last known.
     Failed,
-    /// Nobody asked for it; records are as last known.
+    /// It was not asked for; records are as last known.
     Skipped,
     /// The configuration leaves it out for good; records are as last known.
     Excluded,

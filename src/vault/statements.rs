@@ -7,7 +7,7 @@ use super::row::Stored;
 use super::schema::{columns, key_columns, version_table};
 use crate::model::Resource;
 
-/// So many rows are inserted by one statement: a statement has its own cost.
+/// The most rows that one statement inserts: a statement has its own cost.
 pub(super) const MANY: usize = 16;
 
 /// The statements on a resource's versions.
@@ -98,7 +98,7 @@ impl SeriesStatements {
     }
 }
 
-/// The statement that inserts so many rows. Its first `shared` parameters stand
+/// The statement that inserts `rows` rows. Its first `shared` parameters stand
 /// first in every row; `each` of its own follow. A failure undoes the whole transaction, so
 /// that the statement need not keep what it would take to undo itself.
 fn insert(into: &str, shared: usize, each: usize, rows: usize) -> String {

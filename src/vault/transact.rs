@@ -20,7 +20,7 @@ pub enum Moment {
 /// would. For simulations and audits.
 pub type CommitHook = Box<dyn FnMut(Moment) -> Result<(), VaultError> + Send>;
 
-/// Held pages are committed after so many milliseconds.
+/// Held pages are committed after this time, in milliseconds.
 const HELD_FOR: i64 = 100;
 
 /// An open transaction.

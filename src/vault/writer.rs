@@ -295,7 +295,7 @@ impl<'t> Writer<'t> {
         series.begin(self.snapshot, &samples.collect::<Vec<_>>())
     }
 
-    /// Inserts so many versions, [`MANY`] at most, and gives the last one's row.
+    /// Inserts these versions, [`MANY`] at most, and gives the last one's row.
     /// Rows are numbered one by one.
     fn insert(&mut self, items: &[Item<'_, '_>]) -> Result<i64, Failure> {
         if let Some(first) = items.first().filter(|first| first.are_alike(items)) {
@@ -541,7 +541,7 @@ fn first_sum(
     sum
 }
 
-/// So many records are hashed by a thread of their own.
+/// From this many records on, a thread of its own hashes them.
 const WORTH_A_THREAD: usize = 64;
 
 /// Binds what the version tables hold of each item; shape and extra are those

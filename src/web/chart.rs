@@ -52,7 +52,7 @@ pub struct Dot {
     pub last: bool,
 }
 
-/// The most points that are drawn; of more, every so many.
+/// The most points that are drawn; of more, every n-th.
 const MOST: usize = 120;
 
 /// Draws `samples`, oldest first. `what` is what is counted: one, and many.

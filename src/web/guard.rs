@@ -160,7 +160,7 @@ impl Guard {
         }
         let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(&name);
         let Ok(address) = bare.parse::<IpAddr>() else { return false };
-        // Nobody can make an address lead elsewhere, as they can a name.
+        // An attacker can make a name lead elsewhere, but not an address.
         address.is_loopback() || self.listen.ip().is_unspecified() || address == self.listen.ip()
     }
 }

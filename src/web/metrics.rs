@@ -89,7 +89,7 @@ struct State {
 type Level<L> = Family<L, Gauge<f64, AtomicU64>>;
 type Count<L> = Family<L, Counter<f64, AtomicU64>>;
 
-/// Everything that is measured, as text. Values that nobody knows are left out.
+/// Everything that is measured, as text. Values that are not known are left out.
 #[must_use]
 pub fn metrics(conditions: &[Condition], alive: bool, format: Format) -> String {
     let mut registry = Registry::with_prefix("linkvault");
@@ -183,7 +183,7 @@ fn accounts(registry: &mut Registry, conditions: &[Condition]) {
     registry.register("health", "How the account fares, in one word", health);
     registry.register("problem", "Whether something of this kind is wrong now", problems);
     registry.register("records", "Records in the newest snapshot", records);
-    let text = ("unknown_writes", "Writes whose outcome nobody knows");
+    let text = ("unknown_writes", "Writes whose outcome is not known");
     gauge(registry, conditions, text, |it| Some(it.unknown_writes as f64));
     let text = ("running", "Whether a backup is under way");
     gauge(registry, conditions, text, |it| Some(f64::from(u8::from(it.running.is_some()))));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_left_out() {
+    fn what_is_not_known_is_left_out() {
         let mut new = condition("new", Health::New);
         (new.last, new.last_complete, new.next) = (None, None, None);
         let text = metrics(&[new], false, Format::Text);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_is_given_to_whoever_prefers_it() {
+    fn open_metrics_is_given_to_a_client_that_prefers_it() {
         let prometheus = "application/openmetrics-text;version=1.0.0,\
                           application/openmetrics-text;version=0.0.1;q=0.75,\
                           text/plain;version=0.0.4;q=0.5,*/*;q=0.1";

@@ -36,7 +36,7 @@ use crate::clock::Clock;
 use crate::daemon::condition::Condition;
 use crate::server::Server;
 
-/// The accounts that the page tells of, as whoever serves it knows them.
+/// The accounts that the page shows, as the process that serves it knows them.
 pub trait Accounts: Send + Sync {
     /// How each of them fares now.
     fn conditions(&self) -> Vec<Condition>;

@@ -1,6 +1,6 @@
 //! Which connections to the page stay open: a bounded number, and a bounded number
 //! for each client. A new connection takes the place of the oldest one that waits
-//! for its client, so that unfinished requests keep nobody away, whoever sends them:
+//! for its client, so that unfinished requests keep no client away, whichever client sends them:
 //! behind a proxy and on this machine all clients have one address.
 
 use std::collections::{BTreeMap, HashMap};

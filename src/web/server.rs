@@ -68,7 +68,7 @@ async fn converse(
         request.extensions_mut().insert(connection.clone());
         router.call(request)
     });
-    // What ends badly is the business of whoever asked.
+    // An error on a connection is for the client alone.
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)

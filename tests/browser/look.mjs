@@ -25,7 +25,7 @@ const pages = {
   run: '/accounts/sandbox/runs/1',
   partial: '/accounts/shop',
   empty: '/accounts/later',
-  missing: '/accounts/nobody',
+  missing: '/accounts/missing',
 };
 
 const wrong = [];

@@ -239,7 +239,7 @@ fn in_a_conflict_mine_or_theirs_can_count() {
 }
 
 #[test]
-fn nothing_is_written_where_nobody_can_be_asked() {
+fn nothing_is_written_without_a_terminal_to_ask_at() {
     let (environment, service) = edited();
     for command in [&["apply", "sheets"][..], &["import", "sheets/campaigns.csv"]] {
         let ran = environment.run(&[command, &["--to", "main"]].concat()).exits_with(64);
@@ -280,7 +280,7 @@ fn an_account_that_is_locked_ends_with_11() {
     service.faults("latency=1s");
     let holder = environment.start(&["apply", "sheets", "--to", "main", "--yes"]);
     crate::support::until("a first request", || !service.requests().is_empty());
-    // It answers nobody for a while.
+    // It answers no request for a while.
     let still = service.inside();
     service.faults("");
     for command in [&["apply", "sheets", "--to", "main", "-y"][..], &["resume", "main"]] {

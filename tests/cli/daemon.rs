@@ -237,7 +237,7 @@ fn once_serves_a_schedule_that_changed_meanwhile() {
 }
 
 #[test]
-fn an_account_on_which_another_process_works_is_put_off_and_nobody_is_told() {
+fn an_account_on_which_another_process_works_is_put_off_without_an_alert() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     environment.run(&["daemon", "--once"]).succeeds();
@@ -428,7 +428,7 @@ fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
             ear.address
         )
     };
-    // Nobody listens there yet.
+    // No server listens there yet.
     environment.write("config.toml", &text(NIGHTLY, "127.0.0.1:1"));
     environment.run(&["daemon", "--once"]).succeeds().says_among("the heartbeat was not delivered");
     service.faults("html@/api/account");

@@ -22,7 +22,7 @@ fn edit(environment: &TestEnvironment, file: &str, from: &str, to: &str) {
 }
 
 #[test]
-fn an_export_that_nobody_edited_is_what_the_account_has() {
+fn an_export_that_was_not_edited_is_what_the_account_has() {
     let environment = exported();
     let same = "sheets to sandbox@#1: 0 added, 0 changed, 0 removed\n";
     environment.run(&["diff", "sheets", "sandbox@latest"]).succeeds().prints(same).says("");

@@ -56,7 +56,7 @@ fn a_slug_that_was_replaced_at_the_service_is_sent_again() {
         });
     };
     replace();
-    // What is exported now is as it is now.
+    // An export that is made now has the slug that the account has.
     environment.run(&["backup", "main"]).succeeds();
     environment.run(&["export", "main", "--to", "now", "--only", "campaigns"]).succeeds();
     import(&environment, "now/campaigns.csv", &[]).succeeds().prints(nothing);
@@ -245,7 +245,7 @@ fn codes_are_known_by_what_was_sent_for_them() {
 }
 
 #[test]
-fn a_code_whose_data_nobody_knows_is_updated_by_a_row_that_tells_it() {
+fn a_code_of_unknown_data_is_updated_by_a_row_that_tells_it() {
     let (environment, service) = live("");
     environment.write("qr_codes.csv", "id,background\n3,\"rgb(9,9,9)\"\n");
     let ran = import(&environment, "qr_codes.csv", &[]).exits_with(3);

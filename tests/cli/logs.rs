@@ -80,9 +80,9 @@ fn a_log_file_is_private_and_stderr_stays_as_asked() {
     let both = environment.text("run.log");
     assert!(both.starts_with(&first) && both[first.len()..].contains("proven by"), "{both}");
     // What a person is told stands there too, and once.
-    let ran = environment.run(&["show", "nobody@latest", "-v", "--log-file", "run.log"]);
-    assert_eq!(ran.stderr().matches("nobody").count(), 1, "{}", ran.stderr());
-    assert!(environment.text("run.log").lines().last().unwrap().contains("nobody"));
+    let ran = environment.run(&["show", "missing@latest", "-v", "--log-file", "run.log"]);
+    assert_eq!(ran.stderr().matches("`missing`").count(), 1, "{}", ran.stderr());
+    assert!(environment.text("run.log").lines().last().unwrap().contains("missing"));
     let lost = environment.run(&["backup", "main", "--log-file", "no/such/folder"]).exits_with(1);
     lost.says_among("no/such/folder");
 }

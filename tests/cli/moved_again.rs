@@ -59,7 +59,7 @@ fn a_second_move_keeps_what_was_changed_in_the_target_alone() {
     assert_eq!(names(&new), ["Autumn", "Late summer", "Theirs"]);
 }
 
-/// A record that was in the target before, and the same, is nobody's to revert either.
+/// Nor is a record that was in the target before, and the same.
 #[test]
 fn what_was_the_same_before_the_first_move_is_kept_as_well() {
     let mut store = Store::default();
@@ -117,7 +117,8 @@ fn third(environment: &TestEnvironment, more: &[&str]) -> Ran {
     environment.run(&[&["migrate", "other", "new", "--max-update", "100%"], more].concat())
 }
 
-/// Both have a campaign of that name. What the second set is none of the first's.
+/// Both have a campaign of that name. What the second source set is not the base of the
+/// first.
 #[test]
 fn what_another_source_moved_is_not_the_base_of_this_one() {
     let (environment, _old, new) = moved();

@@ -1,5 +1,5 @@
 //! Ids mean something in their own account alone: states and exports of another
-//! one, and exports of which nobody knows what was there.
+//! one, and exports of which it is not known what was there.
 
 use linkvault::sandbox::Store;
 

@@ -51,7 +51,7 @@ fn a_state_that_is_not_there_is_an_error_with_the_way_on() {
         assert!(ran.stderr().starts_with("error: main: "), "{}", ran.stderr());
         ran.says_among("\nhint: `linkvault snapshots main` lists them\n");
     }
-    environment.run(&["show", "nobody@latest"]).exits_with(1).says_among("no account `nobody`");
+    environment.run(&["show", "missing@latest"]).exits_with(1).says_among("no account `missing`");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn nothing_was_backed_up_yet_is_said_with_the_next_step() {
 }
 
 #[test]
-fn a_reader_that_goes_away_disturbs_nobody() {
+fn a_reader_that_goes_away_is_no_error() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     for arguments in [

@@ -196,7 +196,7 @@ fn what_cannot_be_served_is_an_error() {
     let from = |what: &str| environment.run(&["sandbox", "--from", what]).exits_with(1).prints("");
     from("not-a-vault").says_among("is not a vault of linkvault");
     from("sandbox").says_among("sandbox has no vault yet");
-    from("nobody").says_among("hint: ");
+    from("missing").says_among("hint: ");
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn the_token_opens_the_page_and_nothing_else_does() {
         let answer = page.asks("GET", path, "");
         assert_eq!(answer.status, 401, "{path}");
         assert!(answer.head.contains("www-authenticate: bearer"));
-        // Where exactly it stands is nobody's business who does not have it.
+        // Where exactly it stands is not told to a client without it.
         assert!(answer.body.contains("--token-file"), "{}", answer.body);
         assert!(!answer.body.contains("page.token"), "{}", answer.body);
     }
@@ -289,7 +289,7 @@ fn an_address_that_others_reach_needs_a_token() {
     short
         .says_among("error: cannot use the page token: it has 15 characters and needs 16\n")
         .says_among("hint: `openssl rand -hex 32 > page.token` makes a token\n");
-    environment.run(&["ui", "nobody"]).exits_with(1).says_among("no account");
+    environment.run(&["ui", "missing"]).exits_with(1).says_among("no account");
 }
 
 /// Where the tool is not installed this says so and tries nothing; with

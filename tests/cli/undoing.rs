@@ -10,7 +10,7 @@ fn backed_up() -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
-/// Whoever runs unattended says `--yes` everywhere.
+/// A script says `--yes` everywhere.
 #[test]
 fn what_asks_nothing_takes_yes_all_the_same() {
     let (environment, service) = backed_up();

@@ -22,7 +22,7 @@ fn refused(environment: &TestEnvironment, vault: &[u8]) -> Ran {
 #[test]
 fn a_file_that_is_no_vault_is_refused() {
     let (environment, _service) = backed_up();
-    for text in ["A diary, and nobody else's business.".repeat(40), "short".to_owned()] {
+    for text in ["A diary, and not a vault.".repeat(40), "short".to_owned()] {
         refused(&environment, text.as_bytes()).says_among(
             "error: HOME/vaults/main.db is not a vault of linkvault\n\
              hint: move the file away, or name another vault in the config\n",

@@ -146,7 +146,7 @@ fn every_earlier_vault_takes_the_next_backup() {
 }
 
 #[test]
-fn an_earlier_vault_is_led_on_by_whoever_reads_it_first() {
+fn an_earlier_vault_is_migrated_by_the_first_process_that_reads_it() {
     for format in 1..=FROZEN {
         let (_folder, path) = copy(format);
         let mut vault = Vault::open_read_only(&path).unwrap();

@@ -153,7 +153,7 @@ fn what_is_no_request_of_ours_is_refused_and_does_no_harm() {
 }
 
 #[test]
-fn after_a_shutdown_nobody_answers() {
+fn after_a_shutdown_no_request_is_answered() {
     let served = served("", "");
     let address = served.server.address();
     let open = TcpStream::connect(address).unwrap();

@@ -409,7 +409,7 @@ fn live(seed: u64) {
     let mut world = World::of(store, &behaviour.join(",")).seeded(seed);
     hazards.begin(&mut world);
     let store = world.service().store().clone();
-    // Nobody can tell whose a code is when two people make codes at once.
+    // It cannot be told whose a code is when two people make codes at once.
     let plan = draw(&store, &mut rng, drift == 0.0, if large { 11 } else { 4 });
     println!("LINKVAULT_SIM_SEED={seed} {behaviour:?} {faults:?} drift {drift} deaths {dies:?}");
     if rng.bool() {

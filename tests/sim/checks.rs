@@ -75,7 +75,7 @@ fn agrees_with_the_world(
         }
         for (key, raw) in shown {
             let heard = history.world.overheard.lock().unwrap().delivered.contains(raw);
-            assert!(heard || before.get(key) == Some(raw), "{at}: nobody ever said {raw}");
+            assert!(heard || before.get(key) == Some(raw), "{at}: no answer had {raw}");
         }
         if outcome.state != ReadState::Complete {
             continue;

@@ -141,7 +141,7 @@ fn a_fresh_backup_takes_up_nothing() {
 }
 
 #[test]
-fn a_list_that_moved_while_nobody_looked_is_read_anew() {
+fn a_list_that_moved_between_two_processes_is_read_anew() {
     let mut world = World::codes(30, "max-limit=10,result=total");
     // The second page of QR codes is stored, and the third is not.
     world.limits.max_requests = Some(7);

@@ -93,12 +93,12 @@ pub struct Round {
     pub drift: f64,
     /// At which moments of commits the process dies.
     pub deaths: Vec<u64>,
-    /// Ends a process after so many requests.
+    /// Ends a process after this number of requests.
     pub most_requests: Option<u64>,
     /// From a death to the next start.
     pub rest: Duration,
     pub stats: Stats,
-    /// Forgets all but the newest so many snapshots afterwards.
+    /// Forgets all but this number of the newest snapshots afterwards.
     pub keep: Option<u64>,
 }
 

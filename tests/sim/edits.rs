@@ -307,7 +307,7 @@ impl Edited {
                 content.data = Some(json!(format!("moved {number}")));
                 row.sent.insert("data".to_owned(), content.data.clone().unwrap());
             } else if !known {
-                // Nobody knows what an update would have to send.
+                // It is not known what an update would have to send.
                 row.sent.insert("foreground".to_owned(), json!(color));
                 self.impossible += 1;
                 continue;

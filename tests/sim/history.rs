@@ -20,7 +20,7 @@ use super::oracle::{self, Content};
 use super::secrets::tells;
 use super::world::World;
 
-/// So often a crawl is started before the world is let be.
+/// How often a crawl is started before faults and changes end.
 const STARTS: u32 = 12;
 
 /// No backup of an account of this size takes longer.

@@ -9,7 +9,7 @@ use super::world::World;
 /// The page size that is asked for first.
 const ASKED: u64 = 1000;
 
-/// For a service that nobody else uses, and of which nothing was removed;
+/// For a service without other users, and of which nothing was removed;
 /// statistics not counted.
 pub fn requests(world: &World) -> u64 {
     let (vault, service) = (world.open(), world.service());

@@ -26,7 +26,7 @@ fn delete(store: &mut Store, codes: &[u64]) {
     }
 }
 
-/// Lets `code` be deleted once so many pages of QR codes were read.
+/// Lets `code` be deleted once `after` pages of QR codes were read.
 fn delete_after_pages(world: &mut World, after: u64, code: u64) {
     // The account, domains, campaigns and channels come first, a request each.
     world.meddle(move |store, nth| {
@@ -113,7 +113,7 @@ fn a_list_without_total_needs_a_second_listing_before_anything_is_removed() {
 }
 
 #[test]
-fn a_list_whose_page_size_nobody_tells_is_read_to_its_end() {
+fn a_list_that_does_not_tell_its_page_size_is_read_to_its_end() {
     for beyond in ["empty", "clamp", "repeat"] {
         for number in [1, 9, 10, 11, 20, 25] {
             let behaviour = format!("envelope=records-only,max-limit=10,beyond-last={beyond}");

@@ -14,7 +14,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// The first seed, and how many from there on; `usual` many where nobody asks.
+/// The first seed, and how many from there on: `usual`, unless the environment tells.
 pub fn range(usual: u64) -> (u64, u64) {
     let count = number("LINKVAULT_SIM_SEEDS");
     match number("LINKVAULT_SIM_SEED") {

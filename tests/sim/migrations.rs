@@ -365,8 +365,8 @@ impl Move {
     }
 
     /// A code whose create took minutes to be sent, since the service failed all the
-    /// time: nothing in the list tells whether somebody else made it meanwhile. Nobody
-    /// else is at work here, so a person knows that it is ours.
+    /// time: nothing in the list tells whether somebody else made it meanwhile. No other
+    /// user is at work here, so a person knows that it is ours.
     #[track_caller]
     fn only_new_code(&self, row: &JournalStep, step: &Step) -> Decision {
         assert_eq!(step.resource, Resource::QrCodes, "{row:?}");

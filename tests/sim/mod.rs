@@ -10,7 +10,7 @@
 //! another account answer.
 //! `many` lives through many seeds.
 //! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
-//! and both together so many from there on. `LINKVAULT_SIM_SECONDS=time` runs as
+//! and both together `count` seeds from `n` on. `LINKVAULT_SIM_SECONDS=time` runs as
 //! many as that time allows.
 
 mod answers;

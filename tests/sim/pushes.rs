@@ -252,7 +252,7 @@ struct Life {
 struct Pushed {
     outcome: Outcome,
     before: Store,
-    /// Everything that was asked for was done, and nobody interfered.
+    /// Everything that was asked for was done, and no other user interfered.
     clean: bool,
     alone: bool,
 }
@@ -287,7 +287,7 @@ impl Life {
         }
     }
 
-    /// Edits an export, pushes it, and maybe takes it back. True when nobody interfered.
+    /// Edits an export, pushes it, and maybe takes it back. True when no other user interfered.
     fn edit(&mut self) -> bool {
         let trouble = Trouble::draw(&mut self.rng);
         let (state, memory, _) = look(&mut self.world, &Resource::ALL);
@@ -296,7 +296,7 @@ impl Life {
         let whole = self.rng.bool();
         let delete = whole && self.rng.bool();
         let account = self.rng.u8(..4) == 0;
-        // Nobody can tell whose a code is when two people make codes at once.
+        // It cannot be told whose a code is when two people make codes at once.
         let codes = trouble.is_alone();
         let may = May { codes, delete, impossible: self.rng.u8(..3) == 0, account };
         edited.draw(&mut self.rng, may);
@@ -387,7 +387,7 @@ impl Life {
         }
     }
 
-    /// What an update replaced and nobody knew stays as it is.
+    /// What an update replaced and was not known stays as it is.
     fn keep_unknown(&self, goal: &mut Store, now: &Store, run: i64) {
         for row in self.world.open().steps(run).unwrap() {
             let step: linkvault::change::plan::Step = serde_json::from_str(&row.spec).unwrap();

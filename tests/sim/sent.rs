@@ -36,14 +36,14 @@ fn planned(step: &Step, rows: &[JournalStep]) -> Write {
 }
 
 /// Nothing was sent but what was planned, no create was executed twice, and what
-/// is done was sent. `alone`: nobody else deletes what a create has made, so
+/// is done was sent. `alone`: no other user deletes what a create has made, so
 /// that it would have to be made again. `quiet`: each step is one request.
 #[track_caller]
 pub fn as_planned(world: &World, plan: &Plan, rows: &[JournalStep], alone: bool, quiet: bool) {
     let all: Vec<_> = plan.steps.iter().map(|step| planned(step, rows)).collect();
     let arrived = arrived(world);
     for write in &arrived {
-        assert!(all.contains(write), "nobody planned {write:?}");
+        assert!(all.contains(write), "not planned: {write:?}");
     }
     let wrote: Vec<_> = world.wrote.lock().unwrap().iter().map(write).collect();
     for ((step, row), request) in plan.steps.iter().zip(rows).zip(&all) {

@@ -9,7 +9,7 @@ use linkvault::progress::{Event, Progress};
 use super::oracle::texts;
 use super::secrets::Echoes;
 
-/// So many requests in one crawl mean that it hangs.
+/// More requests in one crawl mean that it hangs.
 const TOO_MANY: usize = 30_000;
 
 /// What passed over the wire.

@@ -58,7 +58,7 @@ pub struct World {
     /// What each path that begins so is answered with.
     pub canned: Option<(String, String)>,
     pub meddler: Option<Meddler>,
-    /// The process dies at so many moments of commits from now.
+    /// The process dies at this moment of a commit, counted from now.
     pub dies_after: Option<u64>,
     /// How many moments of commits there were.
     pub moments: Arc<Mutex<u64>>,
@@ -111,7 +111,7 @@ impl World {
         Self::of(lifelike::lifelike(BEGIN), "")
     }
 
-    /// An account with nothing but `number` QR codes that nobody scans.
+    /// An account with nothing but `number` QR codes that are not scanned.
     pub fn codes(number: u64, behaviour: &str) -> Self {
         let counts = Counts { qr_codes: number, ..Counts::default() };
         let mut store = generate(7, counts);

@@ -46,7 +46,7 @@ impl Original {
     }
 
     /// Whether a copy with this change is found out; `None` if it cannot be made, or
-    /// if nothing that can be read differs by it and nobody minds.
+    /// if nothing that can be read differs by it and nothing objects.
     fn notices(&self, change: &str) -> Option<bool> {
         let path = self.copy();
         let db = plain(&path);

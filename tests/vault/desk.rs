@@ -12,7 +12,7 @@ use linkvault::vault::{Vault, VaultError};
 use roaring::RoaringTreemap;
 use serde_json::{Value, json};
 
-/// 2026-11-01T00:00:00Z and so many days.
+/// The day of that number, from 2026-11-01T00:00:00Z.
 pub fn day(number: i64) -> Timestamp {
     Timestamp(1_793_491_200_000 + number * 86_400_000)
 }

@@ -92,7 +92,7 @@ fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
     assert_eq!(locks(), 1);
     drop(vault);
     assert_eq!(locks(), 0);
-    // It is looked into again once nobody has it open.
+    // It is looked into again once it is not open any more.
     std::fs::write(&path, "something else").unwrap();
     assert!(matches!(Vault::open(&path), Err(VaultError::NotAVault(_))));
 }

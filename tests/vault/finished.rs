@@ -119,7 +119,7 @@ fn no_statement_changes_the_versions_that_a_finished_snapshot_shows() {
                  SELECT {since}, {since} + 1, shape, {others} {newest}"
             ));
         }
-        // They replace a row without deleting it in so many words.
+        // They replace a row without a DELETE.
         let running = it.running;
         it.refuses(&format!(
             "INSERT OR REPLACE INTO {table}(version, since, shape, {others})

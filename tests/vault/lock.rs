@@ -14,7 +14,7 @@ use linkvault::vault::lock::{Holder, Lock, LockError};
 
 use super::desk::day;
 
-/// Time that never passes; nobody may wait.
+/// Time that never passes; a wait is an error.
 pub struct StillClock;
 
 impl Clock for StillClock {
@@ -27,7 +27,7 @@ impl Clock for StillClock {
     }
 
     fn sleep(&self, _: Duration) -> Slept {
-        panic!("nobody may wait here")
+        panic!("a wait")
     }
 
     fn interrupted(&self) -> bool {
@@ -134,7 +134,7 @@ fn who_waits_gets_the_lock_once_it_is_let_go() {
 }
 
 #[test]
-fn who_only_looks_at_a_lock_keeps_nobody_from_it() {
+fn a_process_that_only_looks_at_a_lock_keeps_no_other_from_it() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     drop(take(&vault, "backup").unwrap());

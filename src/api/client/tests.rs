@@ -261,7 +261,7 @@ fn the_state_is_kept_before_the_request_leaves_and_after_its_answer() {
 }
 
 #[test]
-fn waits_are_told_to_whoever_watches() {
+fn waits_are_told_to_the_watcher() {
     #[derive(Default)]
     struct Watch(Mutex<Vec<String>>);
     impl Progress for Watch {

@@ -265,7 +265,7 @@ impl Pacer {
             .remaining
             .filter(|_| until <= furthest(2 * WINDOW + 2 * SECOND))
             .map(|remaining| Known { remaining, until });
-        // Whoever asks for a very long wait is asked again by the next process:
+        // A service that asks for a very long wait is asked again by the next process:
         // one mistaken answer must not lock an account for good.
         let bound = if ahead > 0 { 2 * WINDOW } else { LONGEST_KEPT };
         let not_before = state.not_before.map(to_mono).filter(|at| *at <= furthest(bound));

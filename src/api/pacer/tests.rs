@@ -262,7 +262,7 @@ fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
     let trips =
         prop_oneof![prop::collection::vec(trip, 1..most), prop::collection::vec(quick, 1..most)];
     trips.prop_map(|mut trips| {
-        // Before the first answer nobody can know of a limit below the usual one.
+        // Before the first answer, a limit below the usual one is not known.
         trips[0] = Trip { lost: false, killed: 0, ..trips[0] };
         trips
     })
@@ -370,7 +370,7 @@ fn a_mistaken_wait_of_a_year_ends_with_its_process() {
 }
 
 #[test]
-fn a_limit_that_nobody_tells_can_be_set() {
+fn a_limit_that_the_service_does_not_tell_can_be_set() {
     let mut pacer = Pacer::new(0).assuming(Some(2));
     for _ in 0..2 {
         assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);

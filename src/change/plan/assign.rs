@@ -310,8 +310,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the names of the records that nobody wants to be anything else. The
-    /// empty name, which nobody can refer to, marks that it was done.
+    /// Adds the names of the records that are not wanted otherwise. The empty name, which no
+    /// row can refer to, marks that it was done.
     fn name_the_others(&mut self, resource: Resource) {
         let wanted: HashSet<Ref> = self
             .named

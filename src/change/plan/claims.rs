@@ -113,8 +113,8 @@ pub(super) fn carried(
     value.filter(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
-/// A value that was sent for `record`, as far as it is still true: a slug is not once the
-/// rotator is another than the one that was seen after the slug was sent.
+/// The value that was sent for `record`, unless it was replaced since: a slug was, where the
+/// rotator is not the one that was seen after the slug was sent.
 #[must_use]
 pub fn still_true<'s>(record: &Record<'_>, sent: &'s SentByField, name: &str) -> Option<&'s Json> {
     let value = sent.get(name)?;

@@ -20,7 +20,7 @@ pub(super) struct Changes {
     pub fixed: Vec<&'static str>,
     /// Fields whose value the API would not take.
     pub odd: Vec<&'static str>,
-    /// A value that nobody knows is overwritten.
+    /// A value that is not known is overwritten.
     pub forgets: bool,
     /// A list can tell whether it was done.
     pub visible: bool,
@@ -83,8 +83,8 @@ impl Planner<'_> {
         changes
     }
 
-    /// Refuses to lead back what linkvault sent after the wanted state, where neither a
-    /// list nor the memory of then tells what it replaced.
+    /// Refuses to restore the fields that linkvault first sent after the wanted state: no list
+    /// shows them, and what they held before was not sent by linkvault.
     pub fn sent_later(&mut self, pair: &Pair<'_>) {
         let key = (pair.resource, pair.live.key.clone());
         let Some(sent) = self.current.memory.sent.get(&key) else { return };
@@ -101,8 +101,9 @@ impl Planner<'_> {
         }
     }
 
-    /// A field that no list shows. With a base that knows what was sent, it changes
-    /// where it was edited here; two edits are a conflict.
+    /// A field that no list shows. With a base that knows what was sent, it changes only
+    /// if the input's value is not the base's; if the account's is not either, it is a
+    /// conflict.
     fn hidden(
         &mut self,
         pair: &Pair<'_>,
@@ -133,8 +134,8 @@ impl Planner<'_> {
         changes.set(field, now.unwrap_or_default(), mine);
     }
 
-    /// Whether a field that no list shows was edited here since the base. `now` is
-    /// what it holds, as far as it is known.
+    /// Whether the input has another value than the base for a field that no list shows.
+    /// `now` is the account's value, where it is known.
     fn is_hidden_edited(
         &mut self,
         pair: &Pair<'_>,

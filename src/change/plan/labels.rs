@@ -54,7 +54,7 @@ pub(super) fn of_create(resource: Resource) -> Label {
     Label { reversible, verifiable: true, remark }
 }
 
-/// `lost`: nobody knows the record's content.
+/// `lost`: the record's content is not known.
 pub(super) fn of_delete(resource: Resource, lost: bool) -> Label {
     let remark = match resource {
         Resource::QrCodes if lost => Remark::ContentLost,
@@ -64,7 +64,7 @@ pub(super) fn of_delete(resource: Resource, lost: bool) -> Label {
     Label { reversible: false, verifiable: true, remark: Some(remark) }
 }
 
-/// `forgets`: it overwrites a value that nobody knows. `visible`: a list shows
+/// `forgets`: it overwrites a value that is not known. `visible`: a list shows
 /// one of the fields that change.
 pub(super) fn of_update(forgets: bool, visible: bool) -> Label {
     let remark = match (forgets, visible) {

@@ -347,7 +347,7 @@ impl Matcher<'_> {
             let record = base.get(&Key::Id(row.id.unwrap_or(id)))?;
             natural_of(self.current.memory, resource, record)
         });
-        // What nobody edited is not pushed.
+        // What was not edited is not pushed.
         let edited = before.is_none_or(|before| before.as_ref() != Some(&mine));
         named && mine != key && edited
     }

@@ -332,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn with_a_base_what_nobody_edited_here_is_never_touched(seed: u64) {
+    fn with_a_base_what_was_not_edited_is_never_touched(seed: u64) {
         let mut rng = Rng::with_seed(seed);
         let (base, live) = (draw(&mut rng), draw(&mut rng));
         let desired = Desired::of_state(&base.state, "unedited");

@@ -201,7 +201,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Tells of a rotator from another account whose address nobody can rebuild.
+    /// Tells of a rotator from another account whose address cannot be rebuilt.
     fn slug_is_lost(&mut self, row: &Wanted, resource: Resource) {
         let rotator = row.value(resource, "rotator").and_then(fields::text).unwrap_or_default();
         let known = row.value(resource, "slug").is_some() || fields::slug(rotator).is_some();
@@ -233,7 +233,7 @@ impl<'a> Planner<'a> {
         }
         let changes = self.compare(pair);
         let (resource, here) = (pair.resource, pair.live.key.to_string());
-        // Whoever wants a record of another account knows it by its id there.
+        // An input from another account names a record by its id there.
         let key = if self.foreign() { label(resource, pair.row) } else { here.clone() };
         let source = pair.row.source.as_ref();
         let Some(endpoint) = resource.spec().endpoint(Verb::Update) else {
@@ -301,7 +301,7 @@ impl<'a> Planner<'a> {
         });
     }
 
-    /// What was sent of a record, as far as it is still true.
+    /// The value that was sent for a field of a record, unless it was replaced since.
     pub fn sent(&self, resource: Resource, key: &Key, name: &str) -> Option<&'a Json> {
         let sent = self.current.memory.sent.get(&(resource, key.clone()))?;
         match self.current.state.get(resource).and_then(|live| live.get(key)) {

@@ -6,7 +6,7 @@
 //! * [`rejected`](mod@rejected): rows to mend and apply again
 //!
 //! A cell of a column that the service never gives back (`slug`, a QR code's
-//! `data`) means "as it is" when it is empty: nobody can know what is there.
+//! `data`) means "as it is" when it is empty, since what is there cannot be known.
 //! In every other column an empty cell means empty.
 
 mod cells;

@@ -16,7 +16,7 @@ pub struct Known<'a> {
     /// The state that it was exported from: a cell that still shows what stands
     /// there is that very value, however odd.
     pub base: Option<&'a State>,
-    /// Nobody has edited the file since it was exported.
+    /// The file was not edited since it was exported.
     pub untouched: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct Args {
         hide_env_values = true
     )]
     pub stats: Option<Stats>,
-    /// Fetch the statistics of at most so many QR codes
+    /// Fetch the statistics of at most this number of QR codes
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_STATS_BUDGET", hide_env_values = true)]
     pub stats_budget: Option<u32>,
     /// Start over instead of going on with a backup that was stopped

@@ -142,7 +142,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
     })
 }
 
-/// Serves the page. Where nobody asked for an address and the usual one is taken,
+/// Serves the page. Where no address was asked for and the usual one is taken,
 /// backups are worth more than the page.
 fn page(
     args: &Args,
@@ -171,7 +171,7 @@ fn page(
     }
 }
 
-/// The most backups at once, where nobody said.
+/// The most backups at once, where no number was given.
 const WORKERS: u16 = 32;
 /// The loop looks at the clock so often, whatever happens.
 const BEAT: Duration = Duration::from_secs(10);

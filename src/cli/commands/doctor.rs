@@ -29,7 +29,7 @@ pub struct Args {
     pub account: Option<String>,
 }
 
-/// Whoever asks what is wrong wants to know it now, and not after repeats.
+/// `doctor` tells what is wrong at once, and not after repeats.
 const ONCE: GetOptions = GetOptions { retries: Some(0) };
 
 /// One thing that was looked at.

@@ -21,22 +21,22 @@ Examples:
 pub struct Args {
     /// The account
     pub account: String,
-    /// Keep the newest so many snapshots
+    /// Keep this number of the newest snapshots
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_last: Option<u32>,
-    /// Keep the last snapshot of each of so many hours
+    /// Keep the last snapshot of each of this number of hours
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_hourly: Option<u32>,
-    /// Keep the last snapshot of each of so many days
+    /// Keep the last snapshot of each of this number of days
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_daily: Option<u32>,
-    /// Keep the last snapshot of each of so many weeks
+    /// Keep the last snapshot of each of this number of weeks
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_weekly: Option<u32>,
-    /// Keep the last snapshot of each of so many months
+    /// Keep the last snapshot of each of this number of months
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_monthly: Option<u32>,
-    /// Keep the last snapshot of each of so many years
+    /// Keep the last snapshot of each of this number of years
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_yearly: Option<u32>,
     /// Keep all snapshots within this period of the newest, such as 1y6m2d
@@ -142,7 +142,7 @@ fn show(
             snapshot.status.name().to_owned(),
             if kept { "keep" } else { "forget" }.to_owned(),
             match &snapshot.tag {
-                // Whoever gave it a name may think that it stays.
+                // A tag does not keep a snapshot unless a rule says so.
                 Some(tag) if !kept => format!("no rule keeps the tag {}", Shown(tag)),
                 _ => verdict.reasons.join(", "),
             },

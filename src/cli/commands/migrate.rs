@@ -65,7 +65,7 @@ pub struct Args {
     /// A qr_codes.csv that tells what the codes contain
     #[arg(long, value_name = "FILE")]
     pub qr_data: Option<PathBuf>,
-    /// What becomes of codes whose content nobody knows
+    /// What becomes of codes whose content is not known
     #[arg(long, value_name = "WHAT", default_value = "known")]
     pub qr_content: QrContent,
     /// Save the plan, to be applied as it is, once
@@ -77,7 +77,7 @@ pub struct Args {
     /// Compare the accounts and write nothing; exit code 2 if something lacks
     #[arg(long, conflicts_with = "dry_run")]
     pub verify_only: bool,
-    /// Update at most so many records of a resource, such as 50 or 30%
+    /// Update at most this number or share of a resource's records, such as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
     pub max_update: Bound,
     /// Whose value counts where both accounts changed a field since the last move
@@ -104,7 +104,7 @@ impl Args {
     }
 }
 
-/// What becomes of QR codes whose content nobody knows.
+/// What becomes of QR codes whose content is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum QrContent {
     // They stay behind.
@@ -224,8 +224,11 @@ impl Source {
         };
         let unread = unread(&snapshot, from, &needed)?;
         let identity = vault.identity()?.ok_or_else(|| {
-            Failure::new(Kind::Vault, format_args!("the vault of {} is nobody's", from.name))
-                .hint(format_args!("run `linkvault backup {}` first", from.name))
+            Failure::new(
+                Kind::Vault,
+                format_args!("the vault of {} belongs to no account yet", from.name),
+            )
+            .hint(format_args!("run `linkvault backup {}` first", from.name))
         })?;
         Ok(Self {
             name: format!("{}@#{}", from.name, snapshot.number),
@@ -509,7 +512,7 @@ impl Move<'_> {
         }
     }
 
-    /// What filters keep back, and what nobody asked for.
+    /// What filters keep back, and what was not asked for.
     fn left_out(&self, report: &Report) -> Result<(), Failure> {
         let kept = report.kept_back.iter().map(|(resource, count)| format!("{count} {resource}"));
         let rest = report.not_asked.iter().map(|resource| format!("all {resource}"));

@@ -1,4 +1,4 @@
-//! `linkvault resolve`: decide on steps whose outcome nobody knows.
+//! `linkvault resolve`: decide on steps whose outcome is not known.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::model::{Record, Verb};
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
-/// Decide on steps of a run whose outcome nobody knows
+/// Decide on steps of a run whose outcome is not known
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

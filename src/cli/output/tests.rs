@@ -60,10 +60,13 @@ fn a_summary_makes_room_for_the_json_document() {
 }
 
 #[test]
-fn nobody_to_ask_means_no_and_yes_means_yes() {
+fn without_a_terminal_a_question_is_an_error_unless_yes_was_said() {
     let (output, ..) = piped(&GlobalArgs::default());
     let refused = output.confirm("Delete?", false).unwrap_err();
-    assert_eq!(refused.message, "nobody can be asked \"Delete?\", so nothing was written");
+    assert_eq!(
+        refused.message,
+        "cannot ask \"Delete?\" without a terminal, so nothing was written"
+    );
     assert_eq!(refused.hint.as_deref(), Some("--yes says yes"));
     assert_eq!(output.confirm("Delete?", true), Ok(true));
 }

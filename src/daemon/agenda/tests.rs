@@ -167,7 +167,7 @@ fn an_offset_delays_the_start_and_no_slot_is_lost_by_it() {
 }
 
 #[test]
-fn who_waits_longest_is_first_and_whoever_is_due_next_is_known() {
+fn the_account_that_waits_longest_is_first_and_the_one_due_next_is_known() {
     let mut agenda = Agenda::default();
     let begin = at("2026-11-10T00:00:00");
     for (account, line) in [("a", "0 5 * * *"), ("b", "0 3 * * *"), ("c", "0 4 * * *")] {

@@ -106,7 +106,7 @@ fn a_slot_for_which_the_account_was_locked_is_not_served_for_the_next_process() 
     clock.sleep(Duration::from_secs(86_400));
     assert!(turn(&board, AttemptOutcome::Locked));
     assert_eq!(notes(&board, "main").served, served);
-    // A clock that is set back makes nobody wait for longer.
+    // A clock that is set back makes no account wait for longer.
     clock.jump(-7_200_000);
     assert!(turn(&board, AttemptOutcome::Complete));
 }
@@ -138,7 +138,7 @@ fn an_account_is_looked_over_while_it_is_backed_up() {
 }
 
 #[test]
-fn one_that_was_taken_away_frees_nobody_else() {
+fn a_backup_that_was_taken_away_frees_no_other_account() {
     let (board, _) = board(&["main"]);
     assert_eq!(board.hire(1), 1);
     let job = board.take().unwrap();

@@ -94,7 +94,7 @@ fn condition(notes: &Notes, held: &Held, old_from: Option<i64>) -> Condition {
 }
 
 #[test]
-fn health_follows_from_the_newest_backup_whoever_made_it() {
+fn health_follows_from_the_newest_backup_of_any_process() {
     let mut notes = Notes::default();
     assert_eq!(condition(&notes, &Held::default(), None).health, Health::New);
     assert_eq!(condition(&notes, &held(5000), None).health, Health::Good);

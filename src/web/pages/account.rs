@@ -20,7 +20,7 @@ use crate::vault::journal::Run;
 use crate::vault::snapshot::Snapshot;
 use crate::vault::{Vault, VaultError};
 
-/// So many of the newest are shown here; the rest has pages of its own.
+/// How many of the newest are shown here; the rest has pages of its own.
 const SNAPSHOTS: u64 = 10;
 const RUNS: u64 = 5;
 const CHANGES: u64 = 10;

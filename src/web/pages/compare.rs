@@ -20,7 +20,7 @@ pub struct Ask {
     pub page: String,
 }
 
-/// So many of the newest snapshots can be chosen from; others by their number.
+/// How many of the newest snapshots the form offers; others go by their number.
 const CHOICES: u64 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

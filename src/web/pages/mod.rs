@@ -150,7 +150,7 @@ pub struct Series(Mutex<HashMap<PathBuf, Known>>);
 /// The newest snapshot and when it began, and the series up to there.
 type Known = ((i64, Timestamp), Arc<Lines>);
 
-/// So many are kept.
+/// The most series that are kept.
 const KEPT: usize = 64;
 
 impl Series {
@@ -201,7 +201,7 @@ pub struct Pager {
     pub after: Option<String>,
 }
 
-/// Lists are read from the front, so nobody is led further than this.
+/// Lists are read from the front, so no page begins further back than this.
 const FURTHEST: u64 = 1_000_000;
 
 impl Pager {

@@ -10,7 +10,7 @@ use crate::daemon::condition::{Condition, Health};
 use crate::daemon::facts::Attempt;
 use crate::human;
 
-/// So many accounts stand on a page.
+/// Accounts on a page.
 const SIZE: u64 = 100;
 
 /// What can be asked of the overview.

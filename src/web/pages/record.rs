@@ -14,7 +14,7 @@ use crate::vault::browse::Changed;
 use crate::vault::read::Version;
 use crate::vault::{Vault, VaultError};
 
-/// Of a longer history, so many of the newest events are shown.
+/// The most events that are shown; of a longer history, the newest.
 const MOST: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::human;
 use crate::model::spec::Role;
 use crate::model::{Record, Resource};
 
-/// So many stand on a page.
+/// Records on a page.
 const SIZE: u64 = 50;
 
 /// What is searched for is no longer.

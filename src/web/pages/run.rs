@@ -11,7 +11,7 @@ use crate::human;
 use crate::model::Key;
 use crate::vault::journal::{JournalStep, RunStatus, StepState};
 
-/// So many steps stand on a page.
+/// Steps on a page.
 const SIZE: u64 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::super::links;
 use super::rows::RunRow;
 use super::{Desk, Frame, Paged, Pager, Trouble};
 
-/// So many stand on a page.
+/// Runs on a page.
 const SIZE: u64 = 50;
 
 #[derive(Template)]

@@ -11,7 +11,7 @@ use crate::human;
 use crate::model::Resource;
 use crate::vault::snapshot::{Outcome, ReadState};
 
-/// So many changes stand on a page.
+/// Changes on a page.
 pub(super) const SIZE: u64 = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

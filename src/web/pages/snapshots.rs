@@ -6,7 +6,7 @@ use super::super::links;
 use super::rows::SnapshotRow;
 use super::{Desk, Frame, Paged, Pager, Trouble};
 
-/// So many stand on a page.
+/// Snapshots on a page.
 const SIZE: u64 = 50;
 
 #[derive(Template)]
