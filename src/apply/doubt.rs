@@ -261,8 +261,14 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The records of a resource, in a listing that is proven whole.
+    /// The records of a resource, in a listing that is proven whole. Where a create is known
+    /// only by being new, a process that takes up the run must know of the listing as well.
     fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
+        if !settle::shows_key(resource) {
+            let (state, began, _) = self.look_whole(&[resource])?;
+            self.proofs.account = Some(began);
+            return Ok(state);
+        }
         let mut why = String::new();
         for _ in 0..LOOKS {
             match self.look_aside(resource)? {

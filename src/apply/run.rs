@@ -372,6 +372,22 @@ impl Runner<'_> {
     /// Reads resources into the vault, so that a process that takes up the run knows what
     /// was seen, too.
     pub fn look_afresh(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
+        let (state, began, started) = self.look_whole(resources)?;
+        self.note_read(resources, began);
+        for resource in resources.iter().copied() {
+            let known = self.known.entry(resource).or_default();
+            if let Some(records) = state.get(resource) {
+                known.listing(resource, records, started);
+            }
+        }
+        Ok(state)
+    }
+
+    /// Reads resources whole into the vault. Returns them with when that began.
+    pub fn look_whole(
+        &mut self,
+        resources: &[Resource],
+    ) -> Result<(State, Contact, Timestamp), ApplyError> {
         let look = self.look_options(resources, true);
         let mut unread = None;
         for _ in 0..LOOKS {
@@ -387,14 +403,7 @@ impl Runner<'_> {
             unread = lacking(&snapshot, resources);
             if unread.is_none() {
                 let state = self.vault.state(snapshot.number, resources)?;
-                self.note_read(resources, began);
-                for resource in resources.iter().copied() {
-                    let known = self.known.entry(resource).or_default();
-                    if let Some(records) = state.get(resource) {
-                        known.listing(resource, records, snapshot.started);
-                    }
-                }
-                return Ok(state);
+                return Ok((state, began, snapshot.started));
             }
         }
         let (resource, why) = unread.unwrap_or((Resource::Account, String::new()));

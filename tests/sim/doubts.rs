@@ -105,6 +105,38 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
     assert_eq!(listed, 5);
 }
 
+/// A process dies while it sends a code for the second time. What it read in between tells the
+/// next process which code is new.
+#[test]
+fn a_code_that_was_lost_twice_is_found_by_the_process_that_takes_up_the_run() {
+    let mut lost = 0;
+    for moment in 1..=40 {
+        let mut world = world("rate-limit=zero");
+        let mut plan = Plan::default();
+        create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": "ours"}));
+        world.latency = Duration::from_secs(25);
+        let faults = "lost-request@POST /api/qr/add#1,lost-reply@POST /api/qr/add#2";
+        world.set_faults(faults, 1);
+        world.dies_after = Some(moment);
+        if world.apply(&plan, &options()).is_ok() {
+            break;
+        }
+        world.dies_after = None;
+        world.set_faults("", 1);
+        world.pass(Duration::from_secs(600));
+        if world.open().runs().unwrap().is_empty() {
+            continue;
+        }
+        lost += u32::from(journal(&world)[0].attempts == 2);
+        let outcome = resumed(&mut world);
+        assert_eq!((outcome.done, outcome.unknown), (1, 0), "dead after {moment}: {outcome:?}");
+        let made = ours(&world);
+        assert_eq!(made.len(), 1, "dead after {moment}");
+        assert_eq!(journal(&world)[0].id, Some(made[0].cast_signed()), "dead after {moment}");
+    }
+    assert!(lost > 0, "no process died after the second request");
+}
+
 /// Just before the create arrives, somebody deletes the newest record, whose id the service
 /// gives to ours. The answer is lost.
 #[test]

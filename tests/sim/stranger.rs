@@ -18,20 +18,20 @@ pub struct Stranger {
     theirs: Store,
     /// Our account, while the other one answers.
     ours: Option<Store>,
-    /// When the last request of the process left.
-    left: Option<Duration>,
+    /// When the last request of the process ended.
+    ended: Option<Duration>,
 }
 
 impl Stranger {
     /// Comes after a long wait by this chance.
     pub fn new(seed: u64, chance: f64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, chance, theirs: theirs(seed), ours: None, left: None }
+        Self { rng, chance, theirs: theirs(seed), ours: None, ended: None }
     }
 
     /// A process begins.
     pub const fn begin(&mut self) {
-        self.left = None;
+        self.ended = None;
     }
 
     pub const fn is_there(&self) -> bool {
@@ -40,14 +40,19 @@ impl Stranger {
 
     /// A request leaves at `now`.
     pub fn meet(&mut self, service: &mut Service, now: Duration) {
-        let before = self.left.replace(now);
-        let may = before.is_none_or(|before| now.saturating_sub(before) > LONG);
+        let may = self.ended.is_none_or(|ended| now.saturating_sub(ended) > LONG);
         if self.ours.is_some() || !may || self.rng.f64() >= self.chance {
             return;
         }
         self.theirs.account.id = service.store().account.id + 1;
         let theirs = self.theirs.clone();
         self.ours = Some(service.mutate(|store| std::mem::replace(store, theirs)));
+    }
+
+    /// A request has ended at `now`. How long it took is no pause: where the proof of the account
+    /// itself takes minutes, no write can leave soon after it.
+    pub const fn request_ended(&mut self, now: Duration) {
+        self.ended = Some(now);
     }
 
     /// Our account is back; nothing was written to the other one.

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use linkvault::api::http::{Request, Response, Transport, TransportError};
+use linkvault::clock::{Clock as _, SimulatedClock};
 use linkvault::progress::{Event, Progress};
 
 use super::oracle::texts;
 use super::secrets::Echoes;
+use super::stranger::Stranger;
 
 /// More requests in one crawl mean that it hangs.
 const TOO_MANY: usize = 30_000;
@@ -28,6 +30,8 @@ pub struct Wire<T> {
     pub echoes: Echoes,
     /// What each path that begins so is answered with, whatever the service says.
     pub canned: Option<(String, String)>,
+    pub stranger: Option<Arc<Mutex<Stranger>>>,
+    pub clock: Arc<SimulatedClock>,
 }
 
 impl<T: Transport> Transport for Wire<T> {
@@ -38,6 +42,9 @@ impl<T: Transport> Transport for Wire<T> {
             assert!(overheard.asked.len() < TOO_MANY, "the crawl does not end");
         }
         let outcome = self.inner.send(request);
+        if let Some(stranger) = &self.stranger {
+            stranger.lock().unwrap().request_ended(self.clock.monotonic());
+        }
         let mut overheard = self.overheard.lock().unwrap();
         let nth = overheard.asked.len();
         let mut response = match outcome {

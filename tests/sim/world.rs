@@ -303,6 +303,7 @@ impl World {
         if let Some(stranger) = &stranger {
             stranger.lock().unwrap().begin();
         }
+        let there = stranger.clone();
         if meddler.is_some() || stranger.is_some() {
             let (mut nth, clock) = (0, self.clock.clone());
             transport = transport.with_hook(move |service, _| {
@@ -319,7 +320,8 @@ impl World {
         }
         let overheard = Arc::clone(&self.overheard);
         let (echoes, canned) = (self.echoes, self.canned.clone());
-        let wire = Wire { inner: transport, overheard, echoes, canned };
+        let clock = self.clock.clone();
+        let wire = Wire { inner: transport, overheard, echoes, canned, stranger: there, clock };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         let transport: Box<dyn Transport> =
             if self.only_read { Box::new(ReadOnly(wire)) } else { Box::new(wire) };
