@@ -14,9 +14,11 @@
 //! * `keep`: what is remembered of what was sent
 //! * [`resolve`]: steps whose outcome needs a person
 //! * [`mod@undo`]: the way back
+//! * `deleted`: records that were deleted since a snapshot
 
 pub mod answer;
 pub mod before;
+mod deleted;
 mod doubt;
 mod error;
 mod keep;
@@ -32,6 +34,7 @@ pub mod verify;
 use std::time::Duration;
 
 pub use before::Stale;
+pub use deleted::deleted_since;
 pub use error::ApplyError;
 pub use keep::{memory, memory_at, memory_in, memory_of, note_matches};
 pub use request::{NOT_SHOWN, Secrets};

@@ -71,6 +71,9 @@ pub struct WantedRecords {
     pub whole: bool,
 }
 
+/// Records of an account by their ids.
+pub type RecordIds = BTreeSet<(Resource, i64)>;
+
 /// What an account should become. A resource that is absent is left alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Desired {
@@ -78,6 +81,9 @@ pub struct Desired {
     pub campaign_links: Vec<CampaignLink>,
     /// Records that are to go, whatever else is said of their resource.
     pub unwanted: BTreeMap<Resource, BTreeSet<i64>>,
+    /// Records that were deleted since the state was read that the wanted ids are of. A
+    /// record of the account that has one of these ids is another one.
+    pub deleted: RecordIds,
     /// Whether a record whose id the account does not have (any more) is to be
     /// created anew. A snapshot means that; a spreadsheet has a mistake there.
     pub recreate: bool,

@@ -502,6 +502,13 @@ pub fn show(app: &App, plan: &Plan, form: Form, answer: bool) -> Result<(), Fail
         Form::Text => render::text(plan, &mut text),
         Form::Markdown => render::markdown(plan, &mut text),
     };
+    for it in &plan.reused {
+        let (title, id) = (it.resource.spec().title, it.id);
+        app.out.note(format_args!(
+            "{title} {id} was deleted; its id belongs to {} now, which is not updated",
+            if it.name.is_empty() { "another one" } else { &it.name }
+        ));
+    }
     if form == Form::Markdown {
         return app.out.raw(text.as_bytes());
     }

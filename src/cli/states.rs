@@ -8,6 +8,8 @@ use chrono::{DateTime, FixedOffset};
 use super::app::App;
 use super::error::{Failure, Kind};
 use super::session::{Bounds, Session, command_words};
+use crate::apply::deleted_since;
+use crate::change::desired::RecordIds;
 use crate::clock::Timestamp;
 use crate::config::Account;
 use crate::crawl::{self, Options, Stats};
@@ -69,6 +71,16 @@ impl Loaded {
         let state = self.vault.state(self.number, &self.resources)?;
         let sent = self.sent_now.clone().or_else(|| state.sent.clone());
         Ok(state.with_sent(sent))
+    }
+
+    /// The records that were deleted since, as far as the vault tells.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn deleted_since(&self) -> Result<RecordIds, Failure> {
+        let number = self.snapshot.as_ref().map(|snapshot| snapshot.number);
+        let deleted = |number| deleted_since(&self.vault, number);
+        Ok(number.map(deleted).transpose()?.unwrap_or_default())
     }
 
     /// The sent values that are true in this state, as a state without records.

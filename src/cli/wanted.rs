@@ -10,7 +10,8 @@ use super::app::App;
 use super::error::{Failure, Kind};
 use super::session::Bounds;
 use super::states::{self, Target};
-use crate::change::desired::Desired;
+use crate::apply::deleted_since;
+use crate::change::desired::{Desired, RecordIds};
 use crate::change::export::{self, Content, JSON, MANIFEST, Manifest};
 use crate::change::plan::Unsupported;
 use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
@@ -129,6 +130,7 @@ fn state(
     let mut loaded = target.load(app, bounds, which)?;
     let state = loaded.state()?;
     let mut desired = Desired::of_state(&state, &loaded.name);
+    desired.deleted = loaded.deleted_since()?;
     let outcomes = loaded.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
     for outcome in outcomes.filter(|outcome| !outcome.is_whole()) {
         // It is not known what else was there, so what is missing is not unwanted.
@@ -350,8 +352,12 @@ fn folder(
         None => sheets.iter().map(|(_, kind, ..)| kind.resource()).collect(),
     };
     read.exported = true;
+    let mut deleted = RecordIds::new();
     match base(&manifest, account, &spoken)? {
-        Ok(base) => read.base = Some(base),
+        Ok((base, since)) => {
+            read.base = Some(base);
+            deleted = since;
+        }
         Err(why) => {
             read.warnings.push(why);
             let is_other = account.is_some_and(|it| it.name != manifest.account);
@@ -364,6 +370,7 @@ fn folder(
         read.desired.recreate = false;
         read.state = Some(state);
     }
+    read.desired.deleted = deleted;
     rows(read, sheets, &whole)
 }
 
@@ -377,12 +384,13 @@ fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(SheetKi
     paths.filter(|(_, path)| path.is_file()).collect()
 }
 
-/// The state that an export was made from, or why it cannot be had.
+/// The state that an export was made from and what was deleted since, or why they cannot be
+/// had.
 fn base(
     manifest: &Manifest,
     account: Option<&Account>,
     which: &[Resource],
-) -> Result<Result<State, String>, Failure> {
+) -> Result<Result<(State, RecordIds), String>, Failure> {
     let every = "every cell counts as edited";
     let other = || format!("the export is of `{}`, so {every}", manifest.account);
     let Some(account) = account else { return Ok(Err(other())) };
@@ -402,7 +410,8 @@ fn base(
     if found.is_none_or(|it| it.digest.as_ref() != Some(digest)) {
         return Ok(Err(gone));
     }
-    Ok(Ok(vault.state(number, which)?))
+    let deleted = deleted_since(&vault, number)?;
+    Ok(Ok((vault.state(number, which)?, deleted)))
 }
 
 /// A file's bytes, if it is a file of a bearable size.

@@ -1,5 +1,7 @@
 //! Reads states and histories back, exactly as they came.
 
+use std::collections::BTreeMap;
+
 use rusqlite::Row;
 
 use super::row::{Shapes, Stored};
@@ -130,6 +132,36 @@ impl Vault {
             }
         }
         Ok(versions)
+    }
+
+    /// The ids of records that a snapshot after `number` no longer had, each with the newest
+    /// such snapshot in which it began to lack it.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn removed_since(
+        &self,
+        number: i64,
+        resource: Resource,
+    ) -> Result<BTreeMap<i64, i64>, VaultError> {
+        if resource == Resource::ChannelItems {
+            return Ok(BTreeMap::new());
+        }
+        let table = version_table(resource);
+        let sql = format!(
+            "SELECT id, max(lacks) FROM
+               (SELECT v.id, (SELECT min(s.snapshot) FROM snapshot s WHERE s.snapshot >= v.until
+                  AND s.finished IS NOT NULL AND s.forgotten IS NULL) AS lacks
+                FROM {table} v WHERE v.until > ?1) gone
+             WHERE lacks IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} w
+               WHERE w.id = gone.id AND w.since <= lacks AND (w.until IS NULL OR w.until > lacks))
+             GROUP BY id"
+        );
+        let read = || -> rusqlite::Result<BTreeMap<i64, i64>> {
+            let mut find = self.db.prepare(&sql)?;
+            find.query_map([number], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        read().map_err(|source| self.sql(source))
     }
 
     /// A code's scans over time, oldest first.

@@ -308,6 +308,108 @@ fn a_deleted_campaign_is_restored_once() {
     assert_eq!(service.writes()[1..], ["PUT /api/campaign/9/update"]);
 }
 
+/// Snapshot 1 has campaign 8 (`Press`). It is deleted, and its id given to `Later`.
+fn given_again(
+    delete: impl FnOnce(&TestEnvironment, &LiveService),
+) -> (TestEnvironment, LiveService) {
+    let (environment, service) = backed_up();
+    service.inside().mutate(linkvault::sandbox::Store::reuse_ids);
+    delete(&environment, &service);
+    let id = service.inside().mutate(|store| store.add_campaign("Later", None, false));
+    assert_eq!(id, 8);
+    (environment, service)
+}
+
+fn deleted_before_a_backup(environment: &TestEnvironment, service: &LiveService) {
+    service.inside().mutate(|store| store.campaigns.remove(8));
+    environment.run(&["backup", "-q"]).succeeds();
+}
+
+fn deleted_by_a_run(environment: &TestEnvironment, _: &LiveService) {
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    let text = environment.text("sheets/campaigns.csv");
+    let rows: Vec<_> = text.lines().filter(|line| !line.starts_with("8,")).collect();
+    environment.write("sheets/campaigns.csv", &rows.join("\n"));
+    environment.run(&["apply", "sheets", "--to", "main", "--yes", "--delete"]).succeeds();
+}
+
+#[test]
+fn a_record_with_the_id_of_a_deleted_one_is_not_overwritten_by_a_restore() {
+    for delete in [deleted_before_a_backup, deleted_by_a_run] {
+        let (environment, service) = given_again(delete);
+        let sent = service.writes().len();
+        let restore = ["restore", "#1", "--to", "main", "--only", "campaigns"];
+        environment.run(&[&restore[..], &["-n"]].concat()).succeeds().says_among(
+            "campaign 8 was deleted; its id belongs to Later now, which is not updated",
+        );
+        environment.run(&[&restore[..], &["--yes"]].concat()).succeeds();
+        assert_eq!(service.writes()[sent..], ["POST /api/campaign/add"]);
+        {
+            let inside = service.inside();
+            let name = |id| inside.store().campaigns.get(id).unwrap().name.clone();
+            assert_eq!((name(8), name(9)), ("Later".to_owned(), "Press".to_owned()));
+        }
+        let again = environment.run(&[&restore[..], &["--yes"]].concat()).succeeds();
+        again.prints("Nothing to do.\n");
+        environment.run(&[&restore[..], &["--yes", "--delete"]].concat()).succeeds();
+        assert_eq!(service.writes()[sent + 1..], ["DELETE /api/campaign/8/delete"]);
+    }
+}
+
+#[test]
+fn an_edited_row_whose_record_was_deleted_does_not_change_the_next_one_with_its_id() {
+    let (environment, service) = given_again(|environment, service| {
+        environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+        deleted_before_a_backup(environment, service);
+    });
+    let text = environment.text("sheets/campaigns.csv");
+    let row = text.lines().find(|line| line.starts_with("8,")).unwrap();
+    environment.edit("sheets/campaigns.csv", row, &row.replace("false", "true"));
+    let ran = environment.run(&["apply", "sheets", "--to", "main", "--yes"]).exits_with(4);
+    ran.says_among("campaigns 8: was edited here and is gone from the account");
+    assert_eq!(service.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_record_that_was_restored_under_its_id_is_the_wanted_one() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(linkvault::sandbox::Store::reuse_ids);
+    deleted_before_a_backup(&environment, &service);
+    environment.run(&RESTORE).succeeds();
+    let name = "Renamed".to_owned();
+    service.inside().mutate(|store| store.campaigns.get_mut(8).unwrap().name = name);
+    environment.run(&RESTORE).succeeds();
+    assert_eq!(service.writes(), ["POST /api/campaign/add", "PUT /api/campaign/8/update"]);
+    // It is deleted once more.
+    deleted_before_a_backup(&environment, &service);
+    service.inside().mutate(|store| store.add_campaign("Later", None, true));
+    environment.run(&RESTORE).succeeds();
+    assert_eq!(service.writes()[2..], ["POST /api/campaign/add"]);
+    assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Later");
+}
+
+/// Run 1 deletes campaign 8; run 2 creates one that gets its id.
+#[test]
+fn undo_does_not_change_what_has_the_id_of_a_record_by_now() {
+    let (environment, service) = given_again(deleted_by_a_run);
+    let sent = service.writes().len();
+    environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    assert_eq!(service.writes()[sent..], ["POST /api/campaign/add"]);
+    assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Later");
+    assert_eq!(service.inside().store().campaigns.get(9).unwrap().name, "Press");
+    // What the undo created is deleted by others, and its id given again.
+    service.inside().mutate(|store| {
+        store.campaigns.remove(9);
+        store.add_campaign("Latest", None, true);
+    });
+    environment.run(&["undo", "main", "2", "--yes"]).exits_with(4);
+    service.inside().mutate(|store| store.campaigns.remove(9));
+    environment.run(&["backup", "-q"]).succeeds();
+    service.inside().mutate(|store| store.add_campaign("Latest", None, true));
+    environment.run(&["undo", "main", "2", "--yes"]).succeeds().prints("Nothing to do.\n");
+    assert_eq!(service.inside().store().campaigns.get(9).unwrap().name, "Latest");
+}
+
 #[test]
 fn a_deleted_channel_comes_back_with_its_items() {
     let (environment, service) = backed_up();

@@ -286,10 +286,14 @@ impl Planner<'_> {
             return moved.map(Ref::Id).ok_or_else(lost);
         }
         let Some(live) = live else { return Ok(Ref::Id(id)) };
-        if live.contains_key(&Key::Id(id)) {
+        let is_reused = self.reused.contains(resource, id);
+        if live.contains_key(&Key::Id(id)) && !is_reused {
             return Ok(Ref::Id(id));
         }
         let mapped = matching::mapped(self.current.memory, resource, id, live);
+        if mapped.is_none_or(|now| now == id) && is_reused {
+            return Err(Lost::None(format!("the {title} that had the id {id} was deleted")));
+        }
         mapped.map(Ref::Id).ok_or_else(|| Lost::None(format!("the account has no {title} {id}")))
     }
 

@@ -105,7 +105,8 @@ impl Planner<'_> {
             after: Some(body.clone()),
             body: Some(body),
             label,
-            replaces: row.id,
+            // Where another record has the id, the id still leads to that one.
+            replaces: row.id.filter(|id| !self.reused.contains(resource, *id)),
             fingerprint: None,
             source: row.source.clone(),
         });
@@ -114,7 +115,8 @@ impl Planner<'_> {
 
     /// A value that no list shows, of a record that is to come back.
     fn lost(&self, resource: Resource, row: &Wanted, name: &str) -> Option<Value<'static>> {
-        let own = row.id.filter(|_| !self.foreign() && !self.desired.remembers);
+        let own = row.id.filter(|id| !self.reused.contains(resource, *id));
+        let own = own.filter(|_| !self.foreign() && !self.desired.remembers);
         let sent = own.and_then(|id| self.sent(resource, &Key::Id(id), name));
         let is_hidden = resource.spec().field(name).is_some_and(|(_, field)| !field.is_read());
         if let Some(sent) = sent.filter(|_| is_hidden) {

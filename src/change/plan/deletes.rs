@@ -25,6 +25,7 @@ impl Planner<'_> {
                 None => {}
                 // Somebody else's new record.
                 Some(None) => continue,
+                Some(Some(_)) if self.reused.contains(resource, key.id()) => continue,
                 Some(Some(before)) if !self.may_go(resource, before, record) => continue,
                 Some(Some(_)) => {}
             }
@@ -70,7 +71,9 @@ impl Planner<'_> {
         for (resource, ids) in &self.desired.unwanted {
             let live = self.current.state.get(*resource).into_iter().flatten();
             let base = self.base.and_then(|base| base.get(*resource));
-            for (key, record) in live.filter(|(key, _)| ids.contains(&key.id())) {
+            let unwanted =
+                |key: &Key| ids.contains(&key.id()) && !self.reused.contains(*resource, key.id());
+            for (key, record) in live.filter(|(key, _)| unwanted(key)) {
                 let before = base.and_then(|base| base.get(key));
                 if let Some(before) = before
                     && !self.may_go(*resource, before, record)

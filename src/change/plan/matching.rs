@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::fields::{self, folded};
 use super::problems::BadRow;
+use super::reused::Reused;
 use super::{Current, Memory, Step};
 use crate::change::desired::{Desired, Source, Wanted, WantedRecords};
 use crate::model::{Key, Record, Resource, State, Value, Verb};
@@ -100,7 +101,7 @@ fn natural_sent<'v>(
 pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
     let creates = || steps.iter().filter(|step| step.verb == Verb::Create);
     let codes = if creates().any(|step| step.resource == Resource::QrCodes) {
-        index(current, Resource::QrCodes)
+        index(current, Resource::QrCodes, &Reused::default())
     } else {
         Index::new()
     };
@@ -123,10 +124,15 @@ pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
 /// Ids by natural key.
 pub(super) type Index = HashMap<String, Vec<i64>>;
 
-/// Every record of `resource` by its natural key.
-pub(super) fn index(current: Current<'_>, resource: Resource) -> Index {
+/// Every record of `resource` by its natural key. What is remembered of a QR code may be of
+/// the one that had its id before.
+fn index(current: Current<'_>, resource: Resource, reused: &Reused) -> Index {
     let mut index = Index::new();
-    for record in current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
+    let records = current.state.get(resource).into_iter().flat_map(BTreeMap::values);
+    let is_known = |record: &&Record<'static>| {
+        resource != Resource::QrCodes || !reused.contains(resource, record.key.id())
+    };
+    for record in records.filter(is_known) {
         if let Some(key) = natural_of(current.memory, resource, record) {
             index.entry(key).or_default().push(record.key.id());
         }
@@ -156,6 +162,7 @@ struct Matcher<'a> {
     foreign: bool,
     /// They come with their sent values.
     remembers: bool,
+    reused: &'a Reused,
     out: Matches,
     /// Made when the first record is looked for by its natural key.
     index: Option<Index>,
@@ -171,6 +178,7 @@ pub(super) fn match_records(
     current: Current<'_>,
     base: Option<&State>,
     desired: &Desired,
+    reused: &Reused,
 ) -> Matches {
     let (wanted, recreate) = (wanted.records.as_slice(), desired.recreate);
     let foreign = desired.origin.is_some();
@@ -186,6 +194,7 @@ pub(super) fn match_records(
         base,
         foreign,
         remembers: desired.remembers,
+        reused,
         out,
         index: None,
         fresh: HashMap::new(),
@@ -223,8 +232,11 @@ impl Matcher<'_> {
         if self.foreign {
             return moved(self.current.memory, self.resource, id, self.live);
         }
-        let there = self.live.contains_key(&Key::Id(id));
-        if there { Some(id) } else { mapped(self.current.memory, self.resource, id, self.live) }
+        let is_reused = self.reused.contains(self.resource, id);
+        if !is_reused && self.live.contains_key(&Key::Id(id)) {
+            return Some(id);
+        }
+        mapped(self.current.memory, self.resource, id, self.live).filter(|now| *now != id)
     }
 
     fn claim(&mut self, at: usize, id: i64) {
@@ -294,7 +306,8 @@ impl Matcher<'_> {
         }
         let (resource, current) = (self.resource, self.current);
         let row = &self.wanted[at];
-        let own = row.id.filter(|_| !self.foreign && !self.remembers);
+        let own = row.id.filter(|id| !self.reused.contains(resource, *id));
+        let own = own.filter(|_| !self.foreign && !self.remembers);
         let sent = own.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
         let sent: HashMap<_, _> = sent
             .into_iter()
@@ -302,7 +315,7 @@ impl Matcher<'_> {
             .map(|(name, json)| (name.as_str(), fields::from_json(json)))
             .collect();
         let key = natural(resource, |name| row.value(resource, name).or_else(|| sent.get(name)))?;
-        let index = self.index.get_or_insert_with(|| index(current, resource));
+        let index = self.index.get_or_insert_with(|| index(current, resource, self.reused));
         let found = index.get(&key).cloned().unwrap_or_default();
         Some((key, found))
     }

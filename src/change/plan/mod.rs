@@ -4,6 +4,7 @@
 //! * `matching`: which record of the account a wanted one is
 //! * `fields`: when two values are the same
 //! * `records`: updates, by `compare` · `creates` · `deletes` · `assign`: assignments
+//! * `reused`: ids that the service gave again
 //! * `order`: which step comes first · `request`: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
 //! * [`against`]: the records that must be as they were
@@ -25,6 +26,7 @@ pub mod problems;
 mod properties;
 mod records;
 pub mod request;
+mod reused;
 pub mod saved;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -195,6 +197,19 @@ pub struct Plan {
     pub foreign: Option<Foreign>,
     #[serde(flatten)]
     pub cost: Cost,
+    /// Wanted ids that other records have by now. Not part of a saved plan: these records
+    /// are not changed into the wanted ones.
+    #[serde(skip)]
+    pub reused: Vec<Reused>,
+}
+
+/// An id of a wanted record that was deleted, and that another record of the account has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reused {
+    pub resource: Resource,
+    pub id: i64,
+    /// What the record that has it is called.
+    pub name: String,
 }
 
 impl Plan {
@@ -224,7 +239,8 @@ pub fn plan(
     base: Option<&State>,
     policy: &Policy,
 ) -> Result<Plan, PlanProblems> {
-    let mut planner = records::Planner::new(desired, current, base, policy);
+    let reused = reused::Reused::new(desired, current, base);
+    let mut planner = records::Planner::new(desired, current, base, policy, &reused);
     planner.records();
     planner.unwanted();
     planner.items();

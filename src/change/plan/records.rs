@@ -13,6 +13,7 @@ use super::naming::{a, label, name_of, rotator};
 use super::order::{self, Draft};
 use super::problems::BadRow;
 use super::request::{Ref, Subject};
+use super::reused::{Reused, is_another};
 use super::{Current, Fields, Foreign, Kept, Matched, Plan, PlanProblems, Unsupported};
 use crate::change::desired::{Desired, Source, Wanted};
 use crate::change::policy::Policy;
@@ -23,6 +24,7 @@ pub(super) struct Planner<'a> {
     pub current: Current<'a>,
     pub base: Option<&'a State>,
     pub policy: &'a Policy,
+    pub reused: &'a Reused,
     pub drafts: Vec<Draft>,
     unsupported: Vec<Unsupported>,
     pub kept: Vec<Kept>,
@@ -44,12 +46,14 @@ impl<'a> Planner<'a> {
         current: Current<'a>,
         base: Option<&'a State>,
         policy: &'a Policy,
+        reused: &'a Reused,
     ) -> Self {
         Self {
             desired,
             current,
             base,
             policy,
+            reused,
             drafts: Vec::new(),
             unsupported: Vec::new(),
             kept: Vec::new(),
@@ -77,6 +81,7 @@ impl<'a> Planner<'a> {
                 }
             }
         }
+        plan.reused = self.reused();
         plan.unsupported.splice(..0, self.unsupported);
         plan.unsupported.sort_by_key(|it| it.resource);
         if let Some(origin) = &self.desired.origin {
@@ -95,6 +100,20 @@ impl<'a> Planner<'a> {
         Ok(plan)
     }
 
+    /// The wanted ids that other records have by now.
+    fn reused(&self) -> Vec<super::Reused> {
+        let mut all = Vec::new();
+        for (resource, wanted) in &self.desired.resources {
+            let ids = wanted.records.iter().filter_map(|row| row.id);
+            for id in ids.filter(|id| self.reused.contains(*resource, *id)) {
+                let record = self.current.state.get(*resource).and_then(|it| it.get(&Key::Id(id)));
+                let name = record.map(|record| name_of(*resource, record)).unwrap_or_default();
+                all.push(super::Reused { resource: *resource, id, name });
+            }
+        }
+        all
+    }
+
     /// Everything but assignments.
     pub fn records(&mut self) {
         let by_name = self.refers_to_names();
@@ -107,8 +126,14 @@ impl<'a> Planner<'a> {
                 self.unread(resource, rows, |row| label(resource, row));
                 continue;
             };
-            let mut matches =
-                matching::match_records(resource, wanted, self.current, self.base, self.desired);
+            let mut matches = matching::match_records(
+                resource,
+                wanted,
+                self.current,
+                self.base,
+                self.desired,
+                self.reused,
+            );
             self.problems.rows.append(&mut matches.problems);
             for (row, found) in rows.iter().zip(&matches.found) {
                 let became = self.record(resource, row, found, live);
@@ -190,6 +215,7 @@ impl<'a> Planner<'a> {
             } else if resource == Resource::Campaigns
                 && self.desired.recreate
                 && !self.desired.remembers
+                && !self.reused.contains(resource, id)
             {
                 let links = super::assign::links_of(self.current.memory, id);
                 self.inherited.extend(links.map(|link| (became, link, row.source.clone())));
@@ -231,7 +257,7 @@ impl<'a> Planner<'a> {
         if self.desired.remembers && !self.foreign() {
             self.sent_later(pair);
         }
-        let changes = self.compare(pair);
+        let mut changes = self.compare(pair);
         let (resource, here) = (pair.resource, pair.live.key.to_string());
         // An input from another account names a record by its id there.
         let key = if self.foreign() { label(resource, pair.row) } else { here.clone() };
@@ -248,7 +274,13 @@ impl<'a> Planner<'a> {
         };
         if !changes.fixed.is_empty() {
             let names = changes.fixed.join("` and `");
-            let reason = format!("the API cannot change the `{names}` of {}", a(resource));
+            let mut reason = format!("the API cannot change the `{names}` of {}", a(resource));
+            let is_another =
+                pair.base.is_none() && is_another(resource, pair.row, pair.live, &changes.fixed);
+            if is_another && !changes.after.is_empty() {
+                reason += ": it is another one and stays as it is";
+                changes.after.clear();
+            }
             self.refuse(resource, &key, &reason, source);
         }
         if !changes.odd.is_empty() {

@@ -79,7 +79,7 @@ impl SavedPlan {
             limit,
             reserve,
             bound: true,
-            plan,
+            plan: Plan { reused: Vec::new(), ..plan },
         };
         let mut id = serde_json::to_value(&saved).map(|json| digest(&json)).unwrap_or_default();
         id.truncate(32);

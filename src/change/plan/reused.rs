@@ -1,0 +1,230 @@
+//! Ids that the service gave again: the wanted record had one of them and was deleted,
+//! and another record has it now.
+
+use std::collections::HashSet;
+
+use super::Current;
+use super::fields::{host, text};
+use super::matching::natural;
+use crate::change::desired::{Desired, Wanted};
+use crate::model::{Key, Record, Resource, State, Value};
+
+/// Records of the account that have the id of a wanted one and are not that record.
+#[derive(Debug, Default)]
+pub(super) struct Reused(HashSet<(Resource, i64)>);
+
+impl Reused {
+    /// Finds them among the ids of records that were deleted.
+    pub fn new(desired: &Desired, current: Current<'_>, base: Option<&State>) -> Self {
+        let mut all = HashSet::new();
+        // Of another account, ids do not say which record is meant.
+        if desired.origin.is_some() {
+            return Self(all);
+        }
+        let live = |resource, id| current.state.get(resource)?.get(&Key::Id(id));
+        let deleted = desired.deleted.iter().filter(|(of, id)| live(*of, *id).is_some());
+        all.extend(deleted.copied());
+        for (resource, wanted) in &desired.resources {
+            for row in &wanted.records {
+                let Some(id) = row.id.filter(|_| *resource != Resource::ChannelItems) else {
+                    continue;
+                };
+                let Some(record) = live(*resource, id) else { continue };
+                let mine = |name: &str| row.value(*resource, name);
+                if is_same(*resource, mine, record) {
+                    all.remove(&(*resource, id));
+                }
+            }
+        }
+        all.retain(|(resource, id)| {
+            let before = base.and_then(|base| base.get(*resource)?.get(&Key::Id(*id)));
+            let record = live(*resource, *id);
+            let is_same = |(before, record): (&Record<'static>, &Record<'static>)| {
+                is_same(*resource, |name| value(*resource, before, name), record)
+            };
+            !before.zip(record).is_some_and(is_same)
+        });
+        Self(all)
+    }
+
+    pub fn contains(&self, resource: Resource, id: i64) -> bool {
+        self.0.contains(&(resource, id))
+    }
+}
+
+fn value<'r>(
+    resource: Resource,
+    record: &'r Record<'static>,
+    name: &str,
+) -> Option<&'r Value<'static>> {
+    record.values.get(resource.spec().field(name)?.0)
+}
+
+/// Whether a record that was deleted is there again under its id: what it is known by is
+/// the same. Lists do not show that of a QR code, so it is its date.
+fn is_same<'v>(
+    resource: Resource,
+    mine: impl Fn(&str) -> Option<&'v Value<'static>>,
+    live: &Record<'static>,
+) -> bool {
+    if resource == Resource::QrCodes {
+        let date = mine("date").and_then(text).filter(|date| !date.is_empty());
+        let theirs = value(resource, live, "date").and_then(text);
+        return date.is_some() && date == theirs;
+    }
+    let key = natural(resource, |name| -> Option<&'v Value<'v>> { mine(name) });
+    key.is_some() && key == natural(resource, |name| value(resource, live, name))
+}
+
+/// Whether the record `live` differs from the wanted `row` in these fields, which the API
+/// cannot change, and so is another one.
+pub(super) fn is_another(
+    resource: Resource,
+    row: &Wanted,
+    live: &Record<'static>,
+    fixed: &[&str],
+) -> bool {
+    let host_of = |value: Option<&Value<'static>>| value.and_then(text).map(host);
+    match resource {
+        // A domain may have got another scheme.
+        Resource::Domains => {
+            host_of(row.value(resource, "domain")) != host_of(value(resource, live, "domain"))
+                && fixed.contains(&"domain")
+        }
+        Resource::QrCodes => fixed.contains(&"link") && fixed.contains(&"date"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::record;
+    use super::super::{Memory, Plan, plan};
+    use super::*;
+    use crate::change::policy::Policy;
+    use crate::model::Verb;
+    use serde_json::{Value as Json, json};
+
+    fn state(resource: Resource, all: &[Json]) -> State {
+        let mut state = State::default().with_sent(Some(Default::default()));
+        for raw in all {
+            let record = record(resource, raw);
+            state.resource_mut(resource).insert(record.key.clone(), record);
+        }
+        state
+    }
+
+    /// The steps that lead from `now` back to `then`, where `deleted` were deleted since.
+    fn restored(resource: Resource, then: &[Json], now: &[Json], deleted: &[i64]) -> Plan {
+        let mut desired = Desired::of_state(&state(resource, then), "then");
+        desired.deleted = deleted.iter().map(|id| (resource, *id)).collect();
+        let (now, memory) = (state(resource, now), Memory::default());
+        let current = Current { state: &now, memory: &memory };
+        plan(&desired, current, None, &Policy::default()).unwrap()
+    }
+
+    fn steps(plan: &Plan) -> Vec<(Verb, Option<i64>, Option<i64>)> {
+        plan.steps.iter().map(|step| (step.verb, step.id, step.replaces)).collect()
+    }
+
+    #[test]
+    fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
+        let then = [json!({"id": 4, "name": "Summer", "public": true})];
+        let now = [json!({"id": 4, "name": "Winter", "public": false})];
+        let renamed = restored(Resource::Campaigns, &then, &now, &[]);
+        assert_eq!(steps(&renamed), [(Verb::Update, Some(4), None)]);
+        let made = restored(Resource::Campaigns, &then, &now, &[4]);
+        assert_eq!(steps(&made), [(Verb::Create, None, None)]);
+        let name = "Winter".to_owned();
+        assert_eq!(
+            made.reused,
+            [super::super::Reused { resource: Resource::Campaigns, id: 4, name }]
+        );
+        // It came back under its id, or under another one.
+        let same = [json!({"id": 4, "name": "summer", "public": true})];
+        assert_eq!(steps(&restored(Resource::Campaigns, &then, &same, &[4])).len(), 1);
+        let both = [now[0].clone(), json!({"id": 9, "name": "Summer", "public": true})];
+        let found = restored(Resource::Campaigns, &then, &both, &[4]);
+        assert_eq!((steps(&found), found.reused.len()), (vec![], 1));
+    }
+
+    fn told(plan: &Plan) -> Vec<&str> {
+        plan.unsupported.iter().map(|it| it.reason.as_str()).collect()
+    }
+
+    #[test]
+    fn a_domain_of_another_host_is_another_domain() {
+        let domain =
+            |host: &str, root: &str| json!({"id": 3, "domain": host, "redirectroot": root});
+        let then = [domain("https://a.example", "https://x/")];
+        let same = [domain("http://A.example", "https://y/")];
+        let made = restored(Resource::Domains, &then, &same, &[]);
+        assert_eq!(made.steps[0].verb, Verb::Update, "{made:?}");
+        let now = [domain("https://b.example", "https://y/")];
+        let other = restored(Resource::Domains, &then, &now, &[]);
+        let why = "the API cannot change the `domain` of a branded domain: it is another one and \
+                   stays as it is";
+        assert_eq!((steps(&other), told(&other)), (vec![], vec![why]));
+        let made = restored(Resource::Domains, &then, &now, &[3]);
+        assert_eq!(steps(&made), [(Verb::Create, None, None)]);
+    }
+
+    #[test]
+    fn a_code_of_another_link_and_date_is_another_code() {
+        let code =
+            |link: &str, date: &str| json!({"id": 3, "name": "c", "link": link, "date": date});
+        let plan = |now: Json, deleted: &[i64]| {
+            let mut then = state(Resource::QrCodes, &[code("https://x/1", "2026-01-01 00:00:00")]);
+            let sent = [("type", json!("text")), ("data", json!("a"))];
+            let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
+            let key = (Resource::QrCodes, Key::Id(3));
+            then.sent.as_mut().unwrap().insert(key.clone(), sent);
+            let mut desired = Desired::of_state(&then, "then");
+            desired.deleted = deleted.iter().map(|id| (Resource::QrCodes, *id)).collect();
+            let now = state(Resource::QrCodes, &[now]);
+            let mut memory = Memory::default();
+            let sent = [("type", json!("text")), ("data", json!("b"))];
+            let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
+            memory.sent.insert(key, sent);
+            let current = Current { state: &now, memory: &memory };
+            plan(&desired, current, None, &Policy::default()).unwrap()
+        };
+        let (old, new) = ("2026-01-01 00:00:00", "2026-01-02 00:00:00");
+        let update = [(Verb::Update, Some(3), None)];
+        assert_eq!(steps(&plan(code("https://x/1", old), &[])), update);
+        assert_eq!(steps(&plan(code("https://x/1", new), &[])), update);
+        assert_eq!(steps(&plan(code("https://x/1", old), &[3])), update);
+        let other = plan(code("https://x/2", new), &[]);
+        assert_eq!((steps(&other), other.unsupported.len()), (vec![], 1));
+        let made = plan(code("https://x/1", new), &[3]);
+        assert_eq!(steps(&made), [(Verb::Create, None, None)]);
+    }
+
+    #[test]
+    fn an_export_whose_record_was_deleted_does_not_change_the_next_one_with_its_id() {
+        let then =
+            state(Resource::Campaigns, &[json!({"id": 4, "name": "Summer", "public": true})]);
+        let now = state(Resource::Campaigns, &[json!({"id": 4, "name": "Winter", "public": true})]);
+        let mut desired = Desired::of_state(&then, "sheets");
+        desired.recreate = false;
+        let memory = Memory::default();
+        let current = Current { state: &now, memory: &memory };
+        let planned = |desired: &Desired, delete: bool| {
+            let policy = Policy { delete, ..Policy::default() };
+            plan(desired, current, Some(&then), &policy)
+        };
+        let place = Resource::Campaigns.spec().field("public").unwrap().0;
+        let mut edited = desired.clone();
+        let rows = edited.resources.get_mut(&Resource::Campaigns).unwrap();
+        rows.records[0].fields.insert(place, Value::Bool(false));
+        assert_eq!(steps(&planned(&edited, false).unwrap()), [(Verb::Update, Some(4), None)]);
+        edited.deleted.insert((Resource::Campaigns, 4));
+        let problems = planned(&edited, false).unwrap_err();
+        assert!(problems.to_string().ends_with("was edited here and is gone from the account"));
+        // A row that was taken out does not delete the next record either.
+        desired.deleted.insert((Resource::Campaigns, 4));
+        desired.resources.get_mut(&Resource::Campaigns).unwrap().records.clear();
+        desired.unwanted.insert(Resource::Campaigns, [4].into());
+        assert_eq!(steps(&planned(&desired, true).unwrap()), []);
+    }
+}
