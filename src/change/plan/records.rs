@@ -275,8 +275,10 @@ impl<'a> Planner<'a> {
         if !changes.fixed.is_empty() {
             let names = changes.fixed.join("` and `");
             let mut reason = format!("the API cannot change the `{names}` of {}", a(resource));
-            let is_another =
-                pair.base.is_none() && is_another(resource, pair.row, pair.live, &changes.fixed);
+            // The id in a row of a CSV file says which record is meant.
+            let is_another = self.desired.recreate
+                && pair.base.is_none()
+                && is_another(resource, pair.row, pair.live, &changes.fixed);
             if is_another && !changes.after.is_empty() {
                 reason += ": it is another one and stays as it is";
                 changes.after.clear();
