@@ -60,8 +60,7 @@ impl Vault {
     pub(super) fn erase(&mut self) -> Result<(), VaultError> {
         match self.vacuum() {
             Err(VaultError::Full(_)) => {
-                let free =
-                    self.transact_now(|tx, _| Ok(tx.execute_batch("PRAGMA incremental_vacuum")?));
+                let free = self.transact_now(|tx, _| release_free_pages(tx, u32::MAX));
                 match free.and_then(|()| self.checkpoint()) {
                     Err(VaultError::Full(_)) => Ok(()),
                     done => done,
@@ -70,6 +69,36 @@ impl Vault {
             done => done.and_then(|()| self.checkpoint()),
         }
     }
+
+    /// Gives free pages back to the file system: those that held the notes on the pages of lists.
+    /// Where the disk is too full for that, the end of the next snapshot does it.
+    pub(super) fn release(&mut self) -> Result<(), VaultError> {
+        let free = self.db.pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0));
+        if free.map_err(|source| self.sql(source))? == 0 {
+            return Ok(());
+        }
+        match self.transact_now(|tx, _| release_free_pages(tx, MOST_RELEASED)) {
+            Err(VaultError::Full(_)) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+/// The most free pages that the end of a snapshot releases (16 MiB).
+const MOST_RELEASED: u32 = 4096;
+
+/// Gives free pages back to the file system, `most` at most, by moving the last pages of the file
+/// into their places. A file of an earlier format keeps them until it is rewritten.
+fn release_free_pages(tx: &Tx<'_>, most: u32) -> Result<(), Failure> {
+    // Each step of the statement releases one page.
+    let mut release = tx.prepare_cached("PRAGMA incremental_vacuum")?;
+    let mut released = release.query([])?;
+    for _ in 0..most {
+        if released.next()?.is_none() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A trigger lets only the templates go that are listed as unused.

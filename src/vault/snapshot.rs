@@ -394,6 +394,8 @@ impl Vault {
     fn finished(&mut self, number: i64, forgot: bool) -> Result<Snapshot, VaultError> {
         if forgot {
             self.erase()?;
+        } else {
+            self.release()?;
         }
         self.snapshot(number)
     }

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use linkvault::model::{Decoded, Resource};
 use linkvault::vault::lock::Lock;
+use linkvault::vault::snapshot::Usage;
+use linkvault::vault::write::{Page, Put};
 use linkvault::vault::{Vault, VaultError};
+use roaring::RoaringTreemap;
 
-use super::desk::{campaigns, day};
+use super::desk::{campaigns, day, plain};
 use super::lock::StillClock;
 
 #[test]
@@ -31,6 +35,34 @@ fn a_closed_vault_is_one_file() {
     vault.close().unwrap();
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(names.len(), 1);
+}
+
+/// What is noted of each page until the list is proven takes room of its own.
+#[test]
+fn a_backup_leaves_no_free_pages_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.db");
+    let mut sizes = Vec::new();
+    for round in 0..3 {
+        let mut vault = Vault::open_or_create(&path).unwrap();
+        let snapshot = vault.begin(day(round), None, &Resource::ALL).unwrap();
+        let usage = Usage::default();
+        for number in 1..200 {
+            let raw = format!(r#"{{"id":{number},"name":"x"}}"#);
+            let record = Decoded::read(Resource::Campaigns, None, &raw).unwrap();
+            let (resource, parent, now) = (Resource::Campaigns, None, day(round));
+            let page = Page { snapshot, resource, parent, number, now, usage, hold: true };
+            let note = |_: &Put| "n".repeat(1000);
+            vault.put_page(&page, &[record], &RoaringTreemap::new(), note).unwrap();
+        }
+        vault.finish(snapshot, day(round), usage).unwrap();
+        vault.close().unwrap();
+        let free =
+            plain(&path).pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0));
+        assert_eq!(free, Ok(0));
+        sizes.push(path.metadata().unwrap().len());
+    }
+    assert_eq!(sizes[0], sizes[2]);
 }
 
 #[test]
