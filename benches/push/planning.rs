@@ -11,7 +11,7 @@ use linkvault::api::client::Client;
 use linkvault::api::http::Key;
 use linkvault::api::pacer::Pacer;
 use linkvault::apply;
-use linkvault::change::cost::cost;
+use linkvault::change::cost::{Lists, cost};
 use linkvault::change::plan::{Current, plan as make};
 use linkvault::change::policy::{self, Policy};
 use linkvault::change::sheet::write::Writer;
@@ -74,7 +74,7 @@ pub fn plan(sheet: &Path, vault: &Path) {
     let current = Current { state: &state, memory: &memory };
     let policy = Policy::default();
     let mut plan = make(&desired, current, None, &policy).unwrap();
-    let staleness = Staleness::new(DEFAULT, 0, 0, std::collections::BTreeMap::new());
+    let staleness = Staleness::new(DEFAULT, 0, 0, Lists::default());
     plan.cost = cost(&plan, (0, 0), 0, 0, &staleness);
     policy::check(&plan, &state, &policy).unwrap();
     child::report(began.elapsed(), plan.steps.len() as u64, reading);

@@ -31,6 +31,7 @@ mod steps;
 pub mod undo;
 pub mod verify;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use before::Stale;
@@ -39,6 +40,9 @@ pub use error::ApplyError;
 pub use keep::{memory, memory_at, memory_in, memory_of, note_matches};
 pub use request::{NOT_SHOWN, Secrets};
 pub use run::{apply, resume};
+
+use crate::model::Resource;
+use crate::model::paging::Paging;
 
 /// What a run is asked for.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +70,8 @@ pub struct Options {
     pub limit: Option<u64>,
     /// Requests of each window that are left to others.
     pub reserve: u64,
+    /// How the lists are divided into pages, where a look has seen it.
+    pub paging: BTreeMap<Resource, Paging>,
 }
 
 /// What a run came to.

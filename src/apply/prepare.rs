@@ -12,11 +12,12 @@ use super::run::{LOOKS, step_of};
 use super::settle;
 use super::steps::{Runner, Work};
 use crate::api::client::Client;
-use crate::change::cost;
+use crate::change::cost::Lists;
 use crate::change::plan::against::against;
 use crate::change::staleness::{DEFAULT, Staleness, is_account_due, lists};
 use crate::clock::{Clock, Timestamp};
 use crate::crawl::{self, CrawlError};
+use crate::model::paging::Paging;
 use crate::model::{Resource, State, Verb};
 use crate::vault::journal::{Run, Settled, StepState};
 use crate::vault::snapshot::Outcome;
@@ -96,7 +97,7 @@ impl Proofs {
     ) -> Result<Self, ApplyError> {
         let mut proofs = Self {
             base: State::default(),
-            staleness: Staleness::new(DEFAULT, 0, 0, BTreeMap::new()),
+            staleness: Staleness::new(DEFAULT, 0, 0, Lists::default()),
             read: BTreeMap::new(),
             account: None,
         };
@@ -115,14 +116,17 @@ impl Proofs {
         which.dedup();
         which.retain(|it| snapshot.outcome(*it).is_some_and(Outcome::is_whole));
         proofs.base = vault.state(before, &which)?;
-        let mut sizes = BTreeMap::new();
+        let mut paging = BTreeMap::new();
         for resource in &which {
-            sizes.extend(vault.learned_page_size(*resource)?.map(|size| (*resource, size)));
+            if let Some(size) = vault.learned_page_size(*resource)? {
+                paging.insert(*resource, Paging { size, ..Paging::default() });
+            }
         }
+        paging.extend(&options.paging);
         let limit = client.limit().or(options.limit).unwrap_or(DEFAULT_LIMIT);
         let max = options.max_staleness.unwrap_or(DEFAULT);
-        let reading = cost::lists(&proofs.base, &sizes);
-        proofs.staleness = Staleness::new(max, limit, options.reserve, reading);
+        let lists = Lists::of(&proofs.base, paging);
+        proofs.staleness = Staleness::new(max, limit, options.reserve, lists);
         if fresh {
             let began = Moment::at(clock, snapshot.started);
             proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::{Cost, Plan};
+use super::plan::request::Ref;
+use super::plan::{Cost, Plan, Step};
 use super::staleness::Staleness;
-use crate::model::{Resource, State};
+use crate::model::paging::Paging;
+use crate::model::{Key, Resource, State, Verb};
 
 /// The length of a limit's window, in seconds.
 const WINDOW: u64 = 60;
-
-/// What lists give on a page, where nothing else was learned.
-const PAGE: u64 = 1000;
 
 /// What a run without mishap needs: `before` requests to look, one for each step,
 /// those that prove the account and read lists again on the way, and `after` requests to look at the end.
@@ -36,35 +35,115 @@ pub fn cost(
     Cost { requests, seconds: waited as f64, rereads, staleness: oldest.as_secs_f64() }
 }
 
-/// Requests to list once what a plan touches. `counts` are the records of each
-/// resource, `sizes` the largest pages that each gives. A list of several pages
-/// costs one more, as proof.
-#[must_use]
-pub fn reading(
-    touched: &[Resource],
-    counts: &BTreeMap<Resource, u64>,
-    sizes: &BTreeMap<Resource, u64>,
-    channels: u64,
-) -> u64 {
-    let list = |resource: &Resource| match resource {
-        Resource::Account => 1,
-        Resource::ChannelItems => channels,
-        resource => {
-            let size = sizes.get(resource).copied().unwrap_or(PAGE).max(1);
-            let pages = counts.get(resource).copied().unwrap_or(0).div_ceil(size).max(1);
-            pages.saturating_add(u64::from(pages > 1))
-        }
-    };
-    touched.iter().map(list).fold(0, u64::saturating_add)
+/// The lists of an account, as far as their lengths tell what reading them costs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lists {
+    paging: BTreeMap<Resource, Paging>,
+    /// The lists of resources, and those of each channel's items.
+    lengths: BTreeMap<(Resource, Option<Ref>), Length>,
+    /// The channels that have each QR code as an item.
+    channels: BTreeMap<i64, Vec<i64>>,
 }
 
-/// The requests that listing once each resource of `state` takes.
-#[must_use]
-pub fn lists(state: &State, sizes: &BTreeMap<Resource, u64>) -> BTreeMap<Resource, u64> {
-    let counts: BTreeMap<_, _> =
-        state.iter().map(|(resource, records)| (resource, records.len() as u64)).collect();
-    let channels = counts.get(&Resource::Channels).copied().unwrap_or(0);
-    counts.keys().map(|it| (*it, reading(&[*it], &counts, sizes, channels))).collect()
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Length {
+    records: u64,
+    /// Records that were deleted since the list was read last.
+    gone: u64,
+}
+
+impl Length {
+    fn lose(&mut self) {
+        self.records = self.records.saturating_sub(1);
+        self.gone += 1;
+    }
+}
+
+impl Lists {
+    /// The lists that show `state`.
+    #[must_use]
+    pub fn of(state: &State, paging: BTreeMap<Resource, Paging>) -> Self {
+        let mut lists = Self { paging, ..Self::default() };
+        for (resource, records) in state.iter() {
+            if resource != Resource::ChannelItems {
+                lists.list(resource, None).records = records.len() as u64;
+            }
+            for key in records.keys() {
+                match key {
+                    Key::Id(id) if resource == Resource::Channels => {
+                        lists.list(Resource::ChannelItems, Some(Ref::Id(*id)));
+                    }
+                    Key::Item { channel, kind, id } => {
+                        lists.list(resource, Some(Ref::Id(*channel))).records += 1;
+                        if kind == "qr" {
+                            lists.channels.entry(*id).or_default().push(*channel);
+                        }
+                    }
+                    Key::Id(_) => {}
+                }
+            }
+        }
+        lists
+    }
+
+    fn list(&mut self, resource: Resource, channel: Option<Ref>) -> &mut Length {
+        self.lengths.entry((resource, channel)).or_default()
+    }
+
+    /// Requests that read `resource`, beside the one for the account.
+    #[must_use]
+    pub fn requests(&self, resource: Resource) -> u64 {
+        let paging = self.paging.get(&resource).copied().unwrap_or_default();
+        let of = |length: &Length| paging.requests(length.records, length.gone);
+        match resource {
+            Resource::Account => 0,
+            Resource::ChannelItems => {
+                let items = self.lengths.iter().filter(|((of, _), _)| *of == resource);
+                items.map(|(_, length)| of(length)).fold(0, u64::saturating_add)
+            }
+            _ => of(&self.lengths.get(&(resource, None)).copied().unwrap_or_default()),
+        }
+    }
+
+    /// Notes that `resource` was read.
+    pub fn read(&mut self, resource: Resource) {
+        for ((of, _), length) in &mut self.lengths {
+            if *of == resource {
+                length.gone = 0;
+            }
+        }
+    }
+
+    /// Notes that `step` was done.
+    pub fn carry_out(&mut self, step: &Step) {
+        match (step.verb, step.resource) {
+            (Verb::Create, resource) => {
+                self.list(resource, None).records += 1;
+                if resource == Resource::Channels {
+                    self.list(Resource::ChannelItems, Some(Ref::Step(step.step)));
+                }
+            }
+            (Verb::Delete, resource) => {
+                self.list(resource, None).lose();
+                let id = step.id.unwrap_or_default();
+                if resource == Resource::Channels {
+                    self.lengths.remove(&(Resource::ChannelItems, Some(Ref::Id(id))));
+                }
+                let codes = resource == Resource::QrCodes;
+                for channel in self.channels.remove(&id).filter(|_| codes).into_iter().flatten() {
+                    let list = (Resource::ChannelItems, Some(Ref::Id(channel)));
+                    self.lengths.get_mut(&list).map(Length::lose);
+                }
+            }
+            (Verb::Assign, Resource::ChannelItems) => {
+                let channel = step.after.as_ref().and_then(|after| after.get("channel"));
+                if let Some(channel) = channel.and_then(Ref::from_json) {
+                    self.list(Resource::ChannelItems, Some(channel)).records += 1;
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +155,7 @@ mod tests {
     #[test]
     fn the_first_windows_share_goes_at_once_and_each_other_takes_a_minute() {
         let cost = |count, looks, limit, reserve| {
-            let staleness = Staleness::new(DEFAULT, limit, reserve, BTreeMap::new());
+            let staleness = Staleness::new(DEFAULT, limit, reserve, Lists::default());
             let cost = cost(&steps(count), (looks, looks), limit, reserve, &staleness);
             Cost { staleness: 0.0, ..cost }
         };
@@ -88,17 +167,5 @@ mod tests {
         assert_eq!(cost(100, 0, 0, 5), is(100, 0.0));
         // Before the second and the third write, it is asked whose account it is.
         assert_eq!(cost(3, 0, 5, 9), Cost { rereads: 2, ..is(5, 240.0) });
-    }
-
-    #[test]
-    fn a_list_of_several_pages_costs_one_request_more() {
-        let counts = BTreeMap::from([(Resource::Campaigns, 1001), (Resource::Pixels, 1000)]);
-        let sizes = BTreeMap::from([(Resource::QrCodes, 10)]);
-        let of = |touched: &[Resource]| reading(touched, &counts, &sizes, 7);
-        assert_eq!(of(&[Resource::Campaigns]), 3);
-        assert_eq!(of(&[Resource::Pixels]), 1);
-        assert_eq!(of(&[Resource::QrCodes]), 1);
-        assert_eq!(of(&[Resource::Account, Resource::ChannelItems]), 8);
-        assert_eq!(of(&[]), 0);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::cost::Lists;
 use super::plan::against::against;
 use super::plan::{Plan, Step};
 use crate::model::{Resource, Verb};
@@ -26,27 +27,17 @@ pub struct Staleness {
     max: Duration,
     /// Requests of each window that are ours; `None` where there is no limit.
     share: Option<u64>,
-    /// Requests that reading each list takes, the account's own aside.
-    reading: BTreeMap<Resource, u64>,
+    /// The lists as they are before the first step.
+    lists: Lists,
 }
 
 impl Staleness {
     /// `max` is what was asked for; `limit` requests fit into a minute, of which
     /// `reserve` are left to others, and a limit of 0 is none.
     #[must_use]
-    pub fn new(max: Duration, limit: u64, reserve: u64, reading: BTreeMap<Resource, u64>) -> Self {
+    pub fn new(max: Duration, limit: u64, reserve: u64, lists: Lists) -> Self {
         let share = (limit > 0).then(|| limit.saturating_sub(reserve).max(1));
-        Self { max, share, reading }
-    }
-
-    /// Requests that reading these lists takes, with the account.
-    #[must_use]
-    pub fn price<'a>(&self, lists: impl IntoIterator<Item = &'a Resource>) -> u64 {
-        let one = |resource: &Resource| match resource {
-            Resource::Account => 0,
-            other => self.reading.get(other).copied().unwrap_or(1),
-        };
-        lists.into_iter().map(one).fold(1, u64::saturating_add)
+        Self { max, share, lists }
     }
 
     /// How old the list of `resource` may be: what was asked for, stretched where
@@ -54,7 +45,7 @@ impl Staleness {
     #[must_use]
     pub fn of(&self, resource: Resource) -> Duration {
         let Some(share) = self.share else { return self.max };
-        let requests = self.price([&resource]).saturating_mul(SHARE);
+        let requests = price(&self.lists, &[resource]).saturating_mul(SHARE);
         let stretched = WINDOW.as_secs().saturating_mul(requests).div_ceil(share);
         self.max.max(Duration::from_secs(stretched))
     }
@@ -84,7 +75,7 @@ impl Staleness {
             let windows = (sent / share).saturating_sub(read);
             WINDOW.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX))
         };
-        let (mut sent, mut extra) = (before, 0);
+        let (mut sent, mut extra, mut now) = (before, 0, self.lists.clone());
         // The window in which each list was read last.
         let mut read: BTreeMap<Resource, u64> = BTreeMap::new();
         // The window in which its records without a key were known last.
@@ -106,9 +97,12 @@ impl Staleness {
                     proofs -= 1;
                     due.push(Resource::Account);
                 }
-                let price = self.price(&due);
+                let price = price(&now, &due);
                 let window = sent / share;
-                read.extend(due.into_iter().map(|list| (list, window)));
+                for list in due {
+                    read.insert(list, window);
+                    now.read(list);
+                }
                 // Each look asks first whose account it is.
                 read.insert(Resource::Account, window);
                 sent = sent.saturating_add(price);
@@ -117,10 +111,16 @@ impl Staleness {
             if is_keyless(step) {
                 known.insert(step.resource, sent / share);
             }
+            now.carry_out(step);
             sent = sent.saturating_add(1);
         }
         (extra, longest)
     }
+}
+
+/// Requests that a look at `which` takes, with the one for the account.
+fn price(lists: &Lists, which: &[Resource]) -> u64 {
+    which.iter().map(|it| lists.requests(*it)).fold(1, u64::saturating_add)
 }
 
 /// Whether it is to be asked again whose account it is: a wait for the limit takes a
@@ -155,11 +155,15 @@ fn is_keyless(step: &Step) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::plan::tests::steps;
+    use crate::change::plan::tests::{campaigns, steps};
+    use crate::model::paging::{Paging, Total};
 
-    fn staleness(max: u64, limit: u64, pages: u64) -> Staleness {
-        let reading = BTreeMap::from([(Resource::Campaigns, pages)]);
-        Staleness::new(Duration::from_secs(max), limit, 0, reading)
+    /// The list of campaigns takes `requests`, of which one is a proof.
+    fn staleness(max: u64, limit: u64, requests: u64) -> Staleness {
+        let paging = Paging { size: 1, total: Total::OfList, last: true };
+        let state = campaigns(requests.cast_signed() - 1);
+        let lists = Lists::of(&state, BTreeMap::from([(Resource::Campaigns, paging)]));
+        Staleness::new(Duration::from_secs(max), limit, 0, lists)
     }
 
     #[test]
@@ -175,9 +179,8 @@ mod tests {
     #[test]
     fn whose_account_it_is_is_asked_once_in_each_window_or_before_each_write() {
         let proofs = |limit, count| {
-            let reading = BTreeMap::from([(Resource::Campaigns, 1)]);
             let max = Duration::from_secs(100_000);
-            Staleness::new(max, limit, 0, reading).rereads(&steps(count), 2).0
+            Staleness::new(max, limit, 0, Lists::default()).rereads(&steps(count), 2).0
         };
         // 2 requests to look and 28 steps fill a minute; each further one has 29 steps.
         assert_eq!([28, 29, 57, 58].map(|count| proofs(30, count)), [0, 1, 1, 2]);

@@ -17,7 +17,7 @@ use super::session::{Bounds, Session, command_words};
 use super::wanted::{self, Read};
 use super::{Paint, human, values};
 use crate::apply;
-use crate::change::cost::{self, cost, reading};
+use crate::change::cost::{Lists, cost};
 use crate::change::desired::Desired;
 use crate::change::export::Content;
 use crate::change::plan::saved::SavedPlan;
@@ -29,6 +29,7 @@ use crate::change::staleness::{self, Staleness};
 use crate::clock::Clock;
 use crate::config::{Account, parse_duration};
 use crate::crawl::{self, Stats};
+use crate::model::paging::Paging;
 use crate::model::{Key, Resource, State, Verb};
 use crate::progress::Progress;
 use crate::shown::Shown;
@@ -201,8 +202,8 @@ pub struct Looked {
     /// Requests beside these that ask again whose account it is, where a look into the
     /// account's own vault finds lists that lost records.
     pub confirming: u64,
-    /// The largest pages that the service was seen to give.
-    pub sizes: BTreeMap<Resource, u64>,
+    /// How the lists are divided into pages.
+    pub paging: BTreeMap<Resource, Paging>,
     /// Requests a minute; 0 is no limit.
     pub limit: u64,
     pub reserve: u64,
@@ -222,30 +223,15 @@ impl Looked {
     /// What carrying `plan` out costs, this look and one at the end included.
     #[must_use]
     pub fn cost(&self, plan: &Plan) -> Cost {
-        let verb = |resource, verb| {
-            let steps = plan.steps.iter().filter(|it| (it.resource, it.verb) == (resource, verb));
-            steps.count() as u64
-        };
-        let count = |resource| {
-            let there = self.state.get(resource).map_or(0, |records| records.len() as u64);
-            let made = there.saturating_add(verb(resource, Verb::Create));
-            (resource, made.saturating_sub(verb(resource, Verb::Delete)))
-        };
-        let counts: BTreeMap<_, _> = Resource::ALL.map(count).into();
-        let channels = counts.get(&Resource::Channels).copied().unwrap_or(0);
         let mut again = plan.touched();
         if again.contains(&Resource::ChannelItems) && !again.contains(&Resource::Channels) {
             again.push(Resource::Channels);
         }
-        // Whose account it is, is asked each time.
-        again.retain(|resource| *resource != Resource::Account);
-        let mut after = reading(&again, &counts, &self.sizes, channels).saturating_add(1);
-        // Where all is read again, it takes what it took.
-        if self.state.iter().all(|(resource, _)| again.contains(&resource)) {
-            after = after.max(self.reading);
-        }
-        let reading = cost::lists(&self.state, &self.sizes);
-        let staleness = Staleness::new(self.max_staleness, self.limit, self.reserve, reading);
+        let lists = Lists::of(&self.state, self.paging.clone());
+        let mut done = lists.clone();
+        plan.steps.iter().for_each(|step| done.carry_out(step));
+        let after = again.iter().map(|it| done.requests(*it)).fold(1, u64::saturating_add);
+        let staleness = Staleness::new(self.max_staleness, self.limit, self.reserve, lists);
         cost(plan, (self.reading + self.confirming, after), self.limit, self.reserve, &staleness)
     }
 }
@@ -348,10 +334,6 @@ pub fn look_into(
     }
     let confirming = summary.confirmed;
     let reading = (session.client.counters().requests - before).saturating_sub(confirming);
-    let mut sizes = BTreeMap::new();
-    for resource in &options.scope {
-        sizes.extend(vault.learned_page_size(*resource)?.map(|size| (*resource, size)));
-    }
     let outcomes = snapshot.outcomes.iter();
     let not_offered = outcomes.filter(|it| it.state == ReadState::NotOffered);
     let not_offered = not_offered.map(|it| it.resource).collect();
@@ -362,7 +344,7 @@ pub fn look_into(
         memory: apply::memory(vault)?,
         reading,
         confirming,
-        sizes,
+        paging: summary.paging,
         limit: known.unwrap_or(30),
         reserve: session.reserve,
         max_staleness: account.settings.max_staleness.unwrap_or(staleness::DEFAULT),

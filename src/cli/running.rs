@@ -258,6 +258,7 @@ pub fn ask_and_apply(
         max_staleness: Some(looked.max_staleness),
         limit: Some(looked.limit),
         reserve: looked.reserve,
+        paging: looked.paging.clone(),
         plan: origin.text(),
         // After a long time at the question, the look at the account is old.
         looked: (thought < LONG_THOUGHT).then_some(looked.snapshot),

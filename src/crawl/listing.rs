@@ -199,6 +199,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             lost: false,
         };
         let (ended, gone) = listing.until_proven()?;
+        listing.crawler.note_paging(resource, &listing.pages);
         if listing.lost && !gone.is_empty() {
             listing.crawler.confirm()?;
         }

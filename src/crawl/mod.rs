@@ -10,7 +10,7 @@ mod listing;
 pub mod proof;
 mod statistics;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use error::CrawlError;
@@ -22,6 +22,7 @@ use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::clock::{Clock, Timestamp};
+use crate::model::paging::Paging;
 use crate::model::{Decoded, Key, Problem, Resource, Verb};
 use crate::progress::{Event, Progress};
 use crate::vault::listing::ListingEnd;
@@ -137,6 +138,8 @@ pub struct Summary {
     pub confirmed: u64,
     /// Records and fields that were not as they should be, the first of them.
     pub problems: Vec<Problem>,
+    /// How the lists that this process read are divided into pages.
+    pub paging: BTreeMap<Resource, Paging>,
 }
 
 /// The most problems that are remembered one by one.
@@ -153,6 +156,7 @@ pub(crate) struct Crawler<'a> {
     /// What earlier processes spent on this snapshot.
     before: Usage,
     problems: Vec<Problem>,
+    paging: BTreeMap<Resource, Paging>,
     /// The account answered after a list had refused.
     key_confirmed: bool,
     /// How often it was asked again whose account it is.
@@ -185,6 +189,7 @@ pub fn crawl(
         snapshot: 0,
         before: Usage::default(),
         problems: Vec::new(),
+        paging: BTreeMap::new(),
         key_confirmed: false,
         confirmed: 0,
         proven: (clock.monotonic(), clock.now()),
@@ -281,8 +286,15 @@ impl Crawler<'_> {
         self.confirm_after_pause()?;
         let usage = self.usage();
         let snapshot = self.vault.finish(self.snapshot, self.clock.now(), usage)?;
-        let (problems, confirmed) = (std::mem::take(&mut self.problems), self.confirmed);
-        Ok(Summary { snapshot, resumed, usage: spent(self.client), stats, confirmed, problems })
+        Ok(Summary {
+            snapshot,
+            resumed,
+            usage: spent(self.client),
+            stats,
+            confirmed: self.confirmed,
+            problems: std::mem::take(&mut self.problems),
+            paging: std::mem::take(&mut self.paging),
+        })
     }
 
     /// Asks again whose account it is. What was read since the last time is of the
@@ -300,6 +312,17 @@ impl Crawler<'_> {
     /// request left after a long pause since the last time.
     fn confirm_after_pause(&mut self) -> Result<(), CrawlError> {
         if self.client.pauses() == self.pauses { Ok(()) } else { self.confirm() }
+    }
+
+    /// Notes how the service divides a list into pages. Of several lists of a resource, the
+    /// one that costs most counts.
+    fn note_paging(&mut self, resource: Resource, pages: &[proof::Evidence]) {
+        if let Some(paging) = proof::paging(pages) {
+            let worst = self.paging.entry(resource).or_insert(paging);
+            worst.size = worst.size.min(paging.size);
+            worst.total = worst.total.min(paging.total);
+            worst.last &= paging.last;
+        }
     }
 
     /// Whether `key` is gone because the caller deleted it, or what it belongs to.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::envelope;
 use crate::model::Key;
+use crate::model::paging::{Paging, Total};
 
 /// In which order a page's ids stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +160,19 @@ fn together(one: Order, other: Order) -> Order {
 pub fn page_size(pages: &[Evidence]) -> Option<u64> {
     let (first, last) = pages.first().zip(pages.last())?;
     Some(if last.perpage.is_some() { last.size() } else { first.count.min(last.limit) })
+}
+
+/// How the service divides the list into pages, as far as these tell.
+#[must_use]
+pub fn paging(pages: &[Evidence]) -> Option<Paging> {
+    let first = pages.first()?;
+    let size = if pages.len() > 1 { page_size(pages)? } else { first.size() };
+    let total = match first.result {
+        None => Total::Untold,
+        Some(_) if pages.len() > 1 && total(pages).is_some() => Total::OfList,
+        Some(_) => Total::OfPage,
+    };
+    Some(Paging { size, total, last: first.maxpage.is_some() })
 }
 
 /// Whether another page must be read after these.

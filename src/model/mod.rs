@@ -3,6 +3,7 @@
 
 pub mod differences;
 pub(crate) mod members;
+pub mod paging;
 pub mod record;
 pub mod resource;
 pub mod spec;

@@ -28,6 +28,7 @@ mod news;
 mod other_accounts;
 mod output;
 mod partial;
+mod prices;
 mod reading;
 mod reference;
 mod rehearsing;

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linkvault::apply::{ApplyError, Options, Outcome};
-use linkvault::change::cost::{cost, lists};
+use linkvault::change::cost::{Lists, cost};
 use linkvault::change::desired::{Desired, Meant, Wanted};
-use linkvault::change::plan::{Current, Memory, Plan, fingerprint, plan};
+use linkvault::change::plan::{Current, Memory, Plan, Step, fingerprint, plan};
 use linkvault::change::policy::{Bound, Policy};
 use linkvault::change::staleness::{DEFAULT, Staleness};
 use linkvault::clock::{Clock as _, Timestamp};
-use linkvault::crawl;
+use linkvault::crawl::{self, Stats};
 use linkvault::model::{Key, Resource, State, Value, Verb};
 use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::vault::journal::StepState;
@@ -101,7 +101,7 @@ fn the_price_of_a_long_run_is_what_it_costs() {
         assert_eq!(plan.steps.len(), 260);
         world.pass(Duration::from_secs(120));
         let max = Duration::from_secs(max);
-        let staleness = Staleness::new(max, limit, reserve, lists(&state, &BTreeMap::new()));
+        let staleness = Staleness::new(max, limit, reserve, Lists::of(&state, BTreeMap::new()));
         // The account, campaigns, channels, and the items of each channel.
         let price = cost(&plan, (43, 33), limit, reserve, &staleness);
         let options = Options { max_staleness: Some(max), reserve, ..options() };
@@ -113,6 +113,41 @@ fn the_price_of_a_long_run_is_what_it_costs() {
         assert!(price.rereads > proofs / 2, "{at}");
         assert!((price.rereads - proofs.min(price.rereads)) * 19 <= price.requests, "{at}");
         assert_eq!(world.service().totals().throttled, 0);
+    }
+}
+
+/// A list is longer in the middle of a run that creates records, and shorter in one that
+/// deletes some.
+#[test]
+fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
+    // Where a list tells its length, a deleted record costs a request only if it stood at
+    // the edge of a page.
+    for (behaviour, edges) in [("max-limit=20", 0), ("max-limit=20,result=total", 2)] {
+        let counts = Counts { campaigns: 30, channels: 50, ..Counts::default() };
+        let mut world = World::of(generate(5, counts), behaviour);
+        let mut vault = linkvault::vault::Vault::in_memory().unwrap();
+        let which = [Resource::Campaigns, Resource::Channels, Resource::ChannelItems];
+        let all = crawl::Options { stats: Stats::None, ..crawl::Options::new("http://sandbox") };
+        let look = world.crawl(&mut vault, &all.only(&which)).unwrap();
+        let state = vault.state(look.snapshot.number, &which).unwrap();
+        let mut plan = Plan::default();
+        for nth in 0..200 {
+            let body = Some(json!({"name": format!("Ours and new {nth}")}));
+            add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+        }
+        for step in plan_for(&state, 20, 10).steps {
+            plan.steps.push(Step { step: plan.steps.len() as u32 + 1, ..step });
+        }
+        world.pass(Duration::from_secs(120));
+        let lists = Lists::of(&state, look.paging.clone());
+        let mut after = lists.clone();
+        plan.steps.iter().for_each(|step| after.carry_out(step));
+        let after = which.iter().map(|it| after.requests(*it)).sum::<u64>() + 1;
+        let looks = (look.usage.requests, after);
+        let price = cost(&plan, looks, 30, 0, &Staleness::new(DEFAULT, 30, 0, lists)).requests;
+        let outcome = world.apply(&plan, &Options { paging: look.paging, ..options() }).unwrap();
+        let done = (plan.steps.len() as u64, price - edges);
+        assert_eq!((outcome.done, outcome.requests), done, "{behaviour}: {outcome:?}");
     }
 }
 
@@ -200,7 +235,7 @@ fn live(seed: u64) {
     let state = look(&world);
     let plan = plan_for(&state, rng.usize(..2), rng.usize(..3));
     let max = rng.choice([Duration::from_secs(60), DEFAULT, DEFAULT * 2]).unwrap();
-    let stated = Staleness::new(max, limit, 0, lists(&state, &BTreeMap::new()));
+    let stated = Staleness::new(max, limit, 0, Lists::of(&state, BTreeMap::new()));
     let stated = stated.of(Resource::Campaigns);
     let faults = rng.choice(["", "lost-reply=0.02", "server-error=0.02", "lost-request=0.02"]);
     world.set_faults(faults.unwrap(), seed);

@@ -50,8 +50,8 @@ pub(crate) fn planned(desired: &Desired, state: &State) -> Plan {
 
 /// A plan of `count` equal steps, for what depends on their number alone.
 pub(crate) fn steps(count: usize) -> Plan {
-    let state = campaigns(2);
-    let one = planned(&delete_all(&state, 1), &state).steps;
+    let row = json!({"id": 1, "name": "Another name"});
+    let one = planned(&sheet(Resource::Campaigns, &[row]), &campaigns(2)).steps;
     Plan { steps: vec![one[0].clone(); count], ..Plan::default() }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn everything() -> Plan {
         desired.campaign_links.push(CampaignLink { campaign, link: 33, source: None });
     }
     let mut plan = planned(&desired, &live);
-    let lists = BTreeMap::new();
+    let lists = crate::change::cost::Lists::default();
     let staleness = Staleness::new(crate::change::staleness::DEFAULT, 30, 5, lists);
     plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5, &staleness);
     plan

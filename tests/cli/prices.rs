@@ -1,0 +1,94 @@
+//! What a plan costs: the number of requests that its run sends.
+
+use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::{Counts, generate};
+
+use crate::support::{LiveService, TestEnvironment};
+
+/// An account with 25 records of each kind, backed up and exported to `sheets`.
+fn exported(behaviour: &str) -> (TestEnvironment, LiveService) {
+    let counts = Counts { channel_items: 2, channels: 3, ..Counts::each(25) };
+    let service = LiveService::serving(generate(7, counts), behaviour, "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
+    (environment, service)
+}
+
+/// Plans and applies `input`: requests of the plan, and requests that the service got.
+fn price(
+    environment: &TestEnvironment,
+    service: &LiveService,
+    input: &str,
+    more: &[&str],
+) -> (u64, u64) {
+    let to = [&["--to", "main", "--json", "--max-update", "100%"], more].concat();
+    let plan = environment.run(&[&["plan", input], &to[..]].concat()).succeeds().json();
+    service.new_requests();
+    let apply = [&["apply", input, "--yes"], &to[..]].concat();
+    let applied = environment.run(&apply).succeeds().json();
+    let made = service.new_requests().len() as u64;
+    assert_eq!(applied["requests"], made);
+    (plan["requests"].as_u64().unwrap(), made)
+}
+
+/// Rows of new campaigns.
+fn campaigns(count: usize) -> String {
+    (0..count).fold("name\n".to_owned(), |text, nth| text + &format!("Made {nth}\n"))
+}
+
+const BEHAVIOURS: [&str; 5] =
+    ["", "max-limit=10", "max-limit=24", "max-limit=25", "max-limit=10,result=total"];
+
+#[test]
+fn a_list_that_grows_over_the_edge_of_a_page_is_in_the_price() {
+    for behaviour in BEHAVIOURS {
+        let (environment, service) = exported(behaviour);
+        environment.write("campaigns.csv", &campaigns(12));
+        let (planned, made) = price(&environment, &service, "campaigns.csv", &[]);
+        assert_eq!(planned, made, "{behaviour}");
+        environment.write("sheets/campaigns.csv", "id,name\n3,Other\n4,Others\n");
+        let (planned, made) = price(&environment, &service, "sheets", &[]);
+        assert_eq!(planned, made, "{behaviour}");
+    }
+}
+
+#[test]
+fn the_pages_that_a_service_gives_of_an_empty_list_are_in_the_price() {
+    for behaviour in BEHAVIOURS {
+        let service = LiveService::serving(Store::default(), behaviour, "");
+        let environment = TestEnvironment::new().account(&service.url());
+        environment.write("campaigns.csv", &campaigns(35));
+        let (planned, made) = price(&environment, &service, "campaigns.csv", &[]);
+        // An empty list does not show whether a longer one tells its length.
+        let unknown = u64::from(behaviour.ends_with("total"));
+        assert_eq!(planned, made + unknown, "{behaviour}");
+    }
+}
+
+#[test]
+fn a_list_that_loses_records_is_in_the_price() {
+    for (behaviour, left) in [("", 1), ("max-limit=10", 1), ("max-limit=10", 11)] {
+        let (environment, service) = exported(behaviour);
+        let rows = (1..=left).fold("id\n".to_owned(), |text, id| text + &format!("{id}\n"));
+        environment.write("sheets/campaigns.csv", &rows);
+        let more = ["--delete", "--max-delete", "100%"];
+        let (planned, made) = price(&environment, &service, "sheets", &more);
+        assert_eq!(service.inside().store().campaigns.len(), left);
+        assert_eq!(planned, made, "{behaviour}, {left} left");
+    }
+}
+
+/// That a list is empty is believed when it was read twice.
+#[test]
+fn a_list_that_becomes_empty_is_in_the_price() {
+    let service = LiveService::serving(Store::default(), "", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.write("campaigns.csv", &campaigns(3));
+    environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
+    service.new_requests();
+    let undone = environment.run(&["undo", "main", "1", "--yes"]).succeeds();
+    assert_eq!(service.inside().store().campaigns.len(), 0);
+    let made = service.new_requests().len();
+    undone.prints_among(&format!("3 steps: 3 deletes. {made} requests"));
+}
