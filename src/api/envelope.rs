@@ -95,11 +95,12 @@ pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<Page<'a>, String> 
         name: "data",
         seed: PageSeed { keys: list_keys, page: &mut page, best: &mut best },
     };
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let found = seed
-        .deserialize(&mut json)
-        .and_then(|found| json.end().map(|()| found))
-        .map_err(|error| error.to_string())?;
+    // Of text, serde_json need not check each record's bytes.
+    let found = match std::str::from_utf8(body) {
+        Ok(text) => read(seed, serde_json::Deserializer::from_str(text)),
+        Err(_) => read(seed, serde_json::Deserializer::from_slice(body)),
+    };
+    let found = found.map_err(|error| error.to_string())?;
     if !found {
         return Err("`data` is missing".into());
     }
@@ -107,6 +108,14 @@ pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<Page<'a>, String> 
         Some(_) => Ok(page),
         None => Err(format!("the list `{}` is missing from `data`", list_keys.join("` or `"))),
     }
+}
+
+fn read<'a, S: DeserializeSeed<'a>, R: serde_json::de::Read<'a>>(
+    seed: S,
+    mut json: serde_json::Deserializer<R>,
+) -> Result<S::Value, serde_json::Error> {
+    let value = seed.deserialize(&mut json)?;
+    json.end().map(|()| value)
 }
 
 /// Reads the value of `key` at the top level: `data` of the account, `details`
