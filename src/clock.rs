@@ -51,6 +51,35 @@ impl Timestamp {
     }
 }
 
+/// A moment by both clocks: one may stand still while the machine sleeps, the other may be
+/// set back.
+#[derive(Debug, Clone, Copy)]
+pub struct ClockReading {
+    steady: Duration,
+    wall: Timestamp,
+}
+
+impl ClockReading {
+    #[must_use]
+    pub fn now(clock: &dyn Clock) -> Self {
+        Self { steady: clock.monotonic(), wall: clock.now() }
+    }
+
+    /// The moment that was `wall`.
+    #[must_use]
+    pub fn at(clock: &dyn Clock, wall: Timestamp) -> Self {
+        let age = clock.now().since(wall);
+        Self { steady: clock.monotonic().saturating_sub(age), wall }
+    }
+
+    /// The time since then, by the clock that shows the longer time.
+    #[must_use]
+    pub fn age(self, clock: &dyn Clock) -> Duration {
+        let steady = clock.monotonic().saturating_sub(self.steady);
+        steady.max(clock.now().since(self.wall))
+    }
+}
+
 /// What a wait came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slept {

@@ -66,7 +66,7 @@ impl Runner<'_> {
     /// planned for what is there now. What was not is stale.
     pub fn compare(&mut self) -> Result<(), ApplyError> {
         self.settle(|_| true)?;
-        let by_key = |step: &Step| step.verb == Verb::Create && settle::shows_key(step.resource);
+        let by_key = |step: &Step| step.verb == Verb::Create && step.resource.spec().shows_key();
         let mut which = BTreeSet::new();
         let mut open = Vec::new();
         for (nth, work) in self.all.iter().enumerate().filter(|(_, work)| work.is_open()) {
@@ -264,7 +264,7 @@ impl Runner<'_> {
     /// The records of a resource, in a listing that is proven whole. Where a create is known
     /// only by being new, a process that takes up the run must know of the listing as well.
     fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
-        if !settle::shows_key(resource) {
+        if !resource.spec().shows_key() {
             let (state, began, _) = self.look_whole(&[resource])?;
             self.proofs.account = Some(began);
             return Ok(state);

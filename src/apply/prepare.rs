@@ -9,13 +9,12 @@ use super::before::overtaken;
 use super::doubt::{Told, told};
 use super::error::ApplyError;
 use super::run::{LOOKS, step_of};
-use super::settle;
 use super::steps::{Runner, Work};
 use crate::api::client::Client;
 use crate::change::cost::Lists;
 use crate::change::plan::against::against;
 use crate::change::staleness::{DEFAULT, Staleness, is_account_due, lists};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, ClockReading};
 use crate::crawl::{self, CrawlError};
 use crate::model::paging::Paging;
 use crate::model::{Resource, State, Verb};
@@ -30,42 +29,17 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// Requests a minute where the service has not told its limit.
 const DEFAULT_LIMIT: u64 = 30;
 
-/// A moment by both clocks: one may stand still while the machine sleeps, the other
-/// may be set back.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
-    steady: Duration,
-    wall: Timestamp,
-}
-
-impl Moment {
-    pub fn now(clock: &dyn Clock) -> Self {
-        Self { steady: clock.monotonic(), wall: clock.now() }
-    }
-
-    /// The moment that was `wall`.
-    pub fn at(clock: &dyn Clock, wall: Timestamp) -> Self {
-        let age = clock.now().since(wall);
-        Self { steady: clock.monotonic().saturating_sub(age), wall }
-    }
-
-    fn age(self, clock: &dyn Clock) -> Duration {
-        let steady = clock.monotonic().saturating_sub(self.steady);
-        steady.max(clock.now().since(self.wall))
-    }
-}
-
 /// A moment at which the account was asked for, and how many requests of the client had
 /// failed for want of a connection by then: a new connection may lead to another service.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contact {
-    pub at: Moment,
+    pub at: ClockReading,
     broken: u64,
 }
 
 impl Contact {
     pub fn now(clock: &dyn Clock, client: &Client) -> Self {
-        Self { at: Moment::now(clock), broken: client.broken() }
+        Self { at: ClockReading::now(clock), broken: client.broken() }
     }
 }
 
@@ -79,7 +53,7 @@ pub(super) struct Proofs {
     pub base: State,
     pub staleness: Staleness,
     /// When each list was last read whole, or rather when reading it began.
-    pub read: BTreeMap<Resource, Moment>,
+    pub read: BTreeMap<Resource, ClockReading>,
     /// When the account was last seen to be the vault's own.
     pub account: Option<Contact>,
 }
@@ -128,7 +102,7 @@ impl Proofs {
         let lists = Lists::of(&proofs.base, paging);
         proofs.staleness = Staleness::new(max, limit, options.reserve, lists);
         if fresh {
-            let began = Moment::at(clock, snapshot.started);
+            let began = ClockReading::at(clock, snapshot.started);
             proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();
             // When the client failed is not known: if it did, the account is asked again.
             proofs.account = Some(Contact { at: began, broken: 0 });
@@ -215,7 +189,7 @@ impl Runner<'_> {
 
     /// Asks whose account it is: it must be the vault's own.
     fn prove_account(&mut self) -> Result<(), ApplyError> {
-        let at = Moment::now(self.clock);
+        let at = ClockReading::now(self.clock);
         match crawl::prove(self.client, self.vault, self.clock, &self.options.service) {
             Ok(()) => {
                 self.proofs.account = Some(Contact { at, broken: self.client.broken() });
@@ -307,7 +281,7 @@ impl Runner<'_> {
     /// which records there are.
     fn are_codes_due(&self, nth: usize) -> bool {
         let Work { step, state, .. } = &self.all[nth];
-        let keyless = step.verb == Verb::Create && !settle::shows_key(step.resource);
+        let keyless = step.verb == Verb::Create && !step.resource.spec().shows_key();
         let fresh = self.known.get(&step.resource).is_some_and(|it| it.is_fresh(self.clock.now()));
         keyless && *state == StepState::Planned && !fresh
     }

@@ -123,7 +123,8 @@ impl Seen {
     ) -> bool {
         let id = record.key.id();
         // Answers to creates with a key may be out of order.
-        let low = !shows_key(resource) && !self.falls && self.highest.is_some_and(|it| id < it);
+        let low =
+            !resource.spec().shows_key() && !self.falls && self.highest.is_some_and(|it| id < it);
         let made = made_at(resource, record);
         let old = made.zip(sent).is_some_and(|(made, sent)| sent.since(made) > SKEW);
         !self.ids.contains_key(&id) && !low && !old
@@ -144,15 +145,6 @@ fn made_at(resource: Resource, record: &Record<'_>) -> Option<Timestamp> {
     let text = record.values.get(place)?.cell();
     let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%d %H:%M:%S").ok()?;
     Some(Timestamp(time.and_utc().timestamp_millis()))
-}
-
-/// Whether a list shows by which key a record of `resource` is known, so that
-/// creates without an answer can be told apart.
-#[must_use]
-pub fn shows_key(resource: Resource) -> bool {
-    let spec = resource.spec();
-    let read = |name: &&str| spec.field(name).is_some_and(|(_, field)| field.is_read());
-    spec.natural_key.iter().all(read)
 }
 
 /// What `listing` says of the create `step`, which was sent at `sent`, when
@@ -218,7 +210,7 @@ pub(super) fn exact_wanted_key(step: &Step) -> Option<Vec<String>> {
 type Form = fn(Resource, &str) -> String;
 
 fn key_of_step(step: &Step, form: Form) -> Option<Vec<String>> {
-    if !shows_key(step.resource) {
+    if !step.resource.spec().shows_key() {
         return None;
     }
     let none = Fields::new();
@@ -340,7 +332,7 @@ mod tests {
         assert_eq!(find(&known, &codes(&[4])), Found::None);
         assert_eq!(find(&known, &codes(&[4, 6])), Found::One(6));
         assert_eq!(find(&known, &codes(&[4, 6, 9])), Found::Several(vec![6, 9]));
-        assert!(!shows_key(Resource::QrCodes) && shows_key(Resource::Pixels));
+        assert!(!Resource::QrCodes.spec().shows_key() && Resource::Pixels.spec().shows_key());
     }
 
     #[test]

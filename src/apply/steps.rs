@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::answer::{Fate, fate, says_absent, says_present};
 use super::error::ApplyError;
 use super::prepare::Proofs;
-use super::settle::{self, Seen};
+use super::settle::Seen;
 use super::{Options, keep, request};
 use crate::api::client::Client;
 use crate::api::error::{ApiError, ApiErrorKind};
@@ -102,7 +102,7 @@ enum Ready {
 impl Runner<'_> {
     /// Sends every step that can be sent, and settles what has no answer.
     pub fn work(&mut self) -> Result<(), ApplyError> {
-        self.settle(|resource| !settle::shows_key(resource))?;
+        self.settle(|resource| !resource.spec().shows_key())?;
         loop {
             for nth in 0..self.all.len() {
                 self.one(nth)?;
@@ -172,7 +172,7 @@ impl Runner<'_> {
             self.intend(nth)?;
             self.send(nth)?;
             let work = &self.all[nth];
-            if work.state == StepState::Sent && !settle::shows_key(work.step.resource) {
+            if work.state == StepState::Sent && !work.step.resource.spec().shows_key() {
                 let resource = work.step.resource;
                 self.settle(|it| it == resource)?;
             } else if self.unanswered >= MANY_UNANSWERED {
@@ -227,7 +227,7 @@ impl Runner<'_> {
         }
         let mut group = vec![nth];
         let alone =
-            |work: &Work| work.step.verb == Verb::Create && !settle::shows_key(work.step.resource);
+            |work: &Work| work.step.verb == Verb::Create && !work.step.resource.spec().shows_key();
         if self.client.limit() == Some(0) && !alone(&self.all[nth]) {
             let more = (nth + 1..self.all.len()).take(GROUP - 1);
             let more = more.take_while(|at| !alone(&self.all[*at]));
@@ -360,7 +360,7 @@ impl Runner<'_> {
         let step = &work.step;
         if step.verb == Verb::Create
             && id.is_none()
-            && (work.needed || !settle::shows_key(step.resource))
+            && (work.needed || !step.resource.spec().shows_key())
         {
             // It was made, but the answer has no id: its list will tell.
             self.all[nth].doubted = true;

@@ -147,9 +147,7 @@ pub fn is_fresh(age: Duration) -> bool {
 
 /// Whether a create makes a record whose list does not show by which key it is known.
 fn is_keyless(step: &Step) -> bool {
-    let spec = step.resource.spec();
-    let read = |name: &&str| spec.field(name).is_some_and(|(_, field)| field.is_read());
-    step.verb == Verb::Create && !spec.natural_key.iter().all(read)
+    step.verb == Verb::Create && !step.resource.spec().shows_key()
 }
 
 #[cfg(test)]

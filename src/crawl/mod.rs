@@ -21,7 +21,7 @@ use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, ClockReading};
 use crate::model::paging::Paging;
 use crate::model::{Decoded, Key, Problem, Resource, Verb};
 use crate::progress::{Event, Progress};
@@ -161,8 +161,8 @@ pub(crate) struct Crawler<'a> {
     key_confirmed: bool,
     /// How often it was asked again whose account it is.
     confirmed: u64,
-    /// When the account was last seen to be the vault's own, by both clocks.
-    proven: (Duration, Timestamp),
+    /// When the account was last seen to be the vault's own.
+    proven: ClockReading,
     /// The client's pauses until then.
     pauses: u64,
 }
@@ -192,7 +192,7 @@ pub fn crawl(
         paging: BTreeMap::new(),
         key_confirmed: false,
         confirmed: 0,
-        proven: (clock.monotonic(), clock.now()),
+        proven: ClockReading::now(clock),
         pauses: 0,
     };
     let summary = crawler.run();
@@ -278,9 +278,7 @@ impl Crawler<'_> {
             self.resource(resource)?;
         }
         let stats = self.statistics()?;
-        let (steady, wall) = self.proven;
-        let age = self.clock.monotonic().saturating_sub(steady).max(self.clock.now().since(wall));
-        if self.options.confirm && age > LONG_CRAWL {
+        if self.options.confirm && self.proven.age(self.clock) > LONG_CRAWL {
             self.confirm()?;
         }
         self.confirm_after_pause()?;
@@ -300,7 +298,7 @@ impl Crawler<'_> {
     /// Asks again whose account it is. What was read since the last time is of the
     /// vault's own account only if it still is that one.
     fn confirm(&mut self) -> Result<(), CrawlError> {
-        let proven = (self.clock.monotonic(), self.clock.now());
+        let proven = ClockReading::now(self.clock);
         self.confirmed += 1;
         ask(self.client, self.vault, &self.options.service)?;
         self.proven = proven;

@@ -20,7 +20,7 @@ use serde_json::Value as Json;
 
 use crate::change::desired::{CampaignLink, Desired, Meant, Source, Wanted};
 use crate::change::plan::claims::still_true;
-use crate::change::plan::{Memory, slug};
+use crate::change::plan::{Memory, ROTATOR, slug};
 use crate::model::resource::PIXEL_TYPES;
 use crate::model::{Key, Kind, Record, Resource, State, Value, value};
 
@@ -188,7 +188,7 @@ impl Mover<'_> {
         }
         match resource {
             Resource::Campaigns => {
-                if let Some(slug) = slug(known.text("rotator")).map(str::to_owned) {
+                if let Some(slug) = slug(known.text(ROTATOR)).map(str::to_owned) {
                     known.set("slug", Value::Text(slug.into()));
                 }
             }

@@ -209,6 +209,14 @@ impl Spec {
         self.fields.iter().filter(|field| field.is_read())
     }
 
+    /// Whether a list shows the natural key of its records, so that creates without an
+    /// answer can be told apart.
+    #[must_use]
+    pub fn shows_key(&self) -> bool {
+        let read = |name: &&str| self.field(name).is_some_and(|(_, field)| field.is_read());
+        self.natural_key.iter().all(read)
+    }
+
     /// The counter of this resource, if it has one.
     #[must_use]
     pub fn counter(&self) -> Option<&'static Field> {

@@ -63,6 +63,24 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     assert_eq!(spans, [(2, Some(4), r#""first""#), (4, None, r#""third""#)]);
 }
 
+/// Begins a run of two steps after snapshot `before`.
+fn begun_run(vault: &mut Vault, before: i64) -> i64 {
+    let new = NewRun {
+        plan_id: "abc".to_owned(),
+        touched: vec![Resource::Campaigns],
+        before,
+        steps: vec![String::new(); 2],
+        ..NewRun::default()
+    };
+    vault.begin_run(&new, day(3)).unwrap()
+}
+
+/// The slug of a campaign, as a step has it remembered.
+fn slug(id: i64, value: &str, created: bool) -> Vec<Remembered> {
+    let (resource, key, field) = (Resource::Campaigns, Key::Id(id), "slug".to_owned());
+    vec![Remembered { resource, key, field, value: value.to_owned(), created }]
+}
+
 /// The only writes to `sent` that change what a finished snapshot shows.
 #[test]
 fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
@@ -72,26 +90,15 @@ fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
     vault.remember(Resource::Campaigns, &Key::Id(1), "slug", r#""old""#, day(0)).unwrap();
     campaigns(&mut vault, day(1), &[(1, "a"), (2, "b")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (2, "b")]);
-    let new = NewRun {
-        plan_id: "abc".to_owned(),
-        touched: vec![Resource::Campaigns],
-        before: 1,
-        steps: vec![String::new(); 2],
-        ..NewRun::default()
-    };
-    let run = vault.begin_run(&new, day(3)).unwrap();
-    let remember = |id: i64, value: &str, created: bool| {
-        let (resource, key, field) = (Resource::Campaigns, Key::Id(id), "slug".to_owned());
-        vec![Remembered { resource, key, field, value: value.to_owned(), created }]
-    };
-    let made = Settled { remember: remember(2, r#""made""#, true), ..Settled::of(StepState::Done) };
+    let run = begun_run(&mut vault, 1);
+    let made = Settled { remember: slug(2, r#""made""#, true), ..Settled::of(StepState::Done) };
     vault.settle_step(run, 1, &made, day(3), false).unwrap();
     let seen = Verified {
         step: 2,
         word: "verified".to_owned(),
         remark: None,
         id: None,
-        remember: remember(1, r#""seen""#, false),
+        remember: slug(1, r#""seen""#, false),
         maps: None,
     };
     vault.verify_steps(run, &[seen], day(3)).unwrap();
@@ -113,23 +120,9 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     vault.remember(Resource::Campaigns, &Key::Id(4), "slug", r#""hello""#, day(0)).unwrap();
     campaigns(&mut vault, day(1), &[(1, "a"), (4, "x")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (4, "x")]);
-    let new = NewRun {
-        plan_id: "abc".to_owned(),
-        touched: vec![Resource::Campaigns],
-        before: 3,
-        steps: vec![String::new(); 2],
-        ..NewRun::default()
-    };
-    let run = vault.begin_run(&new, day(3)).unwrap();
+    let run = begun_run(&mut vault, 3);
     vault.settle_step(run, 1, &Settled::of(StepState::Done), day(3), false).unwrap();
-    let made = Remembered {
-        resource: Resource::Campaigns,
-        key: Key::Id(4),
-        field: "slug".to_owned(),
-        value: r#""made""#.to_owned(),
-        created: true,
-    };
-    let made = Settled { remember: vec![made], ..Settled::of(StepState::Done) };
+    let made = Settled { remember: slug(4, r#""made""#, true), ..Settled::of(StepState::Done) };
     vault.settle_step(run, 2, &made, day(3), false).unwrap();
     assert_sound(&mut vault);
     campaigns(&mut vault, day(4), &[(1, "a"), (4, "y")]);

@@ -14,7 +14,7 @@ use super::pacer::{Pacer, PacerState};
 use super::redact::{Redacting, Redactor};
 use super::signals::Signals;
 use super::wording;
-use crate::clock::{Clock, Slept, Timestamp};
+use crate::clock::{Clock, ClockReading, Slept};
 use crate::progress::{Event, Progress, Silent};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +55,8 @@ pub struct Client {
     progress: Arc<dyn Progress + Send + Sync>,
     counters: Counters,
     started: Duration,
-    /// When the last request left, by both clocks.
-    left: Option<(Duration, Timestamp)>,
+    /// When the last request left.
+    left: Option<ClockReading>,
     /// Requests that got no answer.
     broken: u64,
     /// Requests that left after a long pause.
@@ -165,13 +165,10 @@ impl Client {
         self.pacer.limit()
     }
 
-    /// How long ago the last request of this client left. By the clock that shows the
-    /// longer time: one may stand still while the machine sleeps, the other may be set back.
+    /// How long ago the last request of this client left.
     #[must_use]
     pub fn idle(&self) -> Option<Duration> {
-        let (steady, wall) = self.left?;
-        let steady = self.clock.monotonic().saturating_sub(steady);
-        Some(steady.max(self.clock.now().since(wall)))
+        Some(self.left?.age(&*self.clock))
     }
 
     /// How many requests got no answer, or none that could be read to its end: the
@@ -373,7 +370,7 @@ impl Client {
         self.counters.requests += 1;
         let begun = self.clock.monotonic();
         self.pauses += u64::from(self.idle().is_some_and(|idle| idle > LONG_PAUSE));
-        self.left = Some((begun, self.clock.now()));
+        self.left = Some(ClockReading::now(&*self.clock));
         self.pacer.sent(begun);
         self.save();
         trace::request(request, &self.transport.redactor);

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::claims::{still_true, unseen};
+use super::naming::ROTATOR;
 use super::problems::Conflict;
 use super::records::Planner;
 use super::{Fields, Kept, fields};
@@ -58,7 +59,7 @@ impl Planner<'_> {
             match (field.role, theirs) {
                 (Role::Identity | Role::Counter, _) => {}
                 (Role::ReadOnly, Some(theirs)) => {
-                    let follows = moves && ["rotator", "list"].contains(&field.name);
+                    let follows = moves && [ROTATOR, "list"].contains(&field.name);
                     if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
                         changes.fixed.push(field.name);
                     }
@@ -155,23 +156,33 @@ impl Planner<'_> {
             let sent = state.sent.as_ref()?.get(&(pair.resource, it.key.clone()))?;
             still_true(it, sent, field.name)
         });
-        let before = base.and_then(|it| unseen(pair.resource, it, sent, field.name));
-        let is = |it: Option<&Json>, other: &Value<'_>| {
-            fields::same(field, &it.map_or(Value::Null, fields::from_json), other)
-        };
-        if is(sent, mine) || is(before.as_ref(), mine) {
+        if sent.is_some_and(|it| fields::same(field, &fields::from_json(it), mine)) {
             return false;
         }
-        if now.is_none() || is(before.as_ref(), &now.map_or(Value::Null, fields::from_json)) {
+        let before = base.and_then(|it| unseen(pair.resource, it, sent, field.name));
+        let before = before.as_ref().map_or(Value::Null, fields::from_json);
+        let Some(now) = now else { return !fields::same(field, mine, &before) };
+        self.is_edited_since(pair, field, &before, mine, &fields::from_json(now), true)
+    }
+
+    /// Whether a value was edited since the base, where it was `before`. Two edits of a
+    /// `writable` one are a conflict.
+    fn is_edited_since(
+        &mut self,
+        pair: &Pair<'_>,
+        field: &Field,
+        before: &Value<'_>,
+        mine: &Value<'_>,
+        theirs: &Value<'_>,
+        writable: bool,
+    ) -> bool {
+        if fields::same(field, mine, before) {
+            return false;
+        }
+        if fields::same(field, theirs, before) || !writable {
             return true;
         }
-        self.conflict(
-            pair,
-            field,
-            before.unwrap_or_default(),
-            mine,
-            now.cloned().unwrap_or_default(),
-        )
+        self.conflict(pair, field, before.json(), mine, theirs.json())
     }
 
     /// Whether a field that differs was changed in the source since the last move,
@@ -240,7 +251,7 @@ impl Planner<'_> {
         if pair.resource != Resource::Campaigns || pair.row.value(pair.resource, "slug").is_some() {
             return None;
         }
-        let (place, field) = pair.resource.spec().field("rotator")?;
+        let (place, field) = pair.resource.spec().field(ROTATOR)?;
         let mine = pair.row.fields.get(&place)?;
         let theirs = pair.live.values.get(place)?;
         if let Some(base) = pair.base
@@ -277,13 +288,7 @@ impl Planner<'_> {
         }
         let Some(base) = pair.base else { return true };
         let before = base.and_then(|it| it.values.get(place)).unwrap_or(&Value::Null);
-        if fields::same(field, mine, before) {
-            return false;
-        }
-        if fields::same(field, theirs, before) || !writable {
-            return true;
-        }
-        self.conflict(pair, field, before.json(), mine, theirs.json())
+        self.is_edited_since(pair, field, before, mine, theirs, writable)
     }
 }
 

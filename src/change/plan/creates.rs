@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::naming::{a, everything, label, label_of};
+use super::naming::{ROTATOR, a, everything, label, label_of};
 use super::order::Draft;
 use super::problems::Conflict;
 use super::records::Planner;
@@ -122,7 +122,7 @@ impl Planner<'_> {
         if let Some(sent) = sent.filter(|_| is_hidden) {
             return Some(fields::from_json(sent).into_owned());
         }
-        let rotator = (name == "slug").then(|| row.value(resource, "rotator")).flatten()?;
+        let rotator = (name == "slug").then(|| row.value(resource, ROTATOR)).flatten()?;
         let slug = fields::slug(fields::text(rotator)?)?;
         Some(Value::Text(slug.to_owned().into()))
     }

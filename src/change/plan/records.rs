@@ -9,7 +9,7 @@ use super::compare::Pair;
 use super::fields::{self, fingerprint};
 use super::labels;
 use super::matching::{self, Match};
-use super::naming::{a, label, name_of, rotator};
+use super::naming::{ROTATOR, a, label, name_of, rotator};
 use super::order::{self, Draft};
 use super::problems::BadRow;
 use super::request::{Ref, Subject};
@@ -229,7 +229,7 @@ impl<'a> Planner<'a> {
 
     /// Tells of a rotator from another account whose address cannot be rebuilt.
     fn slug_is_lost(&mut self, row: &Wanted, resource: Resource) {
-        let rotator = row.value(resource, "rotator").and_then(fields::text).unwrap_or_default();
+        let rotator = row.value(resource, ROTATOR).and_then(fields::text).unwrap_or_default();
         let known = row.value(resource, "slug").is_some() || fields::slug(rotator).is_some();
         if resource == Resource::Campaigns && !rotator.is_empty() && !known {
             let reason = format!("its rotator `{rotator}` does not tell its slug; it gets another");
@@ -242,7 +242,7 @@ impl<'a> Planner<'a> {
     fn rotator_stays(&mut self, row: &Wanted, resource: Resource, became: Ref) {
         let given = |name| row.value(resource, name).is_some_and(|it| !fields::is_empty(it));
         let Ref::Id(id) = became else { return };
-        if resource != Resource::Campaigns || given("rotator") || given("slug") {
+        if resource != Resource::Campaigns || given(ROTATOR) || given("slug") {
             return;
         }
         let live = self.current.state.get(resource).and_then(|live| live.get(&Key::Id(id)));
