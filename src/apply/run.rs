@@ -468,6 +468,8 @@ impl Runner<'_> {
 
     fn verify(&self, state: &State) -> Result<(Vec<Verified>, Vec<Problem>), VaultError> {
         let (mut all, mut problems) = (Vec::new(), Vec::new());
+        let made = self.made(state);
+        let new: BTreeSet<_> = made.values().copied().collect();
         for work in &self.all {
             let step = &work.step;
             let name = || titled(step);
@@ -477,11 +479,13 @@ impl Runner<'_> {
                 problems.push(if told { Problem::Told(text) } else { Problem::New(text) });
                 continue;
             }
-            let ids = |number: u32| self.all.get((number as usize).checked_sub(1)?)?.id;
+            let ids = |number: u32| made.get(&number).map(|(_, id)| *id);
             let params = request::ready(step, ids, &request::Secrets::default());
             let params = params.map_or_else(|_| Vec::new(), |ready| ready.params);
             let (mut look, id) = look(step, work.id.or(step.id), &params, state);
-            if step.verb == Verb::Delete && self.is_given_again(step) {
+            // A record that this run made may have the id of one that it deleted.
+            let is_given_again = step.id.is_some_and(|id| new.contains(&(step.resource, id)));
+            if step.verb == Verb::Delete && is_given_again {
                 look = Look::AsAsked(None);
             }
             match &look {
@@ -508,11 +512,15 @@ impl Runner<'_> {
         Ok((all, problems))
     }
 
-    /// Whether a record that this run made has the id of one that it deleted.
-    fn is_given_again(&self, deleted: &Step) -> bool {
-        self.all.iter().any(|work| {
-            let of = (work.step.verb, work.step.resource, work.id);
-            of == (Verb::Create, deleted.resource, deleted.id) && deleted.id.is_some()
-        })
+    /// The records that this run made, by step; where no answer told an id, the list of
+    /// `state` does.
+    fn made(&self, state: &State) -> BTreeMap<u32, (Resource, i64)> {
+        let creates = self.all.iter().filter(|work| work.step.verb == Verb::Create);
+        let id = |work: &Work| match (work.id, work.state) {
+            (None, StepState::Done) => look(&work.step, None, &[], state).1,
+            (id, _) => id,
+        };
+        let made = |work: &Work| Some((work.step.step, (work.step.resource, id(work)?)));
+        creates.filter_map(made).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row};
 
 use super::id_map::{self, Stands};
-use super::sent::{From, remember_in};
+use super::sent::{From, end_others, remember_in};
 use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::{Key, Resource};
@@ -247,7 +247,7 @@ impl Vault {
                 ))?;
                 Ok(())
             })?;
-            keep(tx, run, &what.remember, From::Next, what.maps.as_ref(), now)
+            keep(tx, run, &what.remember, From::Next, true, what.maps.as_ref(), now)
         })?;
         if hold { Ok(()) } else { self.settle() }
     }
@@ -298,7 +298,8 @@ impl Vault {
                 Ok(())
             })?;
             for it in found {
-                keep(tx, run, &it.remember, From::Seen, it.maps.as_ref(), now)?;
+                let learned = it.id.is_some();
+                keep(tx, run, &it.remember, From::Seen, learned, it.maps.as_ref(), now)?;
             }
             Ok(())
         })
@@ -483,12 +484,14 @@ impl Vault {
     }
 }
 
-/// Remembers what was sent, and which record stands for which.
+/// Remembers what was sent, and which record stands for which. `learned`: the id of what was
+/// created is known from now on.
 fn keep(
     tx: &Tx<'_>,
     run: i64,
     remember: &[Remembered],
     from: From,
+    learned: bool,
     maps: Option<&Stands>,
     now: Timestamp,
 ) -> Result<(), Failure> {
@@ -498,6 +501,10 @@ fn keep(
     } else {
         0
     };
+    if let Some(first) = remember.iter().find(|it| it.created && learned) {
+        let fields: Vec<_> = remember.iter().map(|it| it.field.as_str()).collect();
+        end_others(tx, (first.resource, &first.key), &fields, From::Created { before })?;
+    }
     for it in remember {
         let begins = if it.created { From::Created { before } } else { from };
         remember_in(tx, (it.resource, &it.key, &it.field), &it.value, begins, now)?;

@@ -239,6 +239,40 @@ pub(super) fn remember_in(
     })
 }
 
+/// Ends the values of a record that a run created, but for the fields in `keep`: they were
+/// sent for a deleted record that had its id.
+pub(super) fn end_others(
+    tx: &Tx<'_>,
+    (resource, key): (Resource, &Key),
+    keep: &[&str],
+    from: From,
+) -> Result<(), Failure> {
+    let since = first_snapshot(tx, resource, key, from)?;
+    let text = key.to_string();
+    let sql = "SELECT field FROM sent WHERE resource = ?1 AND key = ?2 AND until IS NULL";
+    let fields: Vec<String> = {
+        let mut find = tx.prepare_cached(sql)?;
+        let rows = find.query_map((resource.name(), &text), |row| row.get(0))?;
+        rows.collect::<rusqlite::Result<_>>()?
+    };
+    for field in fields.iter().filter(|field| !keep.contains(&field.as_str())) {
+        let row = (resource.name(), text.as_str(), field.as_str());
+        let open = "resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
+        ledger::sent(tx, row, || {
+            tx.prepare_cached("INSERT OR IGNORE INTO sent_correction VALUES(?1, ?2, ?3)")?
+                .execute(row)?;
+            let delete = format!("DELETE FROM sent WHERE {open} AND since >= ?4");
+            let close = format!("UPDATE sent SET until = ?4 WHERE {open}");
+            for sql in [delete, close] {
+                tx.prepare_cached(&sql)?.execute((row.0, row.1, row.2, since))?;
+            }
+            tx.prepare_cached("DELETE FROM sent_correction")?.execute([])?;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Has `value` stand for the field of `row` from the snapshot `since`.
 fn put(
     tx: &Tx<'_>,

@@ -388,6 +388,20 @@ fn a_record_that_was_restored_under_its_id_is_the_wanted_one() {
     assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Later");
 }
 
+/// The service dates an item by when it was assigned.
+#[test]
+fn a_channel_that_was_restored_under_its_id_has_other_items() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(|store| {
+        store.reuse_ids();
+        assert!(!store.channels.get(5).unwrap().items.is_empty());
+        store.channels.remove(5);
+    });
+    environment.run(&RESTORE).succeeds();
+    assert!(service.inside().store().channels.get(5).is_some());
+    environment.run(&RESTORE).succeeds().prints("Nothing to do.\n");
+}
+
 /// Run 1 deletes campaign 8; run 2 creates one that gets its id.
 #[test]
 fn undo_does_not_change_what_has_the_id_of_a_record_by_now() {

@@ -320,6 +320,32 @@ fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
     }
 }
 
+/// The answers tell no id; the list at the end of the run does.
+#[test]
+fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
+    let of = |resource, path: &str, body| {
+        let mut plan = Plan::default();
+        add(&mut plan, resource, Verb::Delete, &format!("/api/{path}/4/delete"), None);
+        add(&mut plan, resource, Verb::Create, &format!("/api/{path}/add"), Some(body));
+        (plan, format!("/api/{path}/add"))
+    };
+    for (plan, path) in [
+        of(Resource::Channels, "channel", json!({"name": "New"})),
+        of(Resource::Campaigns, "campaign", json!({"name": "New"})),
+        of(Resource::Domains, "domain", json!({"domain": "https://new.example"})),
+    ] {
+        for garbage in ["huge-numbers", "wrong-types", "empty"] {
+            let mut world = world("");
+            world.change(linkvault::sandbox::Store::reuse_ids);
+            world.set_faults(&format!("garbage:{garbage}@POST {path}#1"), 1);
+            let outcome = world.apply(&plan, &options()).unwrap();
+            let at = format!("{path} {garbage}: {outcome:?}");
+            assert_eq!((outcome.done, outcome.verified), (2, 2), "{at}");
+            assert_eq!(rows(&world.open())[1].id, Some(4), "{at}");
+        }
+    }
+}
+
 #[test]
 fn whatever_is_lost_each_record_comes_to_be_exactly_once() {
     live_all(200, live);

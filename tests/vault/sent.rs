@@ -118,6 +118,7 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     vault.claim(&super::sample::identity(), false).unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
     vault.remember(Resource::Campaigns, &Key::Id(4), "slug", r#""hello""#, day(0)).unwrap();
+    vault.remember(Resource::Campaigns, &Key::Id(4), "links", "[3]", day(0)).unwrap();
     campaigns(&mut vault, day(1), &[(1, "a"), (4, "x")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (4, "x")]);
     let run = begun_run(&mut vault, 3);
@@ -129,6 +130,11 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     let shown: Vec<_> = (1..=4).map(|number| values(&vault, Some(number), "slug")).collect();
     let hello = || vec!["hello".to_owned()];
     assert_eq!(shown, [vec![], hello(), hello(), vec!["made".to_owned()]]);
+    let links = |number| {
+        let sent = vault.sent_values(number, &[Resource::Campaigns]).unwrap();
+        sent[&(Resource::Campaigns, Key::Id(4))].contains_key("links")
+    };
+    assert_eq!([Some(2), Some(3), Some(4), None].map(links), [true, true, false, false]);
     assert_sound(&mut vault);
 }
 

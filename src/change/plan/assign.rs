@@ -103,9 +103,11 @@ impl Planner<'_> {
 
     /// What is wanted of an item that is there: nothing of it can be changed.
     fn fixed(&mut self, row: &Wanted, live: &Record<'static>) {
-        let Key::Item { channel, id, .. } = &live.key else { return };
-        let own =
-            !self.foreign() && row.channel == Some(Meant::Id(*channel)) && row.id == Some(*id);
+        let Key::Item { channel, kind, id } = &live.key else { return };
+        let is_made_again = self.is_made_again(Resource::Channels, *channel)
+            || (kind == "qr" && self.is_made_again(Resource::QrCodes, *id));
+        let is_named = row.channel == Some(Meant::Id(*channel)) && row.id == Some(*id);
+        let own = is_named && !self.foreign() && !is_made_again;
         let resource = Resource::ChannelItems;
         let base = self.base.and_then(|base| base.get(resource)).map(|it| it.get(&live.key));
         let spec = resource.spec();

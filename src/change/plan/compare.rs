@@ -43,9 +43,8 @@ impl Planner<'_> {
         let spec = pair.resource.spec();
         let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
-        let (id, map) = (pair.live.key.id(), &self.current.memory.ids);
-        // A service may give a record that is made again the id that it had.
-        let is_made_again = map.get(&(pair.resource, id)) == Some(&id);
+        let id = pair.live.key.id();
+        let is_made_again = self.is_made_again(pair.resource, id);
         let own = !self.foreign() && pair.row.id == Some(id) && !is_made_again;
         // A record that came back under another id has the rotator of the lost one.
         let same_account = !self.foreign() && pair.row.id.is_some();
@@ -82,6 +81,12 @@ impl Planner<'_> {
             self.hidden(pair, field, &slug, true, &mut changes);
         }
         changes
+    }
+
+    /// Whether a record was deleted and created again: a service may give it the id that it had.
+    pub fn is_made_again(&self, resource: Resource, id: i64) -> bool {
+        let record = (resource, id);
+        self.current.memory.ids.get(&record) == Some(&id) || self.desired.deleted.contains(&record)
     }
 
     /// Refuses to restore the fields that linkvault first sent after the wanted state: no list

@@ -77,7 +77,11 @@ pub(super) fn written(resource: Resource, value: impl Fn(&str) -> Option<String>
 }
 
 /// The natural key of a record in the account.
-fn natural_of(memory: &Memory, resource: Resource, record: &Record<'static>) -> Option<String> {
+pub(super) fn natural_of(
+    memory: &Memory,
+    resource: Resource,
+    record: &Record<'static>,
+) -> Option<String> {
     if resource == Resource::QrCodes {
         let sent = memory.sent.get(&(resource, record.key.clone()))?;
         return natural_sent(resource, sent.iter());
@@ -101,7 +105,7 @@ fn natural_sent<'v>(
 pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
     let creates = || steps.iter().filter(|step| step.verb == Verb::Create);
     let codes = if creates().any(|step| step.resource == Resource::QrCodes) {
-        index(current, Resource::QrCodes, &Reused::default())
+        index(current, Resource::QrCodes)
     } else {
         Index::new()
     };
@@ -124,15 +128,10 @@ pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
 /// Ids by natural key.
 pub(super) type Index = HashMap<String, Vec<i64>>;
 
-/// Every record of `resource` by its natural key. What is remembered of a QR code may be of
-/// the one that had its id before.
-fn index(current: Current<'_>, resource: Resource, reused: &Reused) -> Index {
+/// Every record of `resource` by its natural key.
+fn index(current: Current<'_>, resource: Resource) -> Index {
     let mut index = Index::new();
-    let records = current.state.get(resource).into_iter().flat_map(BTreeMap::values);
-    let is_known = |record: &&Record<'static>| {
-        resource != Resource::QrCodes || !reused.contains(resource, record.key.id())
-    };
-    for record in records.filter(is_known) {
+    for record in current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
         if let Some(key) = natural_of(current.memory, resource, record) {
             index.entry(key).or_default().push(record.key.id());
         }
@@ -315,7 +314,7 @@ impl Matcher<'_> {
             .map(|(name, json)| (name.as_str(), fields::from_json(json)))
             .collect();
         let key = natural(resource, |name| row.value(resource, name).or_else(|| sent.get(name)))?;
-        let index = self.index.get_or_insert_with(|| index(current, resource, self.reused));
+        let index = self.index.get_or_insert_with(|| index(current, resource));
         let found = index.get(&key).cloned().unwrap_or_default();
         Some((key, found))
     }

@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use super::Current;
 use super::fields::{host, text};
-use super::matching::natural;
+use super::matching::{natural, natural_of};
+use super::{Current, Memory};
 use crate::change::desired::{Desired, Wanted};
 use crate::model::{Key, Record, Resource, State, Value};
 
@@ -26,23 +26,21 @@ impl Reused {
         all.extend(deleted.copied());
         for (resource, wanted) in &desired.resources {
             for row in &wanted.records {
-                let Some(id) = row.id.filter(|_| *resource != Resource::ChannelItems) else {
-                    continue;
-                };
-                let Some(record) = live(*resource, id) else { continue };
+                let record = (*resource, row.id.unwrap_or_default());
+                let live = live(record.0, record.1).filter(|_| all.contains(&record));
                 let mine = |name: &str| row.value(*resource, name);
-                if is_same(*resource, mine, record) {
-                    all.remove(&(*resource, id));
+                if live.is_some_and(|live| is_same(*resource, mine, live, current.memory)) {
+                    all.remove(&record);
                 }
             }
         }
         all.retain(|(resource, id)| {
             let before = base.and_then(|base| base.get(*resource)?.get(&Key::Id(*id)));
-            let record = live(*resource, *id);
-            let is_same = |(before, record): (&Record<'static>, &Record<'static>)| {
-                is_same(*resource, |name| value(*resource, before, name), record)
+            let is_same = |(before, live): (&Record<'static>, &Record<'static>)| {
+                let mine = |name: &str| value(*resource, before, name);
+                is_same(*resource, mine, live, current.memory)
             };
-            !before.zip(record).is_some_and(is_same)
+            !before.zip(live(*resource, *id)).is_some_and(is_same)
         });
         Self(all)
     }
@@ -60,20 +58,21 @@ fn value<'r>(
     record.values.get(resource.spec().field(name)?.0)
 }
 
-/// Whether a record that was deleted is there again under its id: what it is known by is
-/// the same. Lists do not show that of a QR code, so it is its date.
+/// Whether a record that was deleted is there again under its id: it has the same natural
+/// key, or is a QR code of the same date, since lists do not show what a code contains.
 fn is_same<'v>(
     resource: Resource,
     mine: impl Fn(&str) -> Option<&'v Value<'static>>,
     live: &Record<'static>,
+    memory: &Memory,
 ) -> bool {
-    if resource == Resource::QrCodes {
-        let date = mine("date").and_then(text).filter(|date| !date.is_empty());
-        let theirs = value(resource, live, "date").and_then(text);
-        return date.is_some() && date == theirs;
+    let date = |it: Option<&'v Value<'static>>| it.and_then(text).filter(|it| !it.is_empty());
+    let theirs = value(resource, live, "date").and_then(text);
+    if resource == Resource::QrCodes && date(mine("date")).is_some_and(|it| Some(it) == theirs) {
+        return true;
     }
     let key = natural(resource, |name| -> Option<&'v Value<'v>> { mine(name) });
-    key.is_some() && key == natural(resource, |name| value(resource, live, name))
+    key.is_some() && key == natural_of(memory, resource, live)
 }
 
 /// Whether the record `live` differs from the wanted `row` in these fields, which the API
