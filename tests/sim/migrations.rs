@@ -18,12 +18,12 @@ use linkvault::sandbox::store::{Channel, Domain, Item, Pixel, QrCode};
 use linkvault::vault::journal::{JournalStep, StepState};
 use linkvault::vault::snapshot::ReadState;
 
+use super::account::{FAULTS, world};
 use super::applied::{rows, times};
 use super::checks;
 use super::draw::{Hazards, few};
 use super::many::live_all;
 use super::moved::{Arrival, names, overlap, twins};
-use super::pushes::{FAULTS, world};
 use super::views::fold;
 use super::world::World;
 

@@ -4,6 +4,8 @@
 //! what must then be true; the other files hold the hard cases one by one.
 //! `pushes` does the same for writes: `edits` draws what a person wants, `views`
 //! compares accounts, and `sent` what was sent with what was planned.
+//! `account` draws an account to write to, and `reused` tells apart records that had the
+//! same id.
 //! `migrations` moves one account to another, and `moved` tells whether all arrived.
 //! `overtaken` has somebody else edit what a run is about to change.
 //! `secrets` sends the key back in every spelling and looks for it, and `stranger` lets
@@ -13,6 +15,7 @@
 //! and both together `count` seeds from `n` on. `LINKVAULT_SIM_SECONDS=time` runs as
 //! many as that time allows.
 
+mod account;
 mod answers;
 mod applied;
 mod applies;
@@ -31,6 +34,7 @@ mod moved;
 mod oracle;
 mod overtaken;
 mod pushes;
+mod reused;
 mod secrets;
 mod seeds;
 mod sent;

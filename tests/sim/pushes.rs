@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkvault::apply::undo::{left_by, undo_of};
-use linkvault::apply::{ApplyError, Options, Outcome, memory};
+use linkvault::apply::{ApplyError, Options, Outcome, deleted_since, memory};
 use linkvault::change::desired::Desired;
 use linkvault::change::plan::{Current, Memory, Plan, PlanProblems, Unsupported, plan};
 use linkvault::change::policy::{Bound, OnConflict, Policy};
 use linkvault::cli::planning::needed;
 use linkvault::crawl::{self, Stats};
-use linkvault::model::{Key, Resource, State, Verb};
+use linkvault::model::{Resource, State, Verb};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
 use linkvault::sandbox::second_user::meddle;
 use linkvault::vault::journal::{JournalStep, StepState};
 use linkvault::vault::snapshot::Outcome as Read;
-use serde_json::json;
 
+use super::account::{Trouble, world};
 use super::applied::{interfere, nothing_twice, rows, touched};
 use super::checks;
-use super::draw::{Hazards, few, is_large};
+use super::draw::Hazards;
 use super::edits::{Edited, May};
 use super::many::live_all;
+use super::reused::{Did, Gone};
 use super::secrets::tells;
 use super::sent::{arrived, as_planned};
 use super::views::{Lost, back, differences, known_then, lost, renumbered, view};
@@ -66,113 +66,6 @@ const fn policy(delete: bool) -> Policy {
     Policy { delete, max_delete, max_update, on_conflict, account: false }
 }
 
-/// What can go wrong with any request, and with some alone.
-pub const FAULTS: &[&str] = &[
-    "throttled={}",
-    "server-error={}",
-    "failed-reply={}",
-    "server-error-html={}",
-    "html={}",
-    "redirect={}",
-    "no-connection={}",
-    "lost-request={}",
-    "lost-reply={}",
-    "cut-body={}:12",
-    "reset={}",
-    "garbage={}:not-utf8",
-    "garbage={}:deep",
-    "garbage={}:wrong-types",
-    "garbage={}:truncated",
-    "garbage={}:empty",
-    "garbage={}:null",
-    "slow-body={}:40s",
-    "slow-body={}:90s",
-    "garbage:huge-numbers@POST /api/campaign/add#1",
-    "garbage:huge-numbers@POST /api/qr/add#1",
-    "garbage:wrong-types@POST /api/channel/add#1",
-    "lost-reply@POST /api/qr/add",
-];
-
-const BEHAVIOURS: &[(&str, &[&str])] = &[
-    ("error-type", &["documented", "integer", "string"]),
-    ("ids", &["integers", "strings", "mixed"]),
-    ("booleans", &["json", "integers", "strings"]),
-    ("result", &["page", "total", "absent"]),
-    ("max-limit", &["none", "10", "3"]),
-    ("order", &["ascending", "descending", "by-name"]),
-    ("twins", &["none", "none", "beside", "last"]),
-    ("campaign-list", &["documented", "name", "domain", "campaign"]),
-    ("campaign-create", &["domain", "campaign", "name"]),
-    ("create-status", &["200", "201"]),
-    ("channel-update", &["message", "whole"]),
-    ("pixel-answer", &["id", "message", "bare"]),
-    ("pixel-type", &["warn", "warn", "warn", "refuse"]),
-    ("unlisted-fields", &["ignore", "refuse"]),
-    ("assign-again", &["accept", "refuse"]),
-    ("names", &["kept", "lowered"]),
-    ("error-status", &["4xx", "200"]),
-    ("rate-limit", &["zero", "none", "12", "60"]),
-    ("window", &["fixed", "aligned", "sliding"]),
-    ("retry-after", &["body", "header", "both", "none"]),
-    ("cap-channels", &["none", "none", "none", "3"]),
-    ("cap-qr", &["none", "none", "none", "3"]),
-    ("json-escapes", &["plain", "php"]),
-];
-
-/// An account, how its service behaves, and what else may happen to it.
-pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, Hazards) {
-    let large = is_large(rng);
-    let mut behaviour = vec![more.to_owned()];
-    for (name, values) in BEHAVIOURS {
-        if rng.u8(..3) == 0 {
-            behaviour.push(format!("{name}={}", rng.choice(*values).unwrap()));
-        }
-    }
-    let mut some = |most| if large { rng.u64(..=most) } else { few(rng, most) };
-    let counts = Counts {
-        domains: some(4),
-        campaigns: some(5),
-        channels: some(3),
-        channel_items: some(3),
-        qr_codes: some(4),
-        pixels: some(2),
-        overlays: some(1),
-        splash_pages: some(1),
-    };
-    let hazards = Hazards::draw(rng);
-    let behaviour = behaviour.join(",");
-    let mut world = World::of(generate(seed, counts), &behaviour).seeded(seed);
-    {
-        let mut service = world.service();
-        *service = service.clone().with_log_limit(usize::MAX);
-    }
-    world.reserve = if rng.bool() { 0 } else { rng.u64(..5) };
-    world.latency = Duration::from_millis(rng.u64(1..900));
-    hazards.begin(&mut world);
-    know_some(&mut world, rng);
-    (world, behaviour, hazards)
-}
-
-/// The vault remembers some codes and links, as if linkvault had made them.
-fn know_some(world: &mut World, rng: &mut fastrand::Rng) {
-    world.backup();
-    let store = world.service().store().clone();
-    let mut vault = world.open();
-    let mut remember = |resource, id: u64, field: &str, value: serde_json::Value| {
-        let key = Key::Id(id.cast_signed());
-        vault.remember(resource, &key, field, &value.to_string(), world.now()).unwrap();
-    };
-    for (id, row) in store.qr_codes.iter().filter(|_| rng.bool()) {
-        remember(Resource::QrCodes, id, "type", json!(row.content.kind));
-        remember(Resource::QrCodes, id, "data", json!(row.content.data));
-    }
-    for (id, row) in store.campaigns.iter().filter(|_| rng.bool()) {
-        if !row.members.is_empty() {
-            remember(Resource::Campaigns, id, "links", json!(row.members));
-        }
-    }
-}
-
 /// The account as it is, as the program looks at it before it plans.
 fn look(world: &mut World, which: &[Resource]) -> (State, Memory, i64) {
     let options = crawl::Options::new("http://sandbox").only(which);
@@ -195,43 +88,23 @@ struct Wish {
     desired: Desired,
     base: Option<State>,
     policy: Policy,
+    /// The snapshot that the wanted ids are of.
+    since: Option<i64>,
+    /// Says whether a plan is right.
+    fits: Box<dyn Fn(&Plan)>,
 }
 
 impl Wish {
     fn plan(&self, world: &mut World) -> Result<(Plan, i64), PlanProblems> {
         let (state, memory, number) = look(world, &needed(&self.desired, &self.policy));
         let current = Current { state: &state, memory: &memory };
-        plan(&self.desired, current, self.base.as_ref(), &self.policy).map(|plan| (plan, number))
-    }
-}
-
-/// What disturbs a run.
-struct Trouble {
-    faults: String,
-    drift: f64,
-    deaths: Vec<u64>,
-}
-
-impl Trouble {
-    fn draw(rng: &mut fastrand::Rng) -> Self {
-        let one = |rng: &mut fastrand::Rng| {
-            let chance = format!("{:.3}", rng.f64().powi(2) * 0.4);
-            rng.choice(FAULTS).unwrap().replace("{}", &chance)
-        };
-        let faults: Vec<_> = (0..few(rng, 3)).map(|_| one(rng)).collect();
-        Self {
-            faults: faults.join(","),
-            drift: if rng.u8(..4) == 0 { rng.f64() * 0.3 } else { 0.0 },
-            deaths: if rng.u8(..3) == 0 {
-                (0..rng.u8(1..4)).map(|_| 1 + few(rng, 80)).collect()
-            } else {
-                vec![]
-            },
+        let mut desired = self.desired.clone();
+        if let Some(since) = self.since {
+            desired.deleted = deleted_since(&world.open(), since).unwrap();
         }
-    }
-
-    fn is_alone(&self) -> bool {
-        self.drift == 0.0
+        let plan = plan(&desired, current, self.base.as_ref(), &self.policy)?;
+        (self.fits)(&plan);
+        Ok((plan, number))
     }
 }
 
@@ -243,6 +116,7 @@ struct Life {
     /// Names have no case here.
     folds: bool,
     hazards: Hazards,
+    gone: Gone,
     runs: u64,
     /// A run waits for a person, and nothing follows it before.
     waits: bool,
@@ -264,16 +138,16 @@ fn live(seed: u64) {
     let (world, behaviour, hazards) = world(&mut rng, seed, "");
     println!("{behaviour} {hazards:?}");
     let folds = behaviour.contains("names=lowered");
-    let mut life = Life { world, rng, seed, folds, hazards, runs: 0, waits: false };
+    let gone = Gone::default();
+    let mut life = Life { world, rng, seed, folds, hazards, gone, runs: 0, waits: false };
     life.live();
     life.world.keeps_its_secrets();
 }
 
 impl Life {
     fn live(&mut self) {
-        // An older state, and what a run was, name records by ids that others have by now.
-        let restores = self.rng.u8(..3) == 0 && !self.hazards.reuses_ids;
-        let first = restores.then(|| look(&mut self.world, &Resource::ALL).0);
+        let restores = self.rng.u8(..3) == 0;
+        let first = restores.then(|| look(&mut self.world, &Resource::ALL));
         let at_first = self.world.service().store().clone();
         let mut alone = true;
         for _ in 0..if self.rng.u8(..4) == 0 { 2 } else { 1 } {
@@ -282,15 +156,15 @@ impl Life {
                 return;
             }
         }
-        if let Some(first) = first {
-            self.restore(&first, &at_first, alone);
+        if let Some((first, _, number)) = first {
+            self.restore(&first, number, &at_first, alone);
         }
     }
 
     /// Edits an export, pushes it, and maybe takes it back. True when no other user interfered.
     fn edit(&mut self) -> bool {
         let trouble = Trouble::draw(&mut self.rng);
-        let (state, memory, _) = look(&mut self.world, &Resource::ALL);
+        let (state, memory, number) = look(&mut self.world, &Resource::ALL);
         let store = self.world.service().store().clone();
         let mut edited = Edited::unedited(&store, &state, &memory);
         let whole = self.rng.bool();
@@ -304,7 +178,8 @@ impl Life {
         let desired = edited.desired(base.then_some(&state), whole, &mut self.rng);
         let on_conflict = self.rng.choice([OnConflict::Mine, OnConflict::Theirs]).unwrap();
         let policy = Policy { account, on_conflict, ..policy(delete) };
-        let wish = Wish { desired, base: base.then_some(state), policy };
+        let (base, since) = (base.then_some(state), base.then_some(number));
+        let wish = Wish { desired, base, policy, since, fits: Box::new(|_| ()) };
         if !trouble.is_alone() {
             for _ in 0..self.rng.u8(..3) {
                 let rng = &mut self.rng;
@@ -318,21 +193,28 @@ impl Life {
             self.is_as(&edited.goal, &[&pushed.before, &edited.goal], "after the push");
         }
         let alone = pushed.alone;
-        if alone && pushed.outcome.run > 0 && self.rng.u8(..3) > 0 && !self.hazards.reuses_ids {
+        if alone && pushed.outcome.run > 0 && self.rng.u8(..3) > 0 {
             self.undo(&pushed);
         }
         alone
     }
 
     /// Brings an older state back.
-    fn restore(&mut self, first: &State, at_first: &Store, alone: bool) {
+    fn restore(&mut self, first: &State, number: i64, at_first: &Store, alone: bool) {
         let mut trouble = Trouble::draw(&mut self.rng);
         trouble.drift = 0.0;
         let before = self.world.service().store().clone();
         let delete = self.rng.bool();
         let mut desired = Desired::of_state(first, "an older snapshot");
         desired.resources.remove(&Resource::Account);
-        let wish = Wish { desired, base: None, policy: policy(delete) };
+        let any_reused = self.gone.any_reused(at_first, &before);
+        let (gone, then, now) = (std::mem::take(&mut self.gone), at_first.clone(), before.clone());
+        let fits = Box::new(move |plan: &Plan| {
+            if alone {
+                gone.spares_others(plan, &then, &now);
+            }
+        });
+        let wish = Wish { desired, base: None, policy: policy(delete), since: Some(number), fits };
         let known = memory(&self.world.open()).unwrap();
         // Ids that were lost in a run before lead to new records already.
         let at_first = &renumbered(at_first, &before, &known.ids);
@@ -354,7 +236,7 @@ impl Life {
         let mut goal = back(at_first, &before, &lost);
         goal.account = before.account.clone();
         let Some(pushed) = self.push(&wish, &trouble, None) else { return };
-        if pushed.clean && alone {
+        if pushed.clean && alone && !any_reused {
             self.is_as(&goal, &[&before, &goal, at_first], "after the restore");
         }
     }
@@ -377,12 +259,19 @@ impl Life {
         lost.codes.retain(|id| pushed.before.qr_codes.get(*id).is_some());
         let mut goal = back(&pushed.before, &now, &lost);
         self.keep_unknown(&mut goal, &now, run.number);
-        let wish =
-            Wish { desired: way.desired, base, policy: Policy { account: true, ..policy(true) } };
+        let did = Did::of(&self.world.open().steps(run.number).unwrap());
+        let (reused, then) = (did.reused(), pushed.before.clone());
+        let wish = Wish {
+            desired: way.desired,
+            base,
+            policy: Policy { account: true, ..policy(true) },
+            since: run.before,
+            fits: Box::new(move |plan| did.is_taken_back_by(plan, &then)),
+        };
         let Some(undone) = self.push(&wish, &trouble, None) else { return };
         // The answer told no id, and the list could not be read: the undo says so.
         let unknown = |it: &Unsupported| it.reason.contains("which record it was is not known");
-        if undone.clean && !way.unsupported.iter().any(unknown) {
+        if undone.clean && !reused && !way.unsupported.iter().any(unknown) {
             self.is_as(&goal, &[&pushed.before, &now, &goal], "after the undo");
         }
     }
@@ -507,13 +396,12 @@ impl Life {
         let clean = alone
             && outcome.refused + outcome.skipped + outcome.unknown == 0
             && journal.iter().all(known);
+        self.gone.note(self.world.wrote.lock().unwrap().iter(), &made, &journal);
+        assert!(!alone || outcome.stale == 0, "{outcome:?}");
         if clean {
             let differs = journal.iter().find(|row| row.verified.as_deref() == Some("differs"));
             assert_eq!(differs, None, "what is done is not as asked");
-            // A row may name a new record by the id of the one that it was about.
-            if !self.hazards.reuses_ids {
-                self.is_settled(wish, &made.unsupported);
-            }
+            self.is_settled(wish, &made.unsupported);
         }
         Some(Pushed { outcome, before, clean, alone })
     }

@@ -69,7 +69,7 @@ fn held(store: &Store, item: &Item) -> String {
     }
 }
 
-fn has(store: &Store, resource: Resource, id: u64) -> bool {
+pub fn has(store: &Store, resource: Resource, id: u64) -> bool {
     match resource {
         Resource::Account => true,
         Resource::Domains => store.domains.get(id).is_some(),

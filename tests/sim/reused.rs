@@ -1,0 +1,142 @@
+//! Ids that are given again: which records are gone, and what a plan may do to those that
+//! have their ids now.
+
+use std::collections::BTreeSet;
+
+use linkvault::api::http::Method;
+use linkvault::change::plan::{Plan, Step};
+use linkvault::model::{Resource, Verb};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::service::LogEntry;
+use linkvault::vault::journal::{JournalStep, StepState};
+
+use super::views::{fold, has};
+
+/// Records that were deleted, though others may have their ids by now.
+#[derive(Debug, Default)]
+pub struct Gone(BTreeSet<(Resource, u64)>);
+
+impl Gone {
+    /// Notes what a run deleted, by the requests that the service executed, and forgets what
+    /// the run created again under the same id.
+    pub fn note<'w>(
+        &mut self,
+        wrote: impl Iterator<Item = &'w LogEntry>,
+        plan: &Plan,
+        rows: &[JournalStep],
+    ) {
+        for entry in wrote.filter(|entry| entry.method == Method::Delete) {
+            let mut parts = entry.path.split('/').skip(2);
+            let resource = match parts.next() {
+                Some("campaign") => Resource::Campaigns,
+                Some("channel") => Resource::Channels,
+                Some("domain") => Resource::Domains,
+                Some("qr") => Resource::QrCodes,
+                other => panic!("{other:?}"),
+            };
+            self.0.insert((resource, parts.next().unwrap().parse().unwrap()));
+        }
+        for (step, row) in plan.steps.iter().zip(rows) {
+            if let Some(id) = row.id.filter(|id| step.replaces == Some(*id)) {
+                self.0.remove(&(step.resource, id.cast_unsigned()));
+            }
+        }
+    }
+
+    /// Whether a record of `then` is gone and another one has its id `now`.
+    pub fn any_reused(&self, then: &Store, now: &Store) -> bool {
+        let is_reused =
+            |&(resource, id): &(Resource, u64)| has(then, resource, id) && has(now, resource, id);
+        self.0.iter().any(is_reused)
+    }
+
+    /// A plan that leads from `now` back to `then` changes no record into another one, and
+    /// deletes none of `then`.
+    #[track_caller]
+    pub fn spares_others(&self, plan: &Plan, then: &Store, now: &Store) {
+        for (step, id) in plan.steps.iter().filter_map(|step| Some((step, step.id?))) {
+            let record = (step.resource, id.cast_unsigned());
+            let is_other = self.0.contains(&record) || !has(then, record.0, record.1);
+            match step.verb {
+                Verb::Update => {
+                    let is_found = name(now, record).is_some_and(|name| knows(then, step, &name));
+                    assert!(!is_other || is_found, "{step:?}");
+                }
+                Verb::Delete => assert!(is_other, "{step:?}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What its owner knows a record by, where lists show it.
+fn name(store: &Store, (resource, id): (Resource, u64)) -> Option<String> {
+    match resource {
+        Resource::Domains => store.domains.get(id).map(|it| fold(&it.domain)),
+        Resource::Campaigns => store.campaigns.get(id).map(|it| fold(&it.name)),
+        Resource::Channels => store.channels.get(id).map(|it| fold(&it.name)),
+        Resource::QrCodes => {
+            let content = store.qr_codes.get(id).map(|it| &it.content);
+            content.map(|it| format!("{:?} {:?}", it.kind, it.data))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a record of the kind that `step` changes is called so in `store`.
+fn knows(store: &Store, step: &Step, called: &str) -> bool {
+    let ids: Vec<_> = match step.resource {
+        Resource::Domains => store.domains.iter().map(|(id, _)| id).collect(),
+        Resource::Campaigns => store.campaigns.iter().map(|(id, _)| id).collect(),
+        Resource::Channels => store.channels.iter().map(|(id, _)| id).collect(),
+        _ => store.qr_codes.iter().map(|(id, _)| id).collect(),
+    };
+    ids.into_iter().any(|id| name(store, (step.resource, id)).as_deref() == Some(called))
+}
+
+/// What a run did to records, by their ids.
+pub struct Did {
+    created: BTreeSet<(Resource, i64)>,
+    changed: BTreeSet<(Resource, i64)>,
+    deleted: BTreeSet<(Resource, i64)>,
+}
+
+impl Did {
+    pub fn of(rows: &[JournalStep]) -> Self {
+        let of = |verb: Verb| {
+            let done = rows.iter().filter(|row| row.state == StepState::Done);
+            let record = |row: &JournalStep| {
+                let step: Step = serde_json::from_str(&row.spec).unwrap();
+                let id = row.id.or(step.id).filter(|_| step.verb == verb);
+                id.map(|id| (step.resource, id))
+            };
+            done.filter_map(record).collect()
+        };
+        Self { created: of(Verb::Create), changed: of(Verb::Update), deleted: of(Verb::Delete) }
+    }
+
+    /// Whether the service gave the id of a record that the run deleted to one that it made.
+    pub fn reused(&self) -> bool {
+        !self.created.is_disjoint(&self.deleted)
+    }
+
+    /// The plan of the way back changes what the run changed, deletes what it created, and
+    /// touches no record with the id of a deleted one.
+    #[track_caller]
+    pub fn is_taken_back_by(&self, plan: &Plan, before: &Store) {
+        for step in &plan.steps {
+            let Some(record) = step.id.map(|id| (step.resource, id)) else { continue };
+            match step.verb {
+                Verb::Update => {
+                    let is_own = self.changed.contains(&record) && !self.created.contains(&record);
+                    assert!(is_own || step.resource == Resource::Account, "{step:?}");
+                }
+                Verb::Delete => {
+                    let was_there = has(before, step.resource, record.1.cast_unsigned());
+                    assert!(self.created.contains(&record) && !was_there, "{step:?}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
