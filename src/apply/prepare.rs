@@ -190,13 +190,13 @@ impl Runner<'_> {
     /// Asks whose account it is: it must be the vault's own.
     fn prove_account(&mut self) -> Result<(), ApplyError> {
         let at = ClockReading::now(self.clock);
-        match crawl::prove(self.client, self.vault, self.clock, &self.options.service) {
+        match crawl::prove(self.client, self.vault, &self.options.service) {
             Ok(()) => {
                 self.proofs.account = Some(Contact { at, broken: self.client.broken() });
                 Ok(())
             }
             Err(CrawlError::Api(error)) => self.stop(error),
-            Err(other) => Err(other.into()),
+            Err(other) => Err(self.look_failed(other)),
         }
     }
 

@@ -393,13 +393,7 @@ impl Runner<'_> {
         for _ in 0..LOOKS {
             let began = Contact::now(self.clock, self.client);
             let seen = crawl::crawl(self.client, self.vault, self.clock, &Silent, &look);
-            let snapshot = match seen {
-                Ok(summary) => summary.snapshot,
-                Err(CrawlError::Api(source)) => {
-                    return Err(ApplyError::Stopped { run: self.run, source });
-                }
-                Err(other) => return Err(other.into()),
-            };
+            let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
             unread = lacking(&snapshot, resources);
             if unread.is_none() {
                 let state = self.vault.state(snapshot.number, resources)?;
@@ -408,6 +402,21 @@ impl Runner<'_> {
         }
         let (resource, why) = unread.unwrap_or((Resource::Account, String::new()));
         Err(ApplyError::Unsettled { run: self.run, resource, why })
+    }
+
+    /// Why a look failed. If it met another account, a snapshot that an earlier process left
+    /// running is discarded.
+    pub fn look_failed(&mut self, error: CrawlError) -> ApplyError {
+        if let CrawlError::Vault(why) = &error
+            && let Err(failed) =
+                crawl::discard_running(self.vault, self.clock, &self.options.service, why, None)
+        {
+            return failed.into();
+        }
+        match error {
+            CrawlError::Api(source) => ApplyError::Stopped { run: self.run, source },
+            other => other.into(),
+        }
     }
 
     /// Reads one resource into a vault of its own; the inner error says why it
@@ -424,13 +433,7 @@ impl Runner<'_> {
         let look = crawl_options(self.options, &[resource], true);
         let began = Contact::now(self.clock, self.client);
         let seen = crawl::crawl(self.client, &mut aside, self.clock, &Silent, &look);
-        let snapshot = match seen {
-            Ok(summary) => summary.snapshot,
-            Err(CrawlError::Api(source)) => {
-                return Err(ApplyError::Stopped { run: self.run, source });
-            }
-            Err(other) => return Err(other.into()),
-        };
+        let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
         if let Some((_, why)) = lacking(&snapshot, &[resource]) {
             return Ok(Err(why));
         }
@@ -442,14 +445,8 @@ impl Runner<'_> {
     /// snapshot.
     fn look_again(&mut self, run: &Run) -> Result<(Vec<Problem>, i64), ApplyError> {
         let look = self.look_options(&run.touched, self.wrote);
-        let crawled = crawl::crawl(self.client, self.vault, self.clock, self.progress, &look);
-        let snapshot = match crawled {
-            Ok(summary) => summary.snapshot,
-            Err(CrawlError::Api(source)) => {
-                return Err(ApplyError::Stopped { run: self.run, source });
-            }
-            Err(other) => return Err(other.into()),
-        };
+        let seen = crawl::crawl(self.client, self.vault, self.clock, self.progress, &look);
+        let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
         let (mut whole, mut unread) = (Vec::new(), Vec::new());
         for resource in run.touched.iter().copied() {
             match lacking(&snapshot, &[resource]) {

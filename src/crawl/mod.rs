@@ -200,7 +200,7 @@ pub fn crawl(
     let kept = match &summary {
         Err(CrawlError::Vault(why @ VaultError::OtherAccount { .. })) => {
             let usage = (crawler.snapshot > 0).then(|| crawler.usage());
-            discard(crawler.vault, clock, &options.service, why, usage)
+            discard_running(crawler.vault, clock, &options.service, why, usage)
         }
         _ => crawler.vault.settle(),
     };
@@ -209,29 +209,13 @@ pub fn crawl(
     Ok(summary)
 }
 
-/// Proves that the account that `client` speaks for is the one of `vault`. If it is another
-/// one, a snapshot that an earlier process left running is discarded.
-///
-/// # Errors
-/// When the account cannot be read, or the vault belongs to another one.
-pub fn prove(
-    client: &mut Client,
-    vault: &mut Vault,
-    clock: &dyn Clock,
-    service: &str,
-) -> Result<(), CrawlError> {
-    let service = service.trim_end_matches('/');
-    let proven = ask(client, vault, service);
-    if let Err(CrawlError::Vault(why)) = &proven {
-        discard(vault, clock, service, why, None)?;
-    }
-    proven
-}
-
 /// Discards the running snapshot, where `why` says that another account answers at the
 /// vault's own URL: its process may have read that account's records before it noticed, or
 /// was stopped. `usage` is what was spent on it, where it is of this process.
-fn discard(
+///
+/// # Errors
+/// When the vault cannot be written.
+pub fn discard_running(
     vault: &mut Vault,
     clock: &dyn Clock,
     service: &str,
@@ -239,6 +223,7 @@ fn discard(
     usage: Option<Usage>,
 ) -> Result<(), VaultError> {
     let is_account = matches!(why, VaultError::OtherAccount { what: "account", .. });
+    let service = service.trim_end_matches('/');
     if is_account
         && vault.identity()?.is_some_and(|ours| ours.service == service)
         && let Some((running, _)) = vault.running()?
@@ -250,20 +235,35 @@ fn discard(
     Ok(())
 }
 
-/// Asks whose account it is: it must be the vault's own.
-fn ask(client: &mut Client, vault: &mut Vault, service: &str) -> Result<(), CrawlError> {
+/// Proves that the account that `client` speaks for is the one of `vault`.
+///
+/// # Errors
+/// When the account cannot be read, or the vault belongs to another one.
+pub fn prove(client: &mut Client, vault: &mut Vault, service: &str) -> Result<(), CrawlError> {
     let (path, response) = account(client)?;
-    let raw = envelope::single(&response.body, "data")
-        .map_err(|why| client.mistaken(path, &response, &why))?;
-    let decoded = Decoded::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)?;
-    let account = decoded.record.key.id();
-    let identity = Identity { service: service.to_owned(), account };
-    Ok(vault.claim(&identity, false)?)
+    let decoded = decode(client, path, &response)?;
+    Ok(vault.claim(&identity(&decoded, service), false)?)
 }
 
 fn account(client: &mut Client) -> Result<(&'static str, Response), ApiError> {
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     Ok((path, client.get_account(path, &GetOptions::default())?))
+}
+
+/// The account that `response` to `path` shows.
+fn decode<'r>(
+    client: &Client,
+    path: &str,
+    response: &'r Response,
+) -> Result<Decoded<'r>, CrawlError> {
+    let raw = envelope::single(&response.body, "data")
+        .map_err(|why| client.mistaken(path, response, &why))?;
+    Decoded::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)
+}
+
+fn identity(account: &Decoded<'_>, service: &str) -> Identity {
+    let service = service.trim_end_matches('/').to_owned();
+    Identity { service, account: account.record.key.id() }
 }
 
 fn spent(client: &Client) -> Usage {
@@ -300,7 +300,7 @@ impl Crawler<'_> {
     fn confirm(&mut self) -> Result<(), CrawlError> {
         let proven = ClockReading::now(self.clock);
         self.confirmed += 1;
-        ask(self.client, self.vault, &self.options.service)?;
+        prove(self.client, self.vault, &self.options.service)?;
         self.proven = proven;
         self.pauses = self.client.pauses();
         Ok(())
@@ -350,12 +350,8 @@ impl Crawler<'_> {
     fn begin(&mut self) -> Result<bool, CrawlError> {
         let (path, response) = account(self.client)?;
         self.pauses = self.client.pauses();
-        let raw = envelope::single(&response.body, "data")
-            .map_err(|why| self.client.mistaken(path, &response, &why))?;
-        let decoded =
-            Decoded::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)?;
-        let account = decoded.record.key.id();
-        let identity = Identity { service: self.options.service.clone(), account };
+        let decoded = decode(self.client, path, &response)?;
+        let identity = identity(&decoded, &self.options.service);
         self.vault.claim(&identity, self.options.service_moved)?;
         let resumed = self.take_up()?;
         self.progress.event(&Event::Snapshot { number: self.snapshot, resumed });
@@ -486,22 +482,12 @@ impl Crawler<'_> {
         if self.key_confirmed {
             return Ok(None);
         }
-        let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-        match self.client.get_account(path, &GetOptions::default()) {
-            Ok(_) => {
-                self.key_confirmed = true;
-                Ok(None)
-            }
-            Err(error) => {
-                let error = CrawlError::from(error);
-                match error {
-                    CrawlError::Api(api) if !is_fatal(&CrawlError::Api(api.clone())) => {
-                        Ok(Some(api))
-                    }
-                    fatal => Err(fatal),
-                }
-            }
-        }
+        let Err(api) = account(self.client) else {
+            self.key_confirmed = true;
+            return Ok(None);
+        };
+        let error = CrawlError::from(api.clone());
+        if is_fatal(&error) { Err(error) } else { Ok(Some(api)) }
     }
 
     /// Reads the items of every channel.

@@ -218,25 +218,18 @@ fn a_backup_goes_on_after_another_account_was_met_at_another_url_only() {
     assert!(goes_on_after("http://elsewhere"));
 }
 
-/// The resumed run reads no list before it asks whose account it is.
-#[test]
-fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_killed() {
+/// A run stops after `requests`, and a backup is killed. The resumed run finds another account.
+fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: &[StepState]) {
     let service = "http://sandbox".to_owned();
     let options = Options { plan_id: "one".to_owned(), service, ..Options::default() };
-    let mut plan = Plan::default();
-    let body = Some(serde_json::json!({"name": "Channel"}));
-    let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", body);
-    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
-    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
-    let ours = account(5, 4);
-    let mut world = World::of(ours.clone(), "");
+    let mut world = World::of(account(5, 4), "");
     world.backup();
-    // The look reads the account, the channels and the items of four; then one write leaves.
-    world.limits.max_requests = Some(7);
-    world.apply(&plan, &options).unwrap_err();
+    world.set_faults(fault, 1);
+    world.limits.max_requests = Some(requests);
+    world.apply(plan, &options).unwrap_err();
     world.limits = Limits::default();
-    let states = rows(&world.open()).iter().map(|row| row.state).collect::<Vec<_>>();
-    assert_eq!(states, [StepState::Done, StepState::Planned]);
+    let found = rows(&world.open()).iter().map(|row| row.state).collect::<Vec<_>>();
+    assert_eq!(found, states);
     let ours = world.service().store().clone();
     world.dies_after = Some(9);
     world.start().unwrap_err();
@@ -248,8 +241,26 @@ fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_k
     assert_eq!(world.asked(), ["/api/account"]);
     assert_eq!(world.open().running().unwrap(), None);
     world.change(|store| store.clone_from(&ours));
-    assert_eq!(world.resume(1, &options).unwrap().done, 2);
+    assert_eq!(world.resume(1, &options).unwrap().done, states.len() as u64);
     checks::is_sound(&mut world.open());
+}
+
+#[test]
+fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_killed() {
+    // It asks whose account it is before it writes: no list shows what the assignment needs.
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "Channel"}));
+    let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", body);
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    // The look reads the account, the channels and the items of four; then one write leaves.
+    discards_when_it_is_resumed(&plan, "", 7, &[StepState::Done, StepState::Planned]);
+    // It reads the list that tells what became of the create.
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "Campaign"}));
+    add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    let fault = "lost-reply@POST /api/campaign/add#1";
+    discards_when_it_is_resumed(&plan, fault, 3, &[StepState::Sent]);
 }
 
 #[test]
