@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use super::plan::request::Ref;
 use super::plan::{Cost, Plan, Step};
-use super::staleness::Staleness;
+use super::staleness::{Staleness, WINDOW};
 use crate::model::paging::Paging;
 use crate::model::{Key, Resource, State, Verb};
-
-/// The length of a limit's window, in seconds.
-const WINDOW: u64 = 60;
 
 /// What a run without mishap needs: `before` requests to look, one for each step,
 /// those that prove the account and read lists again on the way, and `after` requests to look at the end.
@@ -31,7 +28,7 @@ pub fn cost(
     let requests = before.saturating_add(after).saturating_add(steps).saturating_add(rereads);
     let share = limit.saturating_sub(reserve).max(1);
     let windows = if limit == 0 { 1 } else { requests.div_ceil(share) };
-    let waited = windows.saturating_sub(1).saturating_mul(WINDOW);
+    let waited = windows.saturating_sub(1).saturating_mul(WINDOW.as_secs());
     Cost { requests, seconds: waited as f64, rereads, staleness: oldest.as_secs_f64() }
 }
 

@@ -14,7 +14,7 @@ pub const DEFAULT: Duration = Duration::from_secs(5 * 60);
 /// After this time without a look, it is not known which records without a key are new.
 pub const FRESH: Duration = Duration::from_secs(3 * 60);
 /// The length of a limit's window.
-const WINDOW: Duration = Duration::from_secs(60);
+pub(super) const WINDOW: Duration = Duration::from_secs(60);
 /// A list is read again this long before it is too old: a write may have to wait for
 /// its turn, and a plan knows the time of a request only by the window it falls into.
 const LEEWAY: Duration = Duration::from_secs(15);

@@ -39,10 +39,7 @@ impl Paging {
         let told = self.total == Total::OfList;
         let twice = pages > 2 && !told && !self.last;
         let unclear = count == 0 || self.total == Total::Untold || (pages > 1 && !told);
-        let again = match () {
-            () if twice || (gone > 0 && unclear) => pages,
-            () => gone.min(pages - 1),
-        };
+        let again = if twice || (gone > 0 && unclear) { pages } else { gone.min(pages - 1) };
         let first = u64::from(pages > 1);
         let tail = u64::from(pages > 2 && !told && self.last);
         pages.saturating_add(first + tail).saturating_add(again)

@@ -11,9 +11,9 @@ use crate::daemon::Condition;
 use crate::server::Server;
 use crate::web::Token;
 
-struct Nobody;
+struct NoAccounts;
 
-impl Accounts for Nobody {
+impl Accounts for NoAccounts {
     fn conditions(&self) -> Vec<Condition> {
         Vec::new()
     }
@@ -31,7 +31,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A page with this token, where a client may be slow for `patience`.
 fn page(token: Option<&str>, patience: Duration, penalty: Duration) -> Server {
-    serving(Arc::new(Nobody), token, patience, penalty)
+    serving(Arc::new(NoAccounts), token, patience, penalty)
 }
 
 fn serving(
