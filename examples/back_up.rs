@@ -10,14 +10,14 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use linkvault::api::client::Client;
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
 use linkvault::clock::{Clock, Interrupt, SystemClock};
-use linkvault::crawl::{self, Options};
+use linkvault::crawl::{self, CrawlOptions};
 use linkvault::model::Resource;
-use linkvault::progress::Silent;
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::progress::NoProgress;
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::vault::Vault;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,8 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// When the account cannot be read, or the vault not be written.
 pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(Interrupt::default()));
-    let key = Key::new("any word will do");
-    let service = Service::new(lifelike(clock.now()), key.clone(), Behaviour::default());
+    let key = ApiKey::new("any word will do");
+    let service = SandboxService::new(lifelike(clock.now()), key.clone(), Behaviour::default());
 
     // A client knows the key and keeps to the service's limit. The pacer's
     // number is what it leaves to the account's other tools.
@@ -41,8 +41,8 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
 
     let folder = tempfile::tempdir()?;
     let mut vault = Vault::open_or_create(&folder.path().join("example.db"))?;
-    let options = Options::new("http://sandbox.example");
-    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options)?;
+    let options = CrawlOptions::new("http://sandbox.example");
+    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options)?;
 
     let snapshot = &summary.snapshot;
     writeln!(out, "snapshot #{}: {}", snapshot.number, snapshot.status.name())?;

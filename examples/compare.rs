@@ -7,15 +7,15 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linkvault::api::client::Client;
-use linkvault::api::http::{Key, Method, Request};
+use linkvault::api::http::{ApiKey, Method, Request};
 use linkvault::api::pacer::Pacer;
 use linkvault::change::diff::diff;
 use linkvault::clock::{Clock, Interrupt, SystemClock};
-use linkvault::crawl::{self, Options};
+use linkvault::crawl::{self, CrawlOptions};
 use linkvault::model::Resource;
-use linkvault::progress::Silent;
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::progress::NoProgress;
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::vault::Vault;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,18 +28,18 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// When the account cannot be read.
 pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(Interrupt::default()));
-    let key = Key::new("any word will do");
+    let key = ApiKey::new("any word will do");
     // Two backups need more than the 30 requests a minute of a real service.
     let behaviour = Behaviour::parse("rate-limit=600")?;
-    let service = Service::new(lifelike(clock.now()), key.clone(), behaviour);
+    let service = SandboxService::new(lifelike(clock.now()), key.clone(), behaviour);
     let service = Arc::new(Mutex::new(service));
     let transport = SandboxTransport::new(Arc::clone(&service), Arc::clone(&clock));
     let mut client =
         Client::new(Box::new(transport), Arc::clone(&clock), Pacer::new(0)).with_key(key.clone());
 
     let mut vault = Vault::in_memory()?;
-    let options = Options::new("http://sandbox.example");
-    let first = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options)?;
+    let options = CrawlOptions::new("http://sandbox.example");
+    let first = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options)?;
 
     // Somebody renames a campaign and deletes a channel.
     for (method, path, body) in [
@@ -51,7 +51,7 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         let mut service = service.lock().unwrap_or_else(PoisonError::into_inner);
         service.handle(clock.now(), &request);
     }
-    let second = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options)?;
+    let second = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options)?;
 
     let before = vault.state(first.snapshot.number, &Resource::ALL)?;
     let after = vault.state(second.snapshot.number, &Resource::ALL)?;

@@ -11,15 +11,15 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linkvault::api::client::Client;
-use linkvault::api::http::{Key, Request, Response, Transport, TransportError};
+use linkvault::api::http::{ApiKey, Request, Response, Transport, TransportError};
 use linkvault::api::pacer::Pacer;
-use linkvault::change::diff::{Diff, diff};
+use linkvault::change::diff::{StateDiff, diff};
 use linkvault::clock::{Clock, Interrupt, SystemClock};
-use linkvault::crawl::{self, Options, Stats};
+use linkvault::crawl::{self, CrawlOptions, StatisticsMode};
 use linkvault::model::{Resource, State};
-use linkvault::progress::Silent;
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::progress::NoProgress;
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::vault::Vault;
 
 /// What was asked and what was answered, in order. The key is left out.
@@ -69,8 +69,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// When the account cannot be read.
 pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(Interrupt::default()));
-    let key = Key::new("any word will do");
-    let service = Service::new(lifelike(clock.now()), key.clone(), Behaviour::default());
+    let key = ApiKey::new("any word will do");
+    let service = SandboxService::new(lifelike(clock.now()), key.clone(), Behaviour::default());
     let inner = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(&clock));
 
     let recording = Recording::default();
@@ -81,19 +81,20 @@ pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     }
 
     let replayed = back_up(Box::new(Player { recording }), &key, &clock)?;
-    let same = diff(&recorded, &replayed) == Diff::default();
+    let same = diff(&recorded, &replayed) == StateDiff::default();
     writeln!(out, "the replay is {}", if same { "the same" } else { "different" })?;
     Ok(())
 }
 
 fn back_up(
     transport: Box<dyn Transport>,
-    key: &Key,
+    key: &ApiKey,
     clock: &Arc<dyn Clock>,
 ) -> Result<State, Box<dyn Error>> {
     let mut client = Client::new(transport, Arc::clone(clock), Pacer::new(0)).with_key(key.clone());
     let mut vault = Vault::in_memory()?;
-    let options = Options { stats: Stats::None, ..Options::new("http://sandbox.example") };
-    let summary = crawl::crawl(&mut client, &mut vault, &**clock, &Silent, &options)?;
+    let options =
+        CrawlOptions { stats: StatisticsMode::None, ..CrawlOptions::new("http://sandbox.example") };
+    let summary = crawl::crawl(&mut client, &mut vault, &**clock, &NoProgress, &options)?;
     Ok(vault.state(summary.snapshot.number, &Resource::ALL)?)
 }

@@ -82,9 +82,9 @@ impl ClockReading {
 
 /// What a wait came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slept {
+pub enum SleepOutcome {
     /// The whole time passed.
-    Whole,
+    Finished,
     /// Somebody asked the program to stop; the wait ended early.
     Interrupted,
 }
@@ -96,7 +96,7 @@ pub trait Clock: Send + Sync {
     /// Time since some fixed moment. It never goes back.
     fn monotonic(&self) -> Duration;
     /// Waits for `time`, or until [`Clock::interrupted`] turns true.
-    fn sleep(&self, time: Duration) -> Slept;
+    fn sleep(&self, time: Duration) -> SleepOutcome;
     /// Whether somebody (Ctrl-C, SIGTERM) asked the program to stop.
     fn interrupted(&self) -> bool;
 }
@@ -122,11 +122,11 @@ impl Interrupt {
 
 /// Wakes a thread that waits, from any thread. If none waits, the next wait ends at once.
 #[derive(Debug, Clone, Default)]
-pub struct Bell(Arc<(Mutex<bool>, Condvar)>);
+pub struct Waker(Arc<(Mutex<bool>, Condvar)>);
 
-impl Bell {
+impl Waker {
     /// Ends a wait, the one under way or the next.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         *self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
         self.0.1.notify_all();
     }
@@ -167,13 +167,13 @@ impl Clock for SystemClock {
         self.started.elapsed()
     }
 
-    fn sleep(&self, time: Duration) -> Slept {
+    fn sleep(&self, time: Duration) -> SleepOutcome {
         let (_, mutex, condvar) = &*self.interrupt.0;
         let guard = mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let _ended = condvar
             .wait_timeout_while(guard, time, |()| !self.interrupt.raised())
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if self.interrupt.raised() { Slept::Interrupted } else { Slept::Whole }
+        if self.interrupt.raised() { SleepOutcome::Interrupted } else { SleepOutcome::Finished }
     }
 
     fn interrupted(&self) -> bool {
@@ -211,10 +211,10 @@ impl Clock for SimulatedClock {
         *self.passed()
     }
 
-    fn sleep(&self, time: Duration) -> Slept {
+    fn sleep(&self, time: Duration) -> SleepOutcome {
         let mut passed = self.passed();
         *passed = passed.saturating_add(time);
-        Slept::Whole
+        SleepOutcome::Finished
     }
 
     /// Its waits take no time, so they need not be interrupted.
@@ -231,8 +231,8 @@ mod tests {
     fn simulated_time_passes_by_sleeping_alone() {
         let clock = SimulatedClock::new(Timestamp(5));
         assert_eq!((clock.now(), clock.monotonic()), (Timestamp(5), Duration::ZERO));
-        assert_eq!(clock.sleep(Duration::from_secs(3600)), Slept::Whole);
-        assert_eq!(clock.sleep(Duration::from_millis(1)), Slept::Whole);
+        assert_eq!(clock.sleep(Duration::from_secs(3600)), SleepOutcome::Finished);
+        assert_eq!(clock.sleep(Duration::from_millis(1)), SleepOutcome::Finished);
         let passed = Duration::from_millis(3_600_001);
         assert_eq!((clock.now(), clock.monotonic()), (Timestamp(3_600_006), passed));
         assert!(!clock.interrupted());

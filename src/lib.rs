@@ -9,11 +9,13 @@
 //! * [`change`]: pure comparison of states, and their form as files.
 //! * [`migrate`]: what an account should become that another one moves to.
 //! * [`apply`]: runs a plan step by step, journal first.
-//! * [`daemon`]: backups on a schedule, and who has to know what came of them.
+//! * [`schedule`]: when something is due. Pure.
+//! * [`health`]: how the accounts fare, as data.
+//! * [`daemon`]: backups on a schedule.
 //! * [`sandbox`]: a service of our own, written from the service's document
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
-//! * [`web`]: the page, the metrics and the health of those accounts; reads only.
+//! * [`ui`]: the page, the metrics and the health of those accounts; reads only.
 //! * [`cli`]: one file per command; the only place that prints.
 
 pub mod api;
@@ -24,15 +26,17 @@ pub mod clock;
 pub mod config;
 pub mod crawl;
 pub mod daemon;
+pub mod escaped;
 pub mod files;
-pub mod human;
+pub mod format;
+pub mod health;
 pub mod migrate;
 pub mod model;
-pub mod nearest;
 pub mod process;
 pub mod progress;
 pub mod sandbox;
+pub mod schedule;
 pub mod server;
-pub mod shown;
+pub mod suggest;
+pub mod ui;
 pub mod vault;
-pub mod web;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::clock::{Clock, Slept};
+use crate::clock::{Clock, SleepOutcome};
 
 /// How long a program's pipes may stay open after it ended.
 const PIPE_TIME: Duration = Duration::from_secs(2);
@@ -15,7 +15,7 @@ const LARGEST: u64 = 64 * 1024;
 
 /// What a program is given beside its arguments.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Given<'a> {
+pub struct ProcessInput<'a> {
     /// What it reads from its standard input.
     pub input: &'a [u8],
     /// Variables that are set for it.
@@ -26,14 +26,14 @@ pub struct Given<'a> {
 
 /// What it said, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProcessExit {
     pub status: ExitStatus,
     /// Its standard output, up to 64 KiB.
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
 }
 
-impl Ended {
+impl ProcessExit {
     /// `exit code 3`, or the signal that ended it.
     #[must_use]
     pub fn exit(&self) -> String {
@@ -46,9 +46,9 @@ impl Ended {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessError {
     /// It could not be started.
-    NotRun(String),
+    NotStarted(String),
     /// It took too long, and was stopped.
-    Slow,
+    TimedOut,
     /// This program was told to stop.
     Interrupted,
 }
@@ -59,14 +59,14 @@ pub enum ProcessError {
 /// [`ProcessError`]; an exit code other than 0 is no error here.
 pub fn run(
     words: &[String],
-    given: &Given<'_>,
+    given: &ProcessInput<'_>,
     clock: &dyn Clock,
     time: Duration,
-) -> Result<Ended, ProcessError> {
-    let not_run = |error: &std::io::Error| ProcessError::NotRun(error.to_string());
+) -> Result<ProcessExit, ProcessError> {
+    let not_run = |error: &std::io::Error| ProcessError::NotStarted(error.to_string());
     let (program, arguments) = words
         .split_first()
-        .ok_or_else(|| ProcessError::NotRun("no program is named".to_owned()))?;
+        .ok_or_else(|| ProcessError::NotStarted("no program is named".to_owned()))?;
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(if given.input.is_empty() { Stdio::null() } else { Stdio::piped() });
@@ -89,7 +89,7 @@ pub fn run(
     let stdout = stdout.recv_timeout(PIPE_TIME).unwrap_or_default();
     let wait = if status.success() { Duration::ZERO } else { PIPE_TIME };
     let stderr = stderr.recv_timeout(wait).unwrap_or_default();
-    Ok(Ended { status, stdout, stderr })
+    Ok(ProcessExit { status, stdout, stderr })
 }
 
 /// Reads a pipe to its end beside the child, so that neither waits for the other.
@@ -113,12 +113,12 @@ fn ended(child: &mut Child, clock: &dyn Clock, time: Duration) -> Result<ExitSta
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status),
             Ok(None) => {}
-            Err(error) => break ProcessError::NotRun(error.to_string()),
+            Err(error) => break ProcessError::NotStarted(error.to_string()),
         }
         if clock.monotonic().saturating_sub(begun) >= time {
-            break ProcessError::Slow;
+            break ProcessError::TimedOut;
         }
-        if clock.sleep(Duration::from_millis(10)) == Slept::Interrupted {
+        if clock.sleep(Duration::from_millis(10)) == SleepOutcome::Interrupted {
             break ProcessError::Interrupted;
         }
     };
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::clock::{Interrupt, SystemClock};
 
-    fn shell(script: &str, given: &Given<'_>) -> Ended {
+    fn shell(script: &str, given: &ProcessInput<'_>) -> ProcessExit {
         let words = ["sh", "-c", script].map(str::to_owned);
         let clock = SystemClock::new(Interrupt::default());
         run(&words, given, &clock, Duration::from_secs(20)).unwrap()
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_program_reads_its_input_and_sees_its_variables() {
-        let given = Given { input: b"in", set: &[("LINKVAULT_X", "x")], hidden: &["PATH".into()] };
+        let given =
+            ProcessInput { input: b"in", set: &[("LINKVAULT_X", "x")], hidden: &["PATH".into()] };
         let ended = shell("read line; echo \"$line $LINKVAULT_X ${PATH-none}\"", &given);
         assert!(ended.status.success());
         // A shell without a path gives itself one; what it was given is gone.
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn a_program_that_reads_nothing_is_not_waited_for() {
         let flood = vec![b'x'; 1 << 20];
-        let ended = shell("exit 3", &Given { input: &flood, ..Given::default() });
+        let ended = shell("exit 3", &ProcessInput { input: &flood, ..ProcessInput::default() });
         assert_eq!(ended.exit(), "exit code 3");
     }
 }

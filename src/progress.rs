@@ -28,13 +28,13 @@ pub trait Progress {
     fn event(&self, event: &Event<'_>);
     /// Somebody is told or asked something before the work goes on: what is shown
     /// only while it does may go.
-    fn rest(&self) {}
+    fn pause(&self) {}
 }
 
 /// Shows nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct NoProgress;
 
-impl Progress for Silent {
+impl Progress for NoProgress {
     fn event(&self, _event: &Event<'_>) {}
 }

@@ -430,7 +430,7 @@ fn every_problem_of_an_alert_is_listed() {
     let text = section("docs/daemon.md", "## Alerts");
     let listed: BTreeSet<_> =
         rows(&text).into_iter().skip(1).flat_map(|row| codes(row[0])).collect();
-    let real = linkvault::daemon::facts::ProblemKind::ALL.map(|kind| kind.name());
+    let real = linkvault::health::attempt::ProblemKind::ALL.map(|kind| kind.name());
     assert_eq!(listed, real.into_iter().collect());
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linkvault::api::client::Client;
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
-use linkvault::api::ureq::{Options as Wire, UreqTransport};
+use linkvault::api::ureq::{TransportOptions as Wire, UreqTransport};
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::crawl::{self, Options, Stats, Summary};
-use linkvault::progress::Silent;
+use linkvault::crawl::{self, CrawlOptions, CrawlReport, StatisticsMode};
+use linkvault::progress::NoProgress;
 use linkvault::vault::Vault;
-use linkvault::vault::snapshot::Status;
+use linkvault::vault::snapshot::SnapshotStatus;
 use serde::Deserialize;
 
 use crate::child::{self, Run};
@@ -48,16 +48,16 @@ pub fn run_if_child() -> bool {
 }
 
 /// A backup as the program makes it, without statistics.
-pub fn backup(url: &str, file: &Path) -> Summary {
+pub fn backup(url: &str, file: &Path) -> CrawlReport {
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
     let transport = UreqTransport::new(url, &Wire::default()).unwrap();
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
-        .with_key(Key::new("a-key-of-usual-length"));
+        .with_key(ApiKey::new("a-key-of-usual-length"));
     let mut vault = Vault::open_or_create(file).unwrap();
-    let options = Options { stats: Stats::None, ..Options::new("http://bench") };
-    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options).unwrap();
+    let options = CrawlOptions { stats: StatisticsMode::None, ..CrawlOptions::new("http://bench") };
+    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options).unwrap();
     vault.close().unwrap();
-    assert_eq!(summary.snapshot.status, Status::Complete, "{:?}", summary.snapshot);
+    assert_eq!(summary.snapshot.status, SnapshotStatus::Complete, "{:?}", summary.snapshot);
     summary
 }
 

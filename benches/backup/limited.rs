@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linkvault::api::client::Client;
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
-use linkvault::crawl::{self, Options, Stats};
-use linkvault::progress::Silent;
-use linkvault::sandbox::generate::{Counts, generate};
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::crawl::{self, CrawlOptions, StatisticsMode};
+use linkvault::progress::NoProgress;
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::vault::Vault;
 
 /// 2026-11-01T00:00:00Z.
@@ -32,16 +32,17 @@ pub struct Limited {
 /// Backs up `codes` QR codes, ten a page, at a latency of 200 ms.
 pub fn run(codes: u64) -> Limited {
     let latency = Duration::from_millis(200);
-    let store = generate(7, Counts { qr_codes: codes, ..Counts::default() });
+    let store = generate(7, GeneratedCounts { qr_codes: codes, ..GeneratedCounts::default() });
     let behaviour = Behaviour::parse("max-limit=10,rate-limit=30,result=total").unwrap();
-    let service = Arc::new(Mutex::new(Service::new(store, Key::new("bench-key"), behaviour)));
+    let service =
+        Arc::new(Mutex::new(SandboxService::new(store, ApiKey::new("bench-key"), behaviour)));
     let clock = Arc::new(SimulatedClock::new(BEGIN));
     let transport = SandboxTransport::new(service, clock.clone()).with_latency(latency);
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
-        .with_key(Key::new("bench-key"));
+        .with_key(ApiKey::new("bench-key"));
     let mut vault = Vault::in_memory().unwrap();
-    let options = Options { stats: Stats::None, ..Options::new("http://bench") };
-    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options).unwrap();
+    let options = CrawlOptions { stats: StatisticsMode::None, ..CrawlOptions::new("http://bench") };
+    let summary = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options).unwrap();
     let outcome = summary.snapshot.records();
     assert_eq!(outcome, codes + 1, "{:?}", summary.snapshot);
     let lists = 6;

@@ -17,10 +17,10 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Service, serve};
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, Faults, SandboxService, ServeOptions, serve};
 use linkvault::server::Server;
 use table::{Kind, Table};
 
@@ -84,7 +84,8 @@ fn services(count: usize, behaviour: &str) -> Vec<Server> {
     let store = lifelike(clock.now());
     let start = |_| {
         let behaviour = Behaviour::parse(behaviour).unwrap();
-        let service = Service::new(store.clone(), Key::new(KEY), behaviour).with_log_limit(0);
+        let service =
+            SandboxService::new(store.clone(), ApiKey::new(KEY), behaviour).with_log_limit(0);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let faults = Arc::new(Mutex::new(Faults::default()));
         let (service, clock) = (Arc::new(Mutex::new(service)), Arc::clone(&clock));
@@ -147,7 +148,7 @@ fn vaults(home: &Path) -> usize {
     let complete = vaults.filter(|file| {
         let vault = linkvault::vault::Vault::open_read_only(&file.path()).unwrap();
         let snapshots = vault.snapshots().unwrap();
-        snapshots.iter().any(|it| it.status == linkvault::vault::snapshot::Status::Complete)
+        snapshots.iter().any(|it| it.status == linkvault::vault::snapshot::SnapshotStatus::Complete)
     });
     complete.count()
 }

@@ -6,19 +6,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linkvault::api::client::{Client, Keep};
+use linkvault::api::client::{Client, SavePacerState};
 use linkvault::api::http;
 use linkvault::api::pacer::Pacer;
-use linkvault::api::ureq::{Options as Wire, UreqTransport};
-use linkvault::apply::{self, Options, Outcome};
-use linkvault::change::desired::{Desired, WantedRecords};
-use linkvault::change::plan::{Current, Memory, plan};
+use linkvault::api::ureq::{TransportOptions as Wire, UreqTransport};
+use linkvault::apply::{self, ApplyOptions, RunReport};
+use linkvault::change::csv_files;
+use linkvault::change::csv_files::{CsvKind, CsvRecords, ExportContext};
+use linkvault::change::desired::{DesiredRecords, DesiredState};
+use linkvault::change::plan::{AccountMemory, CurrentState, plan};
 use linkvault::change::policy::Policy;
-use linkvault::change::sheet::{self, Known, Records, SheetKind};
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::crawl::{self, Stats};
+use linkvault::crawl::{self, StatisticsMode};
 use linkvault::model::Resource;
-use linkvault::progress::Silent;
+use linkvault::progress::NoProgress;
 use linkvault::vault::Vault;
 
 use crate::child;
@@ -68,37 +69,38 @@ pub fn push(url: &str, count: usize, file: &Path) {
     child::report(time, outcome.done, Duration::ZERO);
 }
 
-fn carried_out(url: &str, csv: &[u8], file: &Path) -> Outcome {
+fn carried_out(url: &str, csv: &[u8], file: &Path) -> RunReport {
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
     let transport = UreqTransport::new(url, &Wire::default()).unwrap();
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
-        .with_key(http::Key::new(KEY))
-        .with_keep(kept(&file.with_extension("pace")));
+        .with_key(http::ApiKey::new(KEY))
+        .with_pacer_saver(kept(&file.with_extension("pace")));
     let mut vault = Vault::open_or_create(file).unwrap();
     let (resource, service) = (Resource::Channels, "http://bench");
-    let look = crawl::Options::new(service).only(&[resource]);
-    let look = crawl::Options { stats: Stats::None, fresh: true, ..look };
-    let seen = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &look).unwrap();
+    let look = crawl::CrawlOptions::new(service).only(&[resource]);
+    let look = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..look };
+    let seen = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &look).unwrap();
     let state = vault.state(seen.snapshot.number, &look.scope).unwrap();
-    let memory: Memory = apply::memory(&vault).unwrap();
+    let memory: AccountMemory = apply::account_memory(&vault).unwrap();
     let plan = {
-        let current = Current { state: &state, memory: &memory };
+        let current = CurrentState { state: &state, memory: &memory };
         plan(&desired(resource, csv), current, None, &Policy::default()).unwrap()
     };
-    let options = Options {
+    let options = ApplyOptions {
         command: "import".to_owned(),
-        asked: "channels.csv".to_owned(),
+        input: "channels.csv".to_owned(),
         service: service.to_owned(),
-        looked: Some(seen.snapshot.number),
-        ..Options::default()
+        snapshot_before: Some(seen.snapshot.number),
+        ..ApplyOptions::default()
     };
-    let outcome = apply::apply(&mut client, &mut vault, &*clock, &Silent, &options, &plan).unwrap();
+    let outcome =
+        apply::apply(&mut client, &mut vault, &*clock, &NoProgress, &options, &plan).unwrap();
     vault.close().unwrap();
     outcome
 }
 
 /// Keeps the pacer's state in a file, as the program does at every request.
-fn kept(path: &Path) -> Keep {
+fn kept(path: &Path) -> SavePacerState {
     let mut file = std::fs::File::create(path).unwrap();
     Box::new(move |state| {
         file.rewind().unwrap();
@@ -107,11 +109,11 @@ fn kept(path: &Path) -> Keep {
 }
 
 /// A CSV file as what is wanted.
-pub fn desired(resource: Resource, csv: &[u8]) -> Desired {
-    let kind = SheetKind::Resource(resource);
-    let sheet = sheet::read(kind, "wanted.csv", csv, Known::default()).unwrap();
-    let Records::Of(resource, records) = sheet.records else { panic!("no records") };
-    let mut desired = Desired::default();
-    desired.resources.insert(resource, WantedRecords { records, whole: false });
+pub fn desired(resource: Resource, csv: &[u8]) -> DesiredState {
+    let kind = CsvKind::Resource(resource);
+    let sheet = csv_files::read(kind, "wanted.csv", csv, ExportContext::default()).unwrap();
+    let CsvRecords::Of(resource, records) = sheet.records else { panic!("no records") };
+    let mut desired = DesiredState::default();
+    desired.resources.insert(resource, DesiredRecords { records, is_complete: false });
     desired
 }

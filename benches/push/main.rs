@@ -24,9 +24,9 @@ use std::sync::{Arc, Mutex};
 
 use child::Run;
 use figures::{best, memory, seconds, times};
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Service, Store, serve};
+use linkvault::sandbox::{Behaviour, Faults, SandboxService, ServeOptions, Store, serve};
 use linkvault::server::Server;
 use table::{Kind, Table};
 
@@ -103,7 +103,7 @@ struct Bench {
 /// An empty account without a limit, behind a socket of its own.
 fn start() -> (Server, String) {
     let behaviour = Behaviour::parse("rate-limit=zero").unwrap();
-    let service = Service::new(Store::default(), Key::new(creates::KEY), behaviour);
+    let service = SandboxService::new(Store::default(), ApiKey::new(creates::KEY), behaviour);
     let service = Arc::new(Mutex::new(service.with_log_limit(0)));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let clock = Arc::new(SystemClock::new(Interrupt::default()));

@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use linkvault::api::client::Client;
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
 use linkvault::apply;
 use linkvault::change::cost::{Lists, cost};
-use linkvault::change::plan::{Current, plan as make};
+use linkvault::change::csv_files::write::CsvWriter;
+use linkvault::change::plan::{CurrentState, plan as make};
 use linkvault::change::policy::{self, Policy};
-use linkvault::change::sheet::write::Writer;
-use linkvault::change::staleness::{DEFAULT, Staleness};
+use linkvault::change::staleness::{DEFAULT, StalenessLimit};
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::crawl::{self, Stats};
-use linkvault::model::{Resource, Value};
-use linkvault::progress::Silent;
-use linkvault::sandbox::generate::{Counts, generate};
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::crawl::{self, StatisticsMode};
+use linkvault::model::{FieldValue, Resource};
+use linkvault::progress::NoProgress;
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::vault::Vault;
 
 use crate::{child, creates};
@@ -31,26 +31,27 @@ pub const EVERY: usize = 100;
 
 /// Makes a vault with `count` campaigns, and a file with all of them.
 pub fn prepare(count: usize, sheet: &Path, vault: &Path) {
-    let store = generate(7, Counts { campaigns: count as u64, ..Counts::default() });
+    let store =
+        generate(7, GeneratedCounts { campaigns: count as u64, ..GeneratedCounts::default() });
     let behaviour = Behaviour::parse("rate-limit=zero").unwrap();
-    let service = Service::new(store, Key::new(creates::KEY), behaviour);
+    let service = SandboxService::new(store, ApiKey::new(creates::KEY), behaviour);
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
     let transport = SandboxTransport::new(Arc::new(Mutex::new(service)), clock.clone());
     let mut client = Client::new(Box::new(transport), clock.clone(), Pacer::new(0))
-        .with_key(Key::new(creates::KEY));
+        .with_key(ApiKey::new(creates::KEY));
     let mut vault = Vault::open_or_create(vault).unwrap();
-    let options = crawl::Options::new("http://bench").only(&[Resource::Campaigns]);
-    let options = crawl::Options { stats: Stats::None, ..options };
-    let seen = crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options).unwrap();
+    let options = crawl::CrawlOptions::new("http://bench").only(&[Resource::Campaigns]);
+    let options = crawl::CrawlOptions { stats: StatisticsMode::None, ..options };
+    let seen = crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options).unwrap();
     let out = BufWriter::new(File::create(sheet).unwrap());
-    let mut sheet = Writer::begin(Resource::Campaigns, out).unwrap();
+    let mut sheet = CsvWriter::begin(Resource::Campaigns, out).unwrap();
     let (name, _) = Resource::Campaigns.spec().field("name").unwrap();
     let mut nth = 0;
     vault
         .each(seen.snapshot.number, Resource::Campaigns, |mut record| {
             nth += 1;
             if nth % EVERY == 0 {
-                record.values[name] = Value::Text(format!("Renamed {nth}").into());
+                record.values[name] = FieldValue::Text(format!("Renamed {nth}").into());
             }
             sheet.record(&record, None).unwrap();
         })
@@ -69,13 +70,13 @@ pub fn plan(sheet: &Path, vault: &Path) {
     let mut vault = Vault::open_read_only(vault).unwrap();
     let newest = vault.snapshots().unwrap().last().unwrap().number;
     let state = vault.state(newest, &[Resource::Campaigns]).unwrap();
-    let memory = apply::memory(&vault).unwrap();
+    let memory = apply::account_memory(&vault).unwrap();
     let reading = began.elapsed();
-    let current = Current { state: &state, memory: &memory };
+    let current = CurrentState { state: &state, memory: &memory };
     let policy = Policy::default();
     let mut plan = make(&desired, current, None, &policy).unwrap();
-    let staleness = Staleness::new(DEFAULT, 0, 0, Lists::default());
+    let staleness = StalenessLimit::new(DEFAULT, 0, 0, Lists::default());
     plan.cost = cost(&plan, (0, 0), 0, 0, &staleness);
-    policy::check(&plan, &state, &policy).unwrap();
+    policy::check_guards(&plan, &state, &policy).unwrap();
     child::report(began.elapsed(), plan.steps.len() as u64, reading);
 }

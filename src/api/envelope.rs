@@ -10,7 +10,7 @@ use std::fmt;
 
 /// The top level of an answer that says success.
 #[derive(Debug, Clone, Copy)]
-pub struct Body<'a> {
+pub struct ResponseBody<'a> {
     /// The whole document.
     pub bytes: &'a [u8],
     /// The service's message, if there is one: a JSON string, quotes included.
@@ -20,7 +20,7 @@ pub struct Body<'a> {
 /// One page of a list. The counts are `None` where the service sent none, or
 /// something that is not a whole number (`null`, `false`).
 #[derive(Debug, Default)]
-pub struct Page<'a> {
+pub struct ResponsePage<'a> {
     pub records: Vec<&'a RawValue>,
     pub result: Option<u64>,
     pub perpage: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Page<'a> {
 
 /// What an answer says about having been refused for the limit.
 #[derive(Debug, Default)]
-pub(super) struct Throttle {
+pub(super) struct ThrottleSignal {
     pub refused: bool,
     /// The body's `Retry-After` as text.
     pub retry_after: Option<String>,
@@ -42,10 +42,10 @@ pub(super) struct Throttle {
 ///
 /// # Errors
 /// As [`classify`].
-pub fn classify_write(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
+pub fn classify_write(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
     let blank = response.body.iter().all(u8::is_ascii_whitespace);
     if (200..300).contains(&response.status) && blank {
-        return Ok(Body { bytes: &response.body, message: None });
+        return Ok(ResponseBody { bytes: &response.body, message: None });
     }
     classify(response)
 }
@@ -54,14 +54,14 @@ pub fn classify_write(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
 ///
 /// # Errors
 /// Any kind that the service itself can cause.
-pub fn classify(response: &Response) -> Result<Body<'_>, ApiErrorKind> {
+pub fn classify(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
     let status = response.status;
     if (300..400).contains(&status) {
         let target = response.header("location").unwrap_or("an unnamed place");
         return Err(ApiErrorKind::Redirected { status, target: message(target) });
     }
     if (200..300).contains(&status) && is_long_success(&response.body) {
-        return Ok(Body { bytes: &response.body, message: None });
+        return Ok(ResponseBody { bytes: &response.body, message: None });
     }
     match head(&response.body) {
         Ok(head) => judge(response, &head),
@@ -88,8 +88,8 @@ pub(super) fn success_messages(response: &Response) -> Option<Vec<&RawValue>> {
 /// # Errors
 /// Why the page is not one, in words. A missing list is an error and never an
 /// empty list, which a comparison of states would read as "all deleted".
-pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<Page<'a>, String> {
-    let mut page = Page::default();
+pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<ResponsePage<'a>, String> {
+    let mut page = ResponsePage::default();
     let mut best = None;
     let seed = Member {
         name: "data",
@@ -149,15 +149,15 @@ fn is_long_success(body: &[u8]) -> bool {
 }
 
 /// Whether and how an answer refuses for the limit.
-pub(super) fn throttle(response: &Response) -> Throttle {
+pub(super) fn throttle(response: &Response) -> ThrottleSignal {
     let by_status = response.status == 429;
     // Only small bodies can be refusals, and pages need not be read for this.
     let head =
         if by_status || response.body.len() < LONG { head(&response.body).ok() } else { None };
     let Some(head) = head else {
-        return Throttle { refused: by_status, retry_after: None };
+        return ThrottleSignal { refused: by_status, retry_after: None };
     };
-    Throttle {
+    ThrottleSignal {
         refused: by_status || says_throttled(&head),
         retry_after: head.retry_after.map(|raw| text(raw).into_owned()),
     }
@@ -165,8 +165,8 @@ pub(super) fn throttle(response: &Response) -> Throttle {
 
 fn says_throttled(head: &Head<'_>) -> bool {
     match head.error.map(verdict) {
-        Some(Verdict::Status(429)) => true,
-        Some(Verdict::Ok) | None => false,
+        Some(EnvelopeVerdict::Status(429)) => true,
+        Some(EnvelopeVerdict::Ok) | None => false,
         Some(_) => {
             head.retry_after.is_some()
                 || head.text().to_lowercase().starts_with("too many requests")
@@ -225,7 +225,7 @@ fn damage(body: &[u8], error: &serde_json::Error) -> Damage {
 }
 
 /// What the `error` member means.
-enum Verdict {
+enum EnvelopeVerdict {
     Ok,
     Failed,
     Status(u16),
@@ -233,38 +233,38 @@ enum Verdict {
     Odd,
 }
 
-fn verdict(raw: &RawValue) -> Verdict {
+fn verdict(raw: &RawValue) -> EnvelopeVerdict {
     let text = text(raw);
     match text.trim() {
-        _ if raw.get().starts_with(['[', '{']) => Verdict::Odd,
-        "0" | "0.0" | "false" | "null" | "" => Verdict::Ok,
+        _ if raw.get().starts_with(['[', '{']) => EnvelopeVerdict::Odd,
+        "0" | "0.0" | "false" | "null" | "" => EnvelopeVerdict::Ok,
         other => match other.parse::<u16>() {
-            Ok(status) if (400..600).contains(&status) => Verdict::Status(status),
-            _ => Verdict::Failed,
+            Ok(status) if (400..600).contains(&status) => EnvelopeVerdict::Status(status),
+            _ => EnvelopeVerdict::Failed,
         },
     }
 }
 
-fn judge<'a>(response: &'a Response, head: &Head<'a>) -> Result<Body<'a>, ApiErrorKind> {
+fn judge<'a>(response: &'a Response, head: &Head<'a>) -> Result<ResponseBody<'a>, ApiErrorKind> {
     let good_status = (200..300).contains(&response.status);
     let verdict = head.error.map(verdict);
     match verdict {
-        Some(Verdict::Ok) if good_status => {}
+        Some(EnvelopeVerdict::Ok) if good_status => {}
         // No `error` at all: the rest has to look like an answer of this API.
         None if good_status && head.has_content => {}
         None if good_status => {
             let damage = Damage { why: "it has no `error`".into(), cut: false };
             return Err(malformed(response, damage));
         }
-        Some(Verdict::Status(code)) if good_status => return Err(refusal(code, head)),
+        Some(EnvelopeVerdict::Status(code)) if good_status => return Err(refusal(code, head)),
         // Whether a write was executed, such an answer does not tell.
-        Some(Verdict::Odd) if good_status && !says_throttled(head) => {
+        Some(EnvelopeVerdict::Odd) if good_status && !says_throttled(head) => {
             let damage = Damage { why: "its `error` is no number".into(), cut: false };
             return Err(malformed(response, damage));
         }
         _ => return Err(refusal(response.status, head)),
     }
-    Ok(Body { bytes: &response.body, message: head.message })
+    Ok(ResponseBody { bytes: &response.body, message: head.message })
 }
 
 fn refusal(status: u16, head: &Head<'_>) -> ApiErrorKind {
@@ -298,13 +298,13 @@ fn not_json(response: &Response, damage: Damage) -> ApiErrorKind {
 }
 
 fn malformed(response: &Response, damage: Damage) -> ApiErrorKind {
-    mistaken(response, damage.why, damage.cut)
+    malformed_response(response, damage.why, damage.cut)
 }
 
 /// The error for an answer whose envelope is not what was asked for, for
 /// callers of [`page`] and [`single`].
 #[must_use]
-pub fn mistaken(response: &Response, why: String, cut: bool) -> ApiErrorKind {
+pub fn malformed_response(response: &Response, why: String, cut: bool) -> ApiErrorKind {
     ApiErrorKind::Malformed {
         status: response.status,
         content_type: message(response.header("content-type").unwrap_or_default()),
@@ -410,7 +410,7 @@ fn twice<E: serde::de::Error>(name: &str) -> E {
 /// list that was taken.
 struct PageSeed<'p, 'k, 'a> {
     keys: &'k [&'k str],
-    page: &'p mut Page<'a>,
+    page: &'p mut ResponsePage<'a>,
     best: &'p mut Option<usize>,
 }
 

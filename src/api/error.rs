@@ -2,8 +2,8 @@
 //! it. Every error names the request; none ever holds the key.
 
 use super::http::Method;
-use super::wording;
-use crate::shown::Shown;
+use crate::api::refusal;
+use crate::escaped::Escaped;
 use std::fmt;
 
 /// The longest piece of foreign text that an error carries, in characters.
@@ -84,10 +84,12 @@ impl ApiError {
     /// Whether a resource that is not offered may be a key that is no longer
     /// accepted: neither the address nor the plan is named as the reason.
     #[must_use]
-    pub fn may_be_the_key(&self) -> bool {
+    pub fn may_be_a_key_error(&self) -> bool {
         match &self.kind {
             ApiErrorKind::NotOffered { status, message } => {
-                *status != 404 && !wording::names_plan(message) && !wording::names_absence(message)
+                *status != 404
+                    && !refusal::mentions_subscription(message)
+                    && !refusal::mentions_absence(message)
             }
             _ => false,
         }
@@ -102,7 +104,7 @@ impl ApiError {
     /// Whether the service may have done the work although it did not say so.
     /// A write that ended like this must never be repeated blindly.
     #[must_use]
-    pub fn may_have_happened(&self) -> bool {
+    pub fn has_unknown_outcome(&self) -> bool {
         match &self.kind {
             ApiErrorKind::Unknown(_) | ApiErrorKind::TooLarge(_) => true,
             ApiErrorKind::Refused { status, .. } => *status >= 500 || *status == 408,
@@ -227,7 +229,7 @@ fn titled(page: &str) -> Option<&str> {
 
 /// `text` without anything that could move a terminal's cursor or break a line.
 fn one_line(text: &str) -> String {
-    Shown(text).to_string()
+    Escaped(text).to_string()
 }
 
 /// The first characters of `text`, and an ellipsis where something was left out.
@@ -305,11 +307,13 @@ mod tests {
     #[test]
     fn a_server_failure_is_an_overload_and_may_have_happened_but_a_refusal_is_neither() {
         let broken = error(ApiErrorKind::Refused { status: 502, message: String::new() });
-        assert!(broken.is_overload() && broken.may_have_happened() && broken.is_transient());
+        assert!(broken.is_overload() && broken.has_unknown_outcome() && broken.is_transient());
         let refused = error(ApiErrorKind::Refused { status: 400, message: String::new() });
-        assert!(!refused.is_overload() && !refused.may_have_happened() && !refused.is_transient());
+        assert!(
+            !refused.is_overload() && !refused.has_unknown_outcome() && !refused.is_transient()
+        );
         let not_sent = error(ApiErrorKind::NotSent(String::new()));
-        assert!(!not_sent.may_have_happened() && not_sent.is_transient());
+        assert!(!not_sent.has_unknown_outcome() && not_sent.is_transient());
     }
 
     #[test]

@@ -6,9 +6,9 @@ pub use crate::model::spec::Method;
 
 /// An API key. `Debug` prints a placeholder, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(String);
+pub struct ApiKey(String);
 
-impl Key {
+impl ApiKey {
     /// Wraps a key as it was read from its source, without surrounding white space.
     #[must_use]
     pub fn new(key: &str) -> Self {
@@ -22,7 +22,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
@@ -35,7 +35,7 @@ pub struct Request {
     pub method: Method,
     pub path: String,
     /// Sent as `Authorization: Bearer …` when present.
-    pub key: Option<Key>,
+    pub key: Option<ApiKey>,
     /// A JSON document, sent with `Content-Type: application/json`.
     pub body: Option<Vec<u8>>,
 }

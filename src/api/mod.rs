@@ -2,12 +2,12 @@
 //! else is decided here on plain data.
 //!
 //! * [`base_url`]: where a service lives, and whether a key may go there
-//! * [`hook`]: addresses for messages to the owner
+//! * [`webhook_url`]: addresses for messages to the owner
 //! * [`http`]: requests, responses, and the door they go through
 //! * [`error`]: what can go wrong, and what to do about it
 //! * [`envelope`]: what a body says, read leniently
-//! * [`signals`]: what an answer says about the limit and the time
-//! * `wording`: what the words of a refusal say about its reason
+//! * [`rate_limit_headers`]: what an answer says about the limit and the time
+//! * `refusal`: what the words of a refusal say about its reason
 //! * [`pacer`]: when the next request may leave
 //! * [`client`]: one request, with its waits, repeats and bounds
 //! * [`redact`]: secrets are removed from what comes from outside
@@ -18,11 +18,11 @@ pub mod base_url;
 pub mod client;
 pub mod envelope;
 pub mod error;
-pub mod hook;
 pub mod http;
 pub mod pacer;
+pub mod rate_limit_headers;
 pub mod read_only;
 pub mod redact;
-pub mod signals;
+mod refusal;
 pub mod ureq;
-mod wording;
+pub mod webhook_url;

@@ -4,9 +4,9 @@ use super::http::{Method, Request, Response, Transport, TransportError};
 
 /// A transport that lets only reads through.
 #[derive(Debug, Clone)]
-pub struct ReadOnly<T>(pub T);
+pub struct ReadOnlyTransport<T>(pub T);
 
-impl<T: Transport> Transport for ReadOnly<T> {
+impl<T: Transport> Transport for ReadOnlyTransport<T> {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         if request.method == Method::Get {
             return self.0.send(request);
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn only_reads_reach_the_service() {
-        let mut transport = ReadOnly(Counting(0));
+        let mut transport = ReadOnlyTransport(Counting(0));
         for method in [Method::Post, Method::Put, Method::Delete] {
             let request = Request { method, ..Request::get("/api/campaigns") };
             let refused = transport.send(&request).unwrap_err();

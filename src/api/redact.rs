@@ -3,7 +3,7 @@
 //! A service may send a key back in any spelling: JSON, percent or HTML escapes, twice escaped,
 //! as hexadecimal digits or base64, with blanks in between, in other letter case. [`Redactor`]
 //! finds a secret in all of them and puts [`PLACEHOLDER`] in its place; everything else keeps
-//! its bytes. [`Redacting`] does that with each answer and each error of a transport, so that no
+//! its bytes. [`RedactingTransport`] does that with each answer and each error of a transport, so that no
 //! other part of the program ever sees a secret that was not its own.
 //!
 //! How long a secret is decides what is removed:
@@ -22,19 +22,19 @@ use aho_corasick::{AhoCorasick, MatchKind, packed};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use self::spelling::{How, Mapped, has_escape, pass, quick_pass};
 use super::envelope::success_messages;
-use super::hook::Hook;
 use super::http::{Method, Request, Response, Transport, TransportError};
+use crate::api::redact::decoding::{Decoding, Mapped, has_escape, pass, quick_pass};
+use crate::api::webhook_url::WebhookUrl;
 
-mod spelling;
+mod decoding;
 #[cfg(test)]
 mod tests;
 
 /// What stands where a secret stood.
 pub const PLACEHOLDER: &str = "[redacted]";
 /// Secrets of this length are removed wherever they stand.
-pub const STRONG: usize = 8;
+pub const STRONG_SECRET_LENGTH: usize = 8;
 /// Shorter secrets are not removed at all.
 pub const SHORTEST: usize = 4;
 /// A shorter part of an address is no secret of its own.
@@ -47,8 +47,8 @@ const PASSES: usize = 12;
 const PIECE: usize = 1 << 20;
 const OVERLAP: usize = 1 << 16;
 
-const AS_WRITTEN: How = How { decode: false, loose: true };
-const DECODED: How = How { decode: true, loose: true };
+const AS_WRITTEN: Decoding = Decoding { decode: false, loose: true };
+const DECODED: Decoding = Decoding { decode: true, loose: true };
 
 /// The secrets of a process. Clones share them.
 #[derive(Clone, Default)]
@@ -110,7 +110,7 @@ impl Redactor {
         }
         known.all.push(secret.to_owned());
         let digits = secret.bytes().all(|byte| byte.is_ascii_digit());
-        if secret.len() < if digits { 2 * STRONG } else { STRONG } {
+        if secret.len() < if digits { 2 * STRONG_SECRET_LENGTH } else { STRONG_SECRET_LENGTH } {
             known.weak.push(secret.as_bytes().to_vec());
             return;
         }
@@ -120,7 +120,7 @@ impl Redactor {
 
     /// From now on an address for messages is removed: the whole of it, and those of its parts
     /// that are long enough to be secrets.
-    pub fn add_address(&self, hook: &Hook) {
+    pub fn add_address(&self, hook: &WebhookUrl) {
         let address = hook.reveal();
         let Some((_, place)) = address.split_once("://") else { return };
         let Some((_, path)) = place.split_once('/') else { return };
@@ -304,7 +304,7 @@ impl Known {
     }
 
     fn weak_places(&self, text: &[u8]) -> Vec<Range<usize>> {
-        let how = |decode| How { decode, loose: false };
+        let how = |decode| Decoding { decode, loose: false };
         each_reading(text, [how(false), how(true)], |read| {
             let words = self.weak.iter().flat_map(|secret| {
                 let found = memchr::memmem::find_iter(&read.bytes, secret);
@@ -356,7 +356,7 @@ impl Known {
 /// by layer.
 fn each_reading(
     text: &[u8],
-    [as_written, decoded]: [How; 2],
+    [as_written, decoded]: [Decoding; 2],
     find: impl Fn(&Mapped) -> Vec<Range<usize>>,
 ) -> Vec<Range<usize>> {
     let mut places = Vec::new();
@@ -395,7 +395,7 @@ fn patterns(secret: &str) -> Vec<Pattern> {
     if secret.len() > LONGEST {
         return vec![Pattern { text: secret.into(), base64: false }];
     }
-    let as_read = |text: &[u8], how: How| {
+    let as_read = |text: &[u8], how: Decoding| {
         let mut read = Vec::new();
         let again = pass(text, how, &mut read);
         (read, again)
@@ -424,7 +424,7 @@ fn patterns(secret: &str) -> Vec<Pattern> {
     }
     let mut different: Vec<Pattern> = Vec::new();
     for pattern in patterns {
-        if pattern.text.len() >= STRONG && !different.contains(&pattern) {
+        if pattern.text.len() >= STRONG_SECRET_LENGTH && !different.contains(&pattern) {
             different.push(pattern);
         }
     }
@@ -448,12 +448,12 @@ fn base64_core(secret: &[u8], before: usize, alphabet: &[u8; 64]) -> Vec<u8> {
 
 /// A transport whose answers and errors hold no secret.
 #[derive(Debug, Clone)]
-pub struct Redacting<T> {
+pub struct RedactingTransport<T> {
     pub inner: T,
     pub redactor: Redactor,
 }
 
-impl<T: Transport> Transport for Redacting<T> {
+impl<T: Transport> Transport for RedactingTransport<T> {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         let clean = |why: String| self.redactor.text(&why).into_owned();
         match self.inner.send(request) {

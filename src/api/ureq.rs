@@ -10,9 +10,9 @@
 //! * Whether bytes may have left is not guessed from the kind of error: a
 //!   layer above TCP and TLS notes the moment when the request is first written.
 
-use self::certificates::Trust;
+use self::certificates::TrustedCertificates;
 use super::base_url::{BaseUrl, BaseUrlError};
-use super::http::{Key, Method, Request, Response, Transport, TransportError};
+use super::http::{ApiKey, Method, Request, Response, Transport, TransportError};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use ureq::{Agent, Body, Error};
 
 /// How the transport behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct TransportOptions {
     /// For looking up the host, and again for connecting, TLS included.
     pub connect: Duration,
     /// For the answer to begin, and between any two pieces of it.
@@ -39,10 +39,10 @@ pub struct Options {
     /// Accept plain http for hosts other than this machine.
     pub allow_http: bool,
     /// The certificates that are trusted instead of the built-in ones.
-    pub trust: Option<Trust>,
+    pub trust: Option<TrustedCertificates>,
 }
 
-impl Default for Options {
+impl Default for TransportOptions {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -76,7 +76,7 @@ impl UreqTransport {
     ///
     /// # Errors
     /// [`BaseUrlError`] when the key must not be sent there.
-    pub fn new(base_url: &str, options: &Options) -> Result<Self, BaseUrlError> {
+    pub fn new(base_url: &str, options: &TransportOptions) -> Result<Self, BaseUrlError> {
         let base = BaseUrl::parse(base_url, options.allow_http)?;
         let left = Arc::new(AtomicBool::new(false));
         let reading = agent(&base, options, &left, 1);
@@ -145,7 +145,7 @@ impl Transport for UreqTransport {
     }
 }
 
-fn agent(base: &BaseUrl, options: &Options, left: &Arc<AtomicBool>, kept: usize) -> Agent {
+fn agent(base: &BaseUrl, options: &TransportOptions, left: &Arc<AtomicBool>, kept: usize) -> Agent {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -169,7 +169,7 @@ fn agent(base: &BaseUrl, options: &Options, left: &Arc<AtomicBool>, kept: usize)
     Agent::with_parts(config.build(), connector, Lookup::default())
 }
 
-fn bearer(key: &Key) -> Result<HeaderValue, Error> {
+fn bearer(key: &ApiKey) -> Result<HeaderValue, Error> {
     // The error of a bad value does not hold the value.
     let mut value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()))
         .map_err(|_| Error::Other("the key holds a character that no header can carry".into()))?;
@@ -265,7 +265,7 @@ impl<T: wire::Transport> wire::Transport for Marked<T> {
     }
 }
 
-pub mod call;
 pub mod certificates;
+pub mod post_message;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::change::desired::RecordIds;
-use crate::change::plan::Step;
+use crate::change::plan::PlanStep;
 use crate::model::{Resource, Verb};
 use crate::vault::journal::StepState;
 use crate::vault::{Vault, VaultError};
@@ -25,7 +25,7 @@ pub fn deleted_since(vault: &Vault, number: i64) -> Result<RecordIds, VaultError
         let Some(before) = run.before.filter(|before| *before >= number) else { continue };
         let rows = vault.steps(run.number)?;
         for row in rows.iter().filter(|row| row.state == StepState::Done) {
-            let Ok(step) = serde_json::from_str::<Step>(&row.spec) else { continue };
+            let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else { continue };
             let Some(id) = row.id.or(step.id) else { continue };
             let record = (step.resource, id);
             match step.verb {

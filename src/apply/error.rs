@@ -1,7 +1,7 @@
 //! Why a plan was not applied, or not to its end.
 
-use super::before::Stale;
 use crate::api::error::ApiError;
+use crate::apply::stale::StaleStep;
 use crate::crawl::CrawlError;
 use crate::model::Resource;
 use crate::vault::VaultError;
@@ -11,7 +11,7 @@ use crate::vault::VaultError;
 pub enum ApplyError {
     /// Nothing was written: what the plan touches is not what it was made for.
     #[error("the plan is stale: {}", first(.0))]
-    Stale(Vec<Stale>),
+    Stale(Vec<StaleStep>),
     /// Nothing was written: the plan was applied before.
     #[error("this plan was applied already, in run {0}")]
     Used(i64),
@@ -60,7 +60,7 @@ impl ApplyError {
     }
 }
 
-fn first(all: &[Stale]) -> String {
+fn first(all: &[StaleStep]) -> String {
     let more = all.len().saturating_sub(1);
     let first = all.first().map(ToString::to_string).unwrap_or_default();
     if more == 0 { first } else { format!("{first} (and {more} more)") }

@@ -3,54 +3,56 @@
 //! worked, and a run that was killed can go on.
 //!
 //! * `run`: the order of work, from the first look to the last
-//! * `steps`: each step with its journal
-//! * `prepare`: what must hold before a write leaves
-//! * `doubt`: steps whose answer was lost
-//! * [`request`]: a step's request, checked against the table
-//! * [`answer`]: what an answer means for a step
-//! * [`before`]: what has changed since the plan was made
-//! * [`settle`]: what became of creates without an answer
+//! * `step_run`: each step with its journal
+//! * `preconditions`: what must hold before a write leaves
+//! * `recovery`: steps whose answer was lost
+//! * [`step_request`]: a step's request, checked against the table
+//! * [`response`]: what an answer means for a step
+//! * [`stale`]: what has changed since the plan was made
+//! * [`reconcile`]: what became of creates without an answer
 //! * [`verify`]: whether what was asked is there
-//! * `keep`: what is remembered of what was sent
+//! * `remember`: what is remembered of what was sent
 //! * [`resolve`]: steps whose outcome needs a person
 //! * [`mod@undo`]: the way back
 //! * `deleted`: records that were deleted since a snapshot
 
-pub mod answer;
-pub mod before;
 mod deleted;
-mod doubt;
 mod error;
-mod keep;
-mod prepare;
-pub mod request;
+mod preconditions;
+pub mod reconcile;
+mod recovery;
+mod remember;
 pub mod resolve;
+pub mod response;
 mod run;
-pub mod settle;
-mod steps;
+pub mod stale;
+pub mod step_request;
+mod step_run;
 pub mod undo;
 pub mod verify;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use before::Stale;
 pub use deleted::deleted_since;
 pub use error::ApplyError;
-pub use keep::{memory, memory_at, memory_in, memory_of, note_matches};
-pub use request::{NOT_SHOWN, Secrets};
+pub use remember::{
+    account_memory, account_memory_at, account_memory_with_ids_of, migration_memory, save_matches,
+};
 pub use run::{apply, resume};
+pub use stale::StaleStep;
+pub use step_request::{NOT_SHOWN, StepSecrets};
 
 use crate::model::Resource;
 use crate::model::paging::Paging;
 
 /// What a run is asked for.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct ApplyOptions {
     /// Who runs: `apply`, `import`, `restore`, `undo`.
     pub command: String,
     /// What it was asked for, as text; only kept.
-    pub asked: String,
+    pub input: String,
     /// The plan's own id; empty where it has none.
     pub plan_id: String,
     /// The plan without its steps, as text; only kept.
@@ -61,8 +63,8 @@ pub struct Options {
     pub fail_fast: bool,
     /// A snapshot that was just made of all that the plan touches; without it,
     /// the run begins with one of its own.
-    pub looked: Option<i64>,
-    pub secrets: Secrets,
+    pub snapshot_before: Option<i64>,
+    pub secrets: StepSecrets,
     /// How old a list may be when a write that stands on it leaves; five minutes if
     /// nothing is said.
     pub max_staleness: Option<Duration>,
@@ -76,7 +78,7 @@ pub struct Options {
 
 /// What a run came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunReport {
     pub run: i64,
     pub done: u64,
     pub refused: u64,
@@ -85,9 +87,9 @@ pub struct Outcome {
     pub stale: u64,
     pub unknown: u64,
     /// Steps that were not sent, since they wait for one whose outcome is unknown.
-    pub waiting: u64,
+    pub not_sent: u64,
     /// Done steps that the look afterwards showed not to be as asked.
-    pub differs: u64,
+    pub different: u64,
     pub verified: u64,
     /// What the whole run cost, reading included.
     pub requests: u64,
@@ -96,7 +98,7 @@ pub struct Outcome {
     /// What a person should know: refusals and differences, in the order of steps.
     pub problems: Vec<String>,
     /// Those of them that progress has not told while the run was under way.
-    pub untold: Vec<String>,
+    pub unreported: Vec<String>,
 }
 
 #[cfg(test)]

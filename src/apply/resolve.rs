@@ -2,20 +2,21 @@
 //! decided.
 
 use super::error::ApplyError;
-use super::settle::{self, Found};
-use super::{keep, run};
-use crate::change::plan::Step;
+use crate::apply::reconcile;
+use crate::apply::reconcile::CreateOutcome;
+use crate::apply::{remember, run};
+use crate::change::plan::PlanStep;
 use crate::clock::Timestamp;
-use crate::model::{Key, Record, Verb};
+use crate::model::{Record, RecordKey, Verb};
 use crate::vault::Vault;
-use crate::vault::journal::{Run, RunStatus, Settled, StepState};
+use crate::vault::journal::{Run, RunStatus, StepResult, StepState};
 
 /// Of a step that was left, though it may have been done.
 pub const MAY_BE_DONE: &str = "left by decision; whether it was done is not known";
 
 /// What a person decides on a step of unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub enum StepDecision {
     /// The record of that id is what it made.
     Adopt(i64),
     /// It made nothing; it is to be sent again.
@@ -26,8 +27,8 @@ pub enum Decision {
 
 /// A step of unknown outcome, and the records that it may have made.
 #[derive(Debug, Clone)]
-pub struct Open {
-    pub step: Step,
+pub struct OpenStep {
+    pub step: PlanStep,
     pub candidates: Vec<Record<'static>>,
 }
 
@@ -35,14 +36,14 @@ pub struct Open {
 ///
 /// # Errors
 /// When there is no such run, or the vault cannot be read.
-pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<Open>, ApplyError> {
+pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<OpenStep>, ApplyError> {
     let run = vault.run(run)?;
     let rows = vault.steps(run.number)?;
     let mut open = Vec::new();
     for row in rows.iter().filter(|row| row.state == StepState::Unknown) {
-        let step = run::step_of(row)?;
+        let step = run::parse_step(row)?;
         let candidates = may_be(vault, &run, &step, row.sent)?;
-        open.push(Open { step, candidates });
+        open.push(OpenStep { step, candidates });
     }
     Ok(open)
 }
@@ -51,22 +52,24 @@ pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<Open>, ApplyError> 
 fn may_be(
     vault: &mut Vault,
     run: &Run,
-    step: &Step,
+    step: &PlanStep,
     sent: Option<Timestamp>,
 ) -> Result<Vec<Record<'static>>, ApplyError> {
     let newest = vault.snapshots()?.last().map(|snapshot| snapshot.number);
     let Some(newest) = newest.filter(|_| step.verb == Verb::Create) else { return Ok(Vec::new()) };
     let now = vault.state(newest, &[step.resource])?;
     let now = now.get(step.resource).cloned().unwrap_or_default();
-    let seen = run::seen_before(vault, run, step.resource, sent)?;
+    let seen = run::known_ids_of(vault, run, step.resource, sent)?;
     let done = vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done);
-    let done: Vec<_> = done.filter_map(|row| run::step_of(&row).ok()).collect();
-    let ids = match settle::find(step, &seen, sent, &now) {
-        Found::One(id) => vec![id],
-        Found::Several(ids) => ids,
-        Found::None => settle::unexplained((step.resource, done.iter()), &seen, sent, &now),
+    let done: Vec<_> = done.filter_map(|row| run::parse_step(&row).ok()).collect();
+    let ids = match reconcile::reconcile_create(step, &seen, sent, &now) {
+        CreateOutcome::Created(id) => vec![id],
+        CreateOutcome::Ambiguous(ids) => ids,
+        CreateOutcome::NotCreated => {
+            reconcile::unexplained_ids((step.resource, done.iter()), &seen, sent, &now)
+        }
     };
-    Ok(ids.iter().filter_map(|id| now.get(&Key::Id(*id)).cloned()).collect())
+    Ok(ids.iter().filter_map(|id| now.get(&RecordKey::Id(*id)).cloned()).collect())
 }
 
 /// Notes what a person decided. `resume` then goes on with the run.
@@ -77,7 +80,7 @@ pub fn decide(
     vault: &mut Vault,
     run: i64,
     step: u32,
-    decision: Decision,
+    decision: StepDecision,
     now: Timestamp,
 ) -> Result<(), ApplyError> {
     let fault = |why: String| ApplyError::Step { step, why };
@@ -85,10 +88,10 @@ pub fn decide(
     let open = all.into_iter().find(|open| open.step.step == step);
     let open = open.ok_or_else(|| fault("it waits for no decision".to_owned()))?;
     let settled = match decision {
-        Decision::Adopt(id) => {
+        StepDecision::Adopt(id) => {
             let ids: Vec<_> = open.candidates.iter().map(|record| record.key.id()).collect();
             if !ids.contains(&id) {
-                let why = match (open.step.verb, settle::ids_in_words(&ids)) {
+                let why = match (open.step.verb, reconcile::format_ids(&ids)) {
                     (Verb::Create, none) if none.is_empty() => {
                         format!(
                             "{id} cannot be its record, and no other in the newest snapshot can"
@@ -103,17 +106,17 @@ pub fn decide(
                 };
                 return Err(fault(why));
             }
-            Settled {
+            StepResult {
                 id: Some(id),
-                remember: keep::of_step(&open.step, id),
-                maps: keep::maps(&open.step, Some(id)),
-                ..Settled::of(StepState::Done)
+                remember: remember::sent_values_of_step(&open.step, id),
+                maps: remember::id_mapping(&open.step, Some(id)),
+                ..StepResult::of(StepState::Done)
             }
         }
-        Decision::Retry => Settled::of(StepState::Planned),
-        Decision::Skip => Settled::of(StepState::Skipped).saying(MAY_BE_DONE),
+        StepDecision::Retry => StepResult::of(StepState::Planned),
+        StepDecision::Skip => StepResult::of(StepState::Skipped).with_message(MAY_BE_DONE),
     };
-    Ok(vault.settle_step(run, step, &settled, now, false)?)
+    Ok(vault.record_result(run, step, &settled, now, false)?)
 }
 
 /// Gives a run up: what was not sent is left, what is not known stays so, and
@@ -125,16 +128,16 @@ pub fn abandon(vault: &mut Vault, run: i64, now: Timestamp) -> Result<(), ApplyE
     if vault.run(run)?.finished.is_some() {
         return Err(ApplyError::Finished(run));
     }
-    vault.take_up_run(run)?;
+    vault.resume_run(run)?;
     for row in vault.steps(run)? {
         let why = match row.state {
             StepState::Planned => "left by decision",
             StepState::Sent | StepState::Unknown => MAY_BE_DONE,
             _ => continue,
         };
-        let left = Settled::of(StepState::Skipped).saying(why);
-        vault.settle_step(run, row.step, &left, now, true)?;
+        let left = StepResult::of(StepState::Skipped).with_message(why);
+        vault.record_result(run, row.step, &left, now, true)?;
     }
-    vault.settle()?;
-    Ok(vault.leave_run(run, RunStatus::Partial, None, 0, now)?)
+    vault.flush()?;
+    Ok(vault.suspend_run(run, RunStatus::Partial, None, 0, now)?)
 }

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::ApplyError;
-use super::prepare::{Contact, Proofs};
-use super::settle::Seen;
-use super::steps::{Runner, Work, not_done, titled};
-use super::verify::{DIFFERS, HIDDEN, Look, look};
-use super::{Options, Outcome, before, keep, request};
+use super::verify::{DIFFERS, HIDDEN, Verification, verify};
 use crate::api::client::Client;
-use crate::change::plan::{Current, Plan, Step};
+use crate::apply::preconditions::{AccountCheck, Freshness};
+use crate::apply::reconcile::KnownIds;
+use crate::apply::step_run::{PlanRunner, StepRun, step_title, unfinished_step_message};
+use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
+use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
-use crate::crawl::{self, CrawlError, Stats};
+use crate::crawl::{self, CrawlError, StatisticsMode};
 use crate::model::{Resource, State, Verb};
-use crate::progress::{Progress, Silent};
-use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, Verified};
+use crate::progress::{NoProgress, Progress};
+use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, StepVerification};
 use crate::vault::snapshot::Snapshot;
 use crate::vault::{self, Vault, VaultError};
 
@@ -31,9 +31,9 @@ pub fn apply(
     vault: &mut Vault,
     clock: &dyn Clock,
     progress: &dyn Progress,
-    options: &Options,
+    options: &ApplyOptions,
     plan: &Plan,
-) -> Result<Outcome, ApplyError> {
+) -> Result<RunReport, ApplyError> {
     if let Some(run) = vault.plan_was_used(&options.plan_id)? {
         return Err(ApplyError::Used(run));
     }
@@ -41,7 +41,7 @@ pub fn apply(
     let mut spent = client.counters().requests;
     let touched = plan.touched();
     let look = crawl_options(options, &plan.reads(), true);
-    let snapshot = match options.looked {
+    let snapshot = match options.snapshot_before {
         Some(number) => {
             let looked = vault.snapshot(number)?;
             // The look is part of what a run costs, also where the caller made it.
@@ -50,27 +50,27 @@ pub fn apply(
         }
         None => crawl::crawl(client, vault, clock, progress, &look)?.snapshot,
     };
-    if let Some((resource, why)) = lacking(&snapshot, &look.scope) {
+    if let Some((resource, why)) = unread_resource(&snapshot, &look.scope) {
         return Err(ApplyError::Unread { resource, why });
     }
     let state = vault.state(snapshot.number, &look.scope)?;
-    let memory = keep::memory(vault)?;
-    let stale = before::stale(&plan.steps, Current { state: &state, memory: &memory });
+    let memory = remember::account_memory(vault)?;
+    let stale = stale::stale_steps(&plan.steps, CurrentState { state: &state, memory: &memory });
     if !stale.is_empty() {
         return Err(ApplyError::Stale(stale));
     }
     let new = NewRun {
         command: options.command.clone(),
-        asked: options.asked.clone(),
+        asked: options.input.clone(),
         plan_id: options.plan_id.clone(),
         plan: options.plan.clone(),
         touched,
         before: snapshot.number,
-        steps: plan.steps.iter().map(text).collect(),
+        steps: plan.steps.iter().map(step_json).collect(),
     };
     let number = vault.begin_run(&new, clock.now())?;
     let run = vault.run(number)?;
-    go_on(client, vault, clock, progress, options, &run, spent, false)
+    run_open_steps(client, vault, clock, progress, options, &run, spent, false)
 }
 
 /// Goes on with a run that was stopped, or whose unknown steps were decided on.
@@ -82,37 +82,37 @@ pub fn resume(
     vault: &mut Vault,
     clock: &dyn Clock,
     progress: &dyn Progress,
-    options: &Options,
+    options: &ApplyOptions,
     run: i64,
-) -> Result<Outcome, ApplyError> {
+) -> Result<RunReport, ApplyError> {
     if vault.run(run)?.finished.is_some() {
         let problems = problems_of(vault, run)?;
-        return outcome(vault, run, problems.into_iter().map(Problem::New).collect());
+        return run_report(vault, run, problems.into_iter().map(RunProblem::New).collect());
     }
-    let run = vault.take_up_run(run)?;
+    let run = vault.resume_run(run)?;
     let spent = client.counters().requests;
-    go_on(client, vault, clock, progress, options, &run, spent, true)
+    run_open_steps(client, vault, clock, progress, options, &run, spent, true)
 }
 
 #[allow(clippy::too_many_arguments)]
-fn go_on(
+fn run_open_steps(
     client: &mut Client,
     vault: &mut Vault,
     clock: &dyn Clock,
     progress: &dyn Progress,
-    options: &Options,
+    options: &ApplyOptions,
     run: &Run,
     spent: u64,
     again: bool,
-) -> Result<Outcome, ApplyError> {
+) -> Result<RunReport, ApplyError> {
     if let Some(password) = &options.secrets.password {
-        client.conceal(password);
+        client.redact_secret(password);
     }
-    let all = work(vault, run)?;
-    let (known, reading) = known_before(vault, run, &all)?;
-    let proofs = Proofs::new(vault, clock, client, options, run, !again)?;
+    let all = load_step_runs(vault, run)?;
+    let (known, reading) = known_ids_before(vault, run, &all)?;
+    let proofs = Freshness::new(vault, clock, client, options, run, !again)?;
     let open = all.iter().filter(|work| work.is_open()).count() as u64;
-    let runner = &mut Runner {
+    let runner = &mut PlanRunner {
         client,
         vault,
         clock,
@@ -131,22 +131,22 @@ fn go_on(
         told: BTreeSet::new(),
     };
     let compared = if again { runner.compare() } else { Ok(()) };
-    let ended = compared.and_then(|()| runner.work()).and_then(|()| runner.look_again(run));
+    let ended = compared.and_then(|()| runner.run_steps()).and_then(|()| runner.look_again(run));
     // Whatever stopped it, what is known is kept.
-    runner.vault.settle()?;
+    runner.vault.flush()?;
     let (status, after) = match &ended {
         Ok((_, after)) => (runner.status()?, Some(*after)),
         Err(_) => (RunStatus::Running, None),
     };
     let requests = runner.client.counters().requests.saturating_sub(spent);
-    runner.vault.leave_run(run.number, status, after, requests, clock.now())?;
+    runner.vault.suspend_run(run.number, status, after, requests, clock.now())?;
     let (problems, _) = ended?;
-    outcome(vault, run.number, problems)
+    run_report(vault, run.number, problems)
 }
 
 /// Refuses steps that the API does not have, before anything is sent.
-fn check(steps: &[Step]) -> Result<(), ApplyError> {
-    let any = request::Secrets { password: Some(String::new()) };
+fn check(steps: &[PlanStep]) -> Result<(), ApplyError> {
+    let any = step_request::StepSecrets { password: Some(String::new()) };
     for (nth, step) in (1..).zip(steps) {
         let fault = |why| ApplyError::Step { step: step.step, why };
         if step.step != nth {
@@ -156,60 +156,61 @@ fn check(steps: &[Step]) -> Result<(), ApplyError> {
             return Err(fault("it waits for a step that does not come before it".to_owned()));
         }
         let earlier = |on: u32| step.waits_for.contains(&on).then_some(1);
-        request::ready(step, earlier, &any).map_err(fault)?;
+        step_request::ready(step, earlier, &any).map_err(fault)?;
     }
     Ok(())
 }
 
-fn text(step: &Step) -> String {
+fn step_json(step: &PlanStep) -> String {
     serde_json::to_string(step).unwrap_or_default()
 }
 
-fn crawl_options(options: &Options, touched: &[Resource], fresh: bool) -> crawl::Options {
-    let all = crawl::Options::new(&options.service).only(touched);
-    crawl::Options { stats: Stats::None, fresh, confirm: false, ..all }
+fn crawl_options(options: &ApplyOptions, touched: &[Resource], fresh: bool) -> crawl::CrawlOptions {
+    let all = crawl::CrawlOptions::new(&options.service).only(touched);
+    crawl::CrawlOptions { stats: StatisticsMode::None, fresh, confirm: false, ..all }
 }
 
 /// What of `scope` a snapshot does not show whole, and why.
-fn lacking(snapshot: &Snapshot, scope: &[Resource]) -> Option<(Resource, String)> {
+fn unread_resource(snapshot: &Snapshot, scope: &[Resource]) -> Option<(Resource, String)> {
     let mut outcomes = snapshot.outcomes.iter().filter(|it| scope.contains(&it.resource));
-    let lacking = outcomes.find(|it| !it.is_whole())?;
+    let lacking = outcomes.find(|it| !it.is_complete())?;
     let why = lacking.message.clone().unwrap_or_else(|| lacking.state.name().replace('_', " "));
     Some((lacking.resource, why))
 }
 
 /// What was seen of each resource before what is in doubt was sent, and what
 /// reading them costs.
-fn known_before(
+fn known_ids_before(
     vault: &mut Vault,
     run: &Run,
-    all: &[Work],
-) -> Result<(BTreeMap<Resource, Seen>, u64), VaultError> {
+    all: &[StepRun],
+) -> Result<(BTreeMap<Resource, KnownIds>, u64), VaultError> {
     let Some(before) = run.before else { return Ok((BTreeMap::new(), 0)) };
     let mut known = BTreeMap::new();
     for resource in run.touched.iter().copied() {
-        let lost = |work: &&Work| work.state == StepState::Sent && work.step.resource == resource;
+        let lost =
+            |work: &&StepRun| work.state == StepState::Sent && work.step.resource == resource;
         let until = all.iter().filter(lost).filter_map(|work| work.sent).min();
-        known.insert(resource, seen_before(vault, run, resource, until)?);
+        known.insert(resource, known_ids_of(vault, run, resource, until)?);
     }
     Ok((known, vault.snapshot(before)?.usage.requests))
 }
 
 /// What was seen of `resource` since the run began: in snapshots, until then,
 /// and by what the run made.
-pub(super) fn seen_before(
+pub(super) fn known_ids_of(
     vault: &mut Vault,
     run: &Run,
     resource: Resource,
     until: Option<Timestamp>,
-) -> Result<Seen, VaultError> {
-    let mut seen = Seen::default();
+) -> Result<KnownIds, VaultError> {
+    let mut seen = KnownIds::default();
     let Some(before) = run.before else { return Ok(seen) };
     // What the run made and deleted, in the order of the answers.
     let mut ours = Vec::new();
     let mut updates = Vec::new();
     for row in vault.steps(run.number)? {
-        let Ok(step) = step_of(&row) else { continue };
+        let Ok(step) = parse_step(&row) else { continue };
         if step.resource != resource {
             continue;
         }
@@ -229,11 +230,12 @@ pub(super) fn seen_before(
     seen.changed_by(updates.iter());
     ours.sort_unstable();
     let mut ours = ours.into_iter().peekable();
-    let change = |seen: &mut Seen, (at, id, gone): (Timestamp, i64, bool)| {
-        if gone { seen.gone(id) } else { seen.made(id, at) }
+    let change = |seen: &mut KnownIds, (at, id, gone): (Timestamp, i64, bool)| {
+        if gone { seen.remove_deleted(id) } else { seen.add_created(id, at) }
     };
     for snapshot in vault.snapshots()? {
-        let whole = snapshot.outcome(resource).is_some_and(vault::snapshot::Outcome::is_whole);
+        let whole =
+            snapshot.outcome(resource).is_some_and(vault::snapshot::ResourceOutcome::is_complete);
         let in_time = snapshot.finished.is_some_and(|it| until.is_none_or(|until| it <= until));
         if snapshot.number < before || !(snapshot.number == before || (whole && in_time)) {
             continue;
@@ -243,41 +245,41 @@ pub(super) fn seen_before(
         }
         let state = vault.state(snapshot.number, &[resource])?;
         if let Some(records) = state.get(resource) {
-            seen.listing(resource, records, snapshot.started);
+            seen.add_listing(resource, records, snapshot.started);
         }
     }
     for (at, id, gone) in ours {
         if until.is_none_or(|until| at <= until) {
             change(&mut seen, (at, id, gone));
         } else if !gone {
-            seen.made_later(id);
+            seen.add_created_later(id);
         }
     }
     Ok(seen)
 }
 
 /// What a row of the journal says its step is.
-pub(super) fn step_of(row: &JournalStep) -> Result<Step, ApplyError> {
+pub(super) fn parse_step(row: &JournalStep) -> Result<PlanStep, ApplyError> {
     serde_json::from_str(&row.spec)
         .map_err(|error| ApplyError::Journal { step: row.step, why: error.to_string() })
 }
 
 /// The steps of a run, with what the journal knows of each.
-fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
+fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, ApplyError> {
     let mut all = Vec::new();
     for (nth, row) in (1..).zip(vault.steps(run.number)?) {
-        let step = step_of(&row)?;
+        let step = parse_step(&row)?;
         if (row.step, step.step) != (nth, nth) {
             let why = "it has another number".to_owned();
             return Err(ApplyError::Journal { step: nth, why });
         }
-        all.push(Work {
+        all.push(StepRun {
             step,
             state: row.state,
             id: row.id,
             attempts: 0,
             sent: row.sent,
-            doubted: row.state == StepState::Sent || row.attempts > 0,
+            may_have_run: row.state == StepState::Sent || row.attempts > 0,
             declined: false,
             message: row.message,
             needed: false,
@@ -294,9 +296,9 @@ fn work(vault: &Vault, run: &Run) -> Result<Vec<Work>, ApplyError> {
 fn problems_of(vault: &Vault, run: i64) -> Result<Vec<String>, ApplyError> {
     let mut problems = Vec::new();
     for row in vault.steps(run)? {
-        let name = titled(&step_of(&row)?);
+        let name = step_title(&parse_step(&row)?);
         if row.state != StepState::Done {
-            problems.push(not_done(&name, row.state, row.message.as_deref()));
+            problems.push(unfinished_step_message(&name, row.state, row.message.as_deref()));
         } else if let Some(remark) = row.remark.filter(|_| row.verified.as_deref() != Some(HIDDEN))
         {
             problems.push(format!("{name}: {remark}"));
@@ -306,7 +308,7 @@ fn problems_of(vault: &Vault, run: i64) -> Result<Vec<String>, ApplyError> {
 }
 
 /// What a person should know of a run.
-enum Problem {
+enum RunProblem {
     /// Progress has told it.
     Told(String),
     New(String),
@@ -317,38 +319,38 @@ fn differs(row: &JournalStep) -> bool {
     row.state == StepState::Done && row.verified.as_deref() == Some(DIFFERS)
 }
 
-fn outcome(vault: &Vault, run: i64, all: Vec<Problem>) -> Result<Outcome, ApplyError> {
+fn run_report(vault: &Vault, run: i64, all: Vec<RunProblem>) -> Result<RunReport, ApplyError> {
     let steps = vault.steps(run)?;
     let run = vault.run(run)?;
-    let (mut problems, mut untold) = (Vec::new(), Vec::new());
+    let (mut problems, mut unreported) = (Vec::new(), Vec::new());
     for problem in all {
         match problem {
-            Problem::Told(text) => problems.push(text),
-            Problem::New(text) => {
-                untold.push(text.clone());
+            RunProblem::Told(text) => problems.push(text),
+            RunProblem::New(text) => {
+                unreported.push(text.clone());
                 problems.push(text);
             }
         }
     }
-    Ok(Outcome {
+    Ok(RunReport {
         run: run.number,
         done: run.count(StepState::Done),
         refused: run.count(StepState::Refused),
         skipped: run.count(StepState::Skipped),
         stale: run.count(StepState::Stale),
         unknown: run.count(StepState::Unknown),
-        waiting: run.count(StepState::Planned) + run.count(StepState::Sent),
-        differs: steps.iter().filter(|row| differs(row)).count() as u64,
+        not_sent: run.count(StepState::Planned) + run.count(StepState::Sent),
+        different: steps.iter().filter(|row| differs(row)).count() as u64,
         verified: run.verified,
         requests: run.requests,
         before: run.before,
         after: run.after,
         problems,
-        untold,
+        unreported,
     })
 }
 
-impl Runner<'_> {
+impl PlanRunner<'_> {
     fn status(&self) -> Result<RunStatus, ApplyError> {
         let any = |state| self.all.iter().any(|work| work.state == state);
         let undone = [StepState::Refused, StepState::Skipped, StepState::Stale].map(any);
@@ -362,22 +364,22 @@ impl Runner<'_> {
     }
 
     /// How a run looks at `resources`: what it deleted is gone.
-    fn look_options(&self, resources: &[Resource], fresh: bool) -> crawl::Options {
-        let deleted = |it: &&Work| it.step.verb == Verb::Delete && it.state == StepState::Done;
+    fn look_options(&self, resources: &[Resource], fresh: bool) -> crawl::CrawlOptions {
+        let deleted = |it: &&StepRun| it.step.verb == Verb::Delete && it.state == StepState::Done;
         let deleted = self.all.iter().filter(deleted);
         let deleted = deleted.filter_map(|it| Some((it.step.resource, it.step.id?))).collect();
-        crawl::Options { deleted, ..crawl_options(self.options, resources, fresh) }
+        crawl::CrawlOptions { deleted, ..crawl_options(self.options, resources, fresh) }
     }
 
     /// Reads resources into the vault, so that a process that takes up the run knows what
     /// was seen, too.
-    pub fn look_afresh(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
+    pub fn observe_into_vault(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
         let (state, began, started) = self.look_whole(resources)?;
-        self.note_read(resources, began);
+        self.record_observation(resources, began);
         for resource in resources.iter().copied() {
             let known = self.known.entry(resource).or_default();
             if let Some(records) = state.get(resource) {
-                known.listing(resource, records, started);
+                known.add_listing(resource, records, started);
             }
         }
         Ok(state)
@@ -387,14 +389,14 @@ impl Runner<'_> {
     pub fn look_whole(
         &mut self,
         resources: &[Resource],
-    ) -> Result<(State, Contact, Timestamp), ApplyError> {
+    ) -> Result<(State, AccountCheck, Timestamp), ApplyError> {
         let look = self.look_options(resources, true);
         let mut unread = None;
         for _ in 0..LOOKS {
-            let began = Contact::now(self.clock, self.client);
-            let seen = crawl::crawl(self.client, self.vault, self.clock, &Silent, &look);
+            let began = AccountCheck::now(self.clock, self.client);
+            let seen = crawl::crawl(self.client, self.vault, self.clock, &NoProgress, &look);
             let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
-            unread = lacking(&snapshot, resources);
+            unread = unread_resource(&snapshot, resources);
             if unread.is_none() {
                 let state = self.vault.state(snapshot.number, resources)?;
                 return Ok((state, began, snapshot.started));
@@ -421,7 +423,10 @@ impl Runner<'_> {
 
     /// Reads one resource into a vault of its own; the inner error says why it
     /// could not be read whole.
-    pub fn look_aside(&mut self, resource: Resource) -> Result<Result<State, String>, ApplyError> {
+    pub fn observe_in_memory(
+        &mut self,
+        resource: Resource,
+    ) -> Result<Result<State, String>, ApplyError> {
         let mut aside = Vault::in_memory()?;
         // What another account shows tells nothing of this one.
         if let Some(ours) = self.vault.identity()? {
@@ -431,10 +436,10 @@ impl Runner<'_> {
             aside.learn_page_size(resource, size)?;
         }
         let look = crawl_options(self.options, &[resource], true);
-        let began = Contact::now(self.clock, self.client);
-        let seen = crawl::crawl(self.client, &mut aside, self.clock, &Silent, &look);
+        let began = AccountCheck::now(self.clock, self.client);
+        let seen = crawl::crawl(self.client, &mut aside, self.clock, &NoProgress, &look);
         let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
-        if let Some((_, why)) = lacking(&snapshot, &[resource]) {
+        if let Some((_, why)) = unread_resource(&snapshot, &[resource]) {
             return Ok(Err(why));
         }
         self.proofs.account = Some(began);
@@ -443,15 +448,15 @@ impl Runner<'_> {
 
     /// Reads everything again and verifies. Gives what there is to tell, and the
     /// snapshot.
-    fn look_again(&mut self, run: &Run) -> Result<(Vec<Problem>, i64), ApplyError> {
+    fn look_again(&mut self, run: &Run) -> Result<(Vec<RunProblem>, i64), ApplyError> {
         let look = self.look_options(&run.touched, self.wrote);
         let seen = crawl::crawl(self.client, self.vault, self.clock, self.progress, &look);
         let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
         let (mut whole, mut unread) = (Vec::new(), Vec::new());
         for resource in run.touched.iter().copied() {
-            match lacking(&snapshot, &[resource]) {
+            match unread_resource(&snapshot, &[resource]) {
                 None => whole.push(resource),
-                Some((_, why)) => unread.push(Problem::New(format!(
+                Some((_, why)) => unread.push(RunProblem::New(format!(
                     "{resource} could not be read again, so their steps are not verified: {why}"
                 ))),
             }
@@ -463,47 +468,51 @@ impl Runner<'_> {
         Ok((problems, snapshot.number))
     }
 
-    fn verify(&self, state: &State) -> Result<(Vec<Verified>, Vec<Problem>), VaultError> {
+    fn verify(
+        &self,
+        state: &State,
+    ) -> Result<(Vec<StepVerification>, Vec<RunProblem>), VaultError> {
         let (mut all, mut problems) = (Vec::new(), Vec::new());
         let made = self.made(state);
         let new: BTreeSet<_> = made.values().copied().collect();
         for work in &self.all {
             let step = &work.step;
-            let name = || titled(step);
+            let name = || step_title(step);
             if work.state != StepState::Done {
-                let text = not_done(&name(), work.state, work.message.as_deref());
+                let text = unfinished_step_message(&name(), work.state, work.message.as_deref());
                 let told = self.told.contains(&step.step);
-                problems.push(if told { Problem::Told(text) } else { Problem::New(text) });
+                problems.push(if told { RunProblem::Told(text) } else { RunProblem::New(text) });
                 continue;
             }
             let ids = |number: u32| made.get(&number).map(|(_, id)| *id);
-            let params = request::ready(step, ids, &request::Secrets::default());
+            let params = step_request::ready(step, ids, &step_request::StepSecrets::default());
             let params = params.map_or_else(|_| Vec::new(), |ready| ready.params);
-            let (mut look, id) = look(step, work.id.or(step.id), &params, state);
+            let (mut look, id) = verify(step, work.id.or(step.id), &params, state);
             // A record that this run made may have the id of one that it deleted.
             let is_given_again = step.id.is_some_and(|id| new.contains(&(step.resource, id)));
             if step.verb == Verb::Delete && is_given_again {
-                look = Look::AsAsked(None);
+                look = Verification::AsAsked(None);
             }
             match &look {
-                Look::Differs(why) | Look::AsAsked(Some(why)) => {
-                    problems.push(Problem::New(format!("{}: {why}", name())));
+                Verification::Differs(why) | Verification::AsAsked(Some(why)) => {
+                    problems.push(RunProblem::New(format!("{}: {why}", name())));
                 }
                 _ => {}
             }
             let created = step.verb == Verb::Create;
             let learned = id.filter(|_| created && work.id.is_none());
-            let mut remember = learned.map_or_else(Vec::new, |id| keep::of_step(step, id));
+            let mut remember =
+                learned.map_or_else(Vec::new, |id| remember::sent_values_of_step(step, id));
             if let Some(id) = id {
-                remember.extend(keep::of_look(self.vault, step, id, state)?);
+                remember.extend(remember::of_look(self.vault, step, id, state)?);
             }
-            all.push(Verified {
+            all.push(StepVerification {
                 step: step.step,
                 word: look.word().to_owned(),
                 remark: look.remark().map(str::to_owned),
                 id: learned,
                 remember,
-                maps: keep::maps(step, learned),
+                maps: remember::id_mapping(step, learned),
             });
         }
         Ok((all, problems))
@@ -513,11 +522,11 @@ impl Runner<'_> {
     /// `state` does.
     fn made(&self, state: &State) -> BTreeMap<u32, (Resource, i64)> {
         let creates = self.all.iter().filter(|work| work.step.verb == Verb::Create);
-        let id = |work: &Work| match (work.id, work.state) {
-            (None, StepState::Done) => look(&work.step, None, &[], state).1,
+        let id = |work: &StepRun| match (work.id, work.state) {
+            (None, StepState::Done) => verify(&work.step, None, &[], state).1,
             (id, _) => id,
         };
-        let made = |work: &Work| Some((work.step.step, (work.step.resource, id(work)?)));
+        let made = |work: &StepRun| Some((work.step.step, (work.step.resource, id(work)?)));
         creates.filter_map(made).collect()
     }
 }

@@ -2,16 +2,22 @@
 
 use serde_json::Value as Json;
 
-use super::settle::Records;
-use crate::change::plan::{PlannedRequest, Step};
-use crate::model::{Decoded, Resource, Verb};
+use crate::apply::reconcile::RecordMap;
+use crate::change::plan::{PlanStep, PlannedRequest};
+use crate::model::{DecodedRecord, Resource, Verb};
 
 /// A step with that request.
-pub fn step(number: u32, resource: Resource, verb: Verb, path: &str, body: Option<Json>) -> Step {
+pub fn step(
+    number: u32,
+    resource: Resource,
+    verb: Verb,
+    path: &str,
+    body: Option<Json>,
+) -> PlanStep {
     use crate::model::spec::Method;
     let method = resource.spec().endpoint(verb).map_or(Method::Post, |it| it.method);
     let body = body.map(|body| body.as_object().unwrap().clone());
-    Step {
+    PlanStep {
         step: number,
         resource,
         verb,
@@ -33,7 +39,7 @@ pub fn step(number: u32, resource: Resource, verb: Verb, path: &str, body: Optio
 }
 
 /// Records as a list shows them.
-pub fn records(resource: Resource, raw: &[String]) -> Records {
-    let decoded = raw.iter().map(|raw| Decoded::read(resource, None, raw).unwrap().record);
+pub fn records(resource: Resource, raw: &[String]) -> RecordMap {
+    let decoded = raw.iter().map(|raw| DecodedRecord::read(resource, None, raw).unwrap().record);
     decoded.map(|record| (record.key.clone(), record.into_owned())).collect()
 }

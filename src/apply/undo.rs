@@ -3,33 +3,35 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{says_absent, says_present};
 use super::deleted::deleted_since;
 use super::resolve::MAY_BE_DONE;
 use super::run;
-use super::verify::{Look, is_as_asked, look};
-use super::{ApplyError, request};
-use crate::change::desired::{Desired, Meant, Source, Wanted, WantedRecords, hidden};
-use crate::change::plan::{Fields, Step, Unsupported};
-use crate::model::{Key, Record, Resource, Role, State, Value, Verb, value};
+use super::verify::{Verification, is_as_asked, verify};
+use crate::apply::response::{says_absent, says_present};
+use crate::apply::{ApplyError, step_request};
+use crate::change::desired::{
+    DesiredRecord, DesiredRecords, DesiredState, RecordRef, SourceLocation, unlisted_sent_fields,
+};
+use crate::change::plan::{JsonFields, PlanStep, UnsupportedChange};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State, Verb, value};
 use crate::vault::journal::{Run, StepState};
 use crate::vault::{Vault, VaultError};
 
 /// A step that was done, with the id of its record.
 #[derive(Debug, Clone)]
-pub struct DoneStep {
-    pub step: Step,
+pub struct FinishedStep {
+    pub step: PlanStep,
     pub id: Option<i64>,
 }
 
 /// What leads back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Undo {
+pub struct UndoInput {
     /// Fields as they were, records that the run deleted, and those it created as
     /// unwanted. To be planned with deletes allowed.
-    pub desired: Desired,
+    pub desired: DesiredState,
     /// What stays as the run made it, each with its reason.
-    pub unsupported: Vec<Unsupported>,
+    pub unsupported: Vec<UnsupportedChange>,
     /// What comes back, but not as it was.
     pub changed: Vec<String>,
 }
@@ -38,29 +40,29 @@ pub struct Undo {
 ///
 /// # Errors
 /// When there is no such run, or its first snapshot cannot be read any more.
-pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
+pub fn undo_run(vault: &mut Vault, run: i64) -> Result<UndoInput, ApplyError> {
     let journal = vault.run(run)?;
     let before = match journal.before {
         // What a channel held is gone with it, though no step speaks of it.
         Some(before) => read_whole(vault, before, &journal.touched, &[Resource::ChannelItems])?,
         None => State::default(),
     };
-    let after = left_by(vault, &journal)?;
+    let after = state_after_run(vault, &journal)?;
     let rows = vault.steps(run)?;
     let ids: BTreeMap<u32, i64> = rows.iter().filter_map(|row| Some((row.step, row.id?))).collect();
     let mut done = Vec::new();
     let mut left = Vec::new();
     for row in rows {
-        let step = run::step_of(&row)?;
+        let step = run::parse_step(&row)?;
         let id = row.id.or(step.id);
-        let is_true = || became_true(&step, id, &ids, &before, after.as_ref());
+        let is_true = || is_in_effect(&step, id, &ids, &before, after.as_ref());
         match (row.state, step.verb) {
-            (StepState::Done, _) => done.push(DoneStep { step, id }),
+            (StepState::Done, _) => done.push(FinishedStep { step, id }),
             (StepState::Skipped, verb) if row.message.as_deref() == Some(MAY_BE_DONE) => {
                 match is_true().filter(|_| verb != Verb::Create) {
-                    Some(true) => done.push(DoneStep { step, id }),
+                    Some(true) => done.push(FinishedStep { step, id }),
                     Some(false) => {}
-                    None => left.push(stays(&step, "whether it was done is not known")),
+                    None => left.push(cannot_undo(&step, "whether it was done is not known")),
                 }
             }
             (StepState::Refused, verb) => {
@@ -76,9 +78,9 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
                 if verb == Verb::Create {
                     let why = "it was refused, and whether the record of its name is the run's \
                                is not known";
-                    left.push(stays(&step, why));
+                    left.push(cannot_undo(&step, why));
                 } else {
-                    done.push(DoneStep { step, id });
+                    done.push(FinishedStep { step, id });
                 }
             }
             _ => {}
@@ -94,31 +96,37 @@ pub fn undo_of(vault: &mut Vault, run: i64) -> Result<Undo, ApplyError> {
 
 /// Whether what `step` asked for was not so before the run and is so after it,
 /// whatever it was answered; `None` where no list tells.
-fn became_true(
-    step: &Step,
+fn is_in_effect(
+    step: &PlanStep,
     id: Option<i64>,
     ids: &BTreeMap<u32, i64>,
     before: &State,
     after: Option<&State>,
 ) -> Option<bool> {
-    let ready = request::ready(step, |on| ids.get(&on).copied(), &request::Secrets::default());
+    let ready = step_request::ready(
+        step,
+        |on| ids.get(&on).copied(),
+        &step_request::StepSecrets::default(),
+    );
     let params = ready.map_or_else(|_| Vec::new(), |ready| ready.params);
-    match look(step, id, &params, after?).0 {
-        Look::Hidden(_) => None,
-        Look::Differs(_) => Some(false),
-        Look::AsAsked(_) => Some(!matches!(look(step, id, &params, before).0, Look::AsAsked(_))),
+    match verify(step, id, &params, after?).0 {
+        Verification::Hidden(_) => None,
+        Verification::Differs(_) => Some(false),
+        Verification::AsAsked(_) => {
+            Some(!matches!(verify(step, id, &params, before).0, Verification::AsAsked(_)))
+        }
     }
 }
 
 /// `create of campaign Winter`.
-fn called(step: &Step) -> String {
+fn step_name(step: &PlanStep) -> String {
     format!("{} of {} {}", step.verb.name(), step.resource.spec().title, step.key)
 }
 
 /// A step that is not taken back.
-fn stays(step: &Step, why: &str) -> Unsupported {
+fn cannot_undo(step: &PlanStep, why: &str) -> UnsupportedChange {
     let reason = format!("the {} cannot be taken back: {why}", step.verb.name());
-    Unsupported { resource: step.resource, key: step.key.clone(), reason, source: None }
+    UnsupportedChange { resource: step.resource, key: step.key.clone(), reason, source: None }
 }
 
 /// What `run` left, to be the base of its undo. Changes that others made since, or during
@@ -127,7 +135,7 @@ fn stays(step: &Step, why: &str) -> Unsupported {
 ///
 /// # Errors
 /// When the vault cannot be read.
-pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
+pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
     let Some(after) = run.after else { return Ok(None) };
     let mut state = match read_whole(vault, after, &[], &run.touched) {
         // It was forgotten.
@@ -138,18 +146,18 @@ pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError
         None | Some(Err(VaultError::NoSnapshot(_))) => State::default(),
         Some(read) => read?,
     };
-    let mut asked: BTreeMap<(Resource, i64), Fields> = BTreeMap::new();
+    let mut asked: BTreeMap<(Resource, i64), JsonFields> = BTreeMap::new();
     // Whatever was sent since, this is what the run itself sent.
     let sent = state.sent.get_or_insert_default();
     for row in vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done) {
-        let Ok(step) = serde_json::from_str::<Step>(&row.spec) else { continue };
+        let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else { continue };
         let Some(id) = row.id.or(step.id) else { continue };
         let after = step.after.unwrap_or_default();
         if step.verb == Verb::Update {
             for (name, value) in &after {
                 let field = step.resource.spec().field(name);
                 if field.is_some_and(|(_, field)| !field.is_read()) && name != "password" {
-                    let known = sent.entry((step.resource, Key::Id(id))).or_default();
+                    let known = sent.entry((step.resource, RecordKey::Id(id))).or_default();
                     known.insert(name.clone(), value.clone());
                 }
             }
@@ -176,8 +184,14 @@ pub fn left_by(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError
 
 /// Where the look after a run showed a record not as the run left it, others changed
 /// or deleted it meanwhile: puts into `state` what the run asked for.
-fn left_as_asked(state: &mut State, before: &State, resource: Resource, id: i64, asked: &Fields) {
-    let key = Key::Id(id);
+fn left_as_asked(
+    state: &mut State,
+    before: &State,
+    resource: Resource,
+    id: i64,
+    asked: &JsonFields,
+) {
+    let key = RecordKey::Id(id);
     if state.get(resource).is_none() {
         return;
     }
@@ -209,17 +223,17 @@ fn read_whole(
     more: &[Resource],
 ) -> Result<State, VaultError> {
     let outcomes = vault.snapshot(number)?.outcomes;
-    let whole = |it: &&Resource| outcomes.iter().any(|of| of.resource == **it && of.is_whole());
+    let whole = |it: &&Resource| outcomes.iter().any(|of| of.resource == **it && of.is_complete());
     let which: BTreeSet<_> = all.iter().chain(more.iter().filter(whole)).copied().collect();
     vault.state(number, &which.into_iter().collect::<Vec<_>>())
 }
 
 /// What leads back from `done` to what `before` holds of it.
 #[must_use]
-pub fn undo(done: &[DoneStep], before: &State, name: &str) -> Undo {
+pub fn undo(done: &[FinishedStep], before: &State, name: &str) -> UndoInput {
     let mut back = Way {
         before,
-        source: Source { file: name.to_owned(), line: None },
+        source: SourceLocation { file: name.to_owned(), line: None },
         created: done
             .iter()
             .filter(|it| it.step.verb == Verb::Create)
@@ -230,9 +244,9 @@ pub fn undo(done: &[DoneStep], before: &State, name: &str) -> Undo {
             .filter(|it| it.step.verb == Verb::Delete)
             .filter_map(|it| Some((it.step.resource, it.id?)))
             .collect(),
-        undo: Undo::default(),
+        undo: UndoInput::default(),
     };
-    back.undo.desired.recreate = true;
+    back.undo.desired.recreate_missing = true;
     for it in done {
         back.step(it);
     }
@@ -241,19 +255,19 @@ pub fn undo(done: &[DoneStep], before: &State, name: &str) -> Undo {
 
 struct Way<'a> {
     before: &'a State,
-    source: Source,
+    source: SourceLocation,
     /// What the run created, by step.
     created: BTreeMap<u32, (Resource, i64)>,
     /// What the run deleted.
     deleted: BTreeSet<(Resource, i64)>,
-    undo: Undo,
+    undo: UndoInput,
 }
 
 /// Why a record that had this id before the run cannot be set back.
 const REUSED: &str = "the service gave its id to a record that the run created";
 
 impl Way<'_> {
-    fn step(&mut self, done: &DoneStep) {
+    fn step(&mut self, done: &FinishedStep) {
         let step = &done.step;
         match (step.verb, done.id) {
             (Verb::Create, Some(id)) => self.created(step, id),
@@ -264,21 +278,21 @@ impl Way<'_> {
         }
     }
 
-    fn lost(&mut self, step: &Step, why: &str) {
-        self.undo.unsupported.push(stays(step, why));
+    fn lost(&mut self, step: &PlanStep, why: &str) {
+        self.undo.unsupported.push(cannot_undo(step, why));
     }
 
-    fn lost_in_part(&mut self, step: &Step, why: &str) {
+    fn lost_in_part(&mut self, step: &PlanStep, why: &str) {
         let reason = format!("the {} cannot be taken back whole: {why}", step.verb.name());
-        self.undo.unsupported.push(Unsupported { reason, ..stays(step, why) });
+        self.undo.unsupported.push(UnsupportedChange { reason, ..cannot_undo(step, why) });
     }
 
     fn record(&self, resource: Resource, id: i64) -> Option<&Record<'static>> {
-        self.before.get(resource)?.get(&Key::Id(id))
+        self.before.get(resource)?.get(&RecordKey::Id(id))
     }
 
-    fn want(&mut self, resource: Resource, wanted: Wanted) {
-        let all: &mut WantedRecords = self.undo.desired.resources.entry(resource).or_default();
+    fn want(&mut self, resource: Resource, wanted: DesiredRecord) {
+        let all: &mut DesiredRecords = self.undo.desired.resources.entry(resource).or_default();
         all.records.push(wanted);
     }
 
@@ -289,25 +303,25 @@ impl Way<'_> {
         self.deleted.contains(&record) && self.created.values().any(|it| *it == record)
     }
 
-    fn created(&mut self, step: &Step, id: i64) {
+    fn created(&mut self, step: &PlanStep, id: i64) {
         if self.is_reused(step.resource, id) {
             self.lost(step, "it has the id of a record that was there before the run");
         } else if self.record(step.resource, id).is_some() {
             self.lost(step, "the service answered with a record that was there before");
         } else if step.resource.spec().endpoint(Verb::Delete).is_some() {
-            self.undo.desired.unwanted.entry(step.resource).or_default().insert(id);
+            self.undo.desired.to_delete.entry(step.resource).or_default().insert(id);
         } else {
             self.lost(step, "the API cannot delete it");
         }
     }
 
-    fn updated(&mut self, step: &Step, id: i64) {
+    fn updated(&mut self, step: &PlanStep, id: i64) {
         if self.created.values().any(|it| *it == (step.resource, id)) {
             return self.lost(step, REUSED);
         }
         let mut fields = BTreeMap::new();
         let mut unknown = Vec::new();
-        for name in step.after.iter().flat_map(Fields::keys) {
+        for name in step.after.iter().flat_map(JsonFields::keys) {
             let Some((place, field)) = step.resource.spec().field(name) else { continue };
             let shown = self.record(step.resource, id).and_then(|it| it.values.get(place));
             let told = || step.before.as_ref()?.get(name).filter(|value| !value.is_null());
@@ -332,11 +346,11 @@ impl Way<'_> {
         }
         if !fields.is_empty() {
             let source = Some(self.source.clone());
-            self.want(step.resource, Wanted { id: Some(id), channel: None, fields, source });
+            self.want(step.resource, DesiredRecord { id: Some(id), channel: None, fields, source });
         }
     }
 
-    fn deleted(&mut self, step: &Step, id: i64) {
+    fn deleted(&mut self, step: &PlanStep, id: i64) {
         if self.is_reused(step.resource, id) {
             return self.lost(step, REUSED);
         }
@@ -344,17 +358,18 @@ impl Way<'_> {
             return self.lost(step, "what it was is not known");
         };
         let fields = record.values.iter().cloned().enumerate().skip(1);
-        let fields = fields.chain(hidden(self.before, step.resource, &record.key)).collect();
+        let fields =
+            fields.chain(unlisted_sent_fields(self.before, step.resource, &record.key)).collect();
         let source = Some(self.source.clone());
-        self.undo.changed.push(format!("{}: it comes back with a new id", called(step)));
-        self.want(step.resource, Wanted { id: Some(id), channel: None, fields, source });
+        self.undo.changed.push(format!("{}: it comes back with a new id", step_name(step)));
+        self.want(step.resource, DesiredRecord { id: Some(id), channel: None, fields, source });
         if matches!(step.resource, Resource::Channels | Resource::QrCodes) {
             self.items_of(step, id);
         }
     }
 
     /// The items that went with a channel, or with the code that they are.
-    fn items_of(&mut self, step: &Step, gone: i64) {
+    fn items_of(&mut self, step: &PlanStep, gone: i64) {
         let channels = step.resource == Resource::Channels;
         let Some(items) = self.before.get(Resource::ChannelItems) else {
             return self.lost_in_part(
@@ -369,7 +384,7 @@ impl Way<'_> {
         };
         let kind_place = 1;
         for key in items.keys() {
-            let Key::Item { channel, kind, id } = key else { continue };
+            let RecordKey::Item { channel, kind, id } = key else { continue };
             let (channel, id) = (*channel, *id);
             if if channels { channel == gone } else { kind == "qr" && id == gone } {
                 if kind == "qr" && self.is_reused(Resource::QrCodes, id) {
@@ -377,10 +392,10 @@ impl Way<'_> {
                     self.lost_in_part(step, &why);
                     continue;
                 }
-                let kind = Value::Text(kind.clone().into());
-                let wanted = Wanted {
+                let kind = FieldValue::Text(kind.clone().into());
+                let wanted = DesiredRecord {
                     id: Some(id),
-                    channel: Some(Meant::Id(channel)),
+                    channel: Some(RecordRef::Id(channel)),
                     fields: BTreeMap::from([(kind_place, kind)]),
                     source: Some(self.source.clone()),
                 };
@@ -389,14 +404,14 @@ impl Way<'_> {
         }
     }
 
-    fn assigned(&mut self, step: &Step) {
+    fn assigned(&mut self, step: &PlanStep) {
         // What was given to a record that goes away goes with it.
         let owner = step.request.path.split('/').nth(3).unwrap_or_default();
         let made = owner.trim_matches(['{', '}']).parse().ok();
         let made =
             made.filter(|_| owner.starts_with('{')).and_then(|it: u32| self.created.get(&it));
         let goes = |(resource, id): &(Resource, i64)| {
-            self.undo.desired.unwanted.get(resource).is_some_and(|ids| ids.contains(id))
+            self.undo.desired.to_delete.get(resource).is_some_and(|ids| ids.contains(id))
         };
         if made.is_some_and(goes) || self.was_there(step) {
             return;
@@ -404,16 +419,17 @@ impl Way<'_> {
         self.lost(step, "the API cannot unassign");
     }
 
-    fn was_there(&self, step: &Step) -> bool {
+    fn was_there(&self, step: &PlanStep) -> bool {
         let mut made = step.waits_for.iter().filter_map(|on| self.created.get(on));
         if made.any(|(resource, id)| self.is_reused(*resource, *id)) {
             return false;
         }
         let ids = |on: u32| self.created.get(&on).map(|(_, id)| *id);
-        let Ok(ready) = request::ready(step, ids, &request::Secrets::default()) else {
+        let Ok(ready) = step_request::ready(step, ids, &step_request::StepSecrets::default())
+        else {
             return false;
         };
-        let key = Key::parse(step.resource, &ready.params.join("/"));
+        let key = RecordKey::parse(step.resource, &ready.params.join("/"));
         let items =
             self.before.get(step.resource).filter(|_| step.resource == Resource::ChannelItems);
         key.zip(items).is_some_and(|(key, items)| items.contains_key(&key))

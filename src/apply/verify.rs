@@ -3,9 +3,9 @@
 
 use serde_json::Value as Json;
 
-use super::settle::{record_key, wanted_key};
-use crate::change::plan::{Fields, Step};
-use crate::model::{Key, Kind, Record, State, Value, Verb, value};
+use crate::apply::reconcile::{record_key, wanted_key};
+use crate::change::plan::{JsonFields, PlanStep};
+use crate::model::{FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
 
 /// How looking at a step that lists do not show is called.
 pub const HIDDEN: &str = "unverifiable";
@@ -15,7 +15,7 @@ pub const DIFFERS: &str = "differs";
 
 /// What looking at a step showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum Verification {
     /// As asked; with a remark where the service gave it another form.
     AsAsked(Option<String>),
     /// Not as asked.
@@ -24,7 +24,7 @@ pub enum Look {
     Hidden(String),
 }
 
-impl Look {
+impl Verification {
     /// The word in the journal.
     #[must_use]
     pub const fn word(&self) -> &'static str {
@@ -48,11 +48,16 @@ impl Look {
 /// Looks for what `step` did. `id` is that of its record, `params` what stood in
 /// its path. Gives the id that the record has, too.
 #[must_use]
-pub fn look(step: &Step, id: Option<i64>, params: &[String], state: &State) -> (Look, Option<i64>) {
+pub fn verify(
+    step: &PlanStep,
+    id: Option<i64>,
+    params: &[String],
+    state: &State,
+) -> (Verification, Option<i64>) {
     let Some(records) = state.get(step.resource) else {
-        return (Look::Hidden("its list could not be read again".to_owned()), id);
+        return (Verification::Hidden("its list could not be read again".to_owned()), id);
     };
-    let by_id = || records.get(&Key::Id(id?));
+    let by_id = || records.get(&RecordKey::Id(id?));
     match step.verb {
         Verb::Delete => (gone(by_id().is_none()), id),
         Verb::Assign => (assigned(params, records), id),
@@ -62,40 +67,46 @@ pub fn look(step: &Step, id: Option<i64>, params: &[String], state: &State) -> (
             let mut found = records.values().filter(same);
             match (found.next(), found.next()) {
                 (Some(record), None) => (fields(step, record), Some(record.key.id())),
-                (Some(_), Some(_)) => (Look::Hidden("several records have its key".to_owned()), id),
-                (None, _) => (Look::Differs("it is not in the list".to_owned()), id),
+                (Some(_), Some(_)) => {
+                    (Verification::Hidden("several records have its key".to_owned()), id)
+                }
+                (None, _) => (Verification::Differs("it is not in the list".to_owned()), id),
             }
         }
         _ => match by_id() {
             Some(record) => (fields(step, record), id),
-            None => (Look::Differs("it is not in the list".to_owned()), id),
+            None => (Verification::Differs("it is not in the list".to_owned()), id),
         },
     }
 }
 
-fn gone(gone: bool) -> Look {
-    if gone { Look::AsAsked(None) } else { Look::Differs("it is still in the list".to_owned()) }
+fn gone(gone: bool) -> Verification {
+    if gone {
+        Verification::AsAsked(None)
+    } else {
+        Verification::Differs("it is still in the list".to_owned())
+    }
 }
 
 /// A channel's item; a campaign's links are in no list.
-fn assigned(params: &[String], records: &super::settle::Records) -> Look {
+fn assigned(params: &[String], records: &crate::apply::reconcile::RecordMap) -> Verification {
     let [channel, kind, id] = params else {
-        return Look::Hidden("no list shows the links of a campaign".to_owned());
+        return Verification::Hidden("no list shows the links of a campaign".to_owned());
     };
     let (Ok(channel), Ok(id)) = (channel.parse(), id.parse()) else {
-        return Look::Hidden("its path names no item".to_owned());
+        return Verification::Hidden("its path names no item".to_owned());
     };
-    if records.contains_key(&Key::Item { channel, kind: kind.clone(), id }) {
-        Look::AsAsked(None)
+    if records.contains_key(&RecordKey::Item { channel, kind: kind.clone(), id }) {
+        Verification::AsAsked(None)
     } else {
-        Look::Differs("it is not in the list".to_owned())
+        Verification::Differs("it is not in the list".to_owned())
     }
 }
 
 /// Compares what was asked for with the record, field by field.
-fn fields(step: &Step, record: &Record<'_>) -> Look {
+fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
     let spec = step.resource.spec();
-    let none = Fields::new();
+    let none = JsonFields::new();
     let asked = step.after.as_ref().or(step.request.body.as_ref()).unwrap_or(&none);
     let mut seen = false;
     let (mut remarks, mut wrong) = (Vec::new(), Vec::new());
@@ -119,11 +130,11 @@ fn fields(step: &Step, record: &Record<'_>) -> Look {
         }
     }
     if !wrong.is_empty() {
-        Look::Differs(wrong.join("; "))
+        Verification::Differs(wrong.join("; "))
     } else if seen || step.verb == Verb::Create {
-        Look::AsAsked((!remarks.is_empty()).then(|| remarks.join("; ")))
+        Verification::AsAsked((!remarks.is_empty()).then(|| remarks.join("; ")))
     } else {
-        Look::Hidden("no list shows what was changed".to_owned())
+        Verification::Hidden("no list shows what was changed".to_owned())
     }
 }
 
@@ -135,14 +146,14 @@ enum Sameness {
 }
 
 /// Whether a field that is `found` is what was `asked` for, whatever its form.
-pub(super) fn is_as_asked(kind: Kind, asked: &Json, found: &Value<'_>) -> bool {
+pub(super) fn is_as_asked(kind: FieldKind, asked: &Json, found: &FieldValue<'_>) -> bool {
     let lexeme = asked.to_string();
     !matches!(compare(kind, &value::read(kind, &lexeme), found), Sameness::Different)
 }
 
-fn compare(kind: Kind, asked: &Value<'_>, found: &Value<'_>) -> Sameness {
-    let bare = |value: &Value<'_>| match value {
-        Value::Bool(false) => String::new(),
+fn compare(kind: FieldKind, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sameness {
+    let bare = |value: &FieldValue<'_>| match value {
+        FieldValue::Bool(false) => String::new(),
         value => value.cell().into_owned(),
     };
     let (asked, found) = (bare(asked), bare(found));
@@ -154,7 +165,7 @@ fn compare(kind: Kind, asked: &Value<'_>, found: &Value<'_>) -> Sameness {
         Sameness::Same
     } else if loose(&asked) != loose(&found) {
         Sameness::Different
-    } else if matches!(kind, Kind::HexColor | Kind::RgbColor) {
+    } else if matches!(kind, FieldKind::HexColor | FieldKind::RgbColor) {
         Sameness::Same
     } else {
         Sameness::Form
@@ -162,7 +173,7 @@ fn compare(kind: Kind, asked: &Value<'_>, found: &Value<'_>) -> Sameness {
 }
 
 /// Fields of a body that a record is remembered by, with their JSON text.
-pub(super) fn rememberable(step: &Step) -> impl Iterator<Item = (&str, &Json)> {
+pub(super) fn unlisted_values(step: &PlanStep) -> impl Iterator<Item = (&str, &Json)> {
     let spec = step.resource.spec();
     let fields = step.request.body.iter().flatten();
     fields.map(|(name, value)| (name.as_str(), value)).filter(move |(name, _)| {
@@ -185,38 +196,41 @@ mod tests {
         state
     }
 
-    fn looked(asked: Json, raw: Json) -> Look {
+    fn looked(asked: Json, raw: Json) -> Verification {
         let step = step(1, Resource::Channels, Verb::Create, "/api/channel/add", Some(asked));
-        look(&step, Some(3), &[], &channels(raw)).0
+        verify(&step, Some(3), &[], &channels(raw)).0
     }
 
     #[test]
     fn a_name_that_the_service_lowered_is_as_asked_with_a_remark() {
         let look = looked(json!({"name": "Spring"}), json!({"id": 3, "name": "spring"}));
         let remark = "the service made `Spring` into `spring`";
-        assert_eq!(look, Look::AsAsked(Some(remark.to_owned())));
+        assert_eq!(look, Verification::AsAsked(Some(remark.to_owned())));
     }
 
     #[test]
     fn colours_empty_text_and_flags_are_compared_by_meaning() {
         let asked = json!({"name": "a", "color": "#ABCDEF", "description": "", "starred": false});
         let found = json!({"id": 3, "name": "a", "color": "#abcdef", "description": null});
-        assert_eq!(looked(asked, found), Look::AsAsked(None));
+        assert_eq!(looked(asked, found), Verification::AsAsked(None));
     }
 
     #[test]
     fn another_value_is_told_with_field_asked_and_found() {
         let found = json!({"id": 3, "name": "b", "starred": "1"});
         let why = "`name` should be `a` and is `b`";
-        assert_eq!(looked(json!({"name": "a", "starred": true}), found), Look::Differs(why.into()));
+        assert_eq!(
+            looked(json!({"name": "a", "starred": true}), found),
+            Verification::Differs(why.into())
+        );
         let other = looked(json!({"name": "a"}), json!({"id": 4, "name": "a"}));
-        assert_eq!(other, Look::Differs("it is not in the list".to_owned()));
+        assert_eq!(other, Verification::Differs("it is not in the list".to_owned()));
     }
 
     #[test]
     fn a_create_without_an_id_is_found_by_its_key() {
         let step = step(1, Resource::Channels, Verb::Create, "/x", Some(json!({"name": "A"})));
         let state = channels(json!({"id": 3, "name": "a"}));
-        assert_eq!(look(&step, None, &[], &state).1, Some(3));
+        assert_eq!(verify(&step, None, &[], &state).1, Some(3));
     }
 }

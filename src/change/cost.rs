@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::request::Ref;
-use super::plan::{Cost, Plan, Step};
-use super::staleness::{Staleness, WINDOW};
+use super::plan::request::ResolvedRef;
+use super::plan::{Plan, PlanCost, PlanStep};
+use super::staleness::{StalenessLimit, WINDOW};
 use crate::model::paging::Paging;
-use crate::model::{Key, Resource, State, Verb};
+use crate::model::{RecordKey, Resource, State, Verb};
 
 /// What a run without mishap needs: `before` requests to look, one for each step,
 /// those that prove the account and read lists again on the way, and `after` requests to look at the end.
@@ -18,18 +18,25 @@ pub fn cost(
     (before, after): (u64, u64),
     limit: u64,
     reserve: u64,
-    staleness: &Staleness,
-) -> Cost {
+    staleness: &StalenessLimit,
+) -> PlanCost {
     let steps = plan.steps.len() as u64;
     if steps == 0 {
-        return Cost::default();
+        return PlanCost::default();
     }
-    let (rereads, oldest) = staleness.rereads(plan, before);
-    let requests = before.saturating_add(after).saturating_add(steps).saturating_add(rereads);
+    let again = staleness.rereads(plan, before);
+    let requests = before.saturating_add(after).saturating_add(steps);
+    let requests = requests.saturating_add(again.requests);
     let share = limit.saturating_sub(reserve).max(1);
     let windows = if limit == 0 { 1 } else { requests.div_ceil(share) };
     let waited = windows.saturating_sub(1).saturating_mul(WINDOW.as_secs());
-    Cost { requests, seconds: waited as f64, rereads, staleness: oldest.as_secs_f64() }
+    PlanCost {
+        requests,
+        seconds: waited as f64,
+        rereads: again.requests,
+        rereads_lists: again.lists,
+        staleness: again.oldest.as_secs_f64(),
+    }
 }
 
 /// The lists of an account, as far as their lengths tell what reading them costs.
@@ -37,7 +44,7 @@ pub fn cost(
 pub struct Lists {
     paging: BTreeMap<Resource, Paging>,
     /// The lists of resources, and those of each channel's items.
-    lengths: BTreeMap<(Resource, Option<Ref>), Length>,
+    lengths: BTreeMap<(Resource, Option<ResolvedRef>), Length>,
     /// The channels that have each QR code as an item.
     channels: BTreeMap<i64, Vec<i64>>,
 }
@@ -67,23 +74,23 @@ impl Lists {
             }
             for key in records.keys() {
                 match key {
-                    Key::Id(id) if resource == Resource::Channels => {
-                        lists.list(Resource::ChannelItems, Some(Ref::Id(*id)));
+                    RecordKey::Id(id) if resource == Resource::Channels => {
+                        lists.list(Resource::ChannelItems, Some(ResolvedRef::Id(*id)));
                     }
-                    Key::Item { channel, kind, id } => {
-                        lists.list(resource, Some(Ref::Id(*channel))).records += 1;
+                    RecordKey::Item { channel, kind, id } => {
+                        lists.list(resource, Some(ResolvedRef::Id(*channel))).records += 1;
                         if kind == "qr" {
                             lists.channels.entry(*id).or_default().push(*channel);
                         }
                     }
-                    Key::Id(_) => {}
+                    RecordKey::Id(_) => {}
                 }
             }
         }
         lists
     }
 
-    fn list(&mut self, resource: Resource, channel: Option<Ref>) -> &mut Length {
+    fn list(&mut self, resource: Resource, channel: Option<ResolvedRef>) -> &mut Length {
         self.lengths.entry((resource, channel)).or_default()
     }
 
@@ -112,29 +119,29 @@ impl Lists {
     }
 
     /// Notes that `step` was done.
-    pub fn carry_out(&mut self, step: &Step) {
+    pub fn carry_out(&mut self, step: &PlanStep) {
         match (step.verb, step.resource) {
             (Verb::Create, resource) => {
                 self.list(resource, None).records += 1;
                 if resource == Resource::Channels {
-                    self.list(Resource::ChannelItems, Some(Ref::Step(step.step)));
+                    self.list(Resource::ChannelItems, Some(ResolvedRef::Step(step.step)));
                 }
             }
             (Verb::Delete, resource) => {
                 self.list(resource, None).lose();
                 let id = step.id.unwrap_or_default();
                 if resource == Resource::Channels {
-                    self.lengths.remove(&(Resource::ChannelItems, Some(Ref::Id(id))));
+                    self.lengths.remove(&(Resource::ChannelItems, Some(ResolvedRef::Id(id))));
                 }
                 let codes = resource == Resource::QrCodes;
                 for channel in self.channels.remove(&id).filter(|_| codes).into_iter().flatten() {
-                    let list = (Resource::ChannelItems, Some(Ref::Id(channel)));
+                    let list = (Resource::ChannelItems, Some(ResolvedRef::Id(channel)));
                     self.lengths.get_mut(&list).map(Length::lose);
                 }
             }
             (Verb::Assign, Resource::ChannelItems) => {
                 let channel = step.after.as_ref().and_then(|after| after.get("channel"));
-                if let Some(channel) = channel.and_then(Ref::from_json) {
+                if let Some(channel) = channel.and_then(ResolvedRef::from_json) {
                     self.list(Resource::ChannelItems, Some(channel)).records += 1;
                 }
             }
@@ -152,17 +159,17 @@ mod tests {
     #[test]
     fn the_first_windows_share_goes_at_once_and_each_other_takes_a_minute() {
         let cost = |count, looks, limit, reserve| {
-            let staleness = Staleness::new(DEFAULT, limit, reserve, Lists::default());
+            let staleness = StalenessLimit::new(DEFAULT, limit, reserve, Lists::default());
             let cost = cost(&steps(count), (looks, looks), limit, reserve, &staleness);
-            Cost { staleness: 0.0, ..cost }
+            PlanCost { staleness: 0.0, ..cost }
         };
-        let is = |requests, seconds| Cost { requests, seconds, ..Cost::default() };
-        assert_eq!(cost(0, 5, 30, 5), Cost::default());
+        let is = |requests, seconds| PlanCost { requests, seconds, ..PlanCost::default() };
+        assert_eq!(cost(0, 5, 30, 5), PlanCost::default());
         assert_eq!(cost(23, 1, 30, 5), is(25, 0.0));
         assert_eq!(cost(24, 1, 30, 5), is(26, 60.0));
-        assert_eq!(cost(25, 1, 30, 5), Cost { rereads: 1, ..is(28, 60.0) });
+        assert_eq!(cost(25, 1, 30, 5), PlanCost { rereads: 1, ..is(28, 60.0) });
         assert_eq!(cost(100, 0, 0, 5), is(100, 0.0));
         // Before the second and the third write, it is asked whose account it is.
-        assert_eq!(cost(3, 0, 5, 9), Cost { rereads: 2, ..is(5, 240.0) });
+        assert_eq!(cost(3, 0, 5, 9), PlanCost { rereads: 2, ..is(5, 240.0) });
     }
 }

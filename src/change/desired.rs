@@ -5,18 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::model::{Key, Record, Resource, State, Value, value};
+use crate::model::{FieldValue, Record, RecordKey, Resource, State, value};
 
 /// Where a wanted record was written down, for messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub struct Source {
+pub struct SourceLocation {
     /// A file's name, or a state's: `sheets/campaigns.csv`, `main@#12`.
     pub file: String,
     /// Of a file, counted from 1.
     pub line: Option<u64>,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}", self.file),
@@ -27,28 +27,28 @@ impl fmt::Display for Source {
 
 /// A record that is meant: by its id, or by its owner's name for it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Meant {
+pub enum RecordRef {
     Id(i64),
     Name(String),
 }
 
 /// A record that somebody wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredRecord {
     /// Its id, where one was given. A channel item's is that of the item.
     pub id: Option<i64>,
     /// The channel of a channel item; `None` for all else.
-    pub channel: Option<Meant>,
+    pub channel: Option<RecordRef>,
     /// The values that were given, by the field's place in the table's row.
     /// Identity fields are not among them, but for a channel item's `type`.
-    pub fields: BTreeMap<usize, Value<'static>>,
-    pub source: Option<Source>,
+    pub fields: BTreeMap<usize, FieldValue<'static>>,
+    pub source: Option<SourceLocation>,
 }
 
-impl Wanted {
+impl DesiredRecord {
     /// The value given for the field called `name`.
     #[must_use]
-    pub fn value(&self, resource: Resource, name: &str) -> Option<&Value<'static>> {
+    pub fn value(&self, resource: Resource, name: &str) -> Option<&FieldValue<'static>> {
         let (place, _) = resource.spec().field(name)?;
         self.fields.get(&place)
     }
@@ -57,18 +57,18 @@ impl Wanted {
 /// A short link that a campaign should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignLink {
-    pub campaign: Meant,
+    pub campaign: RecordRef,
     pub link: i64,
-    pub source: Option<Source>,
+    pub source: Option<SourceLocation>,
 }
 
 /// What is wanted of one resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WantedRecords {
-    pub records: Vec<Wanted>,
+pub struct DesiredRecords {
+    pub records: Vec<DesiredRecord>,
     /// Whether a record that is not among them is not wanted. A lone
     /// spreadsheet says nothing of the records that it leaves out.
-    pub whole: bool,
+    pub is_complete: bool,
 }
 
 /// Records of an account by their ids.
@@ -76,43 +76,43 @@ pub type RecordIds = BTreeSet<(Resource, i64)>;
 
 /// What an account should become. A resource that is absent is left alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Desired {
-    pub resources: BTreeMap<Resource, WantedRecords>,
+pub struct DesiredState {
+    pub resources: BTreeMap<Resource, DesiredRecords>,
     pub campaign_links: Vec<CampaignLink>,
     /// Records that are to go, whatever else is said of their resource.
-    pub unwanted: BTreeMap<Resource, BTreeSet<i64>>,
+    pub to_delete: BTreeMap<Resource, BTreeSet<i64>>,
     /// Records that were deleted since the state was read that the wanted ids are of. A
     /// record of the account that has one of these ids is another one.
     pub deleted: RecordIds,
     /// Whether a record whose id the account does not have (any more) is to be
     /// created anew. A snapshot means that; a spreadsheet has a mistake there.
-    pub recreate: bool,
+    pub recreate_missing: bool,
     /// Whether the records come with the sent values that were true with them. What
     /// is sent since then is no part of them, even where nothing was known then.
-    pub remembers: bool,
+    pub has_sent_values: bool,
     /// The account that the ids are of, as `service#id`, where it is another one
     /// than the account that is to become so.
     pub origin: Option<String>,
 }
 
-impl Desired {
+impl DesiredState {
     /// Everything that `state` holds, as it was there, with the sent values that
     /// were true then. `name` tells whence.
     #[must_use]
     pub fn of_state(state: &State, name: &str) -> Self {
-        let source = Source { file: name.to_owned(), line: None };
+        let source = SourceLocation { file: name.to_owned(), line: None };
         let resources = state.iter().map(|(resource, records)| {
             let wanted = records.values().map(|record| {
-                let mut wanted = wanted(resource, record, &source);
-                wanted.fields.extend(hidden(state, resource, &record.key));
+                let mut wanted = desired_record(resource, record, &source);
+                wanted.fields.extend(unlisted_sent_fields(state, resource, &record.key));
                 wanted
             });
-            (resource, WantedRecords { records: wanted.collect(), whole: true })
+            (resource, DesiredRecords { records: wanted.collect(), is_complete: true })
         });
         let mut desired = Self {
             resources: resources.collect(),
-            remembers: state.sent.is_some(),
-            recreate: true,
+            has_sent_values: state.sent.is_some(),
+            recreate_missing: true,
             ..Self::default()
         };
         for key in state.get(Resource::Campaigns).into_iter().flat_map(BTreeMap::keys) {
@@ -123,12 +123,12 @@ impl Desired {
 }
 
 /// The sent values of a record that its list does not show, as wanted fields.
-pub(crate) fn hidden(
+pub(crate) fn unlisted_sent_fields(
     state: &State,
     resource: Resource,
-    key: &Key,
-) -> impl Iterator<Item = (usize, Value<'static>)> {
-    state.hidden(resource, key).map(|(place, field, json)| {
+    key: &RecordKey,
+) -> impl Iterator<Item = (usize, FieldValue<'static>)> {
+    state.unlisted_sent_values(resource, key).map(|(place, field, json)| {
         (place, value::read(field.kind, &json.to_string()).into_owned())
     })
 }
@@ -136,26 +136,30 @@ pub(crate) fn hidden(
 /// The links of a campaign that linkvault assigned, as wanted ones.
 pub(crate) fn links<'s>(
     state: &'s State,
-    campaign: &Key,
-    source: &Source,
+    campaign: &RecordKey,
+    source: &SourceLocation,
 ) -> impl Iterator<Item = CampaignLink> + use<'s> {
     let (id, source) = (campaign.id(), source.clone());
     state.links(campaign).map(move |link| CampaignLink {
-        campaign: Meant::Id(id),
+        campaign: RecordRef::Id(id),
         link,
         source: Some(source.clone()),
     })
 }
 
-fn wanted(resource: Resource, record: &Record<'static>, source: &Source) -> Wanted {
+fn desired_record(
+    resource: Resource,
+    record: &Record<'static>,
+    source: &SourceLocation,
+) -> DesiredRecord {
     let names = resource.spec().read_fields().map(|field| field.name);
     let values = names.zip(&record.values).enumerate();
     let given = values.filter(|(_, (name, _))| *name != "id" && *name != "channel");
     let channel = match &record.key {
-        Key::Item { channel, .. } => Some(Meant::Id(*channel)),
-        Key::Id(_) => None,
+        RecordKey::Item { channel, .. } => Some(RecordRef::Id(*channel)),
+        RecordKey::Id(_) => None,
     };
-    Wanted {
+    DesiredRecord {
         id: Some(record.key.id()),
         channel,
         fields: given.map(|(place, (_, value))| (place, value.clone())).collect(),

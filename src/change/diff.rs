@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 pub use crate::model::differences::FieldChange;
-use crate::model::differences::{self, Fields, fields};
-use crate::model::{Key, Record, Resource, Role, State, Value};
+use crate::model::differences::{self, FieldValues, fields};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State};
 
 /// What became of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChangeKind {
     Added,
     Removed,
     Changed,
 }
 
-impl Kind {
+impl ChangeKind {
     /// The word for it in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -28,19 +28,19 @@ impl Kind {
 
 /// One record that is not what it was.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct RecordChange {
     pub resource: Resource,
-    pub key: Key,
-    pub kind: Kind,
+    pub key: RecordKey,
+    pub kind: ChangeKind,
     /// The fields that differ; of an added or removed record, all it has.
     pub fields: Vec<FieldChange>,
 }
 
 /// A counter that moved.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Movement {
+pub struct CounterChange {
     pub resource: Resource,
-    pub key: Key,
+    pub key: RecordKey,
     pub field: &'static str,
     pub before: i64,
     pub after: i64,
@@ -48,18 +48,18 @@ pub struct Movement {
 
 /// The difference of two states.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Diff {
-    pub changes: Vec<Change>,
+pub struct StateDiff {
+    pub changes: Vec<RecordChange>,
     /// Counters move by themselves, so they are no changes.
-    pub movements: Vec<Movement>,
+    pub movements: Vec<CounterChange>,
     /// Resources that only one of the states has read; nothing is said of them.
     pub unread: Vec<Resource>,
 }
 
 /// Compares two states, resource by resource, in the order of keys.
 #[must_use]
-pub fn diff(before: &State, after: &State) -> Diff {
-    let mut diff = Diff::default();
+pub fn diff(before: &State, after: &State) -> StateDiff {
+    let mut diff = StateDiff::default();
     for resource in Resource::ALL {
         match (before.get(resource), after.get(resource)) {
             (Some(_), Some(_)) => compare(&mut diff, resource, before, after),
@@ -71,7 +71,7 @@ pub fn diff(before: &State, after: &State) -> Diff {
 }
 
 /// Compares one resource. Sent values are compared where both states tell them.
-fn compare(diff: &mut Diff, resource: Resource, before: &State, after: &State) {
+fn compare(diff: &mut StateDiff, resource: Resource, before: &State, after: &State) {
     let none = BTreeMap::new();
     let (was, is) = (before, after);
     let (before, after) = (was.get(resource).unwrap_or(&none), is.get(resource).unwrap_or(&none));
@@ -83,15 +83,18 @@ fn compare(diff: &mut Diff, resource: Resource, before: &State, after: &State) {
         }
         fields
     };
-    let same_sent = |key: &Key| !tells || hidden(was, resource, key).eq(hidden(is, resource, key));
+    let same_sent =
+        |key: &RecordKey| !tells || hidden(was, resource, key).eq(hidden(is, resource, key));
     let mut changes = Vec::new();
     for (key, old) in before {
         match after.get(key) {
-            None => changes.push(change(resource, key, Kind::Removed, fields(was, old), vec![])),
+            None => {
+                changes.push(change(resource, key, ChangeKind::Removed, fields(was, old), vec![]))
+            }
             Some(new) if old.raw == new.raw && same_sent(key) => {}
             Some(new) => {
                 let (old_fields, new_fields) = (fields(was, old), fields(is, new));
-                let change = change(resource, key, Kind::Changed, old_fields, new_fields);
+                let change = change(resource, key, ChangeKind::Changed, old_fields, new_fields);
                 if !change.fields.is_empty() {
                     changes.push(change);
                 }
@@ -100,7 +103,7 @@ fn compare(diff: &mut Diff, resource: Resource, before: &State, after: &State) {
         }
     }
     for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(key)) {
-        changes.push(change(resource, key, Kind::Added, vec![], fields(is, new)));
+        changes.push(change(resource, key, ChangeKind::Added, vec![], fields(is, new)));
     }
     changes.sort_by(|one, other| one.key.cmp(&other.key));
     diff.changes.append(&mut changes);
@@ -110,26 +113,32 @@ fn compare(diff: &mut Diff, resource: Resource, before: &State, after: &State) {
 pub fn hidden<'s>(
     state: &'s State,
     resource: Resource,
-    key: &Key,
+    key: &RecordKey,
 ) -> impl Iterator<Item = (String, serde_json::Value)> + use<'s> {
-    let fields = state.hidden(resource, key);
+    let fields = state.unlisted_sent_values(resource, key);
     let fields = fields.map(|(_, field, value)| (field.name.to_owned(), value.clone()));
     let links = state.sent(resource, key, "links").filter(|_| resource == Resource::Campaigns);
     fields.chain(links.map(|links| ("links".to_owned(), links.clone())))
 }
 
-fn change(resource: Resource, key: &Key, kind: Kind, before: Fields, after: Fields) -> Change {
-    let fields = differences::between(before, after);
-    Change { resource, key: key.clone(), kind, fields }
+fn change(
+    resource: Resource,
+    key: &RecordKey,
+    kind: ChangeKind,
+    before: FieldValues,
+    after: FieldValues,
+) -> RecordChange {
+    let fields = differences::field_changes(before, after);
+    RecordChange { resource, key: key.clone(), kind, fields }
 }
 
-fn movement(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<Movement> {
+fn movement(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<CounterChange> {
     let place = resource.spec().read_fields().position(|field| field.role == Role::Counter)?;
     let field = resource.spec().counter()?.name;
     match (old.values.get(place)?, new.values.get(place)?) {
-        (Value::Int(before), Value::Int(after)) if before != after => {
+        (FieldValue::Int(before), FieldValue::Int(after)) if before != after => {
             let key = new.key.clone();
-            Some(Movement { resource, key, field, before: *before, after: *after })
+            Some(CounterChange { resource, key, field, before: *before, after: *after })
         }
         _ => None,
     }
@@ -138,13 +147,13 @@ fn movement(resource: Resource, old: &Record<'_>, new: &Record<'_>) -> Option<Mo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Decoded;
+    use crate::model::DecodedRecord;
 
     fn state(resource: Resource, records: &[&str]) -> State {
         let mut state = State::default();
         let all = state.resource_mut(resource);
         for raw in records {
-            let record = Decoded::read(resource, Some(1), raw).unwrap().record.into_owned();
+            let record = DecodedRecord::read(resource, Some(1), raw).unwrap().record.into_owned();
             all.insert(record.key.clone(), record);
         }
         state
@@ -167,7 +176,7 @@ mod tests {
     fn another_spelling_of_the_same_values_is_no_change() {
         let before = state(Resource::Campaigns, &[r#"{"id":"1","domain":"a","public":"1"}"#]);
         let after = state(Resource::Campaigns, &[r#"{"public":true,"id":1,"name":"a"}"#]);
-        assert_eq!(diff(&before, &after), Diff::default());
+        assert_eq!(diff(&before, &after), StateDiff::default());
     }
 
     #[test]
@@ -177,7 +186,7 @@ mod tests {
         let diff = diff(&before, &after);
         assert_eq!((diff.movements[0].before, diff.movements[0].after), (3, 5));
         assert_eq!(diff.changes.len(), 1);
-        assert_eq!(diff.changes[0].kind, Kind::Added);
+        assert_eq!(diff.changes[0].kind, ChangeKind::Added);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::sheet::SheetKind;
-use crate::model::{Decoded, Key, Resource, State};
+use crate::change::csv_files::CsvKind;
+use crate::model::{DecodedRecord, RecordKey, Resource, State};
 
 /// The file that says what an export is, and of which snapshot.
 pub const MANIFEST: &str = "manifest.json";
@@ -18,20 +18,20 @@ pub const JSON: &str = "export.json";
 
 /// What a file of an export holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    Sheet(SheetKind),
+pub enum ExportContent {
+    Sheet(CsvKind),
     /// Every record, as the service sent it.
     Records,
 }
 
-impl Content {
+impl ExportContent {
     /// What the file of this name holds; only names that an export gives are known.
     #[must_use]
     pub fn of(file: &str) -> Option<Self> {
         if file == JSON {
             return Some(Self::Records);
         }
-        file.strip_suffix(".csv").and_then(SheetKind::from_name).map(Self::Sheet)
+        file.strip_suffix(".csv").and_then(CsvKind::from_name).map(Self::Sheet)
     }
 }
 
@@ -63,13 +63,13 @@ impl From<serde_json::Error> for ExportError {
 
 /// A file as it was exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exported {
+pub struct ManifestFile {
     pub file: String,
-    pub content: Content,
+    pub content: ExportContent,
     hash: String,
 }
 
-impl Exported {
+impl ManifestFile {
     /// Whether `bytes` are what was written.
     #[must_use]
     pub fn is_untouched(&self, bytes: &[u8]) -> bool {
@@ -86,17 +86,17 @@ pub struct Manifest {
     /// `None` for the live account.
     pub snapshot: Option<i64>,
     pub digest: Option<String>,
-    pub files: Vec<Exported>,
+    pub files: Vec<ManifestFile>,
 }
 
 #[derive(Deserialize)]
-struct Format {
+struct FormatField {
     format: u64,
 }
 
 /// Refuses what a later program wrote before it reads on.
 fn known_format(bytes: &[u8]) -> Result<(), ExportError> {
-    match serde_json::from_slice::<Format>(bytes)?.format {
+    match serde_json::from_slice::<FormatField>(bytes)?.format {
         1 => Ok(()),
         other => Err(ExportError::Format(other)),
     }
@@ -123,13 +123,15 @@ impl Manifest {
         }
         known_format(bytes)?;
         let text: Text = serde_json::from_slice(bytes)?;
-        let mut files: Vec<Exported> = Vec::new();
+        let mut files: Vec<ManifestFile> = Vec::new();
         for File { file, blake3: hash } in text.files {
-            let Some(content) = Content::of(&file) else { return Err(ExportError::File(file)) };
+            let Some(content) = ExportContent::of(&file) else {
+                return Err(ExportError::File(file));
+            };
             if files.iter().any(|it| it.file == file) {
                 return Err(ExportError::Twice(file));
             }
-            files.push(Exported { file, content, hash });
+            files.push(ManifestFile { file, content, hash });
         }
         let Text { account, state, snapshot, digest, .. } = text;
         Ok(Self { account, state, snapshot, digest, files })
@@ -161,7 +163,7 @@ pub fn records(bytes: &[u8]) -> Result<State, ExportError> {
                 }
                 _ => (None, raw.get().to_owned()),
             };
-            let decoded = Decoded::read(resource, channel, &raw);
+            let decoded = DecodedRecord::read(resource, channel, &raw);
             let record = decoded.map_err(|problem| wrong(problem.what))?.record.into_owned();
             if let Some(twice) = records.insert(record.key.clone(), record) {
                 return Err(wrong(format!("{} is there twice", twice.key)));
@@ -205,7 +207,7 @@ fn channel(raw: &str) -> Option<(Option<i64>, String)> {
 pub fn raw(record: &crate::model::Record<'_>) -> String {
     let rest = record.raw.trim_start().strip_prefix('{');
     match (&record.key, rest) {
-        (Key::Item { channel, .. }, Some(rest)) => format!("{{\"channel\":{channel},{rest}"),
+        (RecordKey::Item { channel, .. }, Some(rest)) => format!("{{\"channel\":{channel},{rest}"),
         _ => record.raw.to_string(),
     }
 }
@@ -223,7 +225,7 @@ mod tests {
     fn a_manifest_names_its_snapshot_and_files() {
         let read = Manifest::read(SOUND.as_bytes()).unwrap();
         assert_eq!((read.snapshot, read.account.as_str()), (Some(3), "main"));
-        let sheet = Content::Sheet(SheetKind::Resource(Resource::Campaigns));
+        let sheet = ExportContent::Sheet(CsvKind::Resource(Resource::Campaigns));
         assert_eq!(read.files[0].content, sheet);
         assert!(!read.files[0].is_untouched(b""));
     }
@@ -251,7 +253,7 @@ mod tests {
         );
         let state = records(text.as_bytes()).unwrap();
         let items = state.get(Resource::ChannelItems).unwrap();
-        let key = Key::Item { channel: 7, kind: "links".to_owned(), id: 3 };
+        let key = RecordKey::Item { channel: 7, kind: "links".to_owned(), id: 3 };
         assert_eq!(items[&key].raw, item);
         assert_eq!(state.get(Resource::Campaigns).unwrap().len(), 0);
         assert_eq!(state.get(Resource::Pixels), None);

@@ -2,7 +2,7 @@
 //! a given writer, no clock.
 //!
 //! * [`diff`]: what changed from one state to another
-//! * [`sheet`]: CSV files, written and read
+//! * [`csv_files`]: CSV files, written and read
 //! * [`export`]: the other files of an export, read
 //! * [`overlay`]: a file laid over a state
 //! * [`desired`], [`plan`]: what an account should become, and the steps to there
@@ -10,6 +10,7 @@
 //! * [`staleness`]: how old a list may be when a write that stands on it leaves
 
 pub mod cost;
+pub mod csv_files;
 pub mod desired;
 pub mod diff;
 pub mod export;
@@ -17,5 +18,4 @@ pub mod overlay;
 pub mod plan;
 pub mod policy;
 pub mod render;
-pub mod sheet;
 pub mod staleness;

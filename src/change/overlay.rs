@@ -3,39 +3,43 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::desired::{Desired, Meant, Wanted};
-use crate::model::{Decoded, Key, Record, Resource, Role, State, Value};
+use super::desired::{DesiredRecord, DesiredState, RecordRef};
+use crate::model::{DecodedRecord, FieldValue, Record, RecordKey, Resource, Role, State};
 
 /// A state with files laid over it.
 #[derive(Debug, Clone, Default)]
-pub struct Overlay<'a> {
+pub struct StateOverlay<'a> {
     /// The resources that the files speak of, and no other.
     pub state: State,
     /// Rows that mean no record there and have no id to be shown by.
-    pub new: Vec<(Resource, &'a Wanted)>,
+    pub new: Vec<(Resource, &'a DesiredRecord)>,
 }
 
 /// Lays `desired` over `state`. What no list gives back is left out. A record of
 /// `base`, from which the files were exported, is taken away where they leave it out.
 #[must_use]
-pub fn lay<'a>(desired: &'a Desired, state: &State, base: Option<&State>) -> Overlay<'a> {
-    let mut overlay = Overlay::default();
-    let empty = Records::new();
+pub fn overlay<'a>(
+    desired: &'a DesiredState,
+    state: &State,
+    base: Option<&State>,
+) -> StateOverlay<'a> {
+    let mut overlay = StateOverlay::default();
+    let empty = RecordMap::new();
     let channels = state.get(Resource::Channels).unwrap_or(&empty);
-    let channels = Names::of(Resource::Channels, channels);
+    let channels = NaturalKeyIndex::of(Resource::Channels, channels);
     for (&resource, wanted) in &desired.resources {
         let there = state.get(resource).unwrap_or(&empty);
-        let names = Names::of(resource, there);
+        let names = NaturalKeyIndex::of(resource, there);
         let records = overlay.state.resource_mut(resource);
         records.clone_from(there);
-        let exported = base.and_then(|base| base.get(resource)).filter(|_| wanted.whole);
+        let exported = base.and_then(|base| base.get(resource)).filter(|_| wanted.is_complete);
         let mut gone: BTreeSet<_> = exported.into_iter().flat_map(|it| it.keys()).collect();
         for row in &wanted.records {
             match names.key(resource, row, &channels) {
                 Some(key) => {
                     gone.remove(&key);
                     let record = records.remove(&key);
-                    let record = record.unwrap_or_else(|| bare(resource, &key));
+                    let record = record.unwrap_or_else(|| record_with_key_only(resource, &key));
                     records.insert(key, changed(resource, record, row));
                 }
                 None => overlay.new.push((resource, row)),
@@ -46,13 +50,13 @@ pub fn lay<'a>(desired: &'a Desired, state: &State, base: Option<&State>) -> Ove
     overlay
 }
 
-type Records = BTreeMap<Key, Record<'static>>;
+type RecordMap = BTreeMap<RecordKey, Record<'static>>;
 
 /// Records by what their owner calls them; `None` where two share a name.
-struct Names(BTreeMap<Vec<String>, Option<Key>>);
+struct NaturalKeyIndex(BTreeMap<Vec<String>, Option<RecordKey>>);
 
-impl Names {
-    fn of(resource: Resource, records: &Records) -> Self {
+impl NaturalKeyIndex {
+    fn of(resource: Resource, records: &RecordMap) -> Self {
         let mut names = BTreeMap::new();
         for record in records.values() {
             let value = |name: &str| record.values.get(resource.spec().field(name)?.0);
@@ -65,17 +69,17 @@ impl Names {
     }
 
     /// The record that a row means.
-    fn key(&self, resource: Resource, row: &Wanted, channels: &Self) -> Option<Key> {
+    fn key(&self, resource: Resource, row: &DesiredRecord, channels: &Self) -> Option<RecordKey> {
         if resource == Resource::ChannelItems {
             let channel = match row.channel.as_ref()? {
-                Meant::Id(id) => *id,
-                Meant::Name(name) => channels.0.get(&vec![name.to_lowercase()])?.as_ref()?.id(),
+                RecordRef::Id(id) => *id,
+                RecordRef::Name(name) => channels.0.get(&vec![name.to_lowercase()])?.as_ref()?.id(),
             };
             let kind = row.value(resource, "type")?.cell().into_owned();
-            return Some(Key::Item { channel, kind, id: row.id? });
+            return Some(RecordKey::Item { channel, kind, id: row.id? });
         }
         if let Some(id) = row.id {
-            return Some(Key::Id(id));
+            return Some(RecordKey::Id(id));
         }
         self.0.get(&natural(resource, |name| row.value(resource, name))?)?.clone()
     }
@@ -83,28 +87,32 @@ impl Names {
 
 fn natural<'v>(
     resource: Resource,
-    value: impl Fn(&str) -> Option<&'v Value<'static>>,
+    value: impl Fn(&str) -> Option<&'v FieldValue<'static>>,
 ) -> Option<Vec<String>> {
     let parts = resource.spec().natural_key.iter();
     parts.map(|name| Some(value(name)?.cell().to_lowercase())).collect()
 }
 
 /// A record of which nothing but the key is known.
-fn bare(resource: Resource, key: &Key) -> Record<'static> {
+fn record_with_key_only(resource: Resource, key: &RecordKey) -> Record<'static> {
     let (raw, channel) = match key {
-        Key::Id(id) => (format!("{{\"id\":{id}}}"), None),
-        Key::Item { channel, kind, id } => {
+        RecordKey::Id(id) => (format!("{{\"id\":{id}}}"), None),
+        RecordKey::Item { channel, kind, id } => {
             (serde_json::json!({"type": kind, "id": id}).to_string(), Some(*channel))
         }
     };
-    match Decoded::read(resource, channel, &raw) {
+    match DecodedRecord::read(resource, channel, &raw) {
         Ok(decoded) => decoded.record.into_owned(),
         Err(_) => Record { key: key.clone(), values: Vec::new(), raw: raw.into() },
     }
 }
 
 /// The record with the values that a row gives.
-fn changed(resource: Resource, mut record: Record<'static>, row: &Wanted) -> Record<'static> {
+fn changed(
+    resource: Resource,
+    mut record: Record<'static>,
+    row: &DesiredRecord,
+) -> Record<'static> {
     let fields = resource.spec().fields;
     let mut changes = BTreeMap::new();
     for (&place, value) in &row.fields {
@@ -126,17 +134,17 @@ fn changed(resource: Resource, mut record: Record<'static>, row: &Wanted) -> Rec
 fn text(
     resource: Resource,
     record: &Record<'_>,
-    changes: &BTreeMap<usize, &Value<'static>>,
+    changes: &BTreeMap<usize, &FieldValue<'static>>,
 ) -> String {
     let channel = match &record.key {
-        Key::Item { channel, .. } => Some(*channel),
-        Key::Id(_) => None,
+        RecordKey::Item { channel, .. } => Some(*channel),
+        RecordKey::Id(_) => None,
     };
     let mut members = Vec::new();
     let mut member = |name: &str, lexeme: &str| {
         members.push(format!("{}:{lexeme}", serde_json::Value::from(name)));
     };
-    if let Ok(decoded) = Decoded::read(resource, channel, &record.raw) {
+    if let Ok(decoded) = DecodedRecord::read(resource, channel, &record.raw) {
         for (it, place) in decoded.members.iter().zip(&decoded.places) {
             if !place.is_some_and(|place| changes.contains_key(&place)) {
                 member(&it.name, it.lexeme);
@@ -145,7 +153,7 @@ fn text(
     }
     for (place, value) in changes {
         match value {
-            Value::Json(lexeme) => member(resource.spec().fields[*place].name, lexeme),
+            FieldValue::Json(lexeme) => member(resource.spec().fields[*place].name, lexeme),
             value => member(resource.spec().fields[*place].name, &value.json().to_string()),
         }
     }
@@ -155,14 +163,14 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::diff::{Kind, diff};
-    use crate::change::sheet::{Known, Records as Rows, SheetKind, read};
+    use crate::change::csv_files::{CsvKind, CsvRecords as Rows, ExportContext, read};
+    use crate::change::diff::{ChangeKind, diff};
 
-    fn desired(resource: Resource, text: &str) -> Desired {
-        let sheet = SheetKind::Resource(resource);
-        let read = read(sheet, "x.csv", text.as_bytes(), Known::default()).unwrap();
+    fn desired(resource: Resource, text: &str) -> DesiredState {
+        let sheet = CsvKind::Resource(resource);
+        let read = read(sheet, "x.csv", text.as_bytes(), ExportContext::default()).unwrap();
         let Rows::Of(_, records) = read.records else { panic!("links") };
-        let mut desired = Desired::default();
+        let mut desired = DesiredState::default();
         desired.resources.entry(resource).or_default().records = records;
         desired
     }
@@ -170,7 +178,7 @@ mod tests {
     fn state(resource: Resource, raws: &[&str]) -> State {
         let mut state = State::default();
         for raw in raws {
-            let record = Decoded::read(resource, None, raw).unwrap().record.into_owned();
+            let record = DecodedRecord::read(resource, None, raw).unwrap().record.into_owned();
             state.resource_mut(resource).insert(record.key.clone(), record);
         }
         state
@@ -191,7 +199,7 @@ mod tests {
             "id,name,public\n1,New,1\n,THREE,yes\n,Four,no\n9,Nine,no\n",
         );
         assert_eq!(wanted.resources[&Resource::Campaigns].records.len(), 4);
-        let laid = lay(&wanted, &there, None);
+        let laid = overlay(&wanted, &there, None);
         let found = diff(&there, &laid.state);
         let told: Vec<_> = found
             .changes
@@ -208,7 +216,7 @@ mod tests {
         assert_eq!(told[0], "1 name \"Old\"->\"New\"");
         assert_eq!(told[1], "3 name \"Three\"->\"THREE\" public false->true");
         assert_eq!(laid.new.len(), 1);
-        assert_eq!(found.changes.last().map(|it| it.kind), Some(Kind::Added));
+        assert_eq!(found.changes.last().map(|it| it.kind), Some(ChangeKind::Added));
     }
 
     #[test]
@@ -217,10 +225,10 @@ mod tests {
         let (base, there) =
             (state(Resource::Campaigns, &raws[..2]), state(Resource::Campaigns, &raws));
         let mut wanted = desired(Resource::Campaigns, "id,name\n1,a\n");
-        assert_eq!(diff(&there, &lay(&wanted, &there, Some(&base)).state).changes, []);
-        wanted.resources.get_mut(&Resource::Campaigns).unwrap().whole = true;
-        let found = diff(&there, &lay(&wanted, &there, Some(&base)).state).changes;
+        assert_eq!(diff(&there, &overlay(&wanted, &there, Some(&base)).state).changes, []);
+        wanted.resources.get_mut(&Resource::Campaigns).unwrap().is_complete = true;
+        let found = diff(&there, &overlay(&wanted, &there, Some(&base)).state).changes;
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].kind, found[0].key.id()), (Kind::Removed, 2));
+        assert_eq!((found[0].kind, found[0].key.id()), (ChangeKind::Removed, 2));
     }
 }

@@ -21,7 +21,7 @@ pub enum OnConflict {
 
 /// How many records of a resource may be touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
+pub enum CountOrPercent {
     Count(u64),
     /// Of what the account has of a resource; it binds from ten records on.
     Percent(u8),
@@ -32,8 +32,8 @@ pub enum Bound {
 pub struct Policy {
     /// Without it, nothing is deleted.
     pub delete: bool,
-    pub max_delete: Bound,
-    pub max_update: Bound,
+    pub max_delete: CountOrPercent,
+    pub max_update: CountOrPercent,
     pub on_conflict: OnConflict,
     /// Whether the account's own record may be changed.
     pub account: bool,
@@ -43,8 +43,8 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             delete: false,
-            max_delete: Bound::Percent(30),
-            max_update: Bound::Percent(30),
+            max_delete: CountOrPercent::Percent(30),
+            max_update: CountOrPercent::Percent(30),
             on_conflict: OnConflict::Fail,
             account: false,
         }
@@ -54,13 +54,13 @@ impl Default for Policy {
 /// What is neither a number nor a percentage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is neither a number such as 12 nor a percentage such as 30%")]
-pub struct BoundError(String);
+pub struct CountOrPercentError(String);
 
-impl FromStr for Bound {
-    type Err = BoundError;
+impl FromStr for CountOrPercent {
+    type Err = CountOrPercentError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || BoundError(text.to_owned());
+        let error = || CountOrPercentError(text.to_owned());
         let digits = |part: &str| {
             let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
             plain.then(|| part.parse::<u64>().ok()).flatten().ok_or_else(error)
@@ -75,7 +75,7 @@ impl FromStr for Bound {
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for CountOrPercent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => write!(f, "{count}"),
@@ -87,7 +87,7 @@ impl fmt::Display for Bound {
 /// A percentage says nothing of fewer records than this.
 const FEW: u64 = 10;
 
-impl Bound {
+impl CountOrPercent {
     /// How many of `all` records it lets through; `None` when it does not bind.
     fn allows(self, all: u64) -> Option<u64> {
         match self {
@@ -103,19 +103,19 @@ impl Bound {
 
 /// More of one resource than the policy lets through.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct GuardRefusal {
     pub resource: Resource,
     pub verb: Verb,
     /// What the plan touches.
     pub count: u64,
     /// What the account has.
     pub all: u64,
-    pub bound: Bound,
+    pub bound: CountOrPercent,
     /// What the bound comes to.
     pub allowed: u64,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for GuardRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resource, verb, count, all, bound, allowed } = self;
         let (done, flag) = match verb {
@@ -123,7 +123,7 @@ impl fmt::Display for Refusal {
             _ => ("updates", "--max-update"),
         };
         write!(f, "the plan {done} {count} of {all} {resource}; the limit is {allowed}")?;
-        if matches!(bound, Bound::Percent(_)) {
+        if matches!(bound, CountOrPercent::Percent(_)) {
             write!(f, " ({bound})")?;
         }
         write!(f, ". To allow it, add `{flag} {count}`")
@@ -134,7 +134,7 @@ impl fmt::Display for Refusal {
 ///
 /// # Errors
 /// Each resource of which too many records are touched.
-pub fn check(plan: &Plan, state: &State, policy: &Policy) -> Result<(), Vec<Refusal>> {
+pub fn check_guards(plan: &Plan, state: &State, policy: &Policy) -> Result<(), Vec<GuardRefusal>> {
     let mut counts: BTreeMap<(Resource, bool), u64> = BTreeMap::new();
     for step in &plan.steps {
         if matches!(step.verb, Verb::Delete | Verb::Update) {
@@ -150,7 +150,7 @@ pub fn check(plan: &Plan, state: &State, policy: &Policy) -> Result<(), Vec<Refu
                 false => (Verb::Update, policy.max_update),
             };
             let allowed = bound.allows(all).filter(|allowed| count > *allowed)?;
-            Some(Refusal { resource, verb, count, all, bound, allowed })
+            Some(GuardRefusal { resource, verb, count, all, bound, allowed })
         })
         .collect();
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
@@ -163,18 +163,18 @@ mod tests {
 
     #[test]
     fn a_bound_is_a_number_or_a_percentage() {
-        assert_eq!("12".parse(), Ok(Bound::Count(12)));
-        assert_eq!(" 30 %".parse(), Ok(Bound::Percent(30)));
+        assert_eq!("12".parse(), Ok(CountOrPercent::Count(12)));
+        assert_eq!(" 30 %".parse(), Ok(CountOrPercent::Percent(30)));
         for wrong in ["", "%", "101%", "-1", "+1", "1.5", "x", "99999999999999999999"] {
-            assert!(wrong.parse::<Bound>().is_err(), "{wrong}");
+            assert!(wrong.parse::<CountOrPercent>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn a_percentage_binds_from_ten_records_on() {
-        assert_eq!(Bound::Percent(30).allows(9), None);
-        assert_eq!(Bound::Percent(30).allows(10), Some(3));
-        assert_eq!(Bound::Count(0).allows(1), Some(0));
+        assert_eq!(CountOrPercent::Percent(30).allows(9), None);
+        assert_eq!(CountOrPercent::Percent(30).allows(10), Some(3));
+        assert_eq!(CountOrPercent::Count(0).allows(1), Some(0));
     }
 
     #[test]
@@ -182,14 +182,14 @@ mod tests {
         let state = campaigns(12);
         let plan = planned(&delete_all(&state, 4), &state);
         let policy = Policy { delete: true, ..Policy::default() };
-        let refused = check(&plan, &state, &policy).unwrap_err();
+        let refused = check_guards(&plan, &state, &policy).unwrap_err();
         assert_eq!(
             refused[0].to_string(),
             "the plan deletes 4 of 12 campaigns; the limit is 3 (30%). \
              To allow it, add `--max-delete 4`"
         );
-        let more = Policy { max_delete: Bound::Count(4), ..policy };
-        assert_eq!(check(&plan, &state, &more), Ok(()));
-        assert_eq!(check(&Plan::default(), &state, &policy), Ok(()));
+        let more = Policy { max_delete: CountOrPercent::Count(4), ..policy };
+        assert_eq!(check_guards(&plan, &state, &more), Ok(()));
+        assert_eq!(check_guards(&Plan::default(), &state, &policy), Ok(()));
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::plan::{Fields, Plan, Step, Unsupported};
+use super::plan::{JsonFields, Plan, PlanStep, UnsupportedChange};
+use crate::escaped::Escaped;
 use crate::model::{Resource, Verb};
-use crate::shown::Shown;
 
 /// So much of a value is shown on its line.
 const LONGEST: usize = 60;
@@ -26,7 +26,7 @@ pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         writeln!(out)?;
     }
     section(out, "Cannot be undone", &remarks(plan, |step| !step.reversible))?;
-    let unseen = |step: &Step| step.reversible && !step.verifiable;
+    let unseen = |step: &PlanStep| step.reversible && !step.verifiable;
     section(out, "Cannot be verified", &remarks(plan, unseen))?;
     section(out, "Not supported", &unsupported(plan))?;
     writeln!(out, "{}", price(plan))
@@ -36,7 +36,7 @@ pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
 /// spreadsheet wrote a column of dates in its own way, are told by the first of them.
 fn unsupported(plan: &Plan) -> Vec<String> {
     const ALIKE: usize = 4;
-    let row = |it: &Unsupported| {
+    let row = |it: &UnsupportedChange| {
         let source = it.source.as_ref().filter(|source| source.line.is_some())?;
         Some((source.file.clone(), it.resource, it.reason.clone()))
     };
@@ -45,11 +45,11 @@ fn unsupported(plan: &Plan) -> Vec<String> {
     {
         let told = if alike.len() < ALIKE { alike.len() } else { 1 };
         for it in alike.iter().take(told) {
-            let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Shown(cut(&it.key)));
+            let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Escaped(cut(&it.key)));
             let source = it.source.as_ref().filter(|source| source.line.is_some());
             let source = source.map(|source| format!("{source}: ")).unwrap_or_default();
-            let reason = Shown(&it.reason);
-            lines.push(format!("{}{}{blank}{key}: {reason}", Shown(source), it.resource));
+            let reason = Escaped(&it.reason);
+            lines.push(format!("{}{}{blank}{key}: {reason}", Escaped(source), it.resource));
         }
         if let (true, Some(last)) =
             (told < alike.len(), alike.last().and_then(|it| it.source.as_ref()))
@@ -57,15 +57,15 @@ fn unsupported(plan: &Plan) -> Vec<String> {
             let more = alike.len() - told;
             lines.push(format!(
                 "{}: and {more} more rows up to there, for the same reason",
-                Shown(last)
+                Escaped(last)
             ));
         }
     }
     lines
 }
 
-fn by_resource(plan: &Plan) -> BTreeMap<Resource, Vec<&Step>> {
-    let mut groups: BTreeMap<Resource, Vec<&Step>> = BTreeMap::new();
+fn by_resource(plan: &Plan) -> BTreeMap<Resource, Vec<&PlanStep>> {
+    let mut groups: BTreeMap<Resource, Vec<&PlanStep>> = BTreeMap::new();
     for step in &plan.steps {
         groups.entry(step.resource).or_default().push(step);
     }
@@ -81,10 +81,10 @@ const fn sigil(verb: Verb) -> char {
     }
 }
 
-fn step_lines(step: &Step, out: &mut impl Write) -> fmt::Result {
-    write!(out, "  {} {}", sigil(step.verb), Shown(cut(&step.key)))?;
+fn step_lines(step: &PlanStep, out: &mut impl Write) -> fmt::Result {
+    write!(out, "  {} {}", sigil(step.verb), Escaped(cut(&step.key)))?;
     if !step.name.is_empty() && step.name != step.key {
-        write!(out, "  {}", Shown(cut(&step.name)))?;
+        write!(out, "  {}", Escaped(cut(&step.name)))?;
     }
     if let Some(old) = step.replaces {
         write!(out, "  (was {old})")?;
@@ -94,20 +94,20 @@ fn step_lines(step: &Step, out: &mut impl Write) -> fmt::Result {
         match before {
             Some(before) => {
                 let (before, after) = values(before, after);
-                writeln!(out, "      {}: {before} -> {after}", Shown(name))?;
+                writeln!(out, "      {}: {before} -> {after}", Escaped(name))?;
             }
-            None => writeln!(out, "      {}: {}", Shown(name), value(after))?,
+            None => writeln!(out, "      {}: {}", Escaped(name), value(after))?,
         }
     }
     Ok(())
 }
 
 /// The fields of a step that are worth a line: name, what it was, what it will be.
-fn lines(step: &Step) -> Vec<(&str, Option<&Json>, &Json)> {
+fn lines(step: &PlanStep) -> Vec<(&str, Option<&Json>, &Json)> {
     let told = matches!(step.verb, Verb::Create | Verb::Update);
     let after = step.after.as_ref().filter(|_| told);
     let before = |name: &str| -> Option<&Json> {
-        step.before.as_ref().map(|before: &Fields| before.get(name).unwrap_or(&Json::Null))
+        step.before.as_ref().map(|before: &JsonFields| before.get(name).unwrap_or(&Json::Null))
     };
     let fields = after.into_iter().flatten();
     fields.map(|(name, after)| (name.as_str(), before(name), after)).collect()
@@ -135,10 +135,10 @@ fn values(before: &Json, after: &Json) -> (String, String) {
 fn value(json: &Json) -> String {
     let text = match json {
         Json::Null => "nothing".to_owned(),
-        Json::String(text) => return format!("\"{}\"", Shown(cut(text))),
+        Json::String(text) => return format!("\"{}\"", Escaped(cut(text))),
         json => json.to_string(),
     };
-    Shown(cut(&text)).to_string()
+    Escaped(cut(&text)).to_string()
 }
 
 /// A value's beginning.
@@ -150,14 +150,14 @@ fn cut(text: &str) -> String {
 }
 
 /// The remarks of some steps, each with how many it holds for.
-fn remarks(plan: &Plan, holds: impl Fn(&Step) -> bool) -> Vec<String> {
+fn remarks(plan: &Plan, holds: impl Fn(&PlanStep) -> bool) -> Vec<String> {
     let mut counts: BTreeMap<(Resource, &str, &str), u64> = BTreeMap::new();
     for step in plan.steps.iter().filter(|step| holds(step)) {
         let remark = step.remark.as_deref().unwrap_or("the API has no way for it");
         *counts.entry((step.resource, step.verb.name(), remark)).or_default() += 1;
     }
     let line = |((resource, verb, remark), count): ((Resource, &str, &str), u64)| {
-        format!("{} of {resource}: {}", plural(count, verb), Shown(remark))
+        format!("{} of {resource}: {}", plural(count, verb), Escaped(remark))
     };
     counts.into_iter().map(line).collect()
 }
@@ -193,7 +193,8 @@ pub fn price(plan: &Plan) -> String {
     }
     let minutes = (plan.cost.staleness / 60.0).ceil() as u64;
     let lists = match minutes {
-        0 => String::new(),
+        _ if !plan.cost.rereads_lists => String::new(),
+        0 => " and to read lists again".to_owned(),
         minutes => format!(" and to read lists again that are older than {minutes} min"),
     };
     let rereads = plural(plan.cost.rereads, "request");
@@ -265,7 +266,7 @@ fn bullets(out: &mut impl Write, title: &str, lines: impl Iterator<Item = String
 /// Text on one line that Markdown leaves as it is.
 #[must_use]
 pub fn escaped(text: &str) -> String {
-    let shown = Shown(text).to_string();
+    let shown = Escaped(text).to_string();
     let mut out = String::with_capacity(shown.len());
     for letter in shown.chars() {
         match letter {
@@ -294,6 +295,7 @@ pub fn document(plan: &Plan, account: &str) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::plan::PlanCost;
     use crate::change::plan::tests::everything;
 
     fn as_text(plan: &Plan) -> String {
@@ -323,6 +325,21 @@ Not supported:
 ";
         assert!(shown.ends_with(ends), "{shown}");
         assert_eq!(as_text(&Plan::default()), "Nothing to do.\n");
+    }
+
+    #[test]
+    fn the_price_speaks_of_lists_where_some_are_read_again() {
+        let price = |rereads, rereads_lists, staleness| {
+            let cost = PlanCost { rereads, rereads_lists, staleness, ..PlanCost::default() };
+            let text = price(&Plan { cost, ..crate::change::plan::tests::steps(1) });
+            text.lines().nth(1).unwrap_or_default().to_owned()
+        };
+        assert_eq!(price(0, false, 300.0), "");
+        let proofs = "This includes 2 requests to prove the account";
+        assert_eq!(price(2, false, 300.0), format!("{proofs}."));
+        let lists = " and to read lists again that are older than 5 min.";
+        assert_eq!(price(2, true, 300.0), format!("{proofs}{lists}"));
+        assert_eq!(price(2, true, 0.0), format!("{proofs} and to read lists again."));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::cost::Lists;
-use super::plan::against::against;
-use super::plan::{Plan, Step};
+use super::plan::{Plan, PlanStep};
+use crate::change::plan::fingerprints::fingerprints;
 use crate::model::{Resource, Verb};
 
 /// The default of `--max-staleness`.
@@ -23,7 +23,7 @@ const SHARE: u64 = 20;
 
 /// How old lists may be, and what reading each of them costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Staleness {
+pub struct StalenessLimit {
     max: Duration,
     /// Requests of each window that are ours; `None` where there is no limit.
     share: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Staleness {
     lists: Lists,
 }
 
-impl Staleness {
+impl StalenessLimit {
     /// `max` is what was asked for; `limit` requests fit into a minute, of which
     /// `reserve` are left to others, and a limit of 0 is none.
     #[must_use]
@@ -64,13 +64,14 @@ impl Staleness {
         if self.share == Some(1) { 1 } else { 2 }
     }
 
-    /// Requests of `plan` that prove the account and read lists again, when `before` were
-    /// spent on the first look, and how old a list that any step stands on may be.
+    /// What `plan` reads again between its steps, when `before` requests were spent on the
+    /// first look.
     #[must_use]
-    pub fn rereads(&self, plan: &Plan, before: u64) -> (u64, Duration) {
+    pub fn rereads(&self, plan: &Plan, before: u64) -> Rereads {
         let all: BTreeSet<_> = plan.steps.iter().flat_map(lists).collect();
         let longest = all.iter().map(|it| self.of(*it)).max().unwrap_or_default();
-        let Some(share) = self.share else { return (0, longest) };
+        let none = Rereads { oldest: longest, ..Rereads::default() };
+        let Some(share) = self.share else { return none };
         let age = |sent: u64, read: u64| {
             let windows = (sent / share).saturating_sub(read);
             WINDOW.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX))
@@ -114,8 +115,20 @@ impl Staleness {
             now.carry_out(step);
             sent = sent.saturating_add(1);
         }
-        (extra, longest)
+        let lists = read.keys().any(|list| *list != Resource::Account);
+        Rereads { requests: extra, lists, oldest: longest }
     }
+}
+
+/// What a run reads again between its steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rereads {
+    /// Requests that prove the account and read lists again.
+    pub requests: u64,
+    /// Whether there are lists among them.
+    pub lists: bool,
+    /// How old a list that any step stands on may be.
+    pub oldest: Duration,
 }
 
 /// Requests that a look at `which` takes, with the one for the account.
@@ -135,8 +148,8 @@ fn is_older(age: Duration, most: Duration) -> bool {
 }
 
 /// The lists that `step` stands on.
-pub fn lists(step: &Step) -> impl Iterator<Item = Resource> {
-    against(step).map(|it| it.resource)
+pub fn lists(step: &PlanStep) -> impl Iterator<Item = Resource> {
+    fingerprints(step).map(|it| it.resource)
 }
 
 /// Whether what was seen this long ago still tells which records are new.
@@ -146,7 +159,7 @@ pub fn is_fresh(age: Duration) -> bool {
 }
 
 /// Whether a create makes a record whose list does not show by which key it is known.
-fn is_keyless(step: &Step) -> bool {
+fn is_keyless(step: &PlanStep) -> bool {
     step.verb == Verb::Create && !step.resource.spec().shows_key()
 }
 
@@ -157,19 +170,21 @@ mod tests {
     use crate::model::paging::{Paging, Total};
 
     /// The list of campaigns takes `requests`, of which one is a proof.
-    fn staleness(max: u64, limit: u64, requests: u64) -> Staleness {
+    fn staleness(max: u64, limit: u64, requests: u64) -> StalenessLimit {
         let paging = Paging { size: 1, total: Total::OfList, last: true };
         let state = campaigns(requests.cast_signed() - 1);
         let lists = Lists::of(&state, BTreeMap::from([(Resource::Campaigns, paging)]));
-        Staleness::new(Duration::from_secs(max), limit, 0, lists)
+        StalenessLimit::new(Duration::from_secs(max), limit, 0, lists)
     }
 
     #[test]
     fn a_list_is_read_again_every_five_minutes_of_a_long_run() {
-        let rereads = |count| staleness(300, 30, 1).rereads(&steps(count), 2).0;
+        let rereads = |count| staleness(300, 30, 1).rereads(&steps(count), 2).requests;
         // 2 requests to look, 4 proofs in the minutes after it, and 144 steps fill five minutes.
         assert_eq!(rereads(144), 4);
         assert_eq!(rereads(145), 4 + 2);
+        let lists = |count| staleness(300, 30, 1).rereads(&steps(count), 2).lists;
+        assert_eq!([144, 145].map(lists), [false, true]);
         // Where the list is read, the account is proven with it.
         assert_eq!(rereads(3000), 20 * 2 + 84);
     }
@@ -178,7 +193,7 @@ mod tests {
     fn whose_account_it_is_is_asked_once_in_each_window_or_before_each_write() {
         let proofs = |limit, count| {
             let max = Duration::from_secs(100_000);
-            Staleness::new(max, limit, 0, Lists::default()).rereads(&steps(count), 2).0
+            StalenessLimit::new(max, limit, 0, Lists::default()).rereads(&steps(count), 2).requests
         };
         // 2 requests to look and 28 steps fill a minute; each further one has 29 steps.
         assert_eq!([28, 29, 57, 58].map(|count| proofs(30, count)), [0, 1, 1, 2]);
@@ -195,7 +210,7 @@ mod tests {
         assert_eq!(of(300, 30, 19), Duration::from_secs(800));
         assert_eq!(of(0, 0, 19), Duration::ZERO);
         for pages in [1, 5, 19, 100] {
-            let (extra, _) = staleness(0, 30, pages).rereads(&steps(5000), 2);
+            let extra = staleness(0, 30, pages).rereads(&steps(5000), 2).requests;
             let windows = (5000 + extra) / 30 + 1;
             assert!(extra <= (5000 + extra) / 19 + windows, "{pages}: {extra}");
             assert!(extra > windows);
@@ -204,8 +219,10 @@ mod tests {
 
     #[test]
     fn without_a_limit_no_time_is_known() {
-        assert_eq!(staleness(60, 0, 1).rereads(&steps(1000), 2), (0, Duration::from_secs(60)));
-        assert_eq!(staleness(60, 30, 1).rereads(&steps(0), 2), (0, Duration::ZERO));
+        let oldest =
+            |seconds| Rereads { oldest: Duration::from_secs(seconds), ..Rereads::default() };
+        assert_eq!(staleness(60, 0, 1).rereads(&steps(1000), 2), oldest(60));
+        assert_eq!(staleness(60, 30, 1).rereads(&steps(0), 2), oldest(0));
     }
 
     #[test]

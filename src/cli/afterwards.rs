@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::configured;
-use super::error::Failure;
+use super::error::OpError;
 use super::exporting;
 use super::session::command_words;
 use super::states;
 use crate::clock::Clock;
-use crate::config::{Account, Export};
+use crate::config::{AccountConfig, ExportSettings};
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
@@ -18,16 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Does what `account` asks for, and returns what went wrong.
 #[must_use]
-pub fn afterwards(account: &Account, clock: &dyn Clock) -> Vec<String> {
+pub fn post_backup(account: &AccountConfig, clock: &dyn Clock) -> Vec<String> {
     let settings = &account.settings;
     let mut failures = Vec::new();
-    let mut note = |what: &str, result: Result<(), Failure>| {
+    let mut note = |what: &str, result: Result<(), OpError>| {
         if let Err(failure) = result {
             failures.push(format!("{what}: {}", failure.message));
         }
     };
     if settings.keep.is_some() {
-        note("old snapshots were not forgotten", retain(account, clock));
+        note("old snapshots were not forgotten", apply_retention(account, clock));
     }
     if let Some(to) = &settings.export {
         note("the newest snapshot was not exported", export(account, to));
@@ -40,7 +40,7 @@ pub fn afterwards(account: &Account, clock: &dyn Clock) -> Vec<String> {
     failures
 }
 
-fn retain(account: &Account, clock: &dyn Clock) -> Result<(), Failure> {
+fn apply_retention(account: &AccountConfig, clock: &dyn Clock) -> Result<(), OpError> {
     let words = command_words("daemon (retention)", &account.name);
     let _lock = Lock::take(&account.vault, &words, PATIENCE, clock)?;
     let mut vault = Vault::open(&account.vault)?;
@@ -49,7 +49,8 @@ fn retain(account: &Account, clock: &dyn Clock) -> Result<(), Failure> {
         return Ok(());
     };
     let needed = vault.needed_by_runs()?;
-    let verdicts = configured::decide(account, &snapshots, &needed, rules, newest.started);
+    let verdicts =
+        configured::retention_decisions(account, &snapshots, &needed, rules, newest.started);
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
     if !gone.is_empty() {
@@ -58,8 +59,8 @@ fn retain(account: &Account, clock: &dyn Clock) -> Result<(), Failure> {
     Ok(vault.close()?)
 }
 
-fn export(account: &Account, to: &Export) -> Result<(), Failure> {
-    let mut loaded = states::newest(account)?;
+fn export(account: &AccountConfig, to: &ExportSettings) -> Result<(), OpError> {
+    let mut loaded = states::newest_state(account)?;
     let folder = to.folder.join(&account.name);
     exporting::export(account, &mut loaded, &folder, to.format)?;
     Ok(())

@@ -4,41 +4,43 @@ use std::time::Duration;
 
 use super::session::trust;
 use crate::api::redact::Redactor;
-use crate::api::ureq::call::call;
+use crate::api::ureq::post_message::post_message;
 use crate::clock::Clock;
-use crate::config::{Account, Alerts, Amount, KeySource, Place};
-use crate::daemon::message::{SIGNATURE, document, sentence, signature};
-use crate::daemon::outbox::{Channel, Outgoing};
-use crate::daemon::problems::Threshold;
-use crate::process::{self, Given, ProcessError};
+use crate::config::{AccountConfig, AccountLocation, AlertSettings, KeySource, RemovedThreshold};
+use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
+use crate::health::pending_alerts::{AlertChannel, PendingAlert};
+use crate::health::rules::RemovalThreshold;
+use crate::process::{self, ProcessError, ProcessInput};
 
 /// How long an alert command may take.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
 
 /// Where alerts of an account go.
 #[must_use]
-pub fn channels(alerts: &Alerts) -> Vec<Channel> {
-    let webhook = alerts.webhook.as_ref().map(|_| Channel::Webhook);
-    let command = alerts.command.as_ref().map(|_| Channel::Command);
+pub fn channels(alerts: &AlertSettings) -> Vec<AlertChannel> {
+    let webhook = alerts.webhook.as_ref().map(|_| AlertChannel::Webhook);
+    let command = alerts.command.as_ref().map(|_| AlertChannel::Command);
     webhook.into_iter().chain(command).collect()
 }
 
 /// How many records may vanish between two backups.
 #[must_use]
-pub fn most_removed(alerts: &Alerts) -> Threshold {
+pub fn most_removed(alerts: &AlertSettings) -> RemovalThreshold {
     match alerts.removed {
-        None => Threshold::default(),
-        Some(Amount::Count(count)) => Threshold::Count(count.into()),
-        Some(Amount::Percent(percent)) => Threshold::Percent(percent),
+        None => RemovalThreshold::default(),
+        Some(RemovedThreshold::Count(count)) => RemovalThreshold::Count(count.into()),
+        Some(RemovedThreshold::Percent(percent)) => RemovalThreshold::Percent(percent),
     }
 }
 
 /// The variables that hold keys: no alert command sees them.
 #[must_use]
-pub fn key_variables<'a>(accounts: impl IntoIterator<Item = &'a Account> + Clone) -> Vec<String> {
+pub fn key_variables<'a>(
+    accounts: impl IntoIterator<Item = &'a AccountConfig> + Clone,
+) -> Vec<String> {
     let keys = accounts.clone().into_iter().filter_map(|account| match &account.place {
-        Place::Service { key, .. } => Some(key),
-        Place::Sandbox => None,
+        AccountLocation::Service { key, .. } => Some(key),
+        AccountLocation::Sandbox => None,
     });
     let secrets =
         accounts.into_iter().filter_map(|account| account.settings.alerts.secret.as_ref());
@@ -51,11 +53,15 @@ pub fn key_variables<'a>(accounts: impl IntoIterator<Item = &'a Account> + Clone
 
 /// Who is waited for when an alert goes that way: a host, or a program.
 #[must_use]
-pub fn target(account: &Account, channel: Channel) -> String {
+pub fn target(account: &AccountConfig, channel: AlertChannel) -> String {
     let alerts = &account.settings.alerts;
     match channel {
-        Channel::Webhook => alerts.webhook.as_ref().map(ToString::to_string).unwrap_or_default(),
-        Channel::Command => alerts.command.iter().flatten().cloned().collect::<Vec<_>>().join("\0"),
+        AlertChannel::Webhook => {
+            alerts.webhook.as_ref().map(ToString::to_string).unwrap_or_default()
+        }
+        AlertChannel::Command => {
+            alerts.command.iter().flatten().cloned().collect::<Vec<_>>().join("\0")
+        }
     }
 }
 
@@ -65,8 +71,8 @@ pub fn target(account: &Account, channel: Channel) -> String {
 /// What went wrong, for the log. A channel that is not configured any more
 /// takes everything.
 pub fn deliver(
-    account: &Account,
-    item: &Outgoing,
+    account: &AccountConfig,
+    item: &PendingAlert,
     hidden: &[String],
     redactor: &Redactor,
     clock: &dyn Clock,
@@ -74,7 +80,7 @@ pub fn deliver(
     let alerts = &account.settings.alerts;
     let body = document(&account.name, &item.alert).to_string();
     match (item.channel, &alerts.webhook, &alerts.command) {
-        (Channel::Webhook, Some(hook), _) => {
+        (AlertChannel::Webhook, Some(hook), _) => {
             let signed = match &alerts.secret {
                 None => None,
                 Some(secret) => {
@@ -85,10 +91,10 @@ pub fn deliver(
             };
             let headers: Vec<_> = signed.iter().map(|it| (SIGNATURE, it.as_str())).collect();
             let trust = trust(None).map_err(|failure| failure.message)?;
-            call(hook, Some(body.as_bytes()), &headers, trust.as_ref())
+            post_message(hook, Some(body.as_bytes()), &headers, trust.as_ref())
                 .map_err(|why| format!("the webhook was not delivered: {why}"))
         }
-        (Channel::Command, _, Some(words)) => {
+        (AlertChannel::Command, _, Some(words)) => {
             let text = sentence(&account.name, &item.alert);
             let set = [
                 ("LINKVAULT_ACCOUNT", account.name.as_str()),
@@ -96,24 +102,23 @@ pub fn deliver(
                 ("LINKVAULT_PROBLEM", item.alert.kind.name()),
                 ("LINKVAULT_TEXT", &text),
             ];
-            command(words, &Given { input: body.as_bytes(), set: &set, hidden }, clock).map_err(
-                |why| {
+            command(words, &ProcessInput { input: body.as_bytes(), set: &set, hidden }, clock)
+                .map_err(|why| {
                     // Its arguments may be secret.
                     let program = words.first().map_or("", String::as_str);
                     format!("the alert command `{program}` {why}")
-                },
-            )
+                })
         }
-        (Channel::Webhook | Channel::Command, _, _) => Ok(()),
+        (AlertChannel::Webhook | AlertChannel::Command, _, _) => Ok(()),
     }
 }
 
-fn command(words: &[String], given: &Given<'_>, clock: &dyn Clock) -> Result<(), String> {
+fn command(words: &[String], given: &ProcessInput<'_>, clock: &dyn Clock) -> Result<(), String> {
     match process::run(words, given, clock, COMMAND_TIME) {
         Ok(ended) if ended.status.success() => Ok(()),
         Ok(ended) => Err(format!("failed ({})", ended.exit())),
-        Err(ProcessError::NotRun(why)) => Err(format!("cannot be run: {why}")),
-        Err(ProcessError::Slow) => {
+        Err(ProcessError::NotStarted(why)) => Err(format!("cannot be run: {why}")),
+        Err(ProcessError::TimedOut) => {
             Err(format!("did not end within {} s and was stopped", COMMAND_TIME.as_secs()))
         }
         Err(ProcessError::Interrupted) => Err("was stopped with the program".to_owned()),
@@ -124,10 +129,10 @@ fn command(words: &[String], given: &Given<'_>, clock: &dyn Clock) -> Result<(),
 ///
 /// # Errors
 /// What went wrong, for the log.
-pub fn heartbeat(account: &Account) -> Result<(), String> {
+pub fn heartbeat(account: &AccountConfig) -> Result<(), String> {
     let Some(hook) = &account.settings.heartbeat else { return Ok(()) };
     let trust = trust(None).map_err(|failure| failure.message)?;
-    call(hook, None, &[], trust.as_ref())
+    post_message(hook, None, &[], trust.as_ref())
         .map_err(|why| format!("the heartbeat was not delivered: {why}"))
 }
 
@@ -139,10 +144,10 @@ mod tests {
     use super::*;
     use crate::clock::{Interrupt, SystemClock, Timestamp};
     use crate::config::{Config, Home};
-    use crate::daemon::facts::ProblemKind;
-    use crate::daemon::facts::{Alert, AlertEvent};
+    use crate::health::attempt::ProblemKind;
+    use crate::health::attempt::{Alert, AlertEvent};
 
-    fn account(more: &str) -> Account {
+    fn account(more: &str) -> AccountConfig {
         let text = format!(
             "[accounts.main]\nurl = \"https://a.example\"\nkey_env = \"LINKS_KEY\"\n\
              [accounts.main.alerts]\n{more}"
@@ -151,7 +156,7 @@ mod tests {
         config.account("main").unwrap()
     }
 
-    fn item(channel: Channel) -> Outgoing {
+    fn item(channel: AlertChannel) -> PendingAlert {
         let alert = Alert {
             kind: ProblemKind::Failed,
             event: AlertEvent::Begun,
@@ -160,10 +165,10 @@ mod tests {
             message: "the backup failed".to_owned(),
             hint: None,
         };
-        Outgoing { alert, channel, tries: 0, next: Timestamp(0) }
+        PendingAlert { alert, channel, tries: 0, next: Timestamp(0) }
     }
 
-    fn delivered(account: &Account, channel: Channel) -> Result<(), String> {
+    fn delivered(account: &AccountConfig, channel: AlertChannel) -> Result<(), String> {
         let clock = SystemClock::new(Interrupt::default());
         deliver(account, &item(channel), &key_variables([account]), &Redactor::default(), &clock)
     }
@@ -177,7 +182,7 @@ mod tests {
             file.display()
         );
         let account = account(&format!("command = [\"sh\", \"-c\", \"{script}\"]"));
-        delivered(&account, Channel::Command).unwrap();
+        delivered(&account, AlertChannel::Command).unwrap();
         let told = std::fs::read_to_string(file).unwrap();
         let (document, variables) = told.trim_end().split_once('\n').unwrap();
         let document: serde_json::Value = serde_json::from_str(document).unwrap();
@@ -188,22 +193,22 @@ mod tests {
     #[test]
     fn a_command_that_fails_is_told_and_keys_are_hidden_from_it() {
         let failing = account("command = [\"sh\", \"-c\", \"exit 3\"]");
-        let told = delivered(&failing, Channel::Command).unwrap_err();
+        let told = delivered(&failing, AlertChannel::Command).unwrap_err();
         assert_eq!(told, "the alert command `sh` failed (exit code 3)");
         assert_eq!(key_variables([&account("secret_env = \"S\"")]), ["LINKS_KEY", "S"]);
     }
 
     #[test]
     fn what_is_not_configured_any_more_is_done() {
-        assert_eq!(delivered(&account(""), Channel::Webhook), Ok(()));
-        assert_eq!(delivered(&account(""), Channel::Command), Ok(()));
+        assert_eq!(delivered(&account(""), AlertChannel::Webhook), Ok(()));
+        assert_eq!(delivered(&account(""), AlertChannel::Command), Ok(()));
         assert!(channels(&account("").settings.alerts).is_empty());
     }
 
     #[test]
     fn without_its_secret_a_webhook_is_not_sent_unsigned() {
         let account = account("webhook = \"http://127.0.0.1:9/\"\nsecret_file = \"/no/such/file\"");
-        let told = delivered(&account, Channel::Webhook).unwrap_err();
+        let told = delivered(&account, AlertChannel::Webhook).unwrap_err();
         assert!(told.contains("/no/such/file"), "{told}");
     }
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::alerting::key_variables;
-use super::error::Failure;
+use super::error::OpError;
 use super::global::GlobalArgs;
-use super::output::{Output, Surroundings};
+use super::output::{Output, TerminalInfo};
 use super::progress;
-use crate::api::http::Key;
-use crate::api::redact::{Redactor, STRONG};
-use crate::clock::{Bell, Clock, Interrupt, SystemClock};
-use crate::config::{Account, Config, Home, KeySource};
+use crate::api::http::ApiKey;
+use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
+use crate::clock::{Clock, Interrupt, SystemClock, Waker};
+use crate::config::{AccountConfig, Config, Home, KeySource};
 use crate::progress::Progress;
 
 /// The program around a command.
@@ -61,16 +61,16 @@ impl App {
 
     /// Lets SIGTERM and Ctrl-C interrupt the clock and ring `bell`, and SIGHUP set
     /// `reload` and ring it, for a program that runs on.
-    pub fn catch_signals(&self, bell: &Bell, reload: &Arc<AtomicBool>) {
+    pub fn catch_signals(&self, bell: &Waker, reload: &Arc<AtomicBool>) {
         let (interrupt, rung) = (self.interrupt.clone(), bell.clone());
         let stop = move || {
             interrupt.raise();
-            rung.ring();
+            rung.wake();
         };
         let (again, rung) = (Arc::clone(reload), bell.clone());
         let reload = move || {
             again.store(true, Ordering::SeqCst);
-            rung.ring();
+            rung.wake();
         };
         if let Err(error) = super::signals::on_signals(stop, reload) {
             self.out.warn(format_args!("signals are not heeded: {error}"));
@@ -81,7 +81,7 @@ impl App {
     ///
     /// # Errors
     /// When this user has no place for them.
-    pub fn home(&self) -> Result<Home, Failure> {
+    pub fn home(&self) -> Result<Home, OpError> {
         Ok(Home::find()?)
     }
 
@@ -89,19 +89,19 @@ impl App {
     ///
     /// # Errors
     /// With every mistake in the file.
-    pub fn config(&self) -> Result<Config, Failure> {
+    pub fn config(&self) -> Result<Config, OpError> {
         let config = Config::load(&self.home()?)?;
         for warning in &config.warnings {
             self.out.warn(warning);
         }
-        self.conceal(config.accounts());
+        self.redact_secrets_of(config.accounts());
         Ok(config)
     }
 
     /// Removes from every answer the secrets of `accounts` that this process holds from its
     /// start: those in its environment, and addresses for messages. A key in a file or from a
     /// command is one of them once it was read.
-    pub fn conceal(&self, accounts: &[Account]) {
+    pub fn redact_secrets_of(&self, accounts: &[AccountConfig]) {
         for account in accounts {
             let settings = &account.settings;
             let hooks = [&settings.heartbeat, &settings.alerts.webhook];
@@ -118,7 +118,7 @@ impl App {
     ///
     /// # Errors
     /// When there is none, or the configuration has mistakes.
-    pub fn account(&self, name: &str) -> Result<Account, Failure> {
+    pub fn account(&self, name: &str) -> Result<AccountConfig, OpError> {
         Ok(self.config()?.account(name)?)
     }
 
@@ -126,7 +126,7 @@ impl App {
     ///
     /// # Errors
     /// When one does not exist, or none is configured.
-    pub fn accounts(&self, names: &[String]) -> Result<Vec<Account>, Failure> {
+    pub fn accounts(&self, names: &[String]) -> Result<Vec<AccountConfig>, OpError> {
         Ok(self.config()?.select(names)?)
     }
 
@@ -134,14 +134,14 @@ impl App {
     ///
     /// # Errors
     /// When the source gives no key.
-    pub fn key(&self, source: &KeySource) -> Result<Key, Failure> {
+    pub fn key(&self, source: &KeySource) -> Result<ApiKey, OpError> {
         if let Some(warning) = source.warning() {
             self.out.warn(warning);
         }
         let key = source.read(&*self.clock).map_err(|error| {
-            let failure = Failure::from(error);
+            let failure = OpError::from(error);
             let message = self.redactor.text(&failure.message).into_owned();
-            Failure { message, ..failure }
+            OpError { message, ..failure }
         })?;
         self.redactor.add(key.reveal());
         self.warn_of_short("key", key.reveal());
@@ -149,17 +149,17 @@ impl App {
     }
 
     /// Removes an account's new password from every answer.
-    pub fn conceal_password(&self, password: &str) {
+    pub fn redact_password(&self, password: &str) {
         self.redactor.add(password);
         self.warn_of_short("password", password);
     }
 
     fn warn_of_short(&self, what: &str, secret: &str) {
         let length = secret.chars().count();
-        if length < STRONG {
+        if length < STRONG_SECRET_LENGTH {
             self.out.warn(format_args!(
                 "the {what} has {length} characters; in what a service sends back, linkvault \
-                 finds only a {what} of {STRONG} or more everywhere"
+                 finds only a {what} of {STRONG_SECRET_LENGTH} or more everywhere"
             ));
         }
     }
@@ -189,10 +189,10 @@ fn conceal_proxies(redactor: &Redactor) {
 
 /// What the process's streams and environment are.
 #[must_use]
-pub fn surroundings() -> Surroundings {
+pub fn surroundings() -> TerminalInfo {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    Surroundings {
+    TerminalInfo {
         stdin_terminal: io::stdin().is_terminal(),
         stdout_terminal: io::stdout().is_terminal(),
         stderr_terminal: io::stderr().is_terminal() && !dumb,

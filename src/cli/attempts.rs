@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Failure, Kind};
+use super::{OpError, OpErrorKind};
 use crate::clock::Timestamp;
-use crate::config::Account;
-use crate::daemon::facts::{Attempt, AttemptOutcome, EmptiedList, Removal};
-use crate::daemon::notes::{self, Notes};
-use crate::daemon::problems::FEW;
+use crate::config::AccountConfig;
+use crate::health::attempt::{AttemptOutcome, BackupAttempt, EmptiedList, RemovedCount};
+use crate::health::persisted_state;
+use crate::health::persisted_state::PersistedState;
+use crate::health::rules::FEW;
 use crate::model::Resource;
-use crate::vault::browse::Slice;
-use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Usage};
+use crate::vault::browse::PageRange;
+use crate::vault::snapshot::{ReadState, RequestUsage, ResourceOutcome, Snapshot};
 use crate::vault::{Vault, VaultError};
 
 /// Whether `snapshot` was asked for some of the resources only.
@@ -22,14 +23,19 @@ pub fn is_limited(snapshot: &Snapshot) -> bool {
 
 /// A finished snapshot as an attempt. A resource that was not requested is not missing.
 #[must_use]
-pub fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
+pub fn attempt_of_snapshot(
+    snapshot: &Snapshot,
+    started: Timestamp,
+    ended: Timestamp,
+    spent: RequestUsage,
+) -> BackupAttempt {
     let asked = snapshot.outcomes.iter().filter(|it| it.state != ReadState::Skipped);
-    let lacking: Vec<_> = asked.filter(|it| !it.is_as_meant()).collect();
+    let lacking: Vec<_> = asked.filter(|it| !it.is_as_requested()).collect();
     let outcome = match lacking.is_empty() {
         true => AttemptOutcome::Complete,
         false => AttemptOutcome::Partial,
     };
-    let sum = |count: fn(&Outcome) -> u64| snapshot.outcomes.iter().map(count).sum();
+    let sum = |count: fn(&ResourceOutcome) -> u64| snapshot.outcomes.iter().map(count).sum();
     let lacks = lacking.iter().map(|it| {
         let why = it.message.as_deref().unwrap_or_else(|| it.state.name());
         format!("{} ({why})", it.resource.name())
@@ -39,10 +45,10 @@ pub fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Us
     let removals: BTreeMap<_, _> = removed
         .map(|it| {
             let before = it.records.saturating_add(it.removed).saturating_sub(it.added);
-            (it.resource.name().to_owned(), Removal { removed: it.removed, before })
+            (it.resource.name().to_owned(), RemovedCount { removed: it.removed, before })
         })
         .collect();
-    Attempt {
+    BackupAttempt {
         snapshot: Some(snapshot.number),
         message: (!lacking.is_empty()).then(|| format!("not read whole: {lacks}")),
         requests: spent.requests,
@@ -53,28 +59,33 @@ pub fn made(snapshot: &Snapshot, started: Timestamp, ended: Timestamp, spent: Us
         removed: sum(|it| it.removed),
         removals,
         limited: is_limited(snapshot),
-        ..Attempt::new(started, ended, outcome)
+        ..BackupAttempt::new(started, ended, outcome)
     }
 }
 
 /// A backup that ended with `failure` as an attempt.
 #[must_use]
-pub fn failed(failure: &Failure, started: Timestamp, ended: Timestamp, spent: Usage) -> Attempt {
+pub fn attempt_of_error(
+    failure: &OpError,
+    started: Timestamp,
+    ended: Timestamp,
+    spent: RequestUsage,
+) -> BackupAttempt {
     let outcome = match failure.kind {
-        Kind::Interrupted => AttemptOutcome::Stopped,
-        Kind::Locked => AttemptOutcome::Locked,
+        OpErrorKind::Interrupted => AttemptOutcome::Stopped,
+        OpErrorKind::Locked => AttemptOutcome::Locked,
         _ => AttemptOutcome::Failed,
     };
     let told = [Some(&failure.message), failure.hint.as_ref()].into_iter().flatten();
     let told: Vec<_> = told.map(String::as_str).collect();
-    Attempt {
+    BackupAttempt {
         // It goes on where it is told, so its last sentence is left open.
         message: Some(told.join("; ").trim_end_matches('.').to_owned()),
         requests: spent.requests,
         throttled: spent.throttled,
         waited: spent.waited,
-        key_refused: failure.kind == Kind::Unauthorised,
-        ..Attempt::new(started, ended, outcome)
+        key_refused: failure.kind == OpErrorKind::Unauthorised,
+        ..BackupAttempt::new(started, ended, outcome)
     }
 }
 
@@ -82,10 +93,10 @@ pub fn failed(failure: &Failure, started: Timestamp, ended: Timestamp, spent: Us
 ///
 /// # Errors
 /// Why it cannot be recorded; that changes nothing about the backup.
-pub fn record(account: &Account, attempt: &Attempt) -> Result<(), String> {
-    let attempt = Attempt { by_hand: true, ..attempt.clone() };
-    Notes::record(&account.vault, &attempt).map_err(|error| {
-        let file = notes::file(&account.vault);
+pub fn save_attempt(account: &AccountConfig, attempt: &BackupAttempt) -> Result<(), String> {
+    let attempt = BackupAttempt { by_hand: true, ..attempt.clone() };
+    PersistedState::record(&account.vault, &attempt).map_err(|error| {
+        let file = persisted_state::file(&account.vault);
         let file = file.display();
         format!("cannot record this backup for `linkvault status`: {file}: {error}")
     })
@@ -103,7 +114,7 @@ const LOOKED_AT: u64 = 40;
 /// # Errors
 /// When the vault cannot be read.
 pub fn recent(vault: &Vault) -> Result<Vec<Snapshot>, VaultError> {
-    vault.newest_snapshots(Slice { skip: 0, take: LOOKED_AT })
+    vault.newest_snapshots(PageRange { skip: 0, take: LOOKED_AT })
 }
 
 /// The lists that the newest of `recent` (the newest snapshot first) show as empty

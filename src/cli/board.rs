@@ -7,28 +7,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::alerting::most_removed;
-use super::unattended::held;
+use super::unattended::vault_summary;
 
 use crate::clock::{Clock, Timestamp};
-use crate::config::Account;
-use crate::daemon::agenda::Agenda;
-use crate::daemon::condition::{Due, age_from};
-use crate::daemon::facts::Held;
-use crate::daemon::notes::{self, Notes};
-use crate::daemon::{Board, Charge, Condition};
+use crate::config::AccountConfig;
+use crate::daemon::{AccountStatus, DaemonState, ScheduledAccount};
 use crate::files::beside;
-use crate::web::Accounts;
+use crate::health::account_status::{DueTimes, age_reference};
+use crate::health::attempt::VaultSummary;
+use crate::health::persisted_state;
+use crate::health::persisted_state::PersistedState;
+use crate::schedule::due_queue::DueQueue;
+use crate::ui::Accounts;
 
 /// The daemon's own board, as the page wants it.
-pub struct DaemonBoard(pub Arc<Board>);
+pub struct DaemonAccounts(pub Arc<DaemonState>);
 
-impl Accounts for DaemonBoard {
-    fn conditions(&self) -> Vec<Condition> {
-        self.0.conditions()
+impl Accounts for DaemonAccounts {
+    fn conditions(&self) -> Vec<AccountStatus> {
+        self.0.account_statuses()
     }
 
-    fn condition(&self, name: &str) -> Option<Condition> {
-        self.0.conditions().into_iter().find(|it| it.account == name)
+    fn condition(&self, name: &str) -> Option<AccountStatus> {
+        self.0.account_statuses().into_iter().find(|it| it.account == name)
     }
 
     fn vault(&self, name: &str) -> Option<PathBuf> {
@@ -41,22 +42,22 @@ impl Accounts for DaemonBoard {
 }
 
 /// The accounts of a configuration, and what their vaults said last.
-pub struct VaultBoard {
-    accounts: Vec<Account>,
+pub struct VaultAccounts {
+    accounts: Vec<AccountConfig>,
     clock: Arc<dyn Clock>,
-    charges: Vec<Charge>,
-    known: Mutex<HashMap<String, Seen>>,
+    charges: Vec<ScheduledAccount>,
+    known: Mutex<HashMap<String, CachedStatus>>,
 }
 
 /// What was known of an account, and when.
-struct Seen {
+struct CachedStatus {
     stamp: Stamp,
     at: Timestamp,
-    condition: Condition,
+    condition: AccountStatus,
 }
 
-impl Seen {
-    fn condition(&self) -> Condition {
+impl CachedStatus {
+    fn condition(&self) -> AccountStatus {
         self.condition.clone()
     }
 }
@@ -68,36 +69,43 @@ const FRESH: Duration = Duration::from_secs(30);
 /// log and the daemon's notes.
 type Stamp = [Option<(SystemTime, u64)>; 3];
 
-impl VaultBoard {
+impl VaultAccounts {
     /// A board of these accounts.
     #[must_use]
-    pub fn new(accounts: Vec<Account>, charges: Vec<Charge>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        accounts: Vec<AccountConfig>,
+        charges: Vec<ScheduledAccount>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self { accounts, charges, clock, known: Mutex::default() }
     }
 
     /// What the vault says; read again only when it changed.
-    fn look(&self, account: &Account) -> Condition {
+    fn look(&self, account: &AccountConfig) -> AccountStatus {
         let (stamp, now) = (stamp(&account.vault), self.clock.now());
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh =
-            |seen: &&Seen| seen.stamp == stamp && seen.at <= now && now.since(seen.at) < FRESH;
-        if let Some(condition) = known().get(&account.name).filter(fresh).map(Seen::condition) {
+        let fresh = |seen: &&CachedStatus| {
+            seen.stamp == stamp && seen.at <= now && now.since(seen.at) < FRESH
+        };
+        if let Some(condition) =
+            known().get(&account.name).filter(fresh).map(CachedStatus::condition)
+        {
             return condition;
         }
         let charge = self.charges.iter().find(|charge| charge.account == account.name);
-        let (condition, _) = condition(account, charge, now);
-        let seen = Seen { stamp, at: now, condition: condition.clone() };
+        let (condition, _) = account_status(account, charge, now);
+        let seen = CachedStatus { stamp, at: now, condition: condition.clone() };
         known().insert(account.name.clone(), seen);
         condition
     }
 }
 
-impl Accounts for VaultBoard {
-    fn conditions(&self) -> Vec<Condition> {
+impl Accounts for VaultAccounts {
+    fn conditions(&self) -> Vec<AccountStatus> {
         self.accounts.iter().map(|account| self.look(account)).collect()
     }
 
-    fn condition(&self, name: &str) -> Option<Condition> {
+    fn condition(&self, name: &str) -> Option<AccountStatus> {
         self.accounts.iter().find(|account| account.name == name).map(|it| self.look(it))
     }
 
@@ -112,7 +120,7 @@ impl Accounts for VaultBoard {
 }
 
 fn stamp(vault: &Path) -> Stamp {
-    [vault.to_owned(), beside(vault, "-wal"), notes::file(vault)].map(|path| {
+    [vault.to_owned(), beside(vault, "-wal"), persisted_state::file(vault)].map(|path| {
         let metadata = std::fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     })
@@ -121,31 +129,31 @@ fn stamp(vault: &Path) -> Stamp {
 /// How `account` fares, by the daemon's notes, the vault, and its schedule; and
 /// what could not be read on the way.
 #[must_use]
-pub fn condition(
-    account: &Account,
-    charge: Option<&Charge>,
+pub fn account_status(
+    account: &AccountConfig,
+    charge: Option<&ScheduledAccount>,
     now: Timestamp,
-) -> (Condition, Vec<String>) {
-    let (notes, broken) = Notes::read(&account.vault);
+) -> (AccountStatus, Vec<String>) {
+    let (notes, broken) = PersistedState::read(&account.vault);
     let mut trouble: Vec<_> = broken.into_iter().collect();
-    let held = held(account).unwrap_or_else(|failure| {
+    let held = vault_summary(account).unwrap_or_else(|failure| {
         let why = failure.message;
         trouble.push(format!("{}: the vault cannot be read: {why}", account.name));
-        Held { unreadable: Some(why), ..Held::default() }
+        VaultSummary { unreadable: Some(why), ..VaultSummary::default() }
     });
-    let mut due = Due::default();
+    let mut due = DueTimes::default();
     let alerts = &account.settings.alerts;
-    let from = age_from(&notes, &held, now);
+    let from = age_reference(&notes, &held, now);
     // Without a schedule only `max_age` says how old a backup may be.
     due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
     if let Some(charge) = charge {
-        let mut agenda = Agenda::default();
-        let past = notes.past(&charge.counts_by(), &held, now);
-        agenda.enter(&account.name, charge.timetable.clone(), past, now);
+        let mut agenda = DueQueue::default();
+        let past = notes.past(&charge.schedule_id(), &held, now);
+        agenda.insert(&account.name, charge.timetable.clone(), past, now);
         due.schedule = Some(charge.schedule.clone());
         due.next = agenda.next(&account.name);
-        due.old_from = from.and_then(|from| charge.old_from(from));
+        due.old_from = from.and_then(|from| charge.too_old_at(from));
     }
     let most = most_removed(alerts);
-    (Condition::of(&account.name, &notes, &held, due, most, now), trouble)
+    (AccountStatus::evaluate(&account.name, &notes, &held, due, most, now), trouble)
 }

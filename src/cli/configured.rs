@@ -2,41 +2,41 @@
 
 use super::states;
 use crate::clock::Timestamp;
-use crate::config::{Account, Keep, Stats};
-use crate::crawl::{self, Options};
-use crate::shown::Shown;
-use crate::vault::retention::{self, Verdict};
+use crate::config::{AccountConfig, RetentionRules, StatisticsSetting};
+use crate::crawl::{self, CrawlOptions};
+use crate::escaped::Escaped;
+use crate::vault::retention::{self, RetentionDecision};
 use crate::vault::snapshot::Snapshot;
 
 /// What a backup of `account` does where only the configuration is asked.
 #[must_use]
-pub fn standing(account: &Account, service: &str) -> Options {
+pub fn configured_backup(account: &AccountConfig, service: &str) -> CrawlOptions {
     let settings = &account.settings;
     let stats_budget = settings.stats_budget.map(u64::from);
-    let all = Options::new(service).excluding(&settings.skip);
-    Options { stats: which(settings.stats), stats_budget, ..all }
+    let all = CrawlOptions::new(service).excluding(&settings.skip);
+    CrawlOptions { stats: statistics_mode(settings.stats), stats_budget, ..all }
 }
 
 /// Whose statistics a backup fetches.
 #[must_use]
-pub const fn which(stats: Stats) -> crawl::Stats {
+pub const fn statistics_mode(stats: StatisticsSetting) -> crawl::StatisticsMode {
     match stats {
-        Stats::Changed => crawl::Stats::Changed,
-        Stats::All => crawl::Stats::All,
-        Stats::None => crawl::Stats::None,
+        StatisticsSetting::Changed => crawl::StatisticsMode::Changed,
+        StatisticsSetting::All => crawl::StatisticsMode::All,
+        StatisticsSetting::None => crawl::StatisticsMode::None,
     }
 }
 
 /// What becomes of each snapshot of `account`.
 #[must_use]
-pub fn decide(
-    account: &Account,
+pub fn retention_decisions(
+    account: &AccountConfig,
     snapshots: &[Snapshot],
     needed: &[i64],
-    rules: &Keep,
+    rules: &RetentionRules,
     newest: Timestamp,
-) -> Vec<Verdict> {
-    let zone = |time| states::local(account, time);
+) -> Vec<RetentionDecision> {
+    let zone = |time| states::local_time(account, time);
     let verdicts = retention::decide(snapshots, &keep(rules, newest), needed, newest, &zone);
     for verdict in &verdicts {
         let (account, snapshot) = (account.name.as_str(), verdict.number);
@@ -44,7 +44,7 @@ pub fn decide(
             true => tracing::debug!(account, "snapshot {snapshot} is forgotten: no rule keeps it"),
             false => {
                 let reasons = verdict.reasons.join(", ");
-                tracing::debug!(account, "snapshot {snapshot} is kept: {}", Shown(reasons));
+                tracing::debug!(account, "snapshot {snapshot} is kept: {}", Escaped(reasons));
             }
         }
     }
@@ -52,9 +52,9 @@ pub fn decide(
 }
 
 /// The rules with every period as a time before the newest snapshot.
-fn keep(rules: &Keep, newest: Timestamp) -> retention::Keep {
+fn keep(rules: &RetentionRules, newest: Timestamp) -> retention::RetentionPolicy {
     let count = |rule: Option<u32>| u64::from(rule.unwrap_or(0));
-    retention::Keep {
+    retention::RetentionPolicy {
         last: count(rules.last),
         hourly: count(rules.hourly),
         daily: count(rules.daily),

@@ -4,22 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::app::App;
-use super::error::{Failure, Kind};
-use super::planning::{self, Looked};
-use super::session::{Bounds, Session, command_words};
+use super::error::{OpError, OpErrorKind};
+use super::planning::{self, Observation};
+use super::session::{AccountSession, SessionLimits, command_words};
 use crate::apply;
 use crate::clock::Clock;
-use crate::config::Account;
+use crate::config::AccountConfig;
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
 /// One account, locked and ready to be written to.
-pub struct Desk<'a> {
+pub struct WriteSession<'a> {
     pub app: &'a App,
-    pub account: &'a Account,
-    pub session: Session,
+    pub account: &'a AccountConfig,
+    pub session: AccountSession,
     pub vault: Vault,
     pub progress: Arc<dyn Progress + Send + Sync>,
     /// The clock that the run goes by.
@@ -39,7 +39,7 @@ pub struct WriteLock {
 }
 
 impl WriteLock {
-    fn take(&mut self, app: &App, service: &str, id: i64) -> Result<(), Failure> {
+    fn take(&mut self, app: &App, service: &str, id: i64) -> Result<(), OpError> {
         if self.held.is_none() {
             let file = app.home()?.writes_file(service, id);
             self.held = Some(Lock::take(&file, &self.command, self.patience, &*app.clock)?);
@@ -48,20 +48,20 @@ impl WriteLock {
     }
 }
 
-impl<'a> Desk<'a> {
+impl<'a> WriteSession<'a> {
     /// Locks `account` for `command` and opens its vault.
     ///
     /// # Errors
     /// When it is locked, or its key or vault cannot be had.
     pub fn open(
         app: &'a App,
-        account: &'a Account,
+        account: &'a AccountConfig,
         command: &str,
-        bounds: &Bounds,
-    ) -> Result<Self, Failure> {
+        bounds: &SessionLimits,
+    ) -> Result<Self, OpError> {
         let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
         let words = command_words(command, &account.name);
-        let session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
+        let session = AccountSession::open(app, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
         let clock = Arc::clone(&app.clock);
         let patience = bounds.lock_timeout.unwrap_or_default();
@@ -77,30 +77,36 @@ impl<'a> Desk<'a> {
     ///
     /// # Errors
     /// When what is needed cannot be read whole.
-    pub fn look(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
-        let looked = self.look_on(which, aside)?;
+    pub fn observe(&mut self, which: &[Resource], aside: bool) -> Result<Observation, OpError> {
+        let looked = self.observe_unlocked(which, aside)?;
         if let Some(id) = looked.account_id.filter(|_| !self.rehearsed) {
             let taken = self.writes.take(self.app, &self.session.service, id);
-            taken.map_err(|failure| self.forgetting(&looked, failure))?;
+            taken.map_err(|failure| self.discard_after(&looked, failure))?;
         }
         Ok(looked)
     }
 
-    fn look_on(&mut self, which: &[Resource], aside: bool) -> Result<Looked, Failure> {
+    fn observe_unlocked(
+        &mut self,
+        which: &[Resource],
+        aside: bool,
+    ) -> Result<Observation, OpError> {
         let (clock, session, progress) = (&*self.clock, &mut self.session, &*self.progress);
         if !aside {
             let vault = &mut self.vault;
-            let looked = planning::look_into(clock, self.account, session, vault, progress, which);
-            progress.rest();
+            let looked =
+                planning::observe_into(clock, self.account, session, vault, progress, which);
+            progress.pause();
             return looked;
         }
         let mut vault = Vault::in_memory()?;
         if let Some(ours) = self.vault.identity()? {
             vault.claim(&ours, false)?;
         }
-        let looked = planning::look_into(clock, self.account, session, &mut vault, progress, which);
-        progress.rest();
-        Ok(Looked { memory: apply::memory(&self.vault)?, kept: false, ..looked? })
+        let looked =
+            planning::observe_into(clock, self.account, session, &mut vault, progress, which);
+        progress.pause();
+        Ok(Observation { memory: apply::account_memory(&self.vault)?, kept: false, ..looked? })
     }
 
     /// Lets go of a look that no run came of: a snapshot that was not asked for
@@ -108,7 +114,7 @@ impl<'a> Desk<'a> {
     ///
     /// # Errors
     /// When the vault cannot be written.
-    pub fn forget(&mut self, looked: &Looked) -> Result<(), Failure> {
+    pub fn discard_observation(&mut self, looked: &Observation) -> Result<(), OpError> {
         if looked.kept {
             self.vault.forget(&[looked.snapshot], self.clock.now())?;
         }
@@ -117,8 +123,8 @@ impl<'a> Desk<'a> {
 
     /// The same on the way out with `failure`, which outweighs others.
     #[must_use]
-    pub fn forgetting(&mut self, looked: &Looked, failure: Failure) -> Failure {
-        let _ = self.forget(looked);
+    pub fn discard_after(&mut self, looked: &Observation, failure: OpError) -> OpError {
+        let _ = self.discard_observation(looked);
         failure
     }
 
@@ -126,11 +132,11 @@ impl<'a> Desk<'a> {
     ///
     /// # Errors
     /// With the run's number, and how to go on with it.
-    pub fn refuse_a_second_run(&self) -> Result<(), Failure> {
+    pub fn require_no_open_run(&self) -> Result<(), OpError> {
         let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
         let name = &self.account.name;
         let message = format!("run {} of {name} is not finished", run.number);
-        Err(Failure::new(Kind::Failed, message).hint(format_args!(
+        Err(OpError::new(OpErrorKind::Failed, message).hint(format_args!(
             "`linkvault resume {name}` goes on with it, `linkvault runs {name} {}` shows it",
             run.number
         )))

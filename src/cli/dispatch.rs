@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Parser;
 
 use super::args::{Cli, Command, command_line};
-use super::{App, Exit, Failure, Kind, app, commands, logging, signals};
+use super::{App, Exit, OpError, OpErrorKind, app, commands, logging, signals};
 
 /// Runs the command that the process's arguments name.
 #[must_use]
@@ -35,7 +35,7 @@ fn run(cli: Cli) -> Exit {
     })
 }
 
-fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, Failure> {
+fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, OpError> {
     use commands as c;
     match command {
         Command::Template(args) => c::template::run(&args, app),
@@ -95,8 +95,8 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
 }
 
 /// clap's text as a failure: its first paragraph is what is wrong.
-fn usage(text: &str) -> Failure {
+fn usage(text: &str) -> OpError {
     let first = text.split("\n\n").next().unwrap_or_default().trim();
     let message = first.strip_prefix("error: ").unwrap_or(first);
-    Failure::new(Kind::Usage, message).hint("`linkvault --help` shows what there is")
+    OpError::new(OpErrorKind::Usage, message).hint("`linkvault --help` shows what there is")
 }

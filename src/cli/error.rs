@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::config::{AccountError, AddError, ConfigError, HomeError, KeyError};
+use crate::config::{AccountError, AddAccountError, ConfigError, HomeError, KeySourceError};
 
 /// How the program ends. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Exit {
 
 /// The result of a command that did not fail, as far as its exit code tells it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct CommandResult {
     /// How many writes have an unknown outcome and need `resolve`.
     pub unknown: u64,
     /// Others changed the records that the steps were planned for, and nothing was
@@ -53,7 +53,7 @@ pub struct Ending {
     pub changes: bool,
 }
 
-impl Ending {
+impl CommandResult {
     /// The command did everything, or not.
     #[must_use]
     pub const fn complete(complete: bool) -> Self {
@@ -65,29 +65,29 @@ impl Exit {
     /// The exit code of every command, and the only place that decides it. The
     /// table in `docs/json.md` says the same.
     #[must_use]
-    pub const fn of(result: Result<Ending, Kind>) -> Self {
+    pub const fn of(result: Result<CommandResult, OpErrorKind>) -> Self {
         match result {
-            Ok(Ending { unknown: 1.., .. }) => Self::Unknown,
-            Ok(Ending { stale: true, .. }) => Self::Stale,
-            Ok(Ending { missing: 1.., .. }) => Self::Partial,
-            Ok(Ending { changes: true, .. }) => Self::Changes,
-            Ok(_) | Err(Kind::Closed) => Self::Done,
+            Ok(CommandResult { unknown: 1.., .. }) => Self::Unknown,
+            Ok(CommandResult { stale: true, .. }) => Self::Stale,
+            Ok(CommandResult { missing: 1.., .. }) => Self::Partial,
+            Ok(CommandResult { changes: true, .. }) => Self::Changes,
+            Ok(_) | Err(OpErrorKind::Closed) => Self::Done,
             Err(
-                Kind::Failed
-                | Kind::Config
-                | Kind::Account
-                | Kind::NotFound
-                | Kind::Service
-                | Kind::Vault,
+                OpErrorKind::Failed
+                | OpErrorKind::Config
+                | OpErrorKind::Account
+                | OpErrorKind::NotFound
+                | OpErrorKind::Service
+                | OpErrorKind::Vault,
             ) => Self::Failed,
-            Err(Kind::Usage) => Self::Usage,
-            Err(Kind::Stale) => Self::Stale,
-            Err(Kind::Guard) => Self::Guarded,
-            Err(Kind::UnknownOutcome) => Self::Unknown,
-            Err(Kind::Unauthorised) => Self::Unauthorised,
-            Err(Kind::Stopped) => Self::Stopped,
-            Err(Kind::Locked) => Self::Locked,
-            Err(Kind::Interrupted) => Self::Interrupted,
+            Err(OpErrorKind::Usage) => Self::Usage,
+            Err(OpErrorKind::Stale) => Self::Stale,
+            Err(OpErrorKind::Guard) => Self::Guarded,
+            Err(OpErrorKind::UnknownOutcome) => Self::Unknown,
+            Err(OpErrorKind::Unauthorised) => Self::Unauthorised,
+            Err(OpErrorKind::Stopped) => Self::Stopped,
+            Err(OpErrorKind::Locked) => Self::Locked,
+            Err(OpErrorKind::Interrupted) => Self::Interrupted,
         }
     }
 
@@ -108,9 +108,9 @@ impl Exit {
     ///
     /// # Errors
     /// When the output could not be written for another reason.
-    pub fn after(self, printed: Result<(), Failure>) -> Result<Self, Failure> {
+    pub fn after(self, printed: Result<(), OpError>) -> Result<Self, OpError> {
         match printed {
-            Ok(()) | Err(Failure { kind: Kind::Closed, .. }) => Ok(self),
+            Ok(()) | Err(OpError { kind: OpErrorKind::Closed, .. }) => Ok(self),
             Err(failure) => Err(failure),
         }
     }
@@ -124,7 +124,7 @@ impl From<Exit> for ExitCode {
 
 /// What kind of failure it is: the word in the JSON document, and an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OpErrorKind {
     /// What has no kind of its own.
     Failed,
     /// The command line.
@@ -150,7 +150,7 @@ pub enum Kind {
     Closed,
 }
 
-impl Kind {
+impl OpErrorKind {
     /// The word for it in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -183,15 +183,15 @@ impl Kind {
 /// Why a command failed, for a person: one sentence without a full stop,
 /// further lines where one is not enough, and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    pub kind: Kind,
+pub struct OpError {
+    pub kind: OpErrorKind,
     pub message: String,
     pub details: Vec<String>,
     pub hint: Option<String>,
 }
 
-impl Failure {
-    pub fn new(kind: Kind, message: impl Display) -> Self {
+impl OpError {
+    pub fn new(kind: OpErrorKind, message: impl Display) -> Self {
         Self { kind, message: message.to_string(), details: Vec::new(), hint: None }
     }
 
@@ -218,41 +218,41 @@ impl Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for OpError {
     /// A failure to write our own output; other errors of files name the file.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::new(Kind::Closed, "the output was closed");
+            return Self::new(OpErrorKind::Closed, "the output was closed");
         }
-        Self::new(Kind::Failed, format_args!("the output cannot be written: {error}"))
+        Self::new(OpErrorKind::Failed, format_args!("the output cannot be written: {error}"))
     }
 }
 
-impl From<HomeError> for Failure {
+impl From<HomeError> for OpError {
     fn from(error: HomeError) -> Self {
-        Self::new(Kind::Config, error).hint("set LINKVAULT_HOME to a folder for them")
+        Self::new(OpErrorKind::Config, error).hint("set LINKVAULT_HOME to a folder for them")
     }
 }
 
-impl From<ConfigError> for Failure {
+impl From<ConfigError> for OpError {
     fn from(error: ConfigError) -> Self {
         let ConfigError::Invalid { file, problems } = error else {
-            return Self::new(Kind::Config, error);
+            return Self::new(OpErrorKind::Config, error);
         };
         let message = match problems.len() {
             1 => "the configuration has a mistake".to_owned(),
             many => format!("the configuration has {many} mistakes"),
         };
         let details = problems.iter().map(|problem| problem.at(&file));
-        Self::new(Kind::Config, message)
+        Self::new(OpErrorKind::Config, message)
             .details(details)
             .hint("mend the file and run the command again; nothing was done")
     }
 }
 
-impl From<AccountError> for Failure {
+impl From<AccountError> for OpError {
     fn from(error: AccountError) -> Self {
-        let failure = Self::new(Kind::Account, &error);
+        let failure = Self::new(OpErrorKind::Account, &error);
         match error {
             AccountError::NothingConfigured { .. } => failure.hint(
                 "run `linkvault init` to add an account, \
@@ -269,28 +269,28 @@ impl From<AccountError> for Failure {
     }
 }
 
-impl From<AddError> for Failure {
-    fn from(error: AddError) -> Self {
-        if let AddError::Invalid { file, problems } = &error {
+impl From<AddAccountError> for OpError {
+    fn from(error: AddAccountError) -> Self {
+        if let AddAccountError::Invalid { file, problems } = &error {
             let message = format!("an account cannot be added to {}", file.display());
             let details = problems.iter().map(|problem| problem.at(file));
-            return Self::new(Kind::Config, message)
+            return Self::new(OpErrorKind::Config, message)
                 .details(details)
                 .hint("mend the file, or add the account to it by hand");
         }
-        let failure = Self::new(Kind::Config, &error);
+        let failure = Self::new(OpErrorKind::Config, &error);
         match error {
-            AddError::Exists { .. } => failure.hint("choose another name, or edit the file"),
+            AddAccountError::Exists { .. } => failure.hint("choose another name, or edit the file"),
             _ => failure,
         }
     }
 }
 
-impl From<KeyError> for Failure {
-    fn from(error: KeyError) -> Self {
+impl From<KeySourceError> for OpError {
+    fn from(error: KeySourceError) -> Self {
         let kind = match error {
-            KeyError::Interrupted(_) => Kind::Interrupted,
-            _ => Kind::Config,
+            KeySourceError::Interrupted(_) => OpErrorKind::Interrupted,
+            _ => OpErrorKind::Config,
         };
         Self::new(kind, error)
     }
@@ -303,17 +303,17 @@ mod tests {
     #[test]
     fn each_kind_has_the_code_of_the_design() {
         let codes = [
-            (Kind::Failed, 1),
-            (Kind::Usage, 64),
-            (Kind::Config, 1),
-            (Kind::Stale, 4),
-            (Kind::Guard, 5),
-            (Kind::UnknownOutcome, 6),
-            (Kind::Unauthorised, 7),
-            (Kind::Stopped, 8),
-            (Kind::Locked, 11),
-            (Kind::Interrupted, 130),
-            (Kind::Closed, 0),
+            (OpErrorKind::Failed, 1),
+            (OpErrorKind::Usage, 64),
+            (OpErrorKind::Config, 1),
+            (OpErrorKind::Stale, 4),
+            (OpErrorKind::Guard, 5),
+            (OpErrorKind::UnknownOutcome, 6),
+            (OpErrorKind::Unauthorised, 7),
+            (OpErrorKind::Stopped, 8),
+            (OpErrorKind::Locked, 11),
+            (OpErrorKind::Interrupted, 130),
+            (OpErrorKind::Closed, 0),
         ];
         for (kind, code) in codes {
             assert_eq!(kind.exit() as u8, code, "{kind:?}");
@@ -322,14 +322,14 @@ mod tests {
 
     #[test]
     fn an_unknown_outcome_outweighs_what_is_missing_and_that_outweighs_changes() {
-        let all = Ending { unknown: 1, stale: true, missing: 2, changes: true };
+        let all = CommandResult { unknown: 1, stale: true, missing: 2, changes: true };
         assert_eq!(Exit::of(Ok(all)), Exit::Unknown);
-        let all = Ending { unknown: 0, ..all };
+        let all = CommandResult { unknown: 0, ..all };
         assert_eq!(Exit::of(Ok(all)), Exit::Stale);
-        let all = Ending { stale: false, ..all };
+        let all = CommandResult { stale: false, ..all };
         assert_eq!(Exit::of(Ok(all)), Exit::Partial);
-        assert_eq!(Exit::of(Ok(Ending { missing: 0, ..all })), Exit::Changes);
-        assert_eq!(Exit::of(Ok(Ending::default())), Exit::Done);
+        assert_eq!(Exit::of(Ok(CommandResult { missing: 0, ..all })), Exit::Changes);
+        assert_eq!(Exit::of(Ok(CommandResult::default())), Exit::Done);
     }
 
     #[test]
@@ -345,15 +345,15 @@ mod tests {
 
     #[test]
     fn a_reader_that_went_away_does_not_change_what_happened() {
-        let gone = Err(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)));
+        let gone = Err(OpError::from(io::Error::from(io::ErrorKind::BrokenPipe)));
         assert_eq!(Exit::Partial.after(gone), Ok(Exit::Partial));
-        let full = Err(Failure::from(io::Error::from(io::ErrorKind::StorageFull)));
-        assert_eq!(Exit::Partial.after(full).unwrap_err().kind, Kind::Failed);
+        let full = Err(OpError::from(io::Error::from(io::ErrorKind::StorageFull)));
+        assert_eq!(Exit::Partial.after(full).unwrap_err().kind, OpErrorKind::Failed);
     }
 
     #[test]
     fn the_document_holds_kind_message_and_hint() {
-        let failure = Failure::new(Kind::Locked, "busy").hint("wait");
+        let failure = OpError::new(OpErrorKind::Locked, "busy").hint("wait");
         assert_eq!(
             failure.document().to_string(),
             r#"{"format":1,"error":{"kind":"locked","message":"busy","details":[],"hint":"wait"}}"#

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-use super::error::{Failure, Kind};
+use super::error::{OpError, OpErrorKind};
 use super::failures::cannot_write;
-use super::states::Loaded;
+use super::states::LoadedState;
+use crate::change::csv_files::CsvKind;
+use crate::change::csv_files::write::{CsvWriter, campaign_links};
 use crate::change::export::{JSON, MANIFEST, raw};
-use crate::change::sheet::SheetKind;
-use crate::change::sheet::write::{Writer, campaign_links};
-use crate::config::{Account, ExportFormat};
+use crate::config::{AccountConfig, ExportFormat};
 use crate::files::private_folder;
 use crate::model::Resource;
 
 /// What was written.
-pub struct Exported {
+pub struct ExportReport {
     pub manifest: Json,
-    pub files: Vec<Written>,
+    pub files: Vec<WrittenFile>,
 }
 
 /// Writes `loaded`, and a manifest that says which state it is, to `folder`.
@@ -26,11 +26,11 @@ pub struct Exported {
 /// # Errors
 /// When the folder holds something else or cannot be written.
 pub fn export(
-    account: &Account,
-    loaded: &mut Loaded,
+    account: &AccountConfig,
+    loaded: &mut LoadedState,
     folder: &Path,
     format: ExportFormat,
-) -> Result<Exported, Failure> {
+) -> Result<ExportReport, OpError> {
     check_folder(folder)?;
     private_folder(folder).map_err(|error| cannot_write(folder, &error))?;
     let files = match format {
@@ -50,15 +50,15 @@ pub fn export(
             "blake3": file.hash,
         })).collect::<Vec<_>>(),
     });
-    let mut file = NewFile::new(folder, MANIFEST.to_owned(), None)?;
+    let mut file = ExportFile::new(folder, MANIFEST.to_owned(), None)?;
     file.write(|out| writeln!(out, "{manifest:#}"))?;
     file.keep()?;
     remove_others(folder, &files)?;
-    Ok(Exported { manifest, files })
+    Ok(ExportReport { manifest, files })
 }
 
 /// A written file.
-pub struct Written {
+pub struct WrittenFile {
     pub name: String,
     resource: Option<Resource>,
     pub records: u64,
@@ -69,26 +69,26 @@ pub struct Written {
 ///
 /// # Errors
 /// When it holds other files.
-pub fn check_folder(folder: &Path) -> Result<(), Failure> {
+pub fn check_folder(folder: &Path) -> Result<(), OpError> {
     let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
     if entries.next().is_none() || folder.join(MANIFEST).is_file() {
         return Ok(());
     }
     let message = format!("{} holds other files", folder.display());
-    Err(Failure::new(Kind::Failed, message).hint("name a new or empty folder with --to"))
+    Err(OpError::new(OpErrorKind::Failed, message).hint("name a new or empty folder with --to"))
 }
 
 /// Removes what an earlier export left here and this one did not write: the
 /// folder is read as one state. Its manifest is not believed, for it could name
 /// any file; only names that an export gives are removed.
-fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
-    let names = SheetKind::all().map(sheet_name).chain([JSON.to_owned()]);
+fn remove_others(folder: &Path, files: &[WrittenFile]) -> Result<(), OpError> {
+    let names = CsvKind::all().map(sheet_name).chain([JSON.to_owned()]);
     for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
         let path = folder.join(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 let message = format!("{} cannot be removed: {error}", path.display());
-                return Err(Failure::new(Kind::Failed, message));
+                return Err(OpError::new(OpErrorKind::Failed, message));
             }
             _ => {}
         }
@@ -96,18 +96,18 @@ fn remove_others(folder: &Path, files: &[Written]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn sheet_name(sheet: SheetKind) -> String {
+fn sheet_name(sheet: CsvKind) -> String {
     format!("{sheet}.csv")
 }
 
-fn csv_files(folder: &Path, loaded: &mut Loaded) -> Result<Vec<Written>, Failure> {
+fn csv_files(folder: &Path, loaded: &mut LoadedState) -> Result<Vec<WrittenFile>, OpError> {
     let known = loaded.sent()?;
     let mut files = Vec::new();
     let mut links = Vec::new();
     for resource in loaded.resources.clone() {
         let mut file =
-            NewFile::new(folder, sheet_name(SheetKind::Resource(resource)), Some(resource))?;
-        let mut sheet = Writer::begin(resource, &mut file.out);
+            ExportFile::new(folder, sheet_name(CsvKind::Resource(resource)), Some(resource))?;
+        let mut sheet = CsvWriter::begin(resource, &mut file.out);
         let mut count = 0;
         loaded.each(resource, |record| {
             count += 1;
@@ -123,13 +123,13 @@ fn csv_files(folder: &Path, loaded: &mut Loaded) -> Result<Vec<Written>, Failure
                 sheet = Err(error);
             }
         })?;
-        let written = sheet.and_then(Writer::finish);
+        let written = sheet.and_then(CsvWriter::finish);
         file.write(|_| written)?;
         file.records = count;
         files.push(file.keep()?);
     }
     if !links.is_empty() {
-        let mut file = NewFile::new(folder, sheet_name(SheetKind::CampaignLinks), None)?;
+        let mut file = ExportFile::new(folder, sheet_name(CsvKind::CampaignLinks), None)?;
         file.records = links.len() as u64;
         file.write(|out| campaign_links(out, links))?;
         files.push(file.keep()?);
@@ -138,8 +138,8 @@ fn csv_files(folder: &Path, loaded: &mut Loaded) -> Result<Vec<Written>, Failure
 }
 
 /// Everything in one document, each record exactly as the service sent it.
-fn json_file(folder: &Path, loaded: &mut Loaded) -> Result<Written, Failure> {
-    let mut file = NewFile::new(folder, JSON.to_owned(), None)?;
+fn json_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile, OpError> {
+    let mut file = ExportFile::new(folder, JSON.to_owned(), None)?;
     let state = json!(loaded.name);
     file.write(|out| write!(out, "{{\"format\":1,\"state\":{state},\"resources\":{{"))?;
     for (nth, resource) in loaded.resources.clone().into_iter().enumerate() {
@@ -162,7 +162,7 @@ fn json_file(folder: &Path, loaded: &mut Loaded) -> Result<Written, Failure> {
 }
 
 /// A file that appears whole or not at all, for its user alone.
-struct NewFile {
+struct ExportFile {
     name: String,
     resource: Option<Resource>,
     records: u64,
@@ -170,8 +170,8 @@ struct NewFile {
     out: BufWriter<tempfile::NamedTempFile>,
 }
 
-impl NewFile {
-    fn new(folder: &Path, name: String, resource: Option<Resource>) -> Result<Self, Failure> {
+impl ExportFile {
+    fn new(folder: &Path, name: String, resource: Option<Resource>) -> Result<Self, OpError> {
         let path = folder.join(&name);
         let file =
             tempfile::NamedTempFile::new_in(folder).map_err(|error| cannot_write(&path, &error))?;
@@ -181,11 +181,11 @@ impl NewFile {
     fn write(
         &mut self,
         work: impl FnOnce(&mut BufWriter<tempfile::NamedTempFile>) -> std::io::Result<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OpError> {
         work(&mut self.out).map_err(|error| cannot_write(&self.path, &error))
     }
 
-    fn keep(self) -> Result<Written, Failure> {
+    fn keep(self) -> Result<WrittenFile, OpError> {
         let path = self.path;
         let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
         let hash = file
@@ -196,6 +196,6 @@ impl NewFile {
                 Ok(hasher.finalize().to_hex().to_string())
             })
             .map_err(|error| cannot_write(&path, &error))?;
-        Ok(Written { name: self.name, resource: self.resource, records: self.records, hash })
+        Ok(WrittenFile { name: self.name, resource: self.resource, records: self.records, hash })
     }
 }

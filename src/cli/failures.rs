@@ -5,34 +5,34 @@ use std::path::Path;
 use crate::api::base_url::BaseUrlError;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::apply::ApplyError;
-use crate::cli::error::{Failure, Kind};
+use crate::cli::error::{OpError, OpErrorKind};
 use crate::crawl::CrawlError;
 use crate::vault::VaultError;
 use crate::vault::lock::LockError;
 use crate::vault::reference::ReferenceError;
 
-impl From<ApiError> for Failure {
+impl From<ApiError> for OpError {
     fn from(error: ApiError) -> Self {
         let kind = match error.kind {
-            ApiErrorKind::Unauthorised { .. } => Kind::Unauthorised,
+            ApiErrorKind::Unauthorised { .. } => OpErrorKind::Unauthorised,
             ApiErrorKind::Interrupted => {
-                return Self::new(Kind::Interrupted, "interrupted; what was read is kept")
+                return Self::new(OpErrorKind::Interrupted, "interrupted; what was read is kept")
                     .hint("run the same command again to go on");
             }
-            ApiErrorKind::LimitReached(_) | ApiErrorKind::Throttled(_) => Kind::Stopped,
-            _ => Kind::Service,
+            ApiErrorKind::LimitReached(_) | ApiErrorKind::Throttled(_) => OpErrorKind::Stopped,
+            _ => OpErrorKind::Service,
         };
         let hint = error.hint();
         Self::new(kind, error).hint(hint)
     }
 }
 
-impl From<VaultError> for Failure {
+impl From<VaultError> for OpError {
     fn from(error: VaultError) -> Self {
         let kind = match error {
-            VaultError::Missing(_) | VaultError::NoSnapshot(_) => Kind::NotFound,
-            VaultError::InUse(_) => Kind::Locked,
-            _ => Kind::Vault,
+            VaultError::Missing(_) | VaultError::NoSnapshot(_) => OpErrorKind::NotFound,
+            VaultError::InUse(_) => OpErrorKind::Locked,
+            _ => OpErrorKind::Vault,
         };
         let hint = error.hint();
         let failure = Self::new(kind, error);
@@ -45,76 +45,77 @@ impl From<VaultError> for Failure {
 
 /// What is wrong with the vault of `account`, or not in it.
 #[must_use]
-pub fn of_vault(error: VaultError, account: &str) -> Failure {
+pub fn vault_error(error: VaultError, account: &str) -> OpError {
     match error {
         VaultError::NoRun(run) => {
-            Failure::new(Kind::NotFound, format_args!("{account} has no run {run}"))
+            OpError::new(OpErrorKind::NotFound, format_args!("{account} has no run {run}"))
                 .hint(format_args!("`linkvault runs {account}` lists them"))
         }
         error => error.into(),
     }
 }
 
-impl From<CrawlError> for Failure {
+impl From<CrawlError> for OpError {
     fn from(error: CrawlError) -> Self {
         match error {
             CrawlError::Api(error) => error.into(),
             CrawlError::Vault(error) => error.into(),
-            CrawlError::Account(_) => Self::new(Kind::Service, error)
+            CrawlError::Account(_) => Self::new(OpErrorKind::Service, error)
                 .hint("check that the account's url is the service's, without /api"),
         }
     }
 }
 
-impl From<LockError> for Failure {
+impl From<LockError> for OpError {
     fn from(error: LockError) -> Self {
         match error {
             LockError::Io { path, source } => VaultError::io(&path, source).into(),
-            LockError::Interrupted => Self::new(Kind::Interrupted, error),
-            LockError::Held(_) => {
-                Self::new(Kind::Locked, error).hint("wait for it, or give --lock-timeout a time")
-            }
+            LockError::Interrupted => Self::new(OpErrorKind::Interrupted, error),
+            LockError::Held(_) => Self::new(OpErrorKind::Locked, error)
+                .hint("wait for it, or give --lock-timeout a time"),
         }
     }
 }
 
-impl From<ReferenceError> for Failure {
+impl From<ReferenceError> for OpError {
     fn from(error: ReferenceError) -> Self {
-        Self::new(Kind::NotFound, error).hint(
+        Self::new(OpErrorKind::NotFound, error).hint(
             "a state is named ACCOUNT, ACCOUNT@latest~1, ACCOUNT@#12, ACCOUNT@2026-11-01, \
              ACCOUNT@TAG or ACCOUNT@live; a file by its path",
         )
     }
 }
 
-impl From<BaseUrlError> for Failure {
+impl From<BaseUrlError> for OpError {
     fn from(error: BaseUrlError) -> Self {
-        Self::new(Kind::Config, error)
+        Self::new(OpErrorKind::Config, error)
     }
 }
 
 /// Why a plan was not applied to `account`, or not to its end.
 #[must_use]
-pub fn of_apply(error: ApplyError, account: &str) -> Failure {
+pub fn apply_error(error: ApplyError, account: &str) -> OpError {
     let go_on = |run| format!("`linkvault resume {account} {run}` goes on; nothing is done twice");
     let (kind, hint) = match &error {
-        ApplyError::Stale(_) => (Kind::Stale, Some("make the plan anew and look at it".to_owned())),
-        ApplyError::Used(_) => (Kind::Stale, error.hint().map(str::to_owned)),
-        ApplyError::Journal { .. } => (Kind::Vault, error.hint().map(str::to_owned)),
-        ApplyError::Unread { .. } => (Kind::Service, error.hint().map(str::to_owned)),
-        ApplyError::Step { .. } | ApplyError::Finished(_) => {
-            (Kind::Failed, error.hint().map(str::to_owned))
+        ApplyError::Stale(_) => {
+            (OpErrorKind::Stale, Some("make the plan anew and look at it".to_owned()))
         }
-        ApplyError::Unsettled { run, .. } => (Kind::UnknownOutcome, Some(go_on(run))),
+        ApplyError::Used(_) => (OpErrorKind::Stale, error.hint().map(str::to_owned)),
+        ApplyError::Journal { .. } => (OpErrorKind::Vault, error.hint().map(str::to_owned)),
+        ApplyError::Unread { .. } => (OpErrorKind::Service, error.hint().map(str::to_owned)),
+        ApplyError::Step { .. } | ApplyError::Finished(_) => {
+            (OpErrorKind::Failed, error.hint().map(str::to_owned))
+        }
+        ApplyError::Unsettled { run, .. } => (OpErrorKind::UnknownOutcome, Some(go_on(run))),
         ApplyError::Stopped { run, source } => {
             let kind = match source.kind {
-                ApiErrorKind::Unauthorised { .. } => Kind::Unauthorised,
-                ApiErrorKind::Interrupted => Kind::Interrupted,
-                ApiErrorKind::LimitReached(_) | ApiErrorKind::Throttled(_) => Kind::Stopped,
-                _ => Kind::Service,
+                ApiErrorKind::Unauthorised { .. } => OpErrorKind::Unauthorised,
+                ApiErrorKind::Interrupted => OpErrorKind::Interrupted,
+                ApiErrorKind::LimitReached(_) | ApiErrorKind::Throttled(_) => OpErrorKind::Stopped,
+                _ => OpErrorKind::Service,
             };
             let mut hint = go_on(run);
-            if kind == Kind::Unauthorised {
+            if kind == OpErrorKind::Unauthorised {
                 hint = format!("{}\n{hint}", source.hint());
             }
             (kind, Some(hint))
@@ -122,8 +123,8 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
         ApplyError::Crawl(_) | ApplyError::Vault(_) => {
             return match error {
                 ApplyError::Crawl(error) => error.into(),
-                ApplyError::Vault(error) => of_vault(error, account),
-                _ => Failure::new(Kind::Failed, ""),
+                ApplyError::Vault(error) => vault_error(error, account),
+                _ => OpError::new(OpErrorKind::Failed, ""),
             };
         }
     };
@@ -132,17 +133,17 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
         _ => Vec::new(),
     };
     let failure = match &error {
-        ApplyError::Stale(_) => Failure::new(kind, "the plan is stale; nothing was written"),
+        ApplyError::Stale(_) => OpError::new(kind, "the plan is stale; nothing was written"),
         ApplyError::Stopped { run, source } => match &source.kind {
             ApiErrorKind::Interrupted => {
-                Failure::new(kind, format_args!("run {run} was interrupted"))
+                OpError::new(kind, format_args!("run {run} was interrupted"))
             }
             ApiErrorKind::LimitReached(why) => {
-                Failure::new(kind, format_args!("run {run} stopped: {why}"))
+                OpError::new(kind, format_args!("run {run} stopped: {why}"))
             }
-            _ => Failure::new(kind, &error),
+            _ => OpError::new(kind, &error),
         },
-        error => Failure::new(kind, error),
+        error => OpError::new(kind, error),
     };
     let failure = failure.details(details);
     match hint {
@@ -152,6 +153,6 @@ pub fn of_apply(error: ApplyError, account: &str) -> Failure {
 }
 
 /// A failure to write a file of the program's own.
-pub fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Kind::Failed, format_args!("{} cannot be written: {error}", path.display()))
+pub fn cannot_write(path: &Path, error: &std::io::Error) -> OpError {
+    OpError::new(OpErrorKind::Failed, format_args!("{} cannot be written: {error}", path.display()))
 }

@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::error::{Failure, Kind};
+use super::error::{OpError, OpErrorKind};
 use super::failures::cannot_write;
-use crate::api::http::Key;
+use crate::api::http::ApiKey;
 use crate::clock::Clock;
 use crate::config::Home;
 use crate::files::{private_folder_of, read_private};
 use crate::sandbox::behaviour::RateLimit;
-use crate::sandbox::lifelike::lifelike;
-use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
+use crate::sandbox::sample_account::lifelike;
+use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 
 /// The key of the built-in account; it opens nothing else.
 const KEY: &str = "sandbox";
@@ -24,7 +24,10 @@ pub const LIMIT: u64 = 600;
 ///
 /// # Errors
 /// When its state cannot be read, or written for the first time.
-pub fn transport(home: &Home, clock: &Arc<dyn Clock>) -> Result<(SandboxTransport, Key), Failure> {
+pub fn transport(
+    home: &Home,
+    clock: &Arc<dyn Clock>,
+) -> Result<(SandboxTransport, ApiKey), OpError> {
     let file = home.sandbox_file();
     let store = match load(&file)? {
         Some(store) => store,
@@ -34,9 +37,9 @@ pub fn transport(home: &Home, clock: &Arc<dyn Clock>) -> Result<(SandboxTranspor
             store
         }
     };
-    let key = Key::new(KEY);
+    let key = ApiKey::new(KEY);
     let behaviour = Behaviour { rate_limit: RateLimit::Per(LIMIT), ..Behaviour::default() };
-    let service = Service::new(store, key.clone(), behaviour).with_log_limit(0);
+    let service = SandboxService::new(store, key.clone(), behaviour).with_log_limit(0);
     let transport = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(clock))
         .with_on_write(saver(file));
     Ok((transport, key))
@@ -49,18 +52,19 @@ const LARGEST: u64 = 1 << 30;
 ///
 /// # Errors
 /// When it is not one.
-pub fn load(file: &Path) -> Result<Option<Store>, Failure> {
+pub fn load(file: &Path) -> Result<Option<Store>, OpError> {
     let bytes = match read_private(file, LARGEST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             let message = format!("{} cannot be read: {error}", file.display());
-            return Err(Failure::new(Kind::Failed, message));
+            return Err(OpError::new(OpErrorKind::Failed, message));
         }
     };
     let store = serde_json::from_slice(&bytes).map_err(|error| {
         let message = format!("{} is not a state of the sandbox: {error}", file.display());
-        Failure::new(Kind::Failed, message).hint("remove the file to begin with a new sandbox")
+        OpError::new(OpErrorKind::Failed, message)
+            .hint("remove the file to begin with a new sandbox")
     })?;
     Ok(Some(store))
 }
@@ -80,7 +84,7 @@ pub fn save(store: &Store, file: &Path) -> std::io::Result<()> {
 
 /// Saves the service's state after each write. A write whose state cannot be
 /// saved is told in the log; the service has still done it.
-pub fn saver(file: PathBuf) -> impl Fn(&Service) + Send + Sync + 'static {
+pub fn saver(file: PathBuf) -> impl Fn(&SandboxService) + Send + Sync + 'static {
     move |service| {
         if let Err(error) = save(service.store(), &file) {
             tracing::error!("{} cannot be written: {error}", file.display());

@@ -14,19 +14,19 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::error::Failure;
+use super::error::OpError;
 use super::failures::cannot_write;
 use super::global::{Log, LogFormat};
 use super::output::{ErrorStream, SAID};
 use crate::api::client::WIRE;
+use crate::escaped::{Escaped, EscapedJson};
 use crate::files::append_private;
-use crate::shown::{Shown, ShownJson};
 
 /// Starts the log, if any is wanted.
 ///
 /// # Errors
 /// When `file` cannot be written.
-pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Result<(), OpError> {
     let file = file.map(|path| append_private(path).map_err(|error| cannot_write(path, &error)));
     let file = file.transpose()?;
     if log.level == 0 && file.is_none() {
@@ -92,8 +92,8 @@ impl<W: WriteLine> Write for Escaping<W> {
         let text = String::from_utf8_lossy(bytes);
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let line = match self.format {
-            LogFormat::Text => format!("{}\n", Shown(line)),
-            LogFormat::Json => format!("{}\n", ShownJson(line)),
+            LogFormat::Text => format!("{}\n", Escaped(line)),
+            LogFormat::Json => format!("{}\n", EscapedJson(line)),
         };
         self.inner.write_line(line.as_bytes())?;
         Ok(bytes.len())

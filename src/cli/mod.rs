@@ -2,7 +2,7 @@
 //! `commands`, and [`Output`] is the only thing that prints.
 //!
 //! To add a command: a file in `commands` with `Args` and
-//! `run(args, &App) -> Result<Exit, Failure>`, a variant in [`args::Command`],
+//! `run(args, &App) -> Result<Exit, OpError>`, a variant in [`args::Command`],
 //! and an arm in `dispatch`.
 
 pub mod afterwards;
@@ -40,12 +40,12 @@ pub mod unattended;
 pub mod values;
 pub mod wanted;
 
-pub use crate::human;
-pub use crate::shown::{Shown, ShownLines};
+pub use crate::escaped::{Escaped, EscapedLines};
+pub use crate::format;
 pub use app::App;
 pub use args::{Cli, Command, command_line};
 pub use dispatch::main;
-pub use error::{Ending, Exit, Failure, Kind};
+pub use error::{CommandResult, Exit, OpError, OpErrorKind};
 pub use global::GlobalArgs;
 pub use output::{Output, Paint};
-pub use table::Table;
+pub use table::TextTable;

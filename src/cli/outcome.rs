@@ -5,22 +5,22 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::desk::Desk;
-use super::error::{Ending, Exit, Failure};
-use super::human;
-use super::rejected::{self, Origin};
-use crate::apply::{self, Outcome};
-use crate::change::plan::Step;
-use crate::config::Account;
+use super::desk::WriteSession;
+use super::error::{CommandResult, Exit, OpError};
+use super::rejected::{self, RunInput};
+use crate::apply::{self, RunReport};
+use crate::change::plan::PlanStep;
+use crate::config::AccountConfig;
+use crate::format;
 use crate::vault::journal::StepState;
 
 /// The most problems that are told one by one.
 const MOST_TOLD: usize = 20;
 
 /// Tells of a run's problems that its progress has not told.
-pub fn warn_of(app: &App, account: &Account, outcome: &Outcome) {
-    outcome.untold.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
-    if let more @ 1.. = outcome.untold.len().saturating_sub(MOST_TOLD) {
+pub fn warn_of(app: &App, account: &AccountConfig, outcome: &RunReport) {
+    outcome.unreported.iter().take(MOST_TOLD).for_each(|problem| app.out.warn(problem));
+    if let more @ 1.. = outcome.unreported.len().saturating_sub(MOST_TOLD) {
         let (name, run) = (&account.name, outcome.run);
         app.out.warn(format_args!("and {more} more; `linkvault runs {name} {run}` shows them all"));
     }
@@ -31,18 +31,18 @@ pub fn warn_of(app: &App, account: &Account, outcome: &Outcome) {
 /// # Errors
 /// The run's own, or when the news cannot be written.
 pub fn finish(
-    desk: Desk<'_>,
-    outcome: Result<Outcome, apply::ApplyError>,
+    desk: WriteSession<'_>,
+    outcome: Result<RunReport, apply::ApplyError>,
     to: Option<&Path>,
-) -> Result<Exit, Failure> {
-    let Desk { app, account, session, vault, progress, .. } = desk;
+) -> Result<Exit, OpError> {
+    let WriteSession { app, account, session, vault, progress, .. } = desk;
     let checkpoint = vault.checkpoint();
-    let outcome = outcome.map_err(|error| super::failures::of_apply(error, &account.name))?;
+    let outcome = outcome.map_err(|error| super::failures::apply_error(error, &account.name))?;
     checkpoint?;
     drop((session, progress));
     warn_of(app, account, &outcome);
     let steps = vault.steps(outcome.run)?;
-    let refused: Vec<(Step, String)> = steps
+    let refused: Vec<(PlanStep, String)> = steps
         .iter()
         .filter(|it| matches!(it.state, StepState::Refused | StepState::Skipped | StepState::Stale))
         .filter_map(|it| {
@@ -50,7 +50,7 @@ pub fn finish(
             Some((step, it.message.clone().unwrap_or_default()))
         })
         .collect();
-    let origin = Origin::read(&vault.run(outcome.run)?.plan);
+    let origin = RunInput::read(&vault.run(outcome.run)?.plan);
     let rows = rejected::rows(&refused, &origin.unsupported);
     rejected::write(app, &rows, &origin, to);
     let exit = exit(&outcome, origin.missing());
@@ -65,31 +65,31 @@ pub fn finish(
 /// The exit code of a run: by its steps, and by how much of its input is
 /// `unsupported`, which the plan has no step for.
 #[must_use]
-pub fn exit(outcome: &Outcome, unsupported: u64) -> Exit {
-    let sent = outcome.refused + outcome.skipped + outcome.waiting;
-    let missing = sent + outcome.stale + outcome.differs + unsupported;
+pub fn exit(outcome: &RunReport, unsupported: u64) -> Exit {
+    let sent = outcome.refused + outcome.skipped + outcome.not_sent;
+    let missing = sent + outcome.stale + outcome.different + unsupported;
     // Others changed what was planned for, and so nothing was written.
     let stale = outcome.stale > 0 && outcome.done == 0;
-    Exit::of(Ok(Ending { unknown: outcome.unknown, stale, missing, changes: false }))
+    Exit::of(Ok(CommandResult { unknown: outcome.unknown, stale, missing, changes: false }))
 }
 
 /// `3 done, 1 refused`.
 #[must_use]
-pub fn counts(outcome: &Outcome) -> String {
-    let mut parts = vec![format!("{} done", human::count(outcome.done))];
+pub fn counts(outcome: &RunReport) -> String {
+    let mut parts = vec![format!("{} done", format::count(outcome.done))];
     for (count, word) in [
         (outcome.refused, "refused"),
         (outcome.skipped, "skipped"),
         (outcome.stale, "stale"),
         (outcome.unknown, "unknown"),
-        (outcome.waiting, "not sent"),
-        (outcome.differs, "not as asked"),
+        (outcome.not_sent, "not sent"),
+        (outcome.different, "not as asked"),
     ] {
         if count > 0 {
-            parts.push(format!("{} {word}", human::count(count)));
+            parts.push(format!("{} {word}", format::count(count)));
         }
     }
-    parts.push(format!("{} verified", human::count(outcome.verified)));
+    parts.push(format!("{} verified", format::count(outcome.verified)));
     parts.join(", ")
 }
 
@@ -97,8 +97,8 @@ pub fn counts(outcome: &Outcome) -> String {
 ///
 /// # Errors
 /// When it cannot be printed.
-pub fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failure> {
-    let requests = human::counted(outcome.requests, "request", "requests");
+pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(), OpError> {
+    let requests = format::counted(outcome.requests, "request", "requests");
     let (run, name) = (outcome.run, &account.name);
     app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;
     if outcome.unknown > 0 {
@@ -115,12 +115,12 @@ pub fn tell(app: &App, account: &Account, outcome: &Outcome) -> Result<(), Failu
 
 /// A run's outcome for programs.
 #[must_use]
-pub fn document(account: &Account, outcome: &Outcome) -> Value {
+pub fn document(account: &AccountConfig, outcome: &RunReport) -> Value {
     json!({
         "format": 1, "account": account.name, "run": outcome.run, "done": outcome.done,
         "refused": outcome.refused, "skipped": outcome.skipped, "stale": outcome.stale,
-        "unknown": outcome.unknown, "not_sent": outcome.waiting,
-        "differs": outcome.differs, "verified": outcome.verified, "requests": outcome.requests,
+        "unknown": outcome.unknown, "not_sent": outcome.not_sent,
+        "differs": outcome.different, "verified": outcome.verified, "requests": outcome.requests,
         "snapshot_before": outcome.before, "snapshot_after": outcome.after,
         "problems": outcome.problems,
     })

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
-use super::error::{Failure, Kind};
+use super::error::{OpError, OpErrorKind};
 use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
-use super::question::Question;
-use super::table::Table;
-use crate::shown::{Shown, ShownJson, ShownLines};
+use super::question::Prompt;
+use super::table::TextTable;
+use crate::escaped::{Escaped, EscapedJson, EscapedLines};
 
 /// Stderr, shared between messages, logs and progress bars: a line
 /// first moves the bars out of its way.
@@ -44,7 +44,7 @@ impl Write for ErrorStream {
 
 /// What the streams are, found out once.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Surroundings {
+pub struct TerminalInfo {
     pub stdin_terminal: bool,
     pub stdout_terminal: bool,
     pub stderr_terminal: bool,
@@ -103,12 +103,12 @@ pub struct Output {
     stderr: ErrorStream,
     json: bool,
     quiet: bool,
-    around: Surroundings,
+    around: TerminalInfo,
     color: ColorChoice,
     progress: ProgressMode,
     /// Whether remarks and warnings go into the log.
     logs: AtomicBool,
-    question: Question,
+    question: Prompt,
 }
 
 impl Output {
@@ -117,7 +117,7 @@ impl Output {
     pub fn new(
         stdout: Box<dyn Write + Send>,
         stderr: Box<dyn Write + Send>,
-        around: Surroundings,
+        around: TerminalInfo,
         flags: &GlobalArgs,
     ) -> Self {
         let progress = progress_mode(flags, around);
@@ -135,7 +135,7 @@ impl Output {
             color: flags.color,
             progress,
             logs: AtomicBool::new(false),
-            question: Question::default(),
+            question: Prompt::default(),
         }
     }
 
@@ -172,11 +172,11 @@ impl Output {
     }
 
     /// A line of the answer. What came from outside must be wrapped in
-    /// [`Shown`] by the caller.
+    /// [`Escaped`] by the caller.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn line(&self, text: impl Display) -> Result<(), Failure> {
+    pub fn line(&self, text: impl Display) -> Result<(), OpError> {
         Ok(writeln!(self.stdout(), "{text}")?)
     }
 
@@ -184,7 +184,7 @@ impl Output {
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn raw(&self, bytes: &[u8]) -> Result<(), OpError> {
         Ok(self.stdout().write_all(bytes)?)
     }
 
@@ -192,16 +192,16 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn json(&self, document: &impl Serialize) -> Result<(), Failure> {
+    pub fn json(&self, document: &impl Serialize) -> Result<(), OpError> {
         let text = serde_json::to_string(document).map_err(io::Error::from)?;
-        Ok(writeln!(self.stdout(), "{}", ShownJson(text))?)
+        Ok(writeln!(self.stdout(), "{}", EscapedJson(text))?)
     }
 
     /// A table of the answer.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn table(&self, table: Table) -> Result<(), Failure> {
+    pub fn table(&self, table: TextTable) -> Result<(), OpError> {
         self.line(table.render(self.width()))
     }
 
@@ -210,7 +210,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn summary(&self, text: impl Display) -> Result<(), Failure> {
+    pub fn summary(&self, text: impl Display) -> Result<(), OpError> {
         if self.quiet {
             return Ok(());
         }
@@ -226,44 +226,44 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), Failure> {
+    pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), OpError> {
         if asked && !self.json { self.line(text) } else { self.summary(text) }
     }
 
     /// From now on remarks and warnings are lines of the log.
-    pub fn log_instead(&self) {
+    pub fn write_to_log(&self) {
         self.logs.store(true, Ordering::Relaxed);
     }
 
     /// A remark on stderr; not with `-q`.
     pub fn note(&self, text: impl Display) {
         if self.logs.load(Ordering::Relaxed) {
-            tracing::info!("{}", Shown(text));
+            tracing::info!("{}", Escaped(text));
             return;
         }
         tracing::info!(target: SAID, "{text}");
         if !self.quiet {
-            self.tell(format_args!("{}", ShownLines(text)));
+            self.tell(format_args!("{}", EscapedLines(text)));
         }
     }
 
     /// A warning on stderr, even with `-q`.
     pub fn warn(&self, text: impl Display) {
         if self.logs.load(Ordering::Relaxed) {
-            tracing::warn!("{}", Shown(text));
+            tracing::warn!("{}", Escaped(text));
             return;
         }
         tracing::warn!(target: SAID, "{text}");
         let word = Paint::Warning.on("warning:", self.colored(self.around.stderr_terminal));
-        self.tell(format_args!("{word} {}", ShownLines(text)));
+        self.tell(format_args!("{word} {}", EscapedLines(text)));
     }
 
     /// A failure, for people on stderr and for programs on stdout.
-    pub fn failure(&self, failure: &Failure) {
-        if failure.kind == Kind::Closed {
+    pub fn failure(&self, failure: &OpError) {
+        if failure.kind == OpErrorKind::Closed {
             return;
         }
-        self.complain(failure);
+        self.print_error(failure);
         if self.json {
             // A failure to tell of the failure leaves the exit code to do it.
             let _ = self.json(&failure.document());
@@ -271,17 +271,17 @@ impl Output {
     }
 
     /// A failure, for people alone; the work goes on.
-    pub fn complain(&self, failure: &Failure) {
+    pub fn print_error(&self, failure: &OpError) {
         tracing::error!(target: SAID, "{}", failure.message);
         let colored = self.colored(self.around.stderr_terminal);
         let mut text =
-            format!("{} {}", Paint::Error.on("error:", colored), ShownLines(&failure.message));
+            format!("{} {}", Paint::Error.on("error:", colored), EscapedLines(&failure.message));
         for detail in &failure.details {
-            text.push_str(&format!("\n  {}", Shown(detail)));
+            text.push_str(&format!("\n  {}", Escaped(detail)));
         }
         if let Some(hint) = &failure.hint {
             let word = Paint::Hint.on("hint:", colored);
-            text.push_str(&format!("\n{word} {}", ShownLines(hint)));
+            text.push_str(&format!("\n{word} {}", EscapedLines(hint)));
         }
         self.tell(format_args!("{text}"));
     }
@@ -291,37 +291,37 @@ impl Output {
     ///
     /// # Errors
     /// When there is no terminal, or the answer cannot be read.
-    pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, Failure> {
+    pub fn confirm(&self, question: impl Display, yes: bool) -> Result<bool, OpError> {
         if yes {
             return Ok(true);
         }
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
             let message =
                 format!("cannot ask \"{question}\" without a terminal, so nothing was written");
-            return Err(Failure::new(Kind::Usage, message).hint("--yes says yes"));
+            return Err(OpError::new(OpErrorKind::Usage, message).hint("--yes says yes"));
         }
         let mut stderr = self.stderr.clone();
         let _ = self.stdout().flush();
         // In one piece: bars that are shown still would come between.
-        stderr.write_all(format!("{} [y/N] ", Shown(question)).as_bytes())?;
+        stderr.write_all(format!("{} [y/N] ", Escaped(question)).as_bytes())?;
         stderr.flush()?;
         let read = || {
             let mut answer = String::new();
             io::stdin().lock().read_line(&mut answer).map(|_| answer)
         };
         let answer = self.question.answer(read).map_err(|error| {
-            Failure::new(Kind::Failed, format_args!("the answer cannot be read: {error}"))
+            OpError::new(OpErrorKind::Failed, format_args!("the answer cannot be read: {error}"))
         })?;
         let Some(answer) = answer else {
             self.tell(format_args!(""));
-            return Err(Failure::new(Kind::Interrupted, "interrupted; nothing was written"));
+            return Err(OpError::new(OpErrorKind::Interrupted, "interrupted; nothing was written"));
         };
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
     /// What is being asked, for a signal to end.
     #[must_use]
-    pub fn question(&self) -> Question {
+    pub fn question(&self) -> Prompt {
         self.question.clone()
     }
 
@@ -329,21 +329,21 @@ impl Output {
     ///
     /// # Errors
     /// When there is no terminal, or the answer is empty.
-    pub fn secret(&self, what: &str) -> Result<String, Failure> {
+    pub fn secret(&self, what: &str) -> Result<String, OpError> {
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
             let message =
                 format!("cannot ask for \"{what}\" without a terminal, so nothing was written");
-            return Err(Failure::new(Kind::Usage, message).hint("--password-file reads it"));
+            return Err(OpError::new(OpErrorKind::Usage, message).hint("--password-file reads it"));
         }
         let _ = self.stdout().flush();
         let unread = |error: io::Error| {
-            Failure::new(Kind::Failed, format_args!("the answer cannot be read: {error}"))
+            OpError::new(OpErrorKind::Failed, format_args!("the answer cannot be read: {error}"))
         };
         let first = rpassword::prompt_password(format!("{what}: ")).map_err(unread)?;
         let again = rpassword::prompt_password("The same again: ").map_err(unread)?;
         if first.is_empty() || first != again {
             let message = "the two are not the same, or empty; nothing was written";
-            return Err(Failure::new(Kind::Usage, message));
+            return Err(OpError::new(OpErrorKind::Usage, message));
         }
         Ok(first)
     }
@@ -364,7 +364,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(&self) -> Result<(), Failure> {
+    pub fn finish(&self) -> Result<(), OpError> {
         Ok(self.stdout().flush()?)
     }
 
@@ -380,7 +380,7 @@ impl Output {
     }
 }
 
-fn progress_mode(flags: &GlobalArgs, around: Surroundings) -> ProgressMode {
+fn progress_mode(flags: &GlobalArgs, around: TerminalInfo) -> ProgressMode {
     match flags.progress {
         _ if flags.quiet => ProgressMode::Silent,
         ProgressChoice::None => ProgressMode::Silent,

@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{App, Failure, Kind};
+use super::{App, OpError, OpErrorKind};
 use crate::config::{DaemonSettings, KeySource};
-use crate::web::{Settings, Token};
+use crate::ui::{AccessToken, WebUiSettings};
 
 /// Who may see the page.
 #[derive(Debug, Clone, clap::Args)]
-pub struct PageArgs {
+pub struct UiArgs {
     /// The file that holds the token which opens the page
     #[arg(long, value_name = "FILE", env = "LINKVAULT_UI_TOKEN_FILE", hide_env_values = true)]
     pub token_file: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub struct PageArgs {
     pub allow_host: Vec<String>,
 }
 
-impl PageArgs {
+impl UiArgs {
     /// With what the configuration says where a flag says nothing.
     #[must_use]
     pub fn over(&self, settings: DaemonSettings) -> Self {
@@ -33,10 +33,10 @@ impl PageArgs {
     ///
     /// # Errors
     /// When the token cannot be read.
-    pub fn settings(&self, app: &App, listen: SocketAddr) -> Result<Settings, Failure> {
+    pub fn settings(&self, app: &App, listen: SocketAddr) -> Result<WebUiSettings, OpError> {
         let source = self.token_file.clone().map(KeySource::File);
         let token = source.map(|source| token(app, &source)).transpose()?;
-        Ok(Settings { listen, token, hosts: self.allow_host.clone() })
+        Ok(WebUiSettings { listen, token, hosts: self.allow_host.clone() })
     }
 }
 
@@ -44,22 +44,23 @@ impl PageArgs {
 ///
 /// # Errors
 /// When it holds none.
-fn token(app: &App, source: &KeySource) -> Result<Token, Failure> {
+fn token(app: &App, source: &KeySource) -> Result<AccessToken, OpError> {
     let secret = app.key(source).map_err(|failure| {
         let message = failure.message.replace("key file", "token file");
         let message = message.replace("hold the key", "hold the token");
         let message = message.replace("hold a key: a key", "hold a token: a token");
-        Failure { message, ..failure }
+        OpError { message, ..failure }
     })?;
     let length = secret.reveal().chars().count();
     if length < SHORTEST_TOKEN {
         let message = format!(
             "cannot use the page token: it has {length} characters and needs {SHORTEST_TOKEN}"
         );
-        return Err(Failure::new(Kind::Config, message).hint(MAKE_A_TOKEN));
+        return Err(OpError::new(OpErrorKind::Config, message).hint(MAKE_A_TOKEN));
     }
-    Token::new(secret.reveal())
-        .map_err(|error| Failure::new(Kind::Failed, format_args!("cannot make a cookie: {error}")))
+    AccessToken::new(secret.reveal()).map_err(|error| {
+        OpError::new(OpErrorKind::Failed, format_args!("cannot make a cookie: {error}"))
+    })
 }
 
 /// A shorter token can be guessed.
@@ -68,10 +69,10 @@ const SHORTEST_TOKEN: usize = 16;
 const MAKE_A_TOKEN: &str = "`openssl rand -hex 32 > page.token` makes a token";
 
 /// Why the page is not served at `listen`.
-pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> Failure {
+pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> OpError {
     if error.kind() == io::ErrorKind::InvalidInput {
-        return Failure::new(Kind::Usage, error).hint(MAKE_A_TOKEN);
+        return OpError::new(OpErrorKind::Usage, error).hint(MAKE_A_TOKEN);
     }
-    Failure::new(Kind::Failed, format_args!("{listen} cannot be listened on: {error}"))
+    OpError::new(OpErrorKind::Failed, format_args!("{listen} cannot be listened on: {error}"))
         .hint("name another address with --listen")
 }

@@ -11,35 +11,36 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::error::{Failure, Kind};
+use super::error::{OpError, OpErrorKind};
 use super::failures::cannot_write;
-use super::session::{Bounds, Session, command_words};
-use super::wanted::{self, Read};
-use super::{Paint, human, values};
+use super::session::{AccountSession, SessionLimits, command_words};
+use super::wanted::{self, DesiredInput};
 use crate::apply;
 use crate::change::cost::{Lists, cost};
-use crate::change::desired::Desired;
-use crate::change::export::Content;
+use crate::change::csv_files::CsvKind;
+use crate::change::desired::DesiredState;
+use crate::change::export::ExportContent;
 use crate::change::plan::saved::SavedPlan;
-use crate::change::plan::{Cost, Current, Memory, Plan, PlanProblems, plan};
-use crate::change::policy::{self, Bound, OnConflict, Policy};
+use crate::change::plan::{AccountMemory, CurrentState, Plan, PlanCost, PlanProblems, plan};
+use crate::change::policy::{self, CountOrPercent, OnConflict, Policy};
 use crate::change::render;
-use crate::change::sheet::SheetKind;
-use crate::change::staleness::{self, Staleness};
+use crate::change::staleness::{self, StalenessLimit};
+use crate::cli::{Paint, values};
 use crate::clock::Clock;
-use crate::config::{Account, parse_duration};
-use crate::crawl::{self, Stats};
+use crate::config::{AccountConfig, parse_duration};
+use crate::crawl::{self, StatisticsMode};
+use crate::escaped::Escaped;
+use crate::format;
 use crate::model::paging::Paging;
-use crate::model::{Key, Resource, State, Verb};
+use crate::model::{RecordKey, Resource, State, Verb};
 use crate::progress::Progress;
-use crate::shown::Shown;
 use crate::vault::snapshot::ReadState;
 use crate::vault::{Vault, VaultError};
 
 /// How old a list may be when a write that stands on it leaves: the flag of every
 /// command that writes, and of those that tell what writing costs.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct StalenessArgs {
+pub struct MaxStalenessArgs {
     /// Read a list again before a write that stands on it when it is older than this,
     /// such as 10m; by default 5 minutes, or what the configuration says
     #[arg(
@@ -52,10 +53,10 @@ pub struct StalenessArgs {
     pub max_staleness: Option<Duration>,
 }
 
-impl StalenessArgs {
+impl MaxStalenessArgs {
     /// What holds for `account`.
     #[must_use]
-    pub fn of(self, account: &Account) -> Duration {
+    pub fn of(self, account: &AccountConfig) -> Duration {
         self.max_staleness.or(account.settings.max_staleness).unwrap_or(staleness::DEFAULT)
     }
 }
@@ -65,7 +66,7 @@ impl StalenessArgs {
 pub struct PolicyArgs {
     /// What a CSV file holds whose name does not tell
     #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
-    pub resource: Option<SheetKind>,
+    pub resource: Option<CsvKind>,
     /// Take only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
@@ -77,30 +78,30 @@ pub struct PolicyArgs {
     pub delete: bool,
     /// Delete at most this number or share of a resource's records, such as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
-    pub max_delete: Bound,
+    pub max_delete: CountOrPercent,
     /// Update at most this number or share of a resource's records
     #[arg(long, value_name = "BOUND", default_value = "30%")]
-    pub max_update: Bound,
+    pub max_update: CountOrPercent,
     /// Whose value counts where a cell was edited here and changed there
     #[arg(long, value_name = "WHOSE", default_value = "fail")]
-    pub on_conflict: Whose,
+    pub on_conflict: ConflictChoice,
 }
 
 /// Whose value counts in a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Whose {
+pub enum ConflictChoice {
     // Neither: nothing is written.
     Fail,
     Mine,
     Theirs,
 }
 
-impl From<Whose> for OnConflict {
-    fn from(whose: Whose) -> Self {
+impl From<ConflictChoice> for OnConflict {
+    fn from(whose: ConflictChoice) -> Self {
         match whose {
-            Whose::Fail => Self::Fail,
-            Whose::Mine => Self::Mine,
-            Whose::Theirs => Self::Theirs,
+            ConflictChoice::Fail => Self::Fail,
+            ConflictChoice::Mine => Self::Mine,
+            ConflictChoice::Theirs => Self::Theirs,
         }
     }
 }
@@ -119,7 +120,7 @@ impl PolicyArgs {
     }
 
     fn names_the_account(&self) -> bool {
-        self.resource == Some(SheetKind::Resource(Resource::Account))
+        self.resource == Some(CsvKind::Resource(Resource::Account))
     }
 
     /// Reads what `text` names, as wanted for `account`.
@@ -129,14 +130,14 @@ impl PolicyArgs {
     pub fn wanted(
         &self,
         app: &App,
-        bounds: &Bounds,
+        bounds: &SessionLimits,
         text: &str,
-        account: &Account,
-    ) -> Result<Read, Failure> {
+        account: &AccountConfig,
+    ) -> Result<DesiredInput, OpError> {
         let mut which = values::scope(&self.only, &self.skip)?;
         // An account's own record is never changed by the way.
         which.retain(|it| *it != Resource::Account || self.names_the_account());
-        let read = wanted::wanted(app, bounds, text, self.resource, account, &which)?;
+        let read = wanted::read_input(app, bounds, text, self.resource, account, &which)?;
         self.told(app, read)
     }
 
@@ -144,13 +145,18 @@ impl PolicyArgs {
     ///
     /// # Errors
     /// As [`PolicyArgs::wanted`].
-    pub fn wanted_file(&self, app: &App, file: &Path, account: &Account) -> Result<Read, Failure> {
+    pub fn wanted_file(
+        &self,
+        app: &App,
+        file: &Path,
+        account: &AccountConfig,
+    ) -> Result<DesiredInput, OpError> {
         let mut which = values::scope(&self.only, &self.skip)?;
         which.retain(|it| *it != Resource::Account || self.names_the_account());
-        self.told(app, wanted::files(file, self.resource, Some(account), &which)?)
+        self.told(app, wanted::read_files(file, self.resource, Some(account), &which)?)
     }
 
-    fn told(&self, app: &App, mut read: Read) -> Result<Read, Failure> {
+    fn told(&self, app: &App, mut read: DesiredInput) -> Result<DesiredInput, OpError> {
         read.find_owner(app)?;
         for warning in &read.warnings {
             app.out.warn(warning);
@@ -174,17 +180,19 @@ impl PolicyArgs {
 }
 
 /// A file that was not edited wants nothing, so what it holds need not be read.
-fn leave_untouched(read: &mut Read) {
+fn leave_untouched(read: &mut DesiredInput) {
     if read.base.is_none() {
         return;
     }
     for file in &read.untouched {
-        match Content::of(file) {
-            Some(Content::Sheet(SheetKind::Resource(resource))) => {
+        match ExportContent::of(file) {
+            Some(ExportContent::Sheet(CsvKind::Resource(resource))) => {
                 read.desired.resources.remove(&resource);
             }
-            Some(Content::Sheet(SheetKind::CampaignLinks)) => read.desired.campaign_links.clear(),
-            Some(Content::Records) => read.desired = Desired::default(),
+            Some(ExportContent::Sheet(CsvKind::CampaignLinks)) => {
+                read.desired.campaign_links.clear()
+            }
+            Some(ExportContent::Records) => read.desired = DesiredState::default(),
             None => {}
         }
     }
@@ -192,11 +200,11 @@ fn leave_untouched(read: &mut Read) {
 
 /// An account as it is now, and what is remembered of it.
 #[derive(Debug)]
-pub struct Looked {
+pub struct Observation {
     pub state: State,
     /// What the service does not have; of those the state has no records.
     pub not_offered: Vec<Resource>,
-    pub memory: Memory,
+    pub memory: AccountMemory,
     /// What looking cost, in requests.
     pub reading: u64,
     /// Requests beside these that ask again whose account it is, where a look into the
@@ -219,10 +227,10 @@ pub struct Looked {
     pub kept: bool,
 }
 
-impl Looked {
+impl Observation {
     /// What carrying `plan` out costs, this look and one at the end included.
     #[must_use]
-    pub fn cost(&self, plan: &Plan) -> Cost {
+    pub fn cost(&self, plan: &Plan) -> PlanCost {
         let mut again = plan.touched();
         if again.contains(&Resource::ChannelItems) && !again.contains(&Resource::Channels) {
             again.push(Resource::Channels);
@@ -231,16 +239,16 @@ impl Looked {
         let mut done = lists.clone();
         plan.steps.iter().for_each(|step| done.carry_out(step));
         let after = again.iter().map(|it| done.requests(*it)).fold(1, u64::saturating_add);
-        let staleness = Staleness::new(self.max_staleness, self.limit, self.reserve, lists);
+        let staleness = StalenessLimit::new(self.max_staleness, self.limit, self.reserve, lists);
         cost(plan, (self.reading + self.confirming, after), self.limit, self.reserve, &staleness)
     }
 }
 
 /// The resources that must be known to plan for `desired`.
 #[must_use]
-pub fn needed(desired: &Desired, policy: &Policy) -> Vec<Resource> {
+pub fn needed_resources(desired: &DesiredState, policy: &Policy) -> Vec<Resource> {
     let mut needed: Vec<_> = desired.resources.keys().copied().collect();
-    needed.extend(desired.unwanted.keys());
+    needed.extend(desired.to_delete.keys());
     if !desired.campaign_links.is_empty() {
         needed.push(Resource::Campaigns);
     }
@@ -260,15 +268,15 @@ pub fn needed(desired: &Desired, policy: &Policy) -> Vec<Resource> {
 ///
 /// # Errors
 /// When what is needed cannot be read whole.
-pub fn look(
+pub fn observe_account(
     app: &App,
-    account: &Account,
-    bounds: &Bounds,
+    account: &AccountConfig,
+    bounds: &SessionLimits,
     which: &[Resource],
-) -> Result<Looked, Failure> {
+) -> Result<Observation, OpError> {
     let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
     let words = command_words("plan", &account.name);
-    let mut session = Session::open(app, account, &words, bounds, Arc::clone(&progress))?;
+    let mut session = AccountSession::open(app, account, &words, bounds, Arc::clone(&progress))?;
     let mut own = match Vault::open_read_only(&account.vault) {
         Ok(vault) => Some(vault),
         Err(VaultError::Missing(_)) => None,
@@ -278,9 +286,10 @@ pub fn look(
     if let Some(ours) = own.as_mut().map(|own| own.identity()).transpose()?.flatten() {
         vault.claim(&ours, false)?;
     }
-    let mut looked = look_into(&*app.clock, account, &mut session, &mut vault, &*progress, which)?;
+    let mut looked =
+        observe_into(&*app.clock, account, &mut session, &mut vault, &*progress, which)?;
     if let Some(own) = &own {
-        looked.memory = apply::memory(own)?;
+        looked.memory = apply::account_memory(own)?;
         looked.confirming = lost_lists(own, &looked.state)?;
     }
     Ok(looked)
@@ -293,10 +302,10 @@ fn lost_lists(own: &Vault, now: &State) -> Result<u64, VaultError> {
     for (resource, records) in now.iter() {
         for key in own.open_keys(resource)?.into_iter().filter(|key| !records.contains_key(key)) {
             let channel = match key {
-                Key::Item { channel, .. } => Some(channel),
-                Key::Id(_) => None,
+                RecordKey::Item { channel, .. } => Some(channel),
+                RecordKey::Id(_) => None,
             };
-            let listed = |channel| now.get(Resource::Channels)?.get(&Key::Id(channel));
+            let listed = |channel| now.get(Resource::Channels)?.get(&RecordKey::Id(channel));
             if channel.is_none_or(|channel| listed(channel).is_some()) {
                 lists.insert((resource, channel));
             }
@@ -309,27 +318,28 @@ fn lost_lists(own: &Vault, now: &State) -> Result<u64, VaultError> {
 ///
 /// # Errors
 /// As [`look`].
-pub fn look_into(
+pub fn observe_into(
     clock: &dyn Clock,
-    account: &Account,
-    session: &mut Session,
+    account: &AccountConfig,
+    session: &mut AccountSession,
     vault: &mut Vault,
     progress: &dyn Progress,
     which: &[Resource],
-) -> Result<Looked, Failure> {
-    let options = crawl::Options::new(&session.service).only(which);
-    let options = crawl::Options { stats: Stats::None, fresh: true, confirm: false, ..options };
+) -> Result<Observation, OpError> {
+    let options = crawl::CrawlOptions::new(&session.service).only(which);
+    let options =
+        crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, confirm: false, ..options };
     let before = session.client.counters().requests;
     let summary = crawl::crawl(&mut session.client, vault, clock, progress, &options)?;
     let snapshot = summary.snapshot;
     let lacking = snapshot
         .outcomes
         .iter()
-        .find(|outcome| options.scope.contains(&outcome.resource) && !outcome.is_whole());
+        .find(|outcome| options.scope.contains(&outcome.resource) && !outcome.is_complete());
     if let Some(outcome) = lacking {
         let why = outcome.message.as_deref().unwrap_or("it is not offered");
         let message = format!("{} could not be read whole: {why}", outcome.resource);
-        return Err(Failure::new(Kind::Service, message)
+        return Err(OpError::new(OpErrorKind::Service, message)
             .hint("nothing was planned or written; --skip leaves a resource out"));
     }
     let confirming = summary.confirmed;
@@ -338,10 +348,10 @@ pub fn look_into(
     let not_offered = outcomes.filter(|it| it.state == ReadState::NotOffered);
     let not_offered = not_offered.map(|it| it.resource).collect();
     let known = session.client.limit().or(account.settings.limit.map(u64::from));
-    Ok(Looked {
+    Ok(Observation {
         state: vault.state(snapshot.number, &options.scope)?,
         not_offered,
-        memory: apply::memory(vault)?,
+        memory: apply::account_memory(vault)?,
         reading,
         confirming,
         paging: summary.paging,
@@ -359,14 +369,14 @@ pub fn look_into(
 ///
 /// # Errors
 /// When rows leave open what is meant, or there are conflicts.
-pub fn planned(
-    desired: &Desired,
+pub fn make_plan(
+    desired: &DesiredState,
     base: Option<&State>,
-    looked: &Looked,
+    looked: &Observation,
     policy: &Policy,
-) -> Result<Plan, Failure> {
-    let current = Current { state: &looked.state, memory: &looked.memory };
-    let mut plan = plan(desired, current, base, policy).map_err(|it| Failure::from(&it))?;
+) -> Result<Plan, OpError> {
+    let current = CurrentState { state: &looked.state, memory: &looked.memory };
+    let mut plan = plan(desired, current, base, policy).map_err(|it| OpError::from(&it))?;
     plan.cost = looked.cost(&plan);
     log(&plan);
     Ok(plan)
@@ -378,25 +388,26 @@ fn log(plan: &Plan) {
         tracing::debug!("{} {}: matched with {} here", it.resource.name(), it.old, it.new);
     }
     for step in &plan.steps {
-        let (verb, resource, key) = (step.verb.name(), step.resource.name(), Shown(&step.key));
+        let (verb, resource, key) = (step.verb.name(), step.resource.name(), Escaped(&step.key));
         tracing::debug!("step {}: {verb} {resource} {key}", step.step);
     }
     for it in &plan.unsupported {
-        let key = Shown(&it.key);
-        tracing::debug!("{} {key} is unsupported: {}", it.resource.name(), Shown(&it.reason));
+        let key = Escaped(&it.key);
+        tracing::debug!("{} {key} is unsupported: {}", it.resource.name(), Escaped(&it.reason));
     }
 }
 
 /// Tells of records that `wanted` does not have and that stay, since `--delete` was
 /// not given: a row taken out of a sheet, or what is newer than a snapshot.
-pub fn tell_what_stays(app: &App, wanted: &Read, looked: &Looked, policy: &Policy) {
-    let whole = wanted.desired.resources.values().any(|it| it.whole && !it.records.is_empty());
+pub fn kept_records(app: &App, wanted: &DesiredInput, looked: &Observation, policy: &Policy) {
+    let whole =
+        wanted.desired.resources.values().any(|it| it.is_complete && !it.records.is_empty());
     if policy.delete || !whole {
         return;
     }
     let bold = Policy { delete: true, ..*policy };
     // Where deleting would be a conflict, that is soon enough told with the flag.
-    let Ok(plan) = planned(&wanted.desired, wanted.base.as_ref(), looked, &bold) else { return };
+    let Ok(plan) = make_plan(&wanted.desired, wanted.base.as_ref(), looked, &bold) else { return };
     let deletes = plan.steps.iter().filter(|step| step.verb == Verb::Delete);
     let mut counts = BTreeMap::new();
     deletes.for_each(|step| *counts.entry(step.resource).or_insert(0_u64) += 1);
@@ -404,7 +415,7 @@ pub fn tell_what_stays(app: &App, wanted: &Read, looked: &Looked, policy: &Polic
         return;
     }
     let records = counts.iter().map(|(resource, count)| {
-        format!("{} of {resource}", human::counted(*count, "record", "records"))
+        format!("{} of {resource}", format::counted(*count, "record", "records"))
     });
     app.out.note(format_args!(
         "Not in {}, and left as they are: {}; --delete deletes them",
@@ -413,7 +424,7 @@ pub fn tell_what_stays(app: &App, wanted: &Read, looked: &Looked, policy: &Polic
     ));
 }
 
-impl From<&PlanProblems> for Failure {
+impl From<&PlanProblems> for OpError {
     fn from(problems: &PlanProblems) -> Self {
         const MOST: usize = 50;
         let rows = problems.rows.iter().map(ToString::to_string);
@@ -430,12 +441,12 @@ impl From<&PlanProblems> for Failure {
                 1 => "a cell was edited here and has changed in the account".to_owned(),
                 _ => format!("{count} cells were edited here and have changed in the account"),
             };
-            return Self::new(Kind::Stale, message).details(lines).hint(
+            return Self::new(OpErrorKind::Stale, message).details(lines).hint(
                 "nothing was written; --on-conflict mine pushes your values,\n\
                  --on-conflict theirs keeps the account's",
             );
         }
-        Self::new(Kind::Failed, "it is not clear what is wanted")
+        Self::new(OpErrorKind::Failed, "it is not clear what is wanted")
             .details(lines)
             .hint("mend these rows and run the command again; nothing was written")
     }
@@ -445,10 +456,10 @@ impl From<&PlanProblems> for Failure {
 ///
 /// # Errors
 /// With numbers, limits, and the flags that lift them.
-pub fn guard(plan: &Plan, looked: &Looked, policy: &Policy) -> Result<(), Failure> {
-    policy::check(plan, &looked.state, policy).map_err(|refusals| {
+pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), OpError> {
+    policy::check_guards(plan, &looked.state, policy).map_err(|refusals| {
         let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
-        Failure::new(Kind::Guard, "the plan does more than is allowed; nothing was written")
+        OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
             .details(lines)
             .hint("look at the plan, and add the flag if it is meant so")
     })
@@ -456,7 +467,7 @@ pub fn guard(plan: &Plan, looked: &Looked, policy: &Policy) -> Result<(), Failur
 
 /// How a plan is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Form {
+pub enum PlanFormat {
     #[default]
     Text,
     // For a ticket or a page.
@@ -465,7 +476,7 @@ pub enum Form {
 
 /// A plan for programs.
 #[must_use]
-pub fn document(plan: &Plan, account: &Account, name: &str, looked: &Looked) -> Value {
+pub fn document(plan: &Plan, account: &AccountConfig, name: &str, looked: &Observation) -> Value {
     let mut document = render::document(plan, &account.name);
     document["from"] = json!(name);
     document["limit"] = json!(looked.limit);
@@ -477,12 +488,12 @@ pub fn document(plan: &Plan, account: &Account, name: &str, looked: &Looked) -> 
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn show(app: &App, plan: &Plan, form: Form, answer: bool) -> Result<(), Failure> {
+pub fn show(app: &App, plan: &Plan, form: PlanFormat, answer: bool) -> Result<(), OpError> {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = match form {
-        Form::Text => render::text(plan, &mut text),
-        Form::Markdown => render::markdown(plan, &mut text),
+        PlanFormat::Text => render::text(plan, &mut text),
+        PlanFormat::Markdown => render::markdown(plan, &mut text),
     };
     for it in &plan.reused {
         let (title, id) = (it.resource.spec().title, it.id);
@@ -491,7 +502,7 @@ pub fn show(app: &App, plan: &Plan, form: Form, answer: bool) -> Result<(), Fail
             if it.name.is_empty() { "another one" } else { &it.name }
         ));
     }
-    if form == Form::Markdown {
+    if form == PlanFormat::Markdown {
         return app.out.raw(text.as_bytes());
     }
     for line in text.trim_end().lines() {
@@ -514,11 +525,11 @@ pub fn show(app: &App, plan: &Plan, form: Form, answer: bool) -> Result<(), Fail
 /// When the file cannot be written.
 pub fn save(
     app: &App,
-    account: &Account,
+    account: &AccountConfig,
     plan: &Plan,
-    looked: &Looked,
+    looked: &Observation,
     file: &Path,
-) -> Result<(), Failure> {
+) -> Result<(), OpError> {
     let whose = (account.name.as_str(), looked.service.as_str(), looked.account_id);
     let price = (looked.limit, looked.reserve);
     let saved = SavedPlan::new(whose, app.clock.now().0, price, plan.clone());

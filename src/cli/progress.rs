@@ -9,11 +9,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::human;
 use super::output::{ErrorStream, Output, ProgressMode};
 use crate::clock::Clock;
-use crate::progress::{Event, Progress, Silent};
-use crate::shown::Shown;
+use crate::escaped::Escaped;
+use crate::format;
+use crate::progress::{Event, NoProgress, Progress};
 
 /// A listing that goes on says so this often in a log.
 const EVERY: Duration = Duration::from_secs(30);
@@ -47,8 +47,8 @@ struct Warnings(ErrorStream);
 impl Progress for Warnings {
     fn event(&self, event: &Event<'_>) {
         match event {
-            Event::Warning { text } => tell(&self.0, &format!("warning: {}", Shown(text))),
-            _ => Silent.event(event),
+            Event::Warning { text } => tell(&self.0, &format!("warning: {}", Escaped(text))),
+            _ => NoProgress.event(event),
         }
     }
 }
@@ -144,35 +144,35 @@ impl Progress for Lines {
             }
             Event::Waiting { time, why } if time >= SHORT => {
                 self.due(Duration::ZERO);
-                format!("waiting {} for {why}", human::duration(time))
+                format!("waiting {} for {why}", format::duration(time))
             }
             Event::Warning { text } => format!("warning: {text}"),
             _ => return,
         };
-        tell(&self.stream, &format!("{}: {}", self.account, Shown(text)));
+        tell(&self.stream, &format!("{}: {}", self.account, Escaped(text)));
     }
 }
 
 fn amount(done: u64, total: Option<u64>) -> String {
     match total {
         Some(total) => {
-            format!("{} of {}", human::count(done), human::counted(total, "record", "records"))
+            format!("{} of {}", format::count(done), format::counted(total, "record", "records"))
         }
-        None => human::counted(done, "record", "records"),
+        None => format::counted(done, "record", "records"),
     }
 }
 
 fn steps(done: u64, total: u64, requests: u64, time: Duration) -> String {
-    let done = format!("{} of {}", human::count(done), human::counted(total, "step", "steps"));
-    let left = human::counted(requests, "request", "requests");
+    let done = format!("{} of {}", format::count(done), format::counted(total, "step", "steps"));
+    let left = format::counted(requests, "request", "requests");
     match time.as_secs() {
         0 => format!("{done}; {left} left"),
-        _ => format!("{done}; {left} left, about {}", human::duration(time)),
+        _ => format!("{done}; {left} left, about {}", format::duration(time)),
     }
 }
 
 fn finished(resource: &str, state: &str, records: u64) -> String {
-    let records = human::counted(records, "record", "records");
+    let records = format::counted(records, "record", "records");
     if state == "complete" {
         format!("{resource}: {records}")
     } else {
@@ -213,11 +213,11 @@ impl Bars {
 
     fn wait(&self, time: Duration, why: &str) -> ProgressBar {
         let left = move |state: &ProgressState, text: &mut dyn std::fmt::Write| {
-            let _ = text.write_str(&human::duration(time.saturating_sub(state.elapsed())));
+            let _ = text.write_str(&format::duration(time.saturating_sub(state.elapsed())));
         };
         let bar = ProgressBar::no_length()
             .with_style(style("{spinner} waiting {left} for {msg}").with_key("left", left))
-            .with_message(Shown(why).to_string());
+            .with_message(Escaped(why).to_string());
         let bar = self.stream.bars.add(bar);
         bar.enable_steady_tick(Duration::from_millis(250));
         bar
@@ -255,7 +255,7 @@ impl Progress for Bars {
                 // A finished bar is moved to its end, which may be that of one channel.
                 bar.set_length(records);
                 bar.set_position(records);
-                bar.finish_with_message(Shown(state).to_string());
+                bar.finish_with_message(Escaped(state).to_string());
             }
             Event::Steps { done, total, requests, time } => {
                 let bar = self.bar(&mut shelf, "steps");
@@ -263,15 +263,15 @@ impl Progress for Bars {
                 bar.set_style(style("{prefix} [{wide_bar}] {human_pos}/{human_len} {msg}"));
                 bar.set_length(total);
                 bar.set_position(done);
-                let left = human::counted(requests, "request", "requests");
-                bar.set_message(format!("{left} left, about {}", human::duration(time)));
+                let left = format::counted(requests, "request", "requests");
+                bar.set_message(format!("{left} left, about {}", format::duration(time)));
             }
             Event::Waiting { time, why } => shelf.wait = Some(self.wait(time, why)),
-            Event::Warning { text } => tell(&self.stream, &format!("warning: {}", Shown(text))),
+            Event::Warning { text } => tell(&self.stream, &format!("warning: {}", Escaped(text))),
         }
     }
 
-    fn rest(&self) {
+    fn pause(&self) {
         let mut shelf = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         for (_, bar) in shelf.bars.drain() {
             bar.finish_and_clear();
@@ -286,7 +286,7 @@ impl Progress for Bars {
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        self.rest();
+        self.pause();
     }
 }
 
@@ -294,7 +294,7 @@ impl Drop for Bars {
 mod tests {
     use super::*;
     use crate::cli::global::{GlobalArgs, ProgressChoice};
-    use crate::cli::output::Surroundings;
+    use crate::cli::output::TerminalInfo;
     use crate::clock::{Interrupt, SystemClock};
 
     #[derive(Clone, Default)]
@@ -315,7 +315,7 @@ mod tests {
         let err = Pipe::default();
         let flags = GlobalArgs { progress: choice, quiet, ..GlobalArgs::default() };
         let sink = Box::new(std::io::sink());
-        let output = Output::new(sink, Box::new(err.clone()), Surroundings::default(), &flags);
+        let output = Output::new(sink, Box::new(err.clone()), TerminalInfo::default(), &flags);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(Interrupt::default()));
         let progress = progress(&output, &clock, "main");
         for event in [
@@ -347,7 +347,7 @@ mod tests {
     fn a_finished_bar_counts_the_items_of_all_channels() {
         let sinks = (Box::new(std::io::sink()), Box::new(std::io::sink()));
         let flags = GlobalArgs::default();
-        let output = Output::new(sinks.0, sinks.1, Surroundings::default(), &flags);
+        let output = Output::new(sinks.0, sinks.1, TerminalInfo::default(), &flags);
         let bars = Bars::new(output.error_stream());
         for event in [
             Event::Listing { resource: "channel_items", parent: Some(5) },
@@ -361,7 +361,7 @@ mod tests {
             shelf.bars.get("channel_items").map(ProgressBar::position)
         };
         assert_eq!(position(), Some(14));
-        bars.rest();
+        bars.pause();
         assert_eq!(position(), None, "it would stand in the middle of a question");
     }
 

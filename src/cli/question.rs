@@ -8,10 +8,10 @@ type Answer = Option<io::Result<String>>;
 
 /// The question that is being asked, if one is.
 #[derive(Debug, Clone, Default)]
-pub struct Question(Arc<Mutex<Option<Sender<Answer>>>>);
+pub struct Prompt(Arc<Mutex<Option<Sender<Answer>>>>);
 
-impl Question {
-    /// What `read` reads, or `None` when [`Question::end`] came first. The thread
+impl Prompt {
+    /// What `read` reads, or `None` when [`Prompt::end`] came first. The thread
     /// that reads stays behind then: nothing wakes it, and the program ends.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_given_or_the_question_ended() {
-        let question = Question::default();
+        let question = Prompt::default();
         assert_eq!(question.answer(|| Ok("y".to_owned())).unwrap(), Some("y".to_owned()));
         assert!(!question.end(), "nothing is asked");
         assert!(question.answer(|| Err(io::Error::other("gone"))).is_err());

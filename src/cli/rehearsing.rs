@@ -7,18 +7,19 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::app::App;
-use super::desk::{Desk, WriteLock};
-use super::error::{Exit, Failure, Kind};
+use super::desk::{WriteLock, WriteSession};
+use super::error::{Exit, OpError, OpErrorKind};
 use super::outcome;
-use super::session::{Bounds, Session};
-use super::states::{self, Target};
-use super::{Shown, failures, human, served, values, wanted};
-use crate::apply::{ApplyError, Outcome};
-use crate::change::plan::{Plan, Step};
+use super::session::{AccountSession, SessionLimits};
+use super::states::{self, StateRef};
+use crate::apply::{ApplyError, RunReport};
+use crate::change::plan::{Plan, PlanStep};
+use crate::cli::{Escaped, failures, served, values, wanted};
 use crate::clock::{Clock, SimulatedClock};
-use crate::config::Account;
+use crate::config::AccountConfig;
+use crate::format;
 use crate::model::Resource;
-use crate::progress::Silent;
+use crate::progress::NoProgress;
 use crate::sandbox::Behaviour;
 use crate::vault::journal::{JournalStep, StepState};
 use crate::vault::reference::Reference;
@@ -28,22 +29,29 @@ use crate::vault::snapshot::{ReadState, Snapshot};
 ///
 /// # Errors
 /// When `text` names a live account, or nothing that can be named.
-pub fn refuse_live(app: &App, text: &str, account: &Account) -> Result<(), Failure> {
+pub fn require_snapshot_input(
+    app: &App,
+    text: &str,
+    account: &AccountConfig,
+) -> Result<(), OpError> {
     if wanted::path(app, text)?.is_some() {
         return Ok(());
     }
-    let target = Target::parse(app, text, Reference::Latest(0), Some(account))?;
+    let target = StateRef::parse(app, text, Reference::Latest(0), Some(account))?;
     if target.reference != Reference::Live {
         return Ok(());
     }
     let name = &target.account.name;
-    Err(Failure::new(Kind::Usage, "a rehearsal asks the service for nothing, so not for @live")
-        .hint(format_args!("run `linkvault backup {name}` first and name {name}@latest")))
+    Err(OpError::new(
+        OpErrorKind::Usage,
+        "a rehearsal asks the service for nothing, so not for @live",
+    )
+    .hint(format_args!("run `linkvault backup {name}` first and name {name}@latest")))
 }
 
 /// What a rehearsal assumes of the service.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Assumed {
+pub struct RehearsalAssumptions {
     /// How many records the account's plan allows, such as campaigns=50
     #[arg(
         long = "cap",
@@ -57,11 +65,12 @@ pub struct Assumed {
     pub behaviour: Vec<String>,
 }
 
-impl Assumed {
+impl RehearsalAssumptions {
     /// `behaviour` with all that is assumed.
-    fn upon(&self, mut behaviour: Behaviour) -> Result<Behaviour, Failure> {
+    fn upon(&self, mut behaviour: Behaviour) -> Result<Behaviour, OpError> {
         let usage = |error| {
-            Failure::new(Kind::Usage, error).hint("`linkvault sandbox --behaviour list` shows them")
+            OpError::new(OpErrorKind::Usage, error)
+                .hint("`linkvault sandbox --behaviour list` shows them")
         };
         behaviour.apply(&self.behaviour.join(",")).map_err(usage)?;
         for (cap, most) in &self.caps {
@@ -75,19 +84,19 @@ impl Assumed {
 ///
 /// # Errors
 /// When the account was never backed up, or its vault cannot be read.
-pub fn desk<'a>(
+pub fn rehearsal_session<'a>(
     app: &'a App,
-    account: &'a Account,
-    bounds: &Bounds,
-    assumed: &Assumed,
-) -> Result<Desk<'a>, Failure> {
+    account: &'a AccountConfig,
+    bounds: &SessionLimits,
+    assumed: &RehearsalAssumptions,
+) -> Result<WriteSession<'a>, OpError> {
     let mut vault = states::open(account)?.copy()?;
     let name = &account.name;
     let newest = vault.snapshots()?.pop().ok_or_else(|| {
-        Failure::new(Kind::NotFound, format_args!("{name} has no snapshot yet"))
+        OpError::new(OpErrorKind::NotFound, format_args!("{name} has no snapshot yet"))
             .hint(format_args!("run `linkvault backup {name}` first"))
     })?;
-    let loaded = served::loaded(&mut vault, newest.number)?;
+    let loaded = served::sandbox_from_vault(&mut vault, newest.number)?;
     for what in &loaded.skipped {
         app.out.warn(format_args!("left out of the rehearsal: {what}"));
     }
@@ -97,18 +106,18 @@ pub fn desk<'a>(
             app.out.warn(format_args!("{name}@#{number} shows {resource} as last known before it"));
         }
     }
-    let rate_limit = Session::known_limit(account);
+    let rate_limit = AccountSession::known_limit(account);
     let mut behaviour = Behaviour { rate_limit, ..Behaviour::default() };
-    let wrong = |error| Failure::new(Kind::Usage, error);
+    let wrong = |error| OpError::new(OpErrorKind::Usage, error);
     let parts = not_offered(&newest);
     if !parts.is_empty() {
         behaviour.set("not-offered", &parts.join("+")).map_err(wrong)?;
     }
     let behaviour = assumed.upon(behaviour)?;
     let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(app.clock.now()));
-    let session = Session::rehearsed(account, bounds, (loaded.store, behaviour), &clock);
-    let (progress, writes) = (Arc::new(Silent), WriteLock::default());
-    Ok(Desk { app, account, session, vault, progress, clock, rehearsed: true, writes })
+    let session = AccountSession::to_sandbox(account, bounds, (loaded.store, behaviour), &clock);
+    let (progress, writes) = (Arc::new(NoProgress), WriteLock::default());
+    Ok(WriteSession { app, account, session, vault, progress, clock, rehearsed: true, writes })
 }
 
 /// What the service did not offer, as the sandbox calls it.
@@ -134,12 +143,12 @@ fn not_offered(snapshot: &Snapshot) -> Vec<&'static str> {
 /// # Errors
 /// The run's own, or when the news cannot be written.
 pub fn finish(
-    desk: Desk<'_>,
-    outcome: Result<Outcome, ApplyError>,
+    desk: WriteSession<'_>,
+    outcome: Result<RunReport, ApplyError>,
     plan: &Plan,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, OpError> {
     let outcome = outcome.map_err(|error| {
-        let failure = failures::of_apply(error, &desk.account.name);
+        let failure = failures::apply_error(error, &desk.account.name);
         // There is no run to go on with.
         let goes_on = failure.hint.as_ref().is_some_and(|it| it.contains("linkvault resume"));
         if goes_on { failure.hint("it was a rehearsal; nothing was written") } else { failure }
@@ -154,9 +163,9 @@ pub fn finish(
 ///
 /// # Errors
 /// When the news cannot be written.
-pub fn nothing(desk: &Desk<'_>, plan: &Plan) -> Result<Exit, Failure> {
+pub fn nothing(desk: &WriteSession<'_>, plan: &Plan) -> Result<Exit, OpError> {
     let requests = desk.session.client.counters().requests;
-    let outcome = Outcome { requests, ..Outcome::default() };
+    let outcome = RunReport { requests, ..RunReport::default() };
     if desk.app.out.is_json() {
         desk.app.out.json(&document(desk, plan, &outcome, &BTreeMap::new()))?;
     }
@@ -164,33 +173,33 @@ pub fn nothing(desk: &Desk<'_>, plan: &Plan) -> Result<Exit, Failure> {
 }
 
 fn tell(
-    desk: &Desk<'_>,
+    desk: &WriteSession<'_>,
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &RunReport,
     journal: &BTreeMap<u32, JournalStep>,
-) -> Result<(), Failure> {
+) -> Result<(), OpError> {
     let out = &desk.app.out;
     if out.is_json() {
         return out.json(&document(desk, plan, outcome, journal));
     }
     for problem in &outcome.problems {
-        out.line(Shown(problem))?;
+        out.line(Escaped(problem))?;
     }
     let name = &desk.account.name;
-    let requests = human::counted(outcome.requests, "request", "requests");
-    let (counts, time) = (outcome::counts(outcome), human::duration(desk.clock.monotonic()));
+    let requests = format::counted(outcome.requests, "request", "requests");
+    let (counts, time) = (outcome::counts(outcome), format::duration(desk.clock.monotonic()));
     out.line(format_args!("rehearsal for {name}: {counts}; {requests}, {time}"))?;
     out.note("nothing was sent, and nothing was written");
     Ok(())
 }
 
 fn document(
-    desk: &Desk<'_>,
+    desk: &WriteSession<'_>,
     plan: &Plan,
-    outcome: &Outcome,
+    outcome: &RunReport,
     journal: &BTreeMap<u32, JournalStep>,
 ) -> Value {
-    let step = |step: &Step| {
+    let step = |step: &PlanStep| {
         let row = journal.get(&step.step);
         let state = row.map_or(StepState::Planned, |row| row.state);
         json!({
@@ -202,8 +211,8 @@ fn document(
     json!({
         "format": 1, "account": desk.account.name, "rehearsed": true, "done": outcome.done,
         "refused": outcome.refused, "skipped": outcome.skipped, "stale": outcome.stale,
-        "unknown": outcome.unknown, "not_sent": outcome.waiting,
-        "differs": outcome.differs, "verified": outcome.verified, "requests": outcome.requests,
+        "unknown": outcome.unknown, "not_sent": outcome.not_sent,
+        "differs": outcome.different, "verified": outcome.verified, "requests": outcome.requests,
         "seconds": desk.clock.monotonic().as_secs_f64(), "problems": outcome.problems,
         "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
         "unsupported": plan.unsupported,

@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::app::App;
-use super::{human, wanted};
-use crate::change::desired::Source;
-use crate::change::plan::{Plan, Step, Unsupported};
-use crate::change::sheet::rejected::rejected;
+use crate::change::csv_files::rejected::rejected;
+use crate::change::desired::SourceLocation;
+use crate::change::plan::{Plan, PlanStep, UnsupportedChange};
+use crate::cli::wanted;
+use crate::format;
 
 /// What a run's journal keeps beside its steps.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Origin {
+pub struct RunInput {
     /// The files whose rows it was fed with, by the names that its steps give.
     files: BTreeMap<String, File>,
-    pub unsupported: Vec<Unsupported>,
+    pub unsupported: Vec<UnsupportedChange>,
     /// How many further records of the input have no step and are left to a person.
     pub manual: u64,
 }
@@ -31,7 +32,7 @@ struct File {
     blake3: String,
 }
 
-impl Origin {
+impl RunInput {
     /// Of a plan that was just made from files.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
@@ -51,7 +52,7 @@ impl Origin {
     /// Of a plan that another process made; the files that it names are not read.
     #[must_use]
     pub fn without_files(plan: &Plan) -> Self {
-        let unnamed = |it: &Unsupported| Unsupported { source: None, ..it.clone() };
+        let unnamed = |it: &UnsupportedChange| UnsupportedChange { source: None, ..it.clone() };
         let unsupported = plan.unsupported.iter().map(unnamed).collect();
         Self { unsupported, ..Self::default() }
     }
@@ -89,12 +90,12 @@ pub type Rows = BTreeMap<String, BTreeMap<u64, String>>;
 
 /// The rows behind refused steps, and behind what cannot be done at all.
 #[must_use]
-pub fn rows(refused: &[(Step, String)], unsupported: &[Unsupported]) -> Rows {
+pub fn rows(refused: &[(PlanStep, String)], unsupported: &[UnsupportedChange]) -> Rows {
     let mut all = Rows::new();
     let steps = refused.iter().map(|(step, why)| (&step.source, why));
     let others = unsupported.iter().map(|it| (&it.source, &it.reason));
     for (source, why) in steps.chain(others) {
-        if let Some(Source { file, line: Some(line) }) = source {
+        if let Some(SourceLocation { file, line: Some(line) }) = source {
             let problems = all.entry(file.clone()).or_default();
             let text = problems.entry(*line).or_default();
             if !text.is_empty() {
@@ -108,10 +109,10 @@ pub fn rows(refused: &[(Step, String)], unsupported: &[Unsupported]) -> Rows {
 
 /// Writes the rows of each file beside it, or where asked. What cannot be
 /// written is told, and changes nothing of what the run came to.
-pub fn write(app: &App, all: &Rows, origin: &Origin, to: Option<&Path>) {
+pub fn write(app: &App, all: &Rows, origin: &RunInput, to: Option<&Path>) {
     let to = to.filter(|_| all.len() == 1);
     for (name, problems) in all {
-        let count = human::counted(problems.len() as u64, "row", "rows");
+        let count = format::counted(problems.len() as u64, "row", "rows");
         match write_one(name, problems, origin, to) {
             Ok(path) => {
                 let path = path.display();
@@ -126,7 +127,7 @@ pub fn write(app: &App, all: &Rows, origin: &Origin, to: Option<&Path>) {
 fn write_one(
     name: &str,
     problems: &BTreeMap<u64, String>,
-    origin: &Origin,
+    origin: &RunInput,
     to: Option<&Path>,
 ) -> Result<PathBuf, String> {
     let known = origin.files.get(name);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::error::Failure;
+use super::error::OpError;
 use crate::model::state::SentValues;
-use crate::model::{Key, Record, Resource};
-use crate::sandbox::store::{Content, Table};
-use crate::sandbox::{Loaded, RawRecord, Store};
+use crate::model::{Record, RecordKey, Resource};
+use crate::sandbox::store::{QrContentData, StoreTable};
+use crate::sandbox::{LoadedStore, RawRecord, Store};
 use crate::vault::Vault;
 
 /// The account of `vault` as snapshot `number` shows it, and what is known of
@@ -16,7 +16,7 @@ use crate::vault::Vault;
 ///
 /// # Errors
 /// When the vault cannot be read.
-pub fn loaded(vault: &mut Vault, number: i64) -> Result<Loaded, Failure> {
+pub fn sandbox_from_vault(vault: &mut Vault, number: i64) -> Result<LoadedStore, OpError> {
     let state = vault.state(number, &Resource::ALL)?;
     let records = state
         .iter()
@@ -33,8 +33,8 @@ pub fn loaded(vault: &mut Vault, number: i64) -> Result<Loaded, Failure> {
 
 fn raw<'r>(resource: Resource, record: &'r Record<'static>) -> RawRecord<'r> {
     let channel = match &record.key {
-        Key::Item { channel, .. } => Some(channel.cast_unsigned()),
-        Key::Id(_) => None,
+        RecordKey::Item { channel, .. } => Some(channel.cast_unsigned()),
+        RecordKey::Id(_) => None,
     };
     RawRecord { resource: resource.name(), channel, json: &record.raw }
 }
@@ -45,7 +45,7 @@ fn remember(store: &mut Store, sent: &SentValues) {
         match resource {
             Resource::QrCodes => {
                 let Some(code) = row(&mut store.qr_codes, id) else { continue };
-                code.content = Content {
+                code.content = QrContentData {
                     kind: text(sent, "type"),
                     data: sent.get("data").cloned(),
                     background: text(sent, "background"),
@@ -67,7 +67,7 @@ fn remember(store: &mut Store, sent: &SentValues) {
 }
 
 /// The row of `id`. Where it is gone, its id is not given to another one.
-fn row<T: Default>(table: &mut Table<T>, id: u64) -> Option<&mut T> {
+fn row<T: Default>(table: &mut StoreTable<T>, id: u64) -> Option<&mut T> {
     if table.get(id).is_none() {
         table.put(id, T::default());
         table.remove(id);
@@ -93,7 +93,7 @@ mod tests {
         let mut vault = Vault::in_memory().unwrap();
         let now = Timestamp(0);
         let mut sent = |resource, id, field: &str, value: Value| {
-            vault.remember(resource, &Key::Id(id), field, &value.to_string(), now).unwrap();
+            vault.remember(resource, &RecordKey::Id(id), field, &value.to_string(), now).unwrap();
         };
         sent(Resource::QrCodes, 2, "type", json!("text"));
         sent(Resource::QrCodes, 2, "data", json!(["a", "b"]));
@@ -121,7 +121,7 @@ mod tests {
     fn what_is_done_to_a_copy_stays_there() {
         let folder = tempfile::tempdir().unwrap();
         let mut vault = Vault::open_or_create(&folder.path().join("main.db")).unwrap();
-        let (resource, key, now) = (Resource::QrCodes, Key::Id(1), Timestamp(0));
+        let (resource, key, now) = (Resource::QrCodes, RecordKey::Id(1), Timestamp(0));
         vault.remember(resource, &key, "type", "\"text\"", now).unwrap();
         let mut copy = vault.copy().unwrap();
         copy.remember(resource, &key, "data", "\"Hello\"", now).unwrap();

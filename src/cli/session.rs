@@ -8,25 +8,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::app::App;
-use super::error::{Failure, Kind};
+use super::error::{OpError, OpErrorKind};
 use super::home_sandbox;
-use crate::api::client::{Client, Limits};
-use crate::api::http::{Key, Transport};
+use crate::api::client::{Client, ClientLimits};
+use crate::api::http::{ApiKey, Transport};
 use crate::api::pacer::{Pacer, PacerState};
-use crate::api::read_only::ReadOnly;
-use crate::api::ureq::certificates::Trust;
-use crate::api::ureq::{Options, UreqTransport};
+use crate::api::read_only::ReadOnlyTransport;
+use crate::api::ureq::certificates::TrustedCertificates;
+use crate::api::ureq::{TransportOptions, UreqTransport};
 use crate::clock::Clock;
-use crate::config::{Account, Place, folder_open_to_others, parse_duration};
+use crate::config::{AccountConfig, AccountLocation, folder_permission_warning, parse_duration};
 use crate::files::{beside, make_private, private_file, read_named, read_private, target};
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
-use crate::sandbox::{Behaviour, SandboxTransport, Service, Store};
+use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 use crate::vault::lock::Lock;
 
 /// How to work on an account: the flags of every command that asks a service.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct Bounds {
+pub struct SessionLimits {
     /// Leave this number of requests of each window to other tools; if nothing is
     /// said, as many as the configuration says, else 0
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
@@ -56,7 +56,7 @@ pub struct Bounds {
 }
 
 /// An account that is locked for this process, and a client for it.
-pub struct Session {
+pub struct AccountSession {
     pub client: Client,
     /// What the vault is to remember as the service's URL.
     pub service: String,
@@ -65,22 +65,22 @@ pub struct Session {
     _lock: Option<Lock>,
 }
 
-impl Session {
+impl AccountSession {
     /// Locks `account` for `command` and makes a client for it.
     ///
     /// # Errors
     /// When it is locked, its key cannot be read, or its URL is not allowed.
     pub fn open(
         app: &App,
-        account: &Account,
+        account: &AccountConfig,
         command: &str,
-        bounds: &Bounds,
+        bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, OpError> {
         let patience = bounds.lock_timeout.unwrap_or_default();
         let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
         make_vault_private(app, account);
-        let mut session = Self::unlocked(app, account, bounds, progress)?;
+        let mut session = Self::open_unlocked(app, account, bounds, progress)?;
         session._lock = Some(lock);
         Ok(session)
     }
@@ -88,44 +88,44 @@ impl Session {
     /// The same without a lock, for a command that changes nothing.
     ///
     /// # Errors
-    /// As [`Session::open`].
-    pub fn unlocked(
+    /// As [`AccountSession::open`].
+    pub fn open_unlocked(
         app: &App,
-        account: &Account,
-        bounds: &Bounds,
+        account: &AccountConfig,
+        bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
-    ) -> Result<Self, Failure> {
-        Self::made(app, account, bounds, progress, door(app, account)?)
+    ) -> Result<Self, OpError> {
+        Self::connect(app, account, bounds, progress, account_transport(app, account)?)
     }
 
-    /// As [`Session::open`], with a client that has no way to write.
+    /// As [`AccountSession::open`], with a client that has no way to write.
     ///
     /// # Errors
-    /// As [`Session::open`].
+    /// As [`AccountSession::open`].
     pub fn open_to_read(
         app: &App,
-        account: &Account,
+        account: &AccountConfig,
         command: &str,
-        bounds: &Bounds,
+        bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, OpError> {
         let patience = bounds.lock_timeout.unwrap_or_default();
         let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
         make_vault_private(app, account);
-        let (transport, key, service) = door(app, account)?;
-        let door: Door = (Box::new(ReadOnly(transport)), key, service);
-        let mut session = Self::made(app, account, bounds, progress, door)?;
+        let (transport, key, service) = account_transport(app, account)?;
+        let door: AccountTransport = (Box::new(ReadOnlyTransport(transport)), key, service);
+        let mut session = Self::connect(app, account, bounds, progress, door)?;
         session._lock = Some(lock);
         Ok(session)
     }
 
-    fn made(
+    fn connect(
         app: &App,
-        account: &Account,
-        bounds: &Bounds,
+        account: &AccountConfig,
+        bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
-        (transport, key, service): Door,
-    ) -> Result<Self, Failure> {
+        (transport, key, service): AccountTransport,
+    ) -> Result<Self, OpError> {
         let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
         let pace = PaceFile(beside(&account.vault, ".pace"));
         let (now, wall) = (app.clock.monotonic(), app.clock.now());
@@ -139,25 +139,25 @@ impl Session {
         let client = Client::new(transport, Arc::clone(&app.clock), pacer)
             .with_redactor(app.redactor.clone());
         let client = match account.place {
-            Place::Sandbox => client.with_public_key(key),
-            Place::Service { .. } => client.with_key(key),
+            AccountLocation::Sandbox => client.with_public_key(key),
+            AccountLocation::Service { .. } => client.with_key(key),
         };
         let client = client
             .with_limits(limits)
             .with_progress(progress)
-            .with_keep(Box::new(move |state| keep(state)));
+            .with_pacer_saver(Box::new(move |state| keep(state)));
         Ok(Self { client, service, reserve, _lock: None })
     }
 }
 
-impl Session {
+impl AccountSession {
     /// The account's limit, as the service told it last, or else its settings.
     #[must_use]
-    pub fn known_limit(account: &Account) -> RateLimit {
+    pub fn known_limit(account: &AccountConfig) -> RateLimit {
         let assumed = account.settings.limit.map(u64::from);
-        let limit = told_limit(account).or(assumed).unwrap_or(match account.place {
-            Place::Sandbox => home_sandbox::LIMIT,
-            Place::Service { .. } => DEFAULT_LIMIT,
+        let limit = reported_limit(account).or(assumed).unwrap_or(match account.place {
+            AccountLocation::Sandbox => home_sandbox::LIMIT,
+            AccountLocation::Service { .. } => DEFAULT_LIMIT,
         });
         if limit == 0 { RateLimit::Zero } else { RateLimit::Per(limit) }
     }
@@ -166,15 +166,15 @@ impl Session {
     /// account's reserve, without a lock, without its key, and nothing is left
     /// beside its vault.
     #[must_use]
-    pub fn rehearsed(
-        account: &Account,
-        bounds: &Bounds,
+    pub fn to_sandbox(
+        account: &AccountConfig,
+        bounds: &SessionLimits,
         (store, behaviour): (Store, Behaviour),
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let assumed = account.settings.limit.map(u64::from);
-        let key = Key::new("rehearsal");
-        let stand_in = Service::new(store, key.clone(), behaviour);
+        let key = ApiKey::new("rehearsal");
+        let stand_in = SandboxService::new(store, key.clone(), behaviour);
         let stand_in = Arc::new(Mutex::new(stand_in.with_log_limit(0)));
         let transport =
             SandboxTransport::new(stand_in, Arc::clone(clock)).with_latency(REHEARSED_LATENCY);
@@ -190,8 +190,8 @@ impl Session {
     }
 }
 
-fn limits(account: &Account, bounds: &Bounds) -> Limits {
-    Limits {
+fn limits(account: &AccountConfig, bounds: &SessionLimits) -> ClientLimits {
+    ClientLimits {
         max_duration: bounds.max_duration,
         max_requests: bounds.max_requests,
         max_records: account.settings.max_records.map(u64::from),
@@ -206,14 +206,14 @@ const DEFAULT_LIMIT: u64 = 30;
 const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
 
 /// Mends a vault that others can read, and warns of folders that others can write to.
-fn make_vault_private(app: &App, account: &Account) {
+fn make_vault_private(app: &App, account: &AccountConfig) {
     let Ok(vault) = target(&account.vault) else { return };
     for file in [vault.clone(), beside(&vault, "-wal"), beside(&vault, "-shm")] {
         if let Some(warning) = privacy_warning(&file, make_private(&file)) {
             app.out.warn(warning);
         }
     }
-    if let Some(warning) = vault.parent().and_then(folder_open_to_others) {
+    if let Some(warning) = vault.parent().and_then(folder_permission_warning) {
         app.out.warn(warning);
     }
 }
@@ -231,32 +231,32 @@ fn privacy_warning(file: &Path, made: io::Result<Option<u32>>) -> Option<String>
 }
 
 /// What the vault of `account` is to remember as the service's URL.
-pub fn service(account: &Account) -> String {
+pub fn service(account: &AccountConfig) -> String {
     match &account.place {
-        Place::Sandbox => account.name.clone(),
-        Place::Service { url, .. } => url.to_string().trim_end_matches('/').to_owned(),
+        AccountLocation::Sandbox => account.name.clone(),
+        AccountLocation::Service { url, .. } => url.to_string().trim_end_matches('/').to_owned(),
     }
 }
 
 /// The transport to an account, its key, and the service's name.
-type Door = (Box<dyn Transport>, Key, String);
+type AccountTransport = (Box<dyn Transport>, ApiKey, String);
 
-fn door(app: &App, account: &Account) -> Result<Door, Failure> {
+fn account_transport(app: &App, account: &AccountConfig) -> Result<AccountTransport, OpError> {
     match &account.place {
-        Place::Sandbox => {
+        AccountLocation::Sandbox => {
             let (transport, key) = home_sandbox::transport(&app.home()?, &app.clock)?;
             Ok((Box::new(transport), key, service(account)))
         }
-        Place::Service { key, allow_http, .. } => {
+        AccountLocation::Service { key, allow_http, .. } => {
             let key = app.key(key)?;
             let timeouts = account.settings.timeouts;
-            let options = Options {
+            let options = TransportOptions {
                 connect: timeouts.connect,
                 read: timeouts.read,
                 overall: timeouts.overall,
                 allow_http: *allow_http,
                 trust: trust(account.settings.ca_file.as_deref())?,
-                ..Options::default()
+                ..TransportOptions::default()
             };
             let service = service(account);
             let transport = UreqTransport::new(&service, &options)?;
@@ -272,16 +272,16 @@ const MOST_CERTIFICATES: u64 = 16 * 1024 * 1024;
 ///
 /// # Errors
 /// When the file cannot be read, or has no certificate.
-pub fn trust(ca_file: Option<&Path>) -> Result<Option<Trust>, Failure> {
+pub fn trust(ca_file: Option<&Path>) -> Result<Option<TrustedCertificates>, OpError> {
     let variable = || std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty());
     let Some(file) = ca_file.map(PathBuf::from).or_else(|| variable().map(PathBuf::from)) else {
         return Ok(None);
     };
     let read = read_named(&file, MOST_CERTIFICATES).map_err(|error| error.to_string());
-    let trust = read.and_then(|pem| Trust::from_pem(&pem)).map_err(|why| {
+    let trust = read.and_then(|pem| TrustedCertificates::from_pem(&pem)).map_err(|why| {
         let message = format!("cannot read the certificates in {}: {why}", file.display());
         let hint = "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE";
-        Failure::new(Kind::Config, message).hint(hint)
+        OpError::new(OpErrorKind::Config, message).hint(hint)
     });
     trust.map(Some)
 }
@@ -332,7 +332,7 @@ fn write_at_start(mut file: &File, text: &[u8]) -> io::Result<()> {
 
 /// Requests a minute that the service allows `account`, as it last told.
 #[must_use]
-pub fn told_limit(account: &Account) -> Option<u64> {
+pub fn reported_limit(account: &AccountConfig) -> Option<u64> {
     PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit)
 }
 

@@ -6,29 +6,29 @@ use std::sync::Arc;
 use chrono::{DateTime, FixedOffset};
 
 use super::app::App;
-use super::error::{Failure, Kind};
-use super::session::{Bounds, Session, command_words};
+use super::error::{OpError, OpErrorKind};
+use super::session::{AccountSession, SessionLimits, command_words};
 use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
 use crate::clock::Timestamp;
-use crate::config::Account;
-use crate::crawl::{self, Options, Stats};
+use crate::config::AccountConfig;
+use crate::crawl::{self, CrawlOptions, StatisticsMode};
 use crate::model::state::SentValues;
-use crate::model::{Key, Record, Resource, State};
+use crate::model::{Record, RecordKey, Resource, State};
 use crate::progress::Progress;
-use crate::vault::reference::{Named, Reference, ReferenceError, is_number};
+use crate::vault::reference::{QualifiedReference, Reference, ReferenceError, is_number};
 use crate::vault::snapshot::{ReadState, Snapshot};
-use crate::vault::{Identity, Vault, VaultError};
+use crate::vault::{AccountIdentity, Vault, VaultError};
 
 /// A state that a command line names.
-pub struct Target {
-    pub account: Account,
+pub struct StateRef {
+    pub account: AccountConfig,
     pub reference: Reference,
 }
 
 /// A state, where it is from, and the vault that holds it: the account's own,
 /// or for the live account one that is gone afterwards.
-pub struct Loaded {
+pub struct LoadedState {
     vault: Vault,
     number: i64,
     /// The resources that were read.
@@ -38,16 +38,17 @@ pub struct Loaded {
     /// `None` for the live account.
     pub snapshot: Option<Snapshot>,
     /// Why some of the live account could not be read.
-    pub lacking: Vec<String>,
+    pub unread: Vec<String>,
     /// Of the live account, what its own vault remembers.
     sent_now: Option<SentValues>,
 }
 
-impl Loaded {
+impl LoadedState {
     /// What a snapshot could not read, and shows as it was known before.
     pub fn stale(&self) -> Vec<String> {
         let outcomes = self.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
-        let stale = outcomes.filter(|it| !it.is_whole() && self.resources.contains(&it.resource));
+        let stale =
+            outcomes.filter(|it| !it.is_complete() && self.resources.contains(&it.resource));
         let mut by_state: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for outcome in stale {
             by_state.entry(outcome.state.name()).or_default().push(outcome.resource.name());
@@ -67,7 +68,7 @@ impl Loaded {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn state(&mut self) -> Result<State, Failure> {
+    pub fn state(&mut self) -> Result<State, OpError> {
         let state = self.vault.state(self.number, &self.resources)?;
         let sent = self.sent_now.clone().or_else(|| state.sent.clone());
         Ok(state.with_sent(sent))
@@ -77,7 +78,7 @@ impl Loaded {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn deleted_since(&self) -> Result<RecordIds, Failure> {
+    pub fn deleted_since(&self) -> Result<RecordIds, OpError> {
         let number = self.snapshot.as_ref().map(|snapshot| snapshot.number);
         let deleted = |number| deleted_since(&self.vault, number);
         Ok(number.map(deleted).transpose()?.unwrap_or_default())
@@ -87,7 +88,7 @@ impl Loaded {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn sent(&self) -> Result<State, Failure> {
+    pub fn sent(&self) -> Result<State, OpError> {
         let sent = match &self.sent_now {
             Some(sent) => sent.clone(),
             None => self.vault.sent_values(Some(self.number), &self.resources)?,
@@ -103,7 +104,7 @@ impl Loaded {
         &mut self,
         resource: Resource,
         take: impl FnMut(Record<'static>),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OpError> {
         Ok(self.vault.each(self.number, resource, take)?)
     }
 
@@ -114,8 +115,8 @@ impl Loaded {
     pub fn record(
         &mut self,
         resource: Resource,
-        key: &Key,
-    ) -> Result<Option<Record<'static>>, Failure> {
+        key: &RecordKey,
+    ) -> Result<Option<Record<'static>>, OpError> {
         Ok(self.vault.record(self.number, resource, key)?)
     }
 
@@ -123,7 +124,7 @@ impl Loaded {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn identity(&self) -> Result<Option<Identity>, Failure> {
+    pub fn identity(&self) -> Result<Option<AccountIdentity>, OpError> {
         Ok(self.vault.identity()?)
     }
 
@@ -131,7 +132,7 @@ impl Loaded {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn counts(&self) -> Result<Vec<(Resource, u64)>, Failure> {
+    pub fn counts(&self) -> Result<Vec<(Resource, u64)>, OpError> {
         let snapshot = self.vault.snapshot(self.number)?;
         let count = |resource| snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
         Ok(self.resources.iter().map(|resource| (*resource, count(*resource))).collect())
@@ -142,7 +143,7 @@ impl Loaded {
 ///
 /// # Errors
 /// When the vault cannot be read.
-pub fn identity_of(account: &Account) -> Result<Option<Identity>, Failure> {
+pub fn identity_of(account: &AccountConfig) -> Result<Option<AccountIdentity>, OpError> {
     match Vault::open_read_only(&account.vault) {
         Ok(vault) => Ok(vault.identity()?),
         Err(VaultError::Missing(_)) => Ok(None),
@@ -150,7 +151,7 @@ pub fn identity_of(account: &Account) -> Result<Option<Identity>, Failure> {
     }
 }
 
-impl Target {
+impl StateRef {
     /// Finds the account that `text` names; `missing` stands for a reference
     /// that is not given, `account` for an account that is not.
     ///
@@ -160,15 +161,17 @@ impl Target {
         app: &App,
         text: &str,
         missing: Reference,
-        account: Option<&Account>,
-    ) -> Result<Self, Failure> {
+        account: Option<&AccountConfig>,
+    ) -> Result<Self, OpError> {
         // `latest~1` after `main@latest` belongs to main, and so does a tag.
         let named = match account {
-            Some(account) if !text.contains('@') && app.account(text).is_err() => Named {
-                account: Some(account.name.clone()),
-                reference: Some(Reference::parse(text)?),
-            },
-            _ => Named::parse(text)?,
+            Some(account) if !text.contains('@') && app.account(text).is_err() => {
+                QualifiedReference {
+                    account: Some(account.name.clone()),
+                    reference: Some(Reference::parse(text)?),
+                }
+            }
+            _ => QualifiedReference::parse(text)?,
         };
         let bare = named.reference.is_none();
         let reference = named.reference.unwrap_or(missing);
@@ -190,7 +193,7 @@ impl Target {
 
     /// The snapshot of the only account that has the tag or the number `text`;
     /// `None` where that can only be meant as the name of an account.
-    fn of_the_only(account: &Account, text: &str) -> Result<Option<Self>, Failure> {
+    fn of_the_only(account: &AccountConfig, text: &str) -> Result<Option<Self>, OpError> {
         let target = Self { account: account.clone(), reference: Reference::parse(text)? };
         match target.find() {
             Ok(_) => Ok(Some(target)),
@@ -203,10 +206,15 @@ impl Target {
     ///
     /// # Errors
     /// When there is no such snapshot, or the service cannot be read.
-    pub fn load(&self, app: &App, bounds: &Bounds, which: &[Resource]) -> Result<Loaded, Failure> {
+    pub fn load(
+        &self,
+        app: &App,
+        bounds: &SessionLimits,
+        which: &[Resource],
+    ) -> Result<LoadedState, OpError> {
         match self.find()? {
             None => self.live(app, bounds, which),
-            Some((vault, snapshot)) => Ok(shown(&self.account, vault, snapshot, which)),
+            Some((vault, snapshot)) => Ok(snapshot_state(&self.account, vault, snapshot, which)),
         }
     }
 
@@ -214,7 +222,7 @@ impl Target {
     ///
     /// # Errors
     /// When there is no such snapshot, or no vault.
-    pub fn find(&self) -> Result<Option<(Vault, Snapshot)>, Failure> {
+    pub fn find(&self) -> Result<Option<(Vault, Snapshot)>, OpError> {
         if self.reference == Reference::Live {
             return Ok(None);
         }
@@ -228,28 +236,36 @@ impl Target {
         Ok(found.cloned().map(|snapshot| (vault, snapshot)))
     }
 
-    fn explain(&self, error: ReferenceError) -> Failure {
+    fn explain(&self, error: ReferenceError) -> OpError {
         let name = &self.account.name;
         match error {
             ReferenceError::Empty => {
-                Failure::new(Kind::NotFound, format_args!("{name} has no snapshot yet"))
+                OpError::new(OpErrorKind::NotFound, format_args!("{name} has no snapshot yet"))
                     .hint(format_args!("run `linkvault backup {name}` first"))
             }
-            ReferenceError::Alone => Failure::new(Kind::NotFound, format_args!("{name}: {error}"))
-                .hint(format_args!("run `linkvault backup {name}` again first")),
-            error => Failure::new(Kind::NotFound, format_args!("{name}: {error}"))
+            ReferenceError::Alone => {
+                OpError::new(OpErrorKind::NotFound, format_args!("{name}: {error}"))
+                    .hint(format_args!("run `linkvault backup {name}` again first"))
+            }
+            error => OpError::new(OpErrorKind::NotFound, format_args!("{name}: {error}"))
                 .hint(format_args!("`linkvault snapshots {name}` lists them")),
         }
     }
 
     /// Reads the account as it is now, into a vault that is gone afterwards.
-    fn live(&self, app: &App, bounds: &Bounds, which: &[Resource]) -> Result<Loaded, Failure> {
+    fn live(
+        &self,
+        app: &App,
+        bounds: &SessionLimits,
+        which: &[Resource],
+    ) -> Result<LoadedState, OpError> {
         app.catch_interrupts();
         let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&self.account.name));
         let words = command_words("(reading live)", &self.account.name);
-        let mut session = Session::open(app, &self.account, &words, bounds, Arc::clone(&progress))?;
-        let options = Options::new(&session.service).only(which);
-        let options = Options { stats: Stats::None, ..options };
+        let mut session =
+            AccountSession::open(app, &self.account, &words, bounds, Arc::clone(&progress))?;
+        let options = CrawlOptions::new(&session.service).only(which);
+        let options = CrawlOptions { stats: StatisticsMode::None, ..options };
         let mut vault = Vault::in_memory()?;
         let mut sent_now = SentValues::new();
         match Vault::open_read_only(&self.account.vault) {
@@ -267,24 +283,24 @@ impl Target {
             crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
         let whole = |resource: &Resource| {
             let outcome = summary.snapshot.outcome(*resource);
-            outcome.is_some_and(|outcome| outcome.is_whole())
+            outcome.is_some_and(|outcome| outcome.is_complete())
         };
         let resources = which.iter().copied().filter(whole).collect();
         let lacking = summary
             .snapshot
             .outcomes
             .iter()
-            .filter(|outcome| !outcome.is_whole() && outcome.state != ReadState::Skipped);
+            .filter(|outcome| !outcome.is_complete() && outcome.state != ReadState::Skipped);
         let lacking = lacking.map(|outcome| {
             let why = outcome.message.as_deref().unwrap_or("not offered");
             format!("{}: {}: {why}", outcome.resource, outcome.state.name())
         });
-        Ok(Loaded {
+        Ok(LoadedState {
             vault,
             number: summary.snapshot.number,
             resources,
             name: format!("{}@live", self.account.name),
-            lacking: lacking.collect(),
+            unread: lacking.collect(),
             snapshot: None,
             sent_now: Some(sent_now),
         })
@@ -292,14 +308,19 @@ impl Target {
 }
 
 /// A snapshot of `account`'s vault.
-fn shown(account: &Account, vault: Vault, snapshot: Snapshot, which: &[Resource]) -> Loaded {
-    Loaded {
+fn snapshot_state(
+    account: &AccountConfig,
+    vault: Vault,
+    snapshot: Snapshot,
+    which: &[Resource],
+) -> LoadedState {
+    LoadedState {
         vault,
         number: snapshot.number,
         resources: which.to_vec(),
         name: format!("{}@#{}", account.name, snapshot.number),
         snapshot: Some(snapshot),
-        lacking: Vec::new(),
+        unread: Vec::new(),
         sent_now: None,
     }
 }
@@ -308,21 +329,21 @@ fn shown(account: &Account, vault: Vault, snapshot: Snapshot, which: &[Resource]
 ///
 /// # Errors
 /// When there is none, or no vault.
-pub fn newest(account: &Account) -> Result<Loaded, Failure> {
-    let target = Target { account: account.clone(), reference: Reference::Latest(0) };
+pub fn newest_state(account: &AccountConfig) -> Result<LoadedState, OpError> {
+    let target = StateRef { account: account.clone(), reference: Reference::Latest(0) };
     let (vault, snapshot) = target.find()?.ok_or_else(|| target.explain(ReferenceError::Empty))?;
-    Ok(shown(account, vault, snapshot, &Resource::ALL))
+    Ok(snapshot_state(account, vault, snapshot, &Resource::ALL))
 }
 
 /// Opens an account's vault for reading.
 ///
 /// # Errors
 /// When there is none yet, or it cannot be read.
-pub fn open(account: &Account) -> Result<Vault, Failure> {
+pub fn open(account: &AccountConfig) -> Result<Vault, OpError> {
     Vault::open_read_only(&account.vault).map_err(|error| match error {
         VaultError::Missing(_) => {
             let name = &account.name;
-            Failure::new(Kind::NotFound, format_args!("{name} has no vault yet"))
+            OpError::new(OpErrorKind::NotFound, format_args!("{name} has no vault yet"))
                 .hint(format_args!("run `linkvault backup {name}` first"))
         }
         error => error.into(),
@@ -330,18 +351,18 @@ pub fn open(account: &Account) -> Result<Vault, Failure> {
 }
 
 /// The one configured account, for a reference that names none.
-pub(super) fn only_account(app: &App, text: &str) -> Result<Account, Failure> {
+pub(super) fn only_account(app: &App, text: &str) -> Result<AccountConfig, OpError> {
     let config = app.config()?;
     match config.accounts() {
         [only] => Ok(only.clone()),
-        _ => Err(Failure::new(Kind::Usage, format_args!("`{text}` names no account"))
+        _ => Err(OpError::new(OpErrorKind::Usage, format_args!("`{text}` names no account"))
             .hint(format_args!("write ACCOUNT@{text}"))),
     }
 }
 
 /// A time as the clock on the wall of `account`'s zone shows it.
 #[must_use]
-pub fn local(account: &Account, time: Timestamp) -> Option<DateTime<FixedOffset>> {
+pub fn local_time(account: &AccountConfig, time: Timestamp) -> Option<DateTime<FixedOffset>> {
     let utc = time.utc()?;
     Some(match account.settings.timezone {
         Some(zone) => utc.with_timezone(&zone).fixed_offset(),

@@ -3,16 +3,16 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
 
-use crate::shown::Shown;
+use crate::escaped::Escaped;
 
 /// A table: headers, then rows of as many cells.
 #[derive(Debug)]
-pub struct Table {
+pub struct TextTable {
     table: comfy_table::Table,
     right: Vec<usize>,
 }
 
-impl Table {
+impl TextTable {
     #[must_use]
     pub fn new(headers: &[&str]) -> Self {
         let mut table = comfy_table::Table::new();
@@ -30,7 +30,7 @@ impl Table {
 
     /// Adds a row.
     pub fn row<T: std::fmt::Display>(&mut self, cells: impl IntoIterator<Item = T>) {
-        self.table.add_row(cells.into_iter().map(|cell| Cell::new(Shown(cell).to_string())));
+        self.table.add_row(cells.into_iter().map(|cell| Cell::new(Escaped(cell).to_string())));
     }
 
     #[must_use]
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_numbers_stand_to_the_right() {
-        let mut table = Table::new(&["resource", "records"]).right(&[1]);
+        let mut table = TextTable::new(&["resource", "records"]).right(&[1]);
         table.row(["campaigns", "7"]);
         table.row(["qr\u{1b}", "1,200"]);
         let expected = "RESOURCE   RECORDS\ncampaigns        7\nqr\\u{1b}     1,200";
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn long_cells_are_wrapped_to_the_width() {
-        let mut table = Table::new(&["name", "what"]);
+        let mut table = TextTable::new(&["name", "what"]);
         table.row(["a", &"word ".repeat(40)]);
         assert!(table.render(40).lines().all(|line| line.len() <= 40));
     }

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::session::service;
-use crate::config::{Account, Place};
+use crate::config::{AccountConfig, AccountLocation};
 use crate::vault::Vault;
 
 /// Names that mean one account, and how that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Twins {
+pub struct SharedAccount {
     pub names: Vec<String>,
     pub why: String,
 }
 
-impl std::fmt::Display for Twins {
+impl std::fmt::Display for SharedAccount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names = self.names.join(", ");
         write!(f, "{names} are the same account ({}); each of them backs it up", self.why)
@@ -26,9 +26,9 @@ pub const HINT: &str = "remove all but one of them from the configuration";
 /// The names in `all` that mean one account: by URL and source of the key, and by what
 /// their vaults hold. Only those of a service that one of `asked` is at are looked at.
 #[must_use]
-pub fn twins(all: &[Account], asked: &[Account]) -> Vec<Twins> {
-    let mut services: BTreeMap<String, Vec<&Account>> = BTreeMap::new();
-    for account in all.iter().filter(|it| matches!(it.place, Place::Service { .. })) {
+pub fn shared_accounts(all: &[AccountConfig], asked: &[AccountConfig]) -> Vec<SharedAccount> {
+    let mut services: BTreeMap<String, Vec<&AccountConfig>> = BTreeMap::new();
+    for account in all.iter().filter(|it| matches!(it.place, AccountLocation::Service { .. })) {
         services.entry(service(account)).or_default().push(account);
     }
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ pub fn twins(all: &[Account], asked: &[Account]) -> Vec<Twins> {
         let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut by_id: BTreeMap<i64, Vec<String>> = BTreeMap::new();
         for account in accounts {
-            if let Place::Service { key, .. } = &account.place {
+            if let AccountLocation::Service { key, .. } = &account.place {
                 by_key.entry(format!("{key:?}")).or_default().push(account.name.clone());
             }
             let identity = Vault::open_read_only(&account.vault).and_then(|it| it.identity());
@@ -51,10 +51,10 @@ pub fn twins(all: &[Account], asked: &[Account]) -> Vec<Twins> {
         let by_id = by_id.into_iter().map(|(id, names)| (names, format!("account {id}")));
         let by_key = by_key.into_values().map(|names| (names, "same key".to_owned()));
         for (names, why) in by_id.chain(by_key) {
-            let known = |it: &Twins| names.iter().all(|name| it.names.contains(name));
+            let known = |it: &SharedAccount| names.iter().all(|name| it.names.contains(name));
             let concerns = names.iter().any(|name| asked.iter().any(|it| it.name == *name));
             if names.len() > 1 && concerns && !found.iter().any(known) {
-                found.push(Twins { names, why: format!("{why} at {service}") });
+                found.push(SharedAccount { names, why: format!("{why} at {service}") });
             }
         }
     }

@@ -7,27 +7,30 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use super::afterwards::afterwards;
+use super::afterwards::post_backup;
 use super::alerting;
-use super::attempts::{emptied, failed, is_limited, made, recent};
-use super::configured::standing;
-use super::session::{Bounds, Session, command_words, told_limit};
-use super::{App, Ending, Exit, Failure, Kind};
+use super::attempts::{attempt_of_error, attempt_of_snapshot, emptied, is_limited, recent};
+use super::configured::configured_backup;
+use super::session::{AccountSession, SessionLimits, command_words, reported_limit};
+use super::{App, CommandResult, Exit, OpError, OpErrorKind};
 use crate::clock::Timestamp;
-use crate::config::{Account, Config, Home, machine_zone};
+use crate::config::{AccountConfig, Config, Home, machine_time_zone};
 use crate::crawl;
-use crate::daemon::agenda::Timetable;
-use crate::daemon::facts::AlertEvent;
-use crate::daemon::facts::{Attempt, AttemptOutcome, Held};
-use crate::daemon::notes::Notes;
-use crate::daemon::outbox::{Deaf, Undelivered};
-use crate::daemon::{Charge, Condition, Finished, Mail, Schedule, Work, message, outbox};
+use crate::daemon::{
+    AccountStatus, FinishedBackup, PendingAlerts, Schedule, ScheduledAccount, Worker,
+};
+use crate::escaped::Escaped;
 use crate::files::beside;
-use crate::human;
+use crate::format;
+use crate::health::attempt::AlertEvent;
+use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
+use crate::health::pending_alerts::{CircuitBreaker, DeliveryError};
+use crate::health::persisted_state::PersistedState;
+use crate::health::{alert_message, pending_alerts};
 use crate::progress::{Event, Progress};
-use crate::shown::Shown;
+use crate::schedule::due_queue::Timetable;
 use crate::vault::lock::Lock;
-use crate::vault::snapshot::{Snapshot, Usage};
+use crate::vault::snapshot::{RequestUsage, Snapshot};
 use crate::vault::{Vault, VaultError};
 
 /// With `--once` another process may work on an account for so long before its
@@ -37,25 +40,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const IMPATIENCE: Duration = Duration::from_secs(2);
 
 /// The daemon's hands.
-pub struct Unattended {
+pub struct DaemonWorker {
     app: Arc<App>,
     home: Home,
-    accounts: RwLock<BTreeMap<String, Account>>,
-    charges: RwLock<Vec<Charge>>,
+    accounts: RwLock<BTreeMap<String, AccountConfig>>,
+    charges: RwLock<Vec<ScheduledAccount>>,
     /// Begins at the very time: an external scheduler starts the process for each run.
     punctual: bool,
     worst: Mutex<Exit>,
-    deaf: Deaf,
+    deaf: CircuitBreaker,
     /// The vaults as they were when they were last looked at again.
     seen: Mutex<BTreeMap<String, [Stamp; 2]>>,
 }
 
-impl Unattended {
+impl DaemonWorker {
     #[must_use]
     pub fn new(app: &Arc<App>, home: Home, punctual: bool) -> Self {
         let worst = Mutex::new(Exit::Done);
         let (accounts, charges) = (RwLock::default(), RwLock::default());
-        let (deaf, seen) = (Deaf::default(), Mutex::default());
+        let (deaf, seen) = (CircuitBreaker::default(), Mutex::default());
         Self { app: Arc::clone(app), home, accounts, charges, punctual, worst, deaf, seen }
     }
 
@@ -70,7 +73,7 @@ impl Unattended {
         *worst = worst.or_worse(exit);
     }
 
-    fn account(&self, name: &str) -> Option<Account> {
+    fn account(&self, name: &str) -> Option<AccountConfig> {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -78,13 +81,13 @@ impl Unattended {
     ///
     /// # Errors
     /// With every mistake in the file.
-    pub fn load(&self) -> Result<Vec<Charge>, Failure> {
+    pub fn load(&self) -> Result<Vec<ScheduledAccount>, OpError> {
         let config = Config::load(&self.home)?;
         for warning in &config.warnings {
             self.app.out.warn(warning);
         }
-        self.app.conceal(config.accounts());
-        let mut found = charges(config.accounts(), &self.app)?;
+        self.app.redact_secrets_of(config.accounts());
+        let mut found = scheduled_accounts(config.accounts(), &self.app)?;
         if self.punctual {
             found.iter_mut().for_each(|charge| charge.timetable.offset = Duration::ZERO);
         }
@@ -97,21 +100,21 @@ impl Unattended {
     /// Makes a backup and says what it spent, whether or not it came to an end.
     fn made(
         &self,
-        account: &Account,
-        log: &Arc<Log>,
-        spent: &mut Usage,
-    ) -> Result<Snapshot, Failure> {
+        account: &AccountConfig,
+        log: &Arc<LogProgress>,
+        spent: &mut RequestUsage,
+    ) -> Result<Snapshot, OpError> {
         let app = &*self.app;
         let words = command_words("daemon", &account.name);
         let patience = if self.punctual { PATIENCE } else { IMPATIENCE };
-        let bounds = Bounds { lock_timeout: Some(patience), ..Bounds::default() };
+        let bounds = SessionLimits { lock_timeout: Some(patience), ..SessionLimits::default() };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
-        let mut session = Session::open(app, account, &words, &bounds, progress)?;
-        let options = standing(account, &session.service);
+        let mut session = AccountSession::open(app, account, &words, &bounds, progress)?;
+        let options = configured_backup(account, &session.service);
         let mut vault = Vault::open_or_create(&account.vault)?;
         let ended = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &**log, &options);
         let counters = session.client.counters();
-        *spent = Usage {
+        *spent = RequestUsage {
             requests: counters.requests,
             throttled: counters.throttled,
             waited: counters.waited,
@@ -126,23 +129,29 @@ impl Unattended {
 ///
 /// # Errors
 /// When a schedule is none; the configuration was checked, so this is a defect.
-pub fn charges(accounts: &[Account], app: &App) -> Result<Vec<Charge>, Failure> {
+pub fn scheduled_accounts(
+    accounts: &[AccountConfig],
+    app: &App,
+) -> Result<Vec<ScheduledAccount>, OpError> {
     let mut machine = None;
     let mut charges = Vec::new();
     for account in accounts {
         let Some(line) = &account.settings.schedule else { continue };
         let schedule = Schedule::parse(line).map_err(|error| {
-            Failure::new(Kind::Config, format_args!("accounts.{}.schedule: {error}", account.name))
+            OpError::new(
+                OpErrorKind::Config,
+                format_args!("accounts.{}.schedule: {error}", account.name),
+            )
         })?;
         let zone = account.settings.timezone.unwrap_or_else(|| {
             *machine.get_or_insert_with(|| {
-                machine_zone().unwrap_or_else(|why| {
+                machine_time_zone().unwrap_or_else(|why| {
                     app.out.warn(format_args!("{why}; schedules without `timezone` are in UTC"));
                     chrono_tz::UTC
                 })
             })
         });
-        charges.push(Charge {
+        charges.push(ScheduledAccount {
             account: account.name.clone(),
             vault: account.vault.clone(),
             schedule: line.clone(),
@@ -158,12 +167,16 @@ pub fn charges(accounts: &[Account], app: &App) -> Result<Vec<Charge>, Failure> 
 ///
 /// # Errors
 /// When there is one, and it cannot be read.
-pub fn held(account: &Account) -> Result<Held, Failure> {
-    let limit = told_limit(account).or(account.settings.limit.map(u64::from));
+pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
+    let limit = reported_limit(account).or(account.settings.limit.map(u64::from));
     let vault = match Vault::open_read_only(&account.vault) {
         Ok(vault) => vault,
         Err(VaultError::Missing(_)) => {
-            return Ok(Held { limit, running: backing_up(account), ..Held::default() });
+            return Ok(VaultSummary {
+                limit,
+                running: backup_running_since(account),
+                ..VaultSummary::default()
+            });
         }
         Err(error) => return Err(error.into()),
     };
@@ -177,13 +190,13 @@ pub fn held(account: &Account) -> Result<Held, Failure> {
     let telling = recent.iter().find(|it| !is_limited(it) && !it.of_run).or(complete.as_ref());
     let newest = telling.map(|snapshot| {
         let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
-        made(snapshot, started, ended, snapshot.usage)
+        attempt_of_snapshot(snapshot, started, ended, snapshot.usage)
     });
     let emptied = emptied(&recent);
     let (unknown_writes, unknown_since) = vault.unknown_writes()?;
     let unreadable = None;
-    let running = backing_up(account);
-    Ok(Held {
+    let running = backup_running_since(account);
+    Ok(VaultSummary {
         newest,
         last_complete,
         records,
@@ -197,15 +210,15 @@ pub fn held(account: &Account) -> Result<Held, Failure> {
 }
 
 /// Since when a process has been backing `account` up.
-fn backing_up(account: &Account) -> Option<Timestamp> {
+fn backup_running_since(account: &AccountConfig) -> Option<Timestamp> {
     let backs_up = |command: &str| {
         ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
     };
     Lock::holder(&account.vault).filter(|it| backs_up(&it.command)).map(|it| it.since)
 }
 
-impl Work for Unattended {
-    fn charges(&self) -> Result<Vec<Charge>, Vec<String>> {
+impl Worker for DaemonWorker {
+    fn scheduled_accounts(&self) -> Result<Vec<ScheduledAccount>, Vec<String>> {
         self.load().map_err(|failure| {
             let mut lines = vec![failure.message];
             lines.extend(failure.details);
@@ -213,7 +226,7 @@ impl Work for Unattended {
         })
     }
 
-    fn look_again(&self, account: &str) -> Option<Held> {
+    fn vault_summary_if_changed(&self, account: &str) -> Option<VaultSummary> {
         let vault = self.account(account)?.vault;
         let stamp = stamp(&vault);
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,59 +237,68 @@ impl Work for Unattended {
         self.look(account)
     }
 
-    fn look(&self, account: &str) -> Option<Held> {
+    fn look(&self, account: &str) -> Option<VaultSummary> {
         let account = self.account(account)?;
-        let failure = match held(&account) {
+        let failure = match vault_summary(&account) {
             Ok(held) => return Some(held),
             Err(failure) => failure,
         };
-        tracing::error!(account = account.name, "the vault: {}", Shown(&failure.message));
-        Some(Held { unreadable: Some(failure.message), ..Held::default() })
+        tracing::error!(account = account.name, "the vault: {}", Escaped(&failure.message));
+        Some(VaultSummary { unreadable: Some(failure.message), ..VaultSummary::default() })
     }
 
-    fn back_up(&self, account: &str) -> Attempt {
+    fn back_up(&self, account: &str) -> BackupAttempt {
         let started = self.app.clock.now();
-        let log = Arc::new(Log { account: account.to_owned(), snapshot: AtomicI64::new(0) });
-        let mut spent = Usage::default();
+        let log =
+            Arc::new(LogProgress { account: account.to_owned(), snapshot: AtomicI64::new(0) });
+        let mut spent = RequestUsage::default();
         let found = self.account(account).ok_or_else(|| {
-            Failure::new(Kind::Account, "the account is gone from the configuration")
+            OpError::new(OpErrorKind::Account, "the account is gone from the configuration")
         });
         let made_one = found.and_then(|account| self.made(&account, &log, &mut spent));
         let ended = self.app.clock.now();
         let failure = match made_one {
             Ok(snapshot) => {
-                let attempt = made(&snapshot, started, ended, spent);
+                let attempt = attempt_of_snapshot(&snapshot, started, ended, spent);
                 let whole = attempt.outcome == AttemptOutcome::Complete;
-                self.note(Exit::of(Ok(Ending::complete(whole))));
+                self.note(Exit::of(Ok(CommandResult::complete(whole))));
                 return attempt;
             }
             Err(failure) => failure,
         };
         self.note(failure.kind.exit());
-        Attempt { snapshot: log.snapshot(), ..failed(&failure, started, ended, spent) }
+        BackupAttempt {
+            snapshot: log.snapshot(),
+            ..attempt_of_error(&failure, started, ended, spent)
+        }
     }
 
-    fn after(&self, account: &str, attempt: &Attempt) -> Option<Vec<String>> {
+    fn post_backup(&self, account: &str, attempt: &BackupAttempt) -> Option<Vec<String>> {
         if attempt.outcome == AttemptOutcome::Failed {
             // Also of one that broke off, and could not say so itself.
-            self.note(Exit::of(Err(Kind::Failed)));
+            self.note(Exit::of(Err(OpErrorKind::Failed)));
         }
         if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
             return None;
         }
         let account = self.account(account)?;
-        let failures = afterwards(&account, &*self.app.clock);
+        let failures = post_backup(&account, &*self.app.clock);
         for failure in &failures {
-            tracing::error!(account = account.name, "{}", Shown(failure));
-            self.note(Exit::of(Ok(Ending::complete(false))));
+            tracing::error!(account = account.name, "{}", Escaped(failure));
+            self.note(Exit::of(Ok(CommandResult::complete(false))));
         }
         Some(failures)
     }
 
-    fn judge(&self, condition: &Condition, ended: Option<Finished<'_>>, notes: &mut Notes) {
+    fn evaluate(
+        &self,
+        condition: &AccountStatus,
+        ended: Option<FinishedBackup<'_>>,
+        notes: &mut PersistedState,
+    ) {
         let Some(account) = self.account(&condition.account) else { return };
         let now = self.app.clock.now();
-        if let Some(Finished { attempt, after: None }) = ended {
+        if let Some(FinishedBackup { attempt, after: None }) = ended {
             // One that waits still, and is not so any more, would lie.
             notes.heartbeat = match attempt.outcome {
                 AttemptOutcome::Complete => account.settings.heartbeat.is_some(),
@@ -287,41 +309,45 @@ impl Work for Unattended {
         notes.watched = Some(notes.watched.map_or(now, |since| since.min(now)));
         let news = &condition.news;
         for alert in news {
-            let (account, text) = (&account.name, message::sentence(&account.name, alert));
+            let (account, text) = (&account.name, alert_message::sentence(&account.name, alert));
             match alert.event {
                 AlertEvent::Begun => tracing::warn!(account, "{text}"),
                 AlertEvent::Ended => tracing::info!(account, "{text}"),
             }
         }
         notes.problems.clone_from(&condition.problems);
-        outbox::post(&mut notes.outbox, news, &alerting::channels(&account.settings.alerts));
+        pending_alerts::enqueue(
+            &mut notes.outbox,
+            news,
+            &alerting::channels(&account.settings.alerts),
+        );
     }
 
-    fn deliver(&self, account: &str, mail: &mut Mail) {
+    fn deliver(&self, account: &str, mail: &mut PendingAlerts) {
         let Some(account) = self.account(account) else { return };
         let hidden = {
             let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
             alerting::key_variables(accounts.values())
         };
         let clock = &*self.app.clock;
-        let mut failures = outbox::deliver(&mut mail.outbox, clock.now(), |item| {
+        let mut failures = pending_alerts::deliver(&mut mail.outbox, clock.now(), |item| {
             let target = alerting::target(&account, item.channel);
-            self.deaf.reach(clock, target, || {
+            self.deaf.call(clock, target, || {
                 alerting::deliver(&account, item, &hidden, &self.app.redactor, clock)
             })
         });
         if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| mail.heartbeat) {
-            match self.deaf.reach(clock, hook.to_string(), || alerting::heartbeat(&account)) {
+            match self.deaf.call(clock, hook.to_string(), || alerting::heartbeat(&account)) {
                 Ok(()) => mail.heartbeat = false,
-                Err(Undelivered::Failed(why)) => failures.push(why),
-                Err(Undelivered::Later) => {}
+                Err(DeliveryError::Failed(why)) => failures.push(why),
+                Err(DeliveryError::CircuitOpen) => {}
             }
         } else {
             mail.heartbeat = false;
         }
         for failure in failures {
             let failure = self.app.redactor.text(&failure);
-            tracing::warn!(account = account.name, "{}", Shown(failure));
+            tracing::warn!(account = account.name, "{}", Escaped(failure));
         }
     }
 }
@@ -338,19 +364,19 @@ fn stamp(vault: &Path) -> [Stamp; 2] {
 }
 
 /// The progress of a backup as lines of the log.
-struct Log {
+struct LogProgress {
     account: String,
     /// The snapshot that is made; 0 before there is one.
     snapshot: AtomicI64,
 }
 
-impl Log {
+impl LogProgress {
     fn snapshot(&self) -> Option<i64> {
         Some(self.snapshot.load(Ordering::Relaxed)).filter(|number| *number != 0)
     }
 }
 
-impl Progress for Log {
+impl Progress for LogProgress {
     fn event(&self, event: &Event<'_>) {
         let (account, run) = (self.account.as_str(), self.snapshot());
         match *event {
@@ -363,10 +389,10 @@ impl Progress for Log {
                 tracing::debug!(account, run, resource, state, records, "read");
             }
             Event::Waiting { time, why } => {
-                let time = human::duration(time);
-                tracing::debug!(account, run, "waiting {time} for {}", Shown(why));
+                let time = format::duration(time);
+                tracing::debug!(account, run, "waiting {time} for {}", Escaped(why));
             }
-            Event::Warning { text } => tracing::warn!(account, run, "{}", Shown(text)),
+            Event::Warning { text } => tracing::warn!(account, run, "{}", Escaped(text)),
             Event::Listing { .. } | Event::Records { .. } | Event::Steps { .. } => {}
         }
     }

@@ -3,9 +3,9 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{Failure, Kind};
-use crate::change::sheet::SheetKind;
-use crate::config::Stats;
+use super::{OpError, OpErrorKind};
+use crate::change::csv_files::CsvKind;
+use crate::config::StatisticsSetting;
 use crate::model::Resource;
 use crate::vault::reference::{Reference, is_number};
 
@@ -29,11 +29,11 @@ pub fn resource() -> impl TypedValueParser<Value = Resource> {
 ///
 /// # Errors
 /// When they leave nothing.
-pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, Failure> {
+pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, OpError> {
     let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
     let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
     if left.is_empty() {
-        return Err(Failure::new(Kind::Usage, "--only and --skip together leave nothing"));
+        return Err(OpError::new(OpErrorKind::Usage, "--only and --skip together leave nothing"));
     }
     Ok(left)
 }
@@ -80,11 +80,11 @@ pub fn cap(text: &str) -> Result<(&'static str, u64), String> {
 }
 
 /// Whose statistics are fetched.
-pub fn stats() -> impl TypedValueParser<Value = Stats> {
-    one_of(Stats::NAMES.to_vec())
+pub fn stats() -> impl TypedValueParser<Value = StatisticsSetting> {
+    one_of(StatisticsSetting::NAMES.to_vec())
 }
 
 /// The name of a CSV file.
-pub fn sheet() -> impl TypedValueParser<Value = SheetKind> {
-    one_of(SheetKind::all().map(|sheet| (sheet.name(), sheet)).collect())
+pub fn sheet() -> impl TypedValueParser<Value = CsvKind> {
+    one_of(CsvKind::all().map(|sheet| (sheet.name(), sheet)).collect())
 }

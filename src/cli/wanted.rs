@@ -7,29 +7,30 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::app::App;
-use super::error::{Failure, Kind};
-use super::session::Bounds;
-use super::states::{self, Target};
+use super::error::{OpError, OpErrorKind};
+use super::session::SessionLimits;
+use super::states::{self, StateRef};
 use crate::apply::deleted_since;
-use crate::change::desired::{Desired, RecordIds};
-use crate::change::export::{self, Content, JSON, MANIFEST, Manifest};
-use crate::change::plan::Unsupported;
-use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
-use crate::config::{Account, Config};
+use crate::change::csv_files;
+use crate::change::csv_files::{CsvKind, CsvProblems, CsvRecords, ExportContext};
+use crate::change::desired::{DesiredState, RecordIds};
+use crate::change::export::{self, ExportContent, JSON, MANIFEST, Manifest};
+use crate::change::plan::UnsupportedChange;
+use crate::config::{AccountConfig, Config};
 use crate::files::open_named;
 use crate::model::{Resource, State};
-use crate::nearest::suggestion;
-use crate::vault::reference::{Named, Reference, is_number};
-use crate::vault::{Identity, VaultError};
+use crate::suggest::did_you_mean;
+use crate::vault::reference::{QualifiedReference, Reference, is_number};
+use crate::vault::{AccountIdentity, VaultError};
 
 /// What somebody wants, and from where it comes.
 #[derive(Debug, Default)]
-pub struct Read {
+pub struct DesiredInput {
     /// `main@#12`, or the path as it was given.
     pub name: String,
-    pub desired: Desired,
+    pub desired: DesiredState,
     /// What is wanted too, and the API cannot do.
-    pub unsupported: Vec<Unsupported>,
+    pub unsupported: Vec<UnsupportedChange>,
     /// The state that the files were exported from: only what differs from it
     /// was edited.
     pub base: Option<State>,
@@ -40,26 +41,26 @@ pub struct Read {
     /// Files that were not edited since they were exported.
     pub untouched: Vec<String>,
     /// Whose ids these are, where they may be another account's.
-    pub of: Option<Owner>,
+    pub of: Option<InputOwner>,
     /// It is of files that `export` wrote.
     pub exported: bool,
 }
 
 /// An account whose ids stand in a state or an export.
 #[derive(Debug, Clone)]
-pub struct Owner {
+pub struct InputOwner {
     /// As the configuration or the export calls it.
     pub name: String,
     /// `None` where it is not known here.
-    pub identity: Option<Identity>,
+    pub identity: Option<AccountIdentity>,
 }
 
-impl Read {
+impl DesiredInput {
     /// Looks up whose ids these are, where only a name is known.
     ///
     /// # Errors
     /// When the configuration has mistakes, or a vault cannot be read.
-    pub fn find_owner(&mut self, app: &App) -> Result<(), Failure> {
+    pub fn find_owner(&mut self, app: &App) -> Result<(), OpError> {
         let Some(of) = self.of.as_mut().filter(|of| of.identity.is_none()) else { return Ok(()) };
         if let Ok(account) = Config::load(&app.home()?)?.account(&of.name) {
             of.identity = states::identity_of(&account)?;
@@ -73,7 +74,7 @@ impl Read {
         let unknown = self.exported && self.base.is_none();
         let mut any = false;
         for wanted in self.desired.resources.values_mut().filter(|_| unknown) {
-            any |= std::mem::replace(&mut wanted.whole, false);
+            any |= std::mem::replace(&mut wanted.is_complete, false);
         }
         any
     }
@@ -82,14 +83,19 @@ impl Read {
     ///
     /// # Errors
     /// When they are.
-    pub fn is_of(&self, account: &Account, service: &str, id: Option<i64>) -> Result<(), Failure> {
+    pub fn is_of(
+        &self,
+        account: &AccountConfig,
+        service: &str,
+        id: Option<i64>,
+    ) -> Result<(), OpError> {
         let Some(of) = &self.of else { return Ok(()) };
         if of.identity.as_ref().is_some_and(|it| it.service == service && Some(it.account) == id) {
             return Ok(());
         }
         let (ours, theirs) = (&account.name, &of.name);
         let message = format!("{} is of `{theirs}`, another account than `{ours}`", self.name);
-        Err(Failure::new(Kind::Usage, message).hint(format_args!(
+        Err(OpError::new(OpErrorKind::Usage, message).hint(format_args!(
             "its ids are those of other records there, so nothing was written;\n\
              `linkvault migrate {theirs} {ours}` moves records by their names"
         )))
@@ -105,46 +111,53 @@ const LARGEST: u64 = 256 << 20;
 /// # Errors
 /// When there is nothing of that name, or something is wrong in a file: then
 /// every mistake is told.
-pub fn wanted(
+pub fn read_input(
     app: &App,
-    bounds: &Bounds,
+    bounds: &SessionLimits,
     text: &str,
-    resource: Option<SheetKind>,
-    account: &Account,
+    resource: Option<CsvKind>,
+    account: &AccountConfig,
     which: &[Resource],
-) -> Result<Read, Failure> {
+) -> Result<DesiredInput, OpError> {
     match path(app, text)? {
-        Some(path) => files(&path, resource, Some(account), which),
+        Some(path) => read_files(&path, resource, Some(account), which),
         None => state(app, bounds, text, account, which),
     }
 }
 
 fn state(
     app: &App,
-    bounds: &Bounds,
+    bounds: &SessionLimits,
     text: &str,
-    account: &Account,
+    account: &AccountConfig,
     which: &[Resource],
-) -> Result<Read, Failure> {
-    let target = Target::parse(app, text, Reference::Latest(0), Some(account))?;
+) -> Result<DesiredInput, OpError> {
+    let target = StateRef::parse(app, text, Reference::Latest(0), Some(account))?;
     let mut loaded = target.load(app, bounds, which)?;
     let state = loaded.state()?;
-    let mut desired = Desired::of_state(&state, &loaded.name);
+    let mut desired = DesiredState::of_state(&state, &loaded.name);
     desired.deleted = loaded.deleted_since()?;
     let outcomes = loaded.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
-    for outcome in outcomes.filter(|outcome| !outcome.is_whole()) {
+    for outcome in outcomes.filter(|outcome| !outcome.is_complete()) {
         // It is not known what else was there, so what is missing is not unwanted.
         if let Some(wanted) = desired.resources.get_mut(&outcome.resource) {
-            wanted.whole = false;
+            wanted.is_complete = false;
         }
     }
-    let lacking = loaded.lacking.iter().map(|what| format!("not read: {what}"));
+    let lacking = loaded.unread.iter().map(|what| format!("not read: {what}"));
     let warnings = lacking.chain(loaded.stale()).collect();
     let of = match loaded.identity()? {
         _ if target.account.name == account.name => None,
-        identity => Some(Owner { name: target.account.name, identity }),
+        identity => Some(InputOwner { name: target.account.name, identity }),
     };
-    Ok(Read { name: loaded.name, desired, warnings, state: Some(state), of, ..Read::default() })
+    Ok(DesiredInput {
+        name: loaded.name,
+        desired,
+        warnings,
+        state: Some(state),
+        of,
+        ..DesiredInput::default()
+    })
 }
 
 /// The path that `text` is, if it is one. What names an account or a snapshot
@@ -152,7 +165,7 @@ fn state(
 ///
 /// # Errors
 /// When the configuration has mistakes.
-pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, Failure> {
+pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, OpError> {
     let path = Path::new(text);
     let name = text.split_once('@').map_or(text, |(account, _)| account);
     let bare = !text.contains(['/', std::path::MAIN_SEPARATOR]) && text != "." && text != "..";
@@ -164,7 +177,7 @@ pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, Failure> {
     if !bare || matches!(ending.as_str(), "csv" | "json") {
         return Ok(Some(path.to_owned()));
     }
-    let named = Named::parse(text).is_ok_and(|named| named.reference.is_some());
+    let named = QualifiedReference::parse(text).is_ok_and(|named| named.reference.is_some());
     let reference = named || is_number(text);
     Ok((!reference && path.exists()).then(|| path.to_owned()))
 }
@@ -173,7 +186,7 @@ pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, Failure> {
 ///
 /// # Errors
 /// When the folder's manifest cannot be read, or the configuration has mistakes.
-pub fn owner(app: &App, path: &Path) -> Result<Option<Account>, Failure> {
+pub fn exporting_account(app: &App, path: &Path) -> Result<Option<AccountConfig>, OpError> {
     if !path.is_dir() {
         return Ok(None);
     }
@@ -186,32 +199,32 @@ pub fn owner(app: &App, path: &Path) -> Result<Option<Account>, Failure> {
 ///
 /// # Errors
 /// When there are none, or something is wrong in one.
-pub fn files(
+pub fn read_files(
     path: &Path,
-    resource: Option<SheetKind>,
-    account: Option<&Account>,
+    resource: Option<CsvKind>,
+    account: Option<&AccountConfig>,
     which: &[Resource],
-) -> Result<Read, Failure> {
+) -> Result<DesiredInput, OpError> {
     let name = path.display().to_string();
-    let read = Read { name: name.clone(), ..Read::default() };
+    let read = DesiredInput { name: name.clone(), ..DesiredInput::default() };
     let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if path.is_dir() {
         if resource.is_some() {
-            return Err(Failure::new(Kind::Usage, "--resource is for a single CSV file"));
+            return Err(OpError::new(OpErrorKind::Usage, "--resource is for a single CSV file"));
         }
         return folder(read, path, account, which);
     }
     let bytes = bytes(path)?;
     if is_json {
         let mut state = export::records(&bytes).map_err(|error| {
-            Failure::new(Kind::Failed, format_args!("{name}: {error}"))
+            OpError::new(OpErrorKind::Failed, format_args!("{name}: {error}"))
                 .hint("a JSON file must be one that `linkvault export --format json` wrote")
         })?;
         state = only(state, which);
-        let desired = Desired::of_state(&state, &name);
+        let desired = DesiredState::of_state(&state, &name);
         let other = export::account(&bytes).filter(|it| account.is_some_and(|of| of.name != *it));
-        let of = other.map(|name| Owner { name, identity: None });
-        return Ok(Read { desired, state: Some(state), exported: true, of, ..read });
+        let of = other.map(|name| InputOwner { name, identity: None });
+        return Ok(DesiredInput { desired, state: Some(state), exported: true, of, ..read });
     }
     let kind = match resource {
         Some(kind) => kind,
@@ -230,43 +243,47 @@ fn only(state: State, which: &[Resource]) -> State {
 }
 
 /// What a CSV file holds by its name: the word before its first dot.
-fn named_kind(path: &Path) -> Result<SheetKind, Failure> {
+fn named_kind(path: &Path) -> Result<CsvKind, OpError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let stem = name.split('.').next().unwrap_or_default();
-    match SheetKind::from_name(stem) {
-        Some(SheetKind::Resource(Resource::Account)) => {
+    match CsvKind::from_name(stem) {
+        Some(CsvKind::Resource(Resource::Account)) => {
             let message = format!("{} is of the account itself", path.display());
-            Err(Failure::new(Kind::Usage, message)
+            Err(OpError::new(OpErrorKind::Usage, message)
                 .hint("say --resource account if it is to be changed"))
         }
         Some(kind) => Ok(kind),
         None => {
             let message = format!("{} does not tell what it holds", path.display());
-            let near = suggestion(stem, SheetKind::all().map(SheetKind::name));
-            Err(Failure::new(Kind::Usage, message)
+            let near = did_you_mean(stem, CsvKind::all().map(CsvKind::name));
+            Err(OpError::new(OpErrorKind::Usage, message)
                 .hint(format_args!("say --resource campaigns, or another{near}")))
         }
     }
 }
 
 /// A CSV file: its name, what it holds, its bytes, and whether it is untouched.
-type Sheets = Vec<(String, SheetKind, Vec<u8>, bool)>;
+type Sheets = Vec<(String, CsvKind, Vec<u8>, bool)>;
 
 /// Reads CSV files. Of the resources in `whole`, what is not there is not wanted.
-fn rows(mut read: Read, sheets: Sheets, whole: &[Resource]) -> Result<Read, Failure> {
-    let (mut problems, mut warnings) = (Problems::default(), Problems::default());
+fn rows(
+    mut read: DesiredInput,
+    sheets: Sheets,
+    whole: &[Resource],
+) -> Result<DesiredInput, OpError> {
+    let (mut problems, mut warnings) = (CsvProblems::default(), CsvProblems::default());
     for (name, kind, bytes, untouched) in sheets {
-        let known = Known { base: read.base.as_ref(), untouched };
-        match sheet::read(kind, &name, &bytes, known) {
+        let known = ExportContext { base: read.base.as_ref(), untouched };
+        match csv_files::read(kind, &name, &bytes, known) {
             Err(wrong) => problems.append(wrong),
             Ok(sheet) => {
                 warnings.append(sheet.warnings);
                 match sheet.records {
-                    Records::Links(mut links) => read.desired.campaign_links.append(&mut links),
-                    Records::Of(resource, mut records) => {
+                    CsvRecords::Links(mut links) => read.desired.campaign_links.append(&mut links),
+                    CsvRecords::Of(resource, mut records) => {
                         let wanted = read.desired.resources.entry(resource).or_default();
                         wanted.records.append(&mut records);
-                        wanted.whole = whole.contains(&resource);
+                        wanted.is_complete = whole.contains(&resource);
                     }
                 }
             }
@@ -277,7 +294,7 @@ fn rows(mut read: Read, sheets: Sheets, whole: &[Resource]) -> Result<Read, Fail
             1 => format!("{} has a mistake", read.name),
             many => format!("{} has {many} mistakes", read.name),
         };
-        return Err(Failure::new(Kind::Failed, message)
+        return Err(OpError::new(OpErrorKind::Failed, message)
             .details(problems.lines())
             .hint("mend the file and run the command again; nothing was written"));
     }
@@ -285,24 +302,24 @@ fn rows(mut read: Read, sheets: Sheets, whole: &[Resource]) -> Result<Read, Fail
     Ok(read)
 }
 
-fn manifest(folder: &Path) -> Result<Manifest, Failure> {
+fn manifest(folder: &Path) -> Result<Manifest, OpError> {
     let path = folder.join(MANIFEST);
     if !path.exists() {
         let message = format!("{} is no folder that `linkvault export` wrote", folder.display());
-        return Err(Failure::new(Kind::NotFound, message).hint("name one of its CSV files"));
+        return Err(OpError::new(OpErrorKind::NotFound, message).hint("name one of its CSV files"));
     }
     Manifest::read(&bytes(&path)?).map_err(|error| {
-        Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()))
+        OpError::new(OpErrorKind::Failed, format_args!("{}: {error}", path.display()))
             .hint("export anew, or name a single CSV file of the folder")
     })
 }
 
 fn folder(
-    mut read: Read,
+    mut read: DesiredInput,
     folder: &Path,
-    account: Option<&Account>,
+    account: Option<&AccountConfig>,
     which: &[Resource],
-) -> Result<Read, Failure> {
+) -> Result<DesiredInput, OpError> {
     let manifest = manifest(folder)?;
     let mut sheets = Vec::new();
     let mut whole = Vec::new();
@@ -310,8 +327,8 @@ fn folder(
     for file in &manifest.files {
         let path = folder.join(&file.file);
         let resource = match file.content {
-            Content::Sheet(kind) => Some(kind.resource()),
-            Content::Records => None,
+            ExportContent::Sheet(kind) => Some(kind.resource()),
+            ExportContent::Records => None,
         };
         if resource.is_some_and(|it| !which.contains(&it)) {
             continue;
@@ -327,15 +344,15 @@ fn folder(
             read.untouched.push(file.file.clone());
         }
         match file.content {
-            Content::Sheet(kind) => {
-                if kind != SheetKind::CampaignLinks {
+            ExportContent::Sheet(kind) => {
+                if kind != CsvKind::CampaignLinks {
                     whole.push(kind.resource());
                 }
                 sheets.push((path.display().to_string(), kind, bytes, untouched));
             }
-            Content::Records => {
+            ExportContent::Records => {
                 let told = |error| {
-                    Failure::new(Kind::Failed, format_args!("{}: {error}", path.display()))
+                    OpError::new(OpErrorKind::Failed, format_args!("{}: {error}", path.display()))
                         .hint("mend the file, or export anew; nothing was written")
                 };
                 state = Some(only(export::records(&bytes).map_err(told)?, which));
@@ -362,12 +379,12 @@ fn folder(
             read.warnings.push(why);
             let is_other = account.is_some_and(|it| it.name != manifest.account);
             let name = Some(manifest.account).filter(|_| is_other);
-            read.of = name.map(|name| Owner { name, identity: None });
+            read.of = name.map(|name| InputOwner { name, identity: None });
         }
     }
     if let Some(state) = state {
-        read.desired = Desired::of_state(&state, &folder.join(JSON).display().to_string());
-        read.desired.recreate = false;
+        read.desired = DesiredState::of_state(&state, &folder.join(JSON).display().to_string());
+        read.desired.recreate_missing = false;
         read.state = Some(state);
     }
     read.desired.deleted = deleted;
@@ -375,12 +392,12 @@ fn folder(
 }
 
 /// CSV files that somebody has put beside the exported ones.
-fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(SheetKind, PathBuf)> {
-    let new = |kind: &SheetKind| {
-        let known = manifest.files.iter().any(|file| file.content == Content::Sheet(*kind));
+fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(CsvKind, PathBuf)> {
+    let new = |kind: &CsvKind| {
+        let known = manifest.files.iter().any(|file| file.content == ExportContent::Sheet(*kind));
         !known && which.contains(&kind.resource())
     };
-    let paths = SheetKind::all().filter(new).map(|it| (it, folder.join(format!("{it}.csv"))));
+    let paths = CsvKind::all().filter(new).map(|it| (it, folder.join(format!("{it}.csv"))));
     paths.filter(|(_, path)| path.is_file()).collect()
 }
 
@@ -388,9 +405,9 @@ fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(SheetKi
 /// had.
 fn base(
     manifest: &Manifest,
-    account: Option<&Account>,
+    account: Option<&AccountConfig>,
     which: &[Resource],
-) -> Result<Result<(State, RecordIds), String>, Failure> {
+) -> Result<Result<(State, RecordIds), String>, OpError> {
     let every = "every cell counts as edited";
     let other = || format!("the export is of `{}`, so {every}", manifest.account);
     let Some(account) = account else { return Ok(Err(other())) };
@@ -418,21 +435,21 @@ fn base(
 ///
 /// # Errors
 /// When it is not, or cannot be read.
-pub fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Failure::new(Kind::NotFound, format_args!("there is no file {shown}"))
+            OpError::new(OpErrorKind::NotFound, format_args!("there is no file {shown}"))
         }
-        _ => Failure::new(Kind::Failed, format_args!("{shown} cannot be read: {error}")),
+        _ => OpError::new(OpErrorKind::Failed, format_args!("{shown} cannot be read: {error}")),
     };
     let found = std::fs::metadata(path).map_err(unreadable)?;
     if !found.is_file() {
-        return Err(Failure::new(Kind::Failed, format_args!("{shown} is no file")));
+        return Err(OpError::new(OpErrorKind::Failed, format_args!("{shown} is no file")));
     }
     let too_large = || {
         let most = LARGEST >> 20;
-        Failure::new(Kind::Failed, format_args!("{shown} is larger than {most} MiB"))
+        OpError::new(OpErrorKind::Failed, format_args!("{shown} is larger than {most} MiB"))
             .hint("split it into several files")
     };
     if found.len() > LARGEST {
@@ -448,8 +465,8 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 ///
 /// # Errors
 /// When neither is there.
-pub fn account_of(app: &App, path: &Path) -> Result<Account, Failure> {
-    match owner(app, path)? {
+pub fn account_of(app: &App, path: &Path) -> Result<AccountConfig, OpError> {
+    match exporting_account(app, path)? {
         Some(account) => Ok(account),
         None => states::only_account(app, "latest"),
     }
@@ -457,7 +474,7 @@ pub fn account_of(app: &App, path: &Path) -> Result<Account, Failure> {
 
 /// What a list can never show of `desired`, by resource; a diff leaves it out.
 #[must_use]
-pub fn unseen(desired: &Desired) -> BTreeMap<Resource, Vec<&'static str>> {
+pub fn unlisted_fields(desired: &DesiredState) -> BTreeMap<Resource, Vec<&'static str>> {
     let mut unseen = BTreeMap::new();
     for (&resource, wanted) in &desired.resources {
         let fields = resource.spec().fields.iter().enumerate();

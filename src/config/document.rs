@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::Problem;
+use super::ConfigProblem;
 use crate::files::read_named;
 
 /// No configuration is as large as this; what is, is another file.
@@ -15,12 +15,12 @@ pub(super) fn bytes(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The bytes as text, or the place of the first that is none.
-pub(super) fn text(bytes: &[u8]) -> Result<&str, Problem> {
+pub(super) fn text(bytes: &[u8]) -> Result<&str, ConfigProblem> {
     std::str::from_utf8(bytes).map_err(|error| {
         let valid = &bytes[..error.valid_up_to()];
         let (line, column) = place(&String::from_utf8_lossy(valid), valid.len());
         let what = format!("the byte 0x{:02X} is not UTF-8", bytes[valid.len()]);
-        Problem { line, column, key: String::new(), what }
+        ConfigProblem { line, column, key: String::new(), what }
     })
 }
 

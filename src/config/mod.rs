@@ -5,52 +5,53 @@
 //! Here live reading, checking and extending the file and fetching a key. What
 //! must not: printing, the network, and any knowledge of a command.
 
+mod add_account;
 mod document;
 mod home;
-mod key;
+mod key_source;
+mod keys;
 mod permissions;
-mod reader;
-mod schema;
 mod settings;
 mod table;
+mod time_zone;
+mod toml_reader;
 mod values;
-mod write;
-mod zone;
 
 use std::path::{Path, PathBuf};
 
 use crate::api::base_url::BaseUrl;
 
-pub use crate::nearest::nearest;
+pub use crate::suggest::suggest;
+pub use add_account::{AddAccountError, NewAccount, add_account};
 pub use home::{Home, HomeError};
-pub use key::{KeyError, KeySource};
-pub use permissions::{folder_open_to_others, open_to_others};
+pub use key_source::{KeySource, KeySourceError};
+pub use permissions::{folder_permission_warning, permission_warning};
 pub use settings::{
-    Alerts, Amount, DaemonSettings, Export, ExportFormat, Keep, Settings, Stats, Timeouts,
+    AccountSettings, AlertSettings, DaemonSettings, ExportFormat, ExportSettings, RemovedThreshold,
+    RetentionRules, StatisticsSetting, Timeouts,
 };
+pub use time_zone::machine_time_zone;
 pub use values::{
-    Listen, Period, ValueError, parse_account_name, parse_address, parse_duration, parse_listen,
-    parse_period, parse_timezone,
+    CalendarPeriod, ConfigValueError, ListenAddress, parse_account_name, parse_address,
+    parse_duration, parse_listen, parse_period, parse_timezone,
 };
-pub use write::{AddError, NewAccount, add_account};
-pub use zone::machine_zone;
 
 /// The account that is always there: a service in this very process.
 pub const SANDBOX: &str = "sandbox";
 
 /// One account, checked.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Account {
+pub struct AccountConfig {
     pub name: String,
-    pub place: Place,
+    pub place: AccountLocation,
     /// The vault's file.
     pub vault: PathBuf,
-    pub settings: Settings,
+    pub settings: AccountSettings,
 }
 
 /// Where an account is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum AccountLocation {
     /// The built-in sandbox, in process.
     Sandbox,
     /// A service at `url`.
@@ -61,8 +62,8 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     home: Home,
-    accounts: Vec<Account>,
-    defaults: Settings,
+    accounts: Vec<AccountConfig>,
+    defaults: AccountSettings,
     /// How the daemon itself is run.
     pub daemon: DaemonSettings,
     /// Things a person should know about the file, though it is valid.
@@ -87,12 +88,12 @@ pub enum ConfigError {
     Unreadable { file: PathBuf, error: std::io::Error },
     /// The file's mistakes, in its order.
     #[error("{}", many(file, problems))]
-    Invalid { file: PathBuf, problems: Vec<Problem> },
+    Invalid { file: PathBuf, problems: Vec<ConfigProblem> },
 }
 
 /// One mistake in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// From 1.
     pub line: usize,
     /// In characters, from 1.
@@ -102,7 +103,7 @@ pub struct Problem {
     pub what: String,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// `file:line:column: key: what`.
     #[must_use]
     pub fn at(&self, file: &Path) -> String {
@@ -112,7 +113,7 @@ impl Problem {
     }
 }
 
-fn many(file: &Path, problems: &[Problem]) -> String {
+fn many(file: &Path, problems: &[ConfigProblem]) -> String {
     problems.iter().map(|problem| problem.at(file)).collect::<Vec<_>>().join("\n")
 }
 
@@ -132,7 +133,7 @@ impl Config {
         };
         let mut config = Self::parse(home, &bytes)
             .map_err(|problems| ConfigError::Invalid { file: file.clone(), problems })?;
-        config.warnings.extend(open_to_others(&file));
+        config.warnings.extend(permission_warning(&file));
         Ok(config)
     }
 
@@ -140,8 +141,8 @@ impl Config {
     ///
     /// # Errors
     /// Every mistake, in the order of the text.
-    pub fn parse(home: &Home, bytes: &[u8]) -> Result<Self, Vec<Problem>> {
-        let schema::File { accounts, defaults, daemon } = schema::read(home, bytes)?;
+    pub fn parse(home: &Home, bytes: &[u8]) -> Result<Self, Vec<ConfigProblem>> {
+        let keys::ConfigFile { accounts, defaults, daemon } = keys::read(home, bytes)?;
         Ok(Self { accounts, defaults, daemon, ..Self::empty(home) })
     }
 
@@ -149,7 +150,7 @@ impl Config {
         Self {
             home: home.clone(),
             accounts: Vec::new(),
-            defaults: Settings::default(),
+            defaults: AccountSettings::default(),
             daemon: DaemonSettings::default(),
             warnings: Vec::new(),
         }
@@ -157,7 +158,7 @@ impl Config {
 
     /// The configured accounts by name, without the sandbox.
     #[must_use]
-    pub fn accounts(&self) -> &[Account] {
+    pub fn accounts(&self) -> &[AccountConfig] {
         &self.accounts
     }
 
@@ -165,7 +166,7 @@ impl Config {
     ///
     /// # Errors
     /// [`AccountError`] when there is none.
-    pub fn account(&self, name: &str) -> Result<Account, AccountError> {
+    pub fn account(&self, name: &str) -> Result<AccountConfig, AccountError> {
         if name == SANDBOX {
             return Ok(self.sandbox());
         }
@@ -177,7 +178,7 @@ impl Config {
         }
         let mut known: Vec<_> = self.accounts.iter().map(|a| a.name.clone()).collect();
         known.push(SANDBOX.to_owned());
-        let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+        let nearest = suggest(name, known.iter().map(String::as_str)).map(str::to_owned);
         Err(AccountError::Unknown { name: name.to_owned(), nearest, known })
     }
 
@@ -185,14 +186,14 @@ impl Config {
     ///
     /// # Errors
     /// [`AccountError`] for the first name that is none, or when nothing is configured.
-    pub fn select(&self, names: &[String]) -> Result<Vec<Account>, AccountError> {
+    pub fn select(&self, names: &[String]) -> Result<Vec<AccountConfig>, AccountError> {
         if names.is_empty() && self.accounts.is_empty() {
             return Err(AccountError::NothingConfigured { file: self.home.config_file() });
         }
         if names.is_empty() {
             return Ok(self.accounts.clone());
         }
-        let mut chosen: Vec<Account> = Vec::new();
+        let mut chosen: Vec<AccountConfig> = Vec::new();
         for name in names {
             let account = self.account(name)?;
             if !chosen.iter().any(|other| other.name == account.name) {
@@ -202,10 +203,10 @@ impl Config {
         Ok(chosen)
     }
 
-    fn sandbox(&self) -> Account {
-        Account {
+    fn sandbox(&self) -> AccountConfig {
+        AccountConfig {
             name: SANDBOX.to_owned(),
-            place: Place::Sandbox,
+            place: AccountLocation::Sandbox,
             vault: self.home.vault_file(SANDBOX),
             settings: self.defaults.clone(),
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// A warning when `file` can be read or changed by its group or by everybody.
 #[must_use]
-pub fn open_to_others(file: &Path) -> Option<String> {
+pub fn permission_warning(file: &Path) -> Option<String> {
     let mode = mode(file)?;
     let what = match (mode & 0o044 != 0, mode & 0o022 != 0) {
         (true, false) => "read",
@@ -18,7 +18,7 @@ pub fn open_to_others(file: &Path) -> Option<String> {
 
 /// A warning when others can put files into `folder`, or replace those that are there.
 #[must_use]
-pub fn folder_open_to_others(folder: &Path) -> Option<String> {
+pub fn folder_permission_warning(folder: &Path) -> Option<String> {
     let mode = folder_mode(folder)?;
     (mode & 0o022 != 0).then(|| {
         let (name, quoted) = (folder.display(), quoted(folder));
@@ -70,20 +70,20 @@ mod tests {
         let file = folder.path().join("it's a key");
         std::fs::write(&file, "x").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(open_to_others(&file), None);
+        assert_eq!(permission_warning(&file), None);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
-        let warning = open_to_others(&file).unwrap();
+        let warning = permission_warning(&file).unwrap();
         assert!(warning.contains("(mode 0640); run: chmod 600 '"), "{warning}");
         assert!(warning.ends_with(r"it'\''s a key'"), "{warning}");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o620)).unwrap();
-        let warning = open_to_others(&file).unwrap();
+        let warning = permission_warning(&file).unwrap();
         assert!(warning.contains("can be changed by others (mode 0620)"), "{warning}");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
-        let warning = open_to_others(&file).unwrap();
+        let warning = permission_warning(&file).unwrap();
         assert!(warning.contains("can be read and changed by others"), "{warning}");
         for (mode, warns) in [(0o755, false), (0o700, false), (0o775, true), (0o1777, true)] {
             std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(folder_open_to_others(folder.path()).is_some(), warns, "{mode:o}");
+            assert_eq!(folder_permission_warning(folder.path()).is_some(), warns, "{mode:o}");
         }
     }
 }

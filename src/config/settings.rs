@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::key::KeySource;
-use super::values::{Listen, Period};
-use crate::api::hook::Hook;
+use super::values::{CalendarPeriod, ListenAddress};
+use crate::api::webhook_url::WebhookUrl;
+use crate::config::key_source::KeySource;
 use crate::model::Resource;
 
 /// How an account is treated. Everything here has a default.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Settings {
+pub struct AccountSettings {
     /// When the daemon backs the account up, as crontab writes it.
     pub schedule: Option<String>,
     /// The zone of `schedule` and of calendar rules; the machine's own when absent.
@@ -22,10 +22,10 @@ pub struct Settings {
     /// How old a list may be when a write that stands on it leaves.
     pub max_staleness: Option<Duration>,
     /// Which snapshots `forget` keeps; nothing is forgotten when absent.
-    pub keep: Option<Keep>,
+    pub keep: Option<RetentionRules>,
     /// Resources that are not backed up; a snapshot without them lacks nothing.
     pub skip: Vec<Resource>,
-    pub stats: Stats,
+    pub stats: StatisticsSetting,
     /// The most QR codes whose statistics one backup fetches.
     pub stats_budget: Option<u32>,
     pub timeouts: Timeouts,
@@ -37,12 +37,12 @@ pub struct Settings {
     pub max_bytes: Option<u32>,
     /// Where the newest snapshot is exported after each backup: a folder of the
     /// account's name in it.
-    pub export: Option<Export>,
+    pub export: Option<ExportSettings>,
     /// The folder for a copy of the vault after each backup.
     pub copy: Option<PathBuf>,
     /// What is asked after each complete backup.
-    pub heartbeat: Option<Hook>,
-    pub alerts: Alerts,
+    pub heartbeat: Option<WebhookUrl>,
+    pub alerts: AlertSettings,
 }
 
 /// How the daemon itself is run. Flags and variables outweigh it.
@@ -51,7 +51,7 @@ pub struct DaemonSettings {
     /// The most backups at once.
     pub workers: Option<u16>,
     /// Where the page is served.
-    pub listen: Option<Listen>,
+    pub listen: Option<ListenAddress>,
     /// The file with the token that opens the page.
     pub token_file: Option<PathBuf>,
     /// Names by which the page may be called, beside this machine's own.
@@ -60,7 +60,7 @@ pub struct DaemonSettings {
 
 /// An export after each backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Export {
+pub struct ExportSettings {
     pub folder: PathBuf,
     pub format: ExportFormat,
 }
@@ -80,28 +80,28 @@ impl ExportFormat {
 
 /// Who is told of problems, and what is one.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Alerts {
-    pub webhook: Option<Hook>,
+pub struct AlertSettings {
+    pub webhook: Option<WebhookUrl>,
     /// What the webhook's messages are signed with.
     pub secret: Option<KeySource>,
     /// A program and its arguments, run without a shell.
     pub command: Option<Vec<String>>,
     /// More removed records than this are a problem.
-    pub removed: Option<Amount>,
+    pub removed: Option<RemovedThreshold>,
     /// The oldest that the newest complete backup may be.
     pub max_age: Option<Duration>,
 }
 
 /// A number of records, or a part of all.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Amount {
+pub enum RemovedThreshold {
     Count(u32),
     Percent(f64),
 }
 
 /// Which QR codes' statistics a backup fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stats {
+pub enum StatisticsSetting {
     /// Those whose scans moved since the last fetch.
     #[default]
     Changed,
@@ -109,7 +109,7 @@ pub enum Stats {
     None,
 }
 
-impl Stats {
+impl StatisticsSetting {
     /// Every choice with its name.
     pub const NAMES: [(&'static str, Self); 3] =
         [("changed", Self::Changed), ("all", Self::All), ("none", Self::None)];
@@ -135,14 +135,14 @@ impl Default for Timeouts {
 /// Which snapshots are kept: a number of the newest, the last of each hour, day, … for a
 /// number of these, all within a time of the newest, and all with a tag.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Keep {
+pub struct RetentionRules {
     pub last: Option<u32>,
     pub hourly: Option<u32>,
     pub daily: Option<u32>,
     pub weekly: Option<u32>,
     pub monthly: Option<u32>,
     pub yearly: Option<u32>,
-    pub within: Option<Period>,
+    pub within: Option<CalendarPeriod>,
     /// All with one of these tags.
     pub tags: Vec<String>,
 }

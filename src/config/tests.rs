@@ -1,6 +1,6 @@
 //! What a file may say, and what is said about one that may not.
 
-use super::table::{Holds, KeyDoc, ROOT_KEYS, TIMEOUT_KEYS};
+use super::table::{KeySpec, KeyType, ROOT_KEYS, TIMEOUT_KEYS};
 use super::*;
 
 fn home() -> Home {
@@ -43,10 +43,10 @@ fn a_whole_account_is_read() {
     let main = config.account("main").unwrap();
     let key = KeySource::Command(["pass", "show", "links"].map(str::to_owned).to_vec());
     let url = BaseUrl::parse("https://links.example.com", false).unwrap();
-    assert_eq!(main.place, Place::Service { url, key, allow_http: false });
+    assert_eq!(main.place, AccountLocation::Service { url, key, allow_http: false });
     assert_eq!(main.vault, Path::new("/home/elsewhere/main.db"));
     assert_eq!(main.settings.reserve, 3);
-    assert_eq!(main.settings.stats, Stats::All);
+    assert_eq!(main.settings.stats, StatisticsSetting::All);
     assert_eq!(main.settings.timezone, Some(chrono_tz::Europe::Berlin));
     assert_eq!(main.settings.timeouts.read.as_secs(), 90);
     assert_eq!(main.settings.keep.unwrap().within.unwrap().to_string(), "1y6m");
@@ -168,7 +168,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
 #[test]
 fn without_a_file_the_sandbox_is_the_only_account() {
     let config = Config::empty(&home());
-    assert_eq!(config.account("sandbox").unwrap().place, Place::Sandbox);
+    assert_eq!(config.account("sandbox").unwrap().place, AccountLocation::Sandbox);
     let nothing = AccountError::NothingConfigured { file: "/home/config.toml".into() };
     assert_eq!(config.account("main").unwrap_err(), nothing);
     assert_eq!(config.select(&[]).unwrap_err(), nothing);
@@ -215,11 +215,11 @@ fn the_sample_is_valid_and_shows_every_key() {
     assert_shown(ROOT_KEYS, text);
 }
 
-fn assert_shown(keys: &[KeyDoc], text: &str) {
+fn assert_shown(keys: &[KeySpec], text: &str) {
     for key in keys {
         let forms = ["# = ", "[#]", "[#.", ".#]"].map(|form| form.replace('#', key.name));
         assert!(forms.iter().any(|form| text.contains(form)), "{}", key.name);
-        if let Holds::Table(inner) = key.holds {
+        if let KeyType::Table(inner) = key.holds {
             assert_shown(inner, text);
         }
     }
@@ -272,7 +272,7 @@ fn what_comes_after_a_backup_is_read_and_inherited() {
     let webhook = alerts.webhook.as_ref().unwrap();
     assert_eq!(webhook.reveal(), "https://chat.example/hooks/s3cret");
     assert_eq!(alerts.secret, Some(KeySource::Variable("S".into())));
-    assert_eq!(alerts.removed, Some(Amount::Count(5)));
+    assert_eq!(alerts.removed, Some(RemovedThreshold::Count(5)));
     assert_eq!(alerts.max_age, Some(std::time::Duration::from_secs(26 * 3600)));
     assert!(!format!("{config:?}").contains("s3cret"));
 }

@@ -10,25 +10,25 @@ use chrono::{Days, Months, TimeDelta};
 
 use super::SANDBOX;
 use crate::api::base_url::BaseUrl;
-use crate::api::hook::Hook;
+use crate::api::webhook_url::WebhookUrl;
 use crate::clock::Timestamp;
-use crate::daemon::Schedule;
-use crate::nearest::suggestion;
+use crate::schedule::crontab::Schedule;
+use crate::suggest::did_you_mean;
 
 /// What is wrong with a value, as the rest of a sentence about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ValueError(String);
+pub struct ConfigValueError(String);
 
-fn fault<T>(what: impl Into<String>) -> Result<T, ValueError> {
-    Err(ValueError(what.into()))
+fn fault<T>(what: impl Into<String>) -> Result<T, ConfigValueError> {
+    Err(ConfigValueError(what.into()))
 }
 
 /// A name for an account. It is also the name of a file.
 ///
 /// # Errors
 /// When it could not be one, or is taken by the built-in account.
-pub fn parse_account_name(name: &str) -> Result<String, ValueError> {
+pub fn parse_account_name(name: &str) -> Result<String, ConfigValueError> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name == SANDBOX {
         return fault("the account `sandbox` is built in; give this one another name");
@@ -47,18 +47,18 @@ pub fn parse_account_name(name: &str) -> Result<String, ValueError> {
 }
 
 /// The base URL of a service.
-pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ValueError> {
-    BaseUrl::parse(text, allow_http).map_err(|error| ValueError(error.to_string()))
+pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ConfigValueError> {
+    BaseUrl::parse(text, allow_http).map_err(|error| ConfigValueError(error.to_string()))
 }
 
 /// An address for messages.
-pub(super) fn hook(text: &str) -> Result<Hook, ValueError> {
-    Hook::parse(text).map_err(|error| ValueError(error.to_string()))
+pub(super) fn hook(text: &str) -> Result<WebhookUrl, ConfigValueError> {
+    WebhookUrl::parse(text).map_err(|error| ConfigValueError(error.to_string()))
 }
 
 /// Where the page is served, if at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listen {
+pub enum ListenAddress {
     Off,
     At(SocketAddr),
 }
@@ -67,7 +67,7 @@ pub enum Listen {
 ///
 /// # Errors
 /// With what one looks like.
-pub fn parse_address(text: &str) -> Result<SocketAddr, ValueError> {
+pub fn parse_address(text: &str) -> Result<SocketAddr, ConfigValueError> {
     let here = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     here.as_deref()
         .unwrap_or(text)
@@ -79,11 +79,13 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, ValueError> {
 ///
 /// # Errors
 /// When it is neither.
-pub fn parse_listen(text: &str) -> Result<Listen, ValueError> {
+pub fn parse_listen(text: &str) -> Result<ListenAddress, ConfigValueError> {
     if text == "off" {
-        return Ok(Listen::Off);
+        return Ok(ListenAddress::Off);
     }
-    parse_address(text).map(Listen::At).map_err(|wrong| ValueError(format!("{wrong}, or `off`")))
+    parse_address(text)
+        .map(ListenAddress::At)
+        .map_err(|wrong| ConfigValueError(format!("{wrong}, or `off`")))
 }
 
 /// A part of a whole: `30%`.
@@ -96,27 +98,29 @@ pub(super) fn percent(text: &str) -> Option<f64> {
 ///
 /// # Errors
 /// When there is none of that name; near names are given.
-pub fn parse_timezone(name: &str) -> Result<chrono_tz::Tz, ValueError> {
+pub fn parse_timezone(name: &str) -> Result<chrono_tz::Tz, ConfigValueError> {
     let Ok(zone) = name.parse::<chrono_tz::Tz>() else {
         let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
         // People know their city, not its continent.
         let city = names().find(|zone| {
             zone.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(name))
         });
-        let near = city
-            .map_or_else(|| suggestion(name, names()), |city| format!("; did you mean `{city}`?"));
+        let near = city.map_or_else(
+            || did_you_mean(name, names()),
+            |city| format!("; did you mean `{city}`?"),
+        );
         return fault(format!("`{name}` is no time zone{near}"));
     };
     Ok(zone)
 }
 
 /// A schedule as crontab writes it, kept as it was written.
-pub(super) fn schedule(text: &str) -> Result<String, ValueError> {
-    Schedule::parse(text).map(|_| text.to_owned()).map_err(ValueError)
+pub(super) fn schedule(text: &str) -> Result<String, ConfigValueError> {
+    Schedule::parse(text).map(|_| text.to_owned()).map_err(ConfigValueError)
 }
 
 /// The name of an environment variable.
-pub(super) fn variable(text: &str) -> Result<String, ValueError> {
+pub(super) fn variable(text: &str) -> Result<String, ConfigValueError> {
     if text.is_empty() || text.contains(['=', '\0']) {
         return fault("must be the name of an environment variable, such as `LINKS_KEY`");
     }
@@ -124,7 +128,10 @@ pub(super) fn variable(text: &str) -> Result<String, ValueError> {
 }
 
 /// One of a few words.
-pub(super) fn one_of<T: Copy>(text: &str, names: &[(&'static str, T)]) -> Result<T, ValueError> {
+pub(super) fn one_of<T: Copy>(
+    text: &str,
+    names: &[(&'static str, T)],
+) -> Result<T, ConfigValueError> {
     if let Some((_, value)) = names.iter().find(|(name, _)| *name == text) {
         return Ok(*value);
     }
@@ -133,7 +140,7 @@ pub(super) fn one_of<T: Copy>(text: &str, names: &[(&'static str, T)]) -> Result
 }
 
 /// A length of time that is not zero.
-pub(super) fn nonzero(time: Duration) -> Result<Duration, ValueError> {
+pub(super) fn nonzero(time: Duration) -> Result<Duration, ConfigValueError> {
     if time.is_zero() { fault("must be longer than nothing") } else { Ok(time) }
 }
 
@@ -154,8 +161,9 @@ fn parts(text: &str) -> Option<Vec<(u32, char)>> {
 ///
 /// # Errors
 /// When it is none.
-pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
-    let wrong = || ValueError("is no length of time, such as `90s`, `10m`, `2h` or `7d`".into());
+pub fn parse_duration(text: &str) -> Result<Duration, ConfigValueError> {
+    let wrong =
+        || ConfigValueError("is no length of time, such as `90s`, `10m`, `2h` or `7d`".into());
     let bare = text.bytes().all(|byte| byte.is_ascii_digit());
     if bare && let Ok(seconds) = text.parse::<u32>() {
         return Ok(Duration::from_secs(seconds.into()));
@@ -177,14 +185,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
 /// A span of the calendar: `1y6m2d12h`. Months differ in length, so this is
 /// no [`Duration`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Period {
+pub struct CalendarPeriod {
     pub years: u32,
     pub months: u32,
     pub days: u32,
     pub hours: u32,
 }
 
-impl Period {
+impl CalendarPeriod {
     /// This period before `time`, by the calendar of UTC; the beginning of time
     /// where the calendar does not reach.
     #[must_use]
@@ -199,7 +207,7 @@ impl Period {
     }
 }
 
-impl fmt::Display for Period {
+impl fmt::Display for CalendarPeriod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [(self.years, 'y'), (self.months, 'm'), (self.days, 'd'), (self.hours, 'h')];
         for (number, unit) in parts.into_iter().filter(|(number, _)| *number > 0) {
@@ -209,13 +217,13 @@ impl fmt::Display for Period {
     }
 }
 
-/// A [`Period`]: years, months, weeks, days and hours, as in `1y6m2d12h`.
+/// A [`CalendarPeriod`]: years, months, weeks, days and hours, as in `1y6m2d12h`.
 ///
 /// # Errors
 /// When it is none, or is empty.
-pub fn parse_period(text: &str) -> Result<Period, ValueError> {
-    let wrong = || ValueError("is no period, such as `7d`, `2w`, `6m` or `1y6m2d12h`".into());
-    let mut period = Period::default();
+pub fn parse_period(text: &str) -> Result<CalendarPeriod, ConfigValueError> {
+    let wrong = || ConfigValueError("is no period, such as `7d`, `2w`, `6m` or `1y6m2d12h`".into());
+    let mut period = CalendarPeriod::default();
     for (number, unit) in parts(text).ok_or_else(wrong)? {
         let (place, each) = match unit {
             'y' => (&mut period.years, 1),
@@ -228,7 +236,7 @@ pub fn parse_period(text: &str) -> Result<Period, ValueError> {
         let more = number.checked_mul(each).and_then(|more| place.checked_add(more));
         *place = more.ok_or_else(wrong)?;
     }
-    if period == Period::default() { Err(wrong()) } else { Ok(period) }
+    if period == CalendarPeriod::default() { Err(wrong()) } else { Ok(period) }
 }
 
 #[cfg(test)]
@@ -249,7 +257,7 @@ mod tests {
     #[test]
     fn periods_are_of_the_calendar() {
         let period = parse_period("1y6m2w3h").unwrap();
-        assert_eq!(period, Period { years: 1, months: 6, days: 14, hours: 3 });
+        assert_eq!(period, CalendarPeriod { years: 1, months: 6, days: 14, hours: 3 });
         assert_eq!(period.to_string(), "1y6m14d3h");
         for bad in ["", "0d", "3s", "y"] {
             assert!(parse_period(bad).is_err(), "{bad}");

@@ -1,7 +1,7 @@
 //! Why a crawl stopped before its end. What it had read is in the vault.
 
 use crate::api::error::{ApiError, ApiErrorKind};
-use crate::model::Problem;
+use crate::model::RecordProblem;
 use crate::vault::VaultError;
 
 /// Why a crawl stopped.
@@ -13,7 +13,7 @@ pub enum CrawlError {
     Vault(#[from] VaultError),
     /// The service's account has no identity to hold a vault to.
     #[error("the service's answer to /api/account cannot be used: {0}")]
-    Account(Problem),
+    Account(RecordProblem),
 }
 
 /// Whether an error ends the whole crawl, and not only the reading of one resource.

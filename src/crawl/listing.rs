@@ -6,19 +6,19 @@ use std::collections::HashSet;
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
 
-use super::proof::{self, Evidence, Gone};
+use super::proof::{self, PageEvidence, RemovedRecords};
 use super::{CrawlError, Crawler};
 use crate::api::client::GetOptions;
 use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
-use crate::model::{Decoded, Key, Problem, Resource, Verb};
+use crate::escaped::Escaped;
+use crate::model::{DecodedRecord, RecordKey, RecordProblem, Resource, Verb};
 use crate::progress::Event;
-use crate::shown::Shown;
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::ReadState;
-use crate::vault::split::{Split, Splitter};
-use crate::vault::write::{Page, Put};
+use crate::vault::template_match::{TemplateMatch, TemplateMatcher};
+use crate::vault::write::{CrawledPage, WriteResult};
 
 /// Page sizes, largest first. Each divides the one before, so that a listing
 /// can go on with a smaller size from wherever it is.
@@ -32,17 +32,17 @@ const ATTEMPTS: u32 = 4;
 
 /// How reading a list ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ending {
+pub(super) struct ListingResult {
     pub state: ReadState,
     pub message: Option<String>,
     /// What a proven list shows more than once.
-    #[serde(default, skip_serializing_if = "Repeats::is_none")]
-    pub repeats: Repeats,
+    #[serde(default, skip_serializing_if = "DuplicateRecords::is_none")]
+    pub repeats: DuplicateRecords,
 }
 
 /// Records that a proven list shows more than once, each time it shows them again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Repeats {
+pub(super) struct DuplicateRecords {
     /// Those that came again as they were.
     pub twins: u64,
     pub first_twin: Option<String>,
@@ -51,13 +51,13 @@ pub(super) struct Repeats {
     pub first_differing: Option<String>,
 }
 
-impl Repeats {
+impl DuplicateRecords {
     fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
     /// What all of `pages` show more than once.
-    fn of(pages: &[Evidence]) -> Self {
+    fn of(pages: &[PageEvidence]) -> Self {
         let mut all = Self::default();
         for page in pages {
             all.add(&Self {
@@ -80,13 +80,13 @@ impl Repeats {
     }
 
     /// A warning for each kind, however many there are.
-    pub fn problems(&self, resource: Resource) -> Vec<Problem> {
+    pub fn problems(&self, resource: Resource) -> Vec<RecordProblem> {
         let more = |count: u64| match count {
             0 | 1 => String::new(),
             2 => ", and so is 1 more record".to_owned(),
             count => format!(", and so are {} more records", count - 1),
         };
-        let twin = self.first_twin.as_ref().map(|id| Problem {
+        let twin = self.first_twin.as_ref().map(|id| RecordProblem {
             resource,
             id: id.clone(),
             what: format!(
@@ -94,7 +94,7 @@ impl Repeats {
                 more(self.twins)
             ),
         });
-        let differing = self.first_differing.as_ref().map(|id| Problem {
+        let differing = self.first_differing.as_ref().map(|id| RecordProblem {
             resource,
             id: id.clone(),
             what: format!(
@@ -106,9 +106,9 @@ impl Repeats {
     }
 }
 
-impl Ending {
+impl ListingResult {
     pub fn new(state: ReadState, message: Option<String>) -> Self {
-        Self { state, message, repeats: Repeats::default() }
+        Self { state, message, repeats: DuplicateRecords::default() }
     }
 
     pub fn is_complete(&self) -> bool {
@@ -122,28 +122,28 @@ impl Ending {
 
 /// The note in the vault on a listing.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Note {
+struct ListingProgress {
     attempt: u32,
-    ended: Option<Ending>,
+    ended: Option<ListingResult>,
     /// The last page, read ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tail: Option<Evidence>,
+    tail: Option<PageEvidence>,
 }
 
 /// One list being read.
-pub(super) struct Listing<'c, 'a> {
+pub(super) struct ListingReader<'c, 'a> {
     crawler: &'c mut Crawler<'a>,
     resource: Resource,
     parent: Option<i64>,
     path: String,
-    pages: Vec<Evidence>,
-    tail: Option<Evidence>,
+    pages: Vec<PageEvidence>,
+    tail: Option<PageEvidence>,
     seen: RoaringTreemap,
     attempt: u32,
     size: u64,
     /// Bytes of the pages that this process read in this attempt.
     bytes: u64,
-    problems: Vec<Problem>,
+    problems: Vec<RecordProblem>,
     /// Records are gone that the caller did not delete.
     lost: bool,
 }
@@ -153,22 +153,23 @@ const MOST_RECORDS: u64 = 5_000_000;
 const MOST_BYTES: u64 = 4_000_000_000;
 
 /// A page as it came, before it is stored.
-struct Fetched {
+struct FetchedPage {
     response: Response,
     number: u64,
     limit: u64,
 }
 
-impl<'c, 'a> Listing<'c, 'a> {
+impl<'c, 'a> ListingReader<'c, 'a> {
     /// Reads the list of `resource`, or of the items of channel `parent`. A
     /// listing that ended in this snapshot already is not read again.
     pub fn read(
         crawler: &'c mut Crawler<'a>,
         resource: Resource,
         parent: Option<i64>,
-    ) -> Result<Ending, CrawlError> {
+    ) -> Result<ListingResult, CrawlError> {
         let note = crawler.vault.listing(resource, parent)?;
-        let note: Note = note.and_then(|note| serde_json::from_str(&note).ok()).unwrap_or_default();
+        let note: ListingProgress =
+            note.and_then(|note| serde_json::from_str(&note).ok()).unwrap_or_default();
         if let Some(ended) = note.ended {
             return Ok(ended);
         }
@@ -208,7 +209,7 @@ impl<'c, 'a> Listing<'c, 'a> {
     }
 
     /// Commits the ending together with what it proves to be gone.
-    fn end(&mut self, ended: &Ending, gone: &[i64]) -> Result<(), CrawlError> {
+    fn end(&mut self, ended: &ListingResult, gone: &[i64]) -> Result<(), CrawlError> {
         let note = self.noted(Some(ended.clone()));
         let whole = self.parent.is_none();
         self.crawler.vault.end_listing(&ListingEnd {
@@ -224,12 +225,12 @@ impl<'c, 'a> Listing<'c, 'a> {
 
     /// Reads the list until it is proven or given up. Gives the ending, and the
     /// versions that are gone, by row number.
-    fn until_proven(&mut self) -> Result<(Ending, Vec<i64>), CrawlError> {
+    fn until_proven(&mut self) -> Result<(ListingResult, Vec<i64>), CrawlError> {
         self.resume()?;
         let mut head = None;
         loop {
             if let Some(why) = self.pages(head.take())? {
-                return Ok((Ending::new(ReadState::Failed, Some(why)), Vec::new()));
+                return Ok((ListingResult::new(ReadState::Failed, Some(why)), Vec::new()));
             }
             let again = if self.pages.len() > 1 { Some(self.first_again()?) } else { None };
             let proof = again.as_ref().map(|(evidence, _)| evidence);
@@ -246,10 +247,10 @@ impl<'c, 'a> Listing<'c, 'a> {
                 },
                 Err(unproven) => unproven,
             };
-            let (path, why) = (&self.path, Shown(&unproven));
+            let (path, why) = (&self.path, Escaped(&unproven));
             if self.attempt >= ATTEMPTS {
                 tracing::debug!("{path}: not proven ({why}); drifted after {ATTEMPTS} attempts");
-                let drifted = Ending::new(ReadState::Drifted, Some(unproven));
+                let drifted = ListingResult::new(ReadState::Drifted, Some(unproven));
                 return Ok((drifted, Vec::new()));
             }
             tracing::debug!("{path}: not proven ({why}); the list is read again");
@@ -260,22 +261,22 @@ impl<'c, 'a> Listing<'c, 'a> {
         }
     }
 
-    fn stable(&self, again: Option<&Evidence>) -> Result<(), String> {
+    fn stable(&self, again: Option<&PageEvidence>) -> Result<(), String> {
         proof::stable(&self.pages, again)?;
         self.tail.as_ref().map_or(Ok(()), |tail| proof::same_tail(&self.pages, tail))
     }
 
     /// How a proven listing ends: complete, unless some records could not be kept.
-    fn ending(&self) -> Ending {
-        let repeats = Repeats::of(&self.pages);
+    fn ending(&self) -> ListingResult {
+        let repeats = DuplicateRecords::of(&self.pages);
         let faulty: u64 = self.pages.iter().map(|page| page.faulty).sum();
         if faulty == 0 {
-            return Ending { repeats, ..Ending::new(ReadState::Complete, None) };
+            return ListingResult { repeats, ..ListingResult::new(ReadState::Complete, None) };
         }
         let first = self.problems.first().map(|it| format!(", first {it}")).unwrap_or_default();
         let records = if faulty == 1 { "record" } else { "records" };
         let message = format!("{faulty} {records} could not be kept{first}");
-        Ending { repeats, ..Ending::new(ReadState::Failed, Some(message)) }
+        ListingResult { repeats, ..ListingResult::new(ReadState::Failed, Some(message)) }
     }
 
     /// Takes up the pages that are in the vault, if the last of them still stands.
@@ -283,7 +284,7 @@ impl<'c, 'a> Listing<'c, 'a> {
         let stored = self.crawler.vault.listing_pages(self.resource, self.parent)?;
         for page in &stored {
             let evidence = serde_json::from_str(&page.evidence).ok();
-            let Some(evidence) = evidence.filter(Evidence::is_plausible) else {
+            let Some(evidence) = evidence.filter(PageEvidence::is_plausible) else {
                 return self.restart();
             };
             self.seen |= &page.rows;
@@ -309,20 +310,20 @@ impl<'c, 'a> Listing<'c, 'a> {
         self.note(None, true)
     }
 
-    fn note(&mut self, ended: Option<Ending>, restart: bool) -> Result<(), CrawlError> {
+    fn note(&mut self, ended: Option<ListingResult>, restart: bool) -> Result<(), CrawlError> {
         let note = self.noted(ended);
         self.crawler.vault.note_listing(self.resource, self.parent, &note, restart)?;
         Ok(())
     }
 
-    fn noted(&self, ended: Option<Ending>) -> String {
-        let note = Note { attempt: self.attempt, ended, tail: self.tail.clone() };
+    fn noted(&self, ended: Option<ListingResult>) -> String {
+        let note = ListingProgress { attempt: self.attempt, ended, tail: self.tail.clone() };
         serde_json::to_string(&note).unwrap_or_default()
     }
 
     /// Reads and stores every page that is still to be read. Says why, where the list is
     /// longer than a list may be.
-    fn pages(&mut self, mut head: Option<Fetched>) -> Result<Option<String>, CrawlError> {
+    fn pages(&mut self, mut head: Option<FetchedPage>) -> Result<Option<String>, CrawlError> {
         while proof::wants_more(&self.pages) {
             self.read_ahead()?;
             let fetched = match head.take() {
@@ -384,7 +385,7 @@ impl<'c, 'a> Listing<'c, 'a> {
 
     /// Fetches a page; where the service cannot cope with its size, smaller
     /// ones are tried from the same place on.
-    fn fetch(&mut self) -> Result<Fetched, CrawlError> {
+    fn fetch(&mut self) -> Result<FetchedPage, CrawlError> {
         let begun = self.size;
         loop {
             let smaller = self.smaller();
@@ -401,17 +402,17 @@ impl<'c, 'a> Listing<'c, 'a> {
             let Some(smaller) = smaller.filter(|_| self.asks_too_much(&error)) else {
                 return Err(error.into());
             };
-            let (path, why) = (&self.path, Shown(&error));
+            let (path, why) = (&self.path, Escaped(&error));
             tracing::debug!("{path}: pages of {smaller} from now on, since {why}");
             self.size = smaller;
         }
     }
 
     /// Asks for page `number` at the size in use.
-    fn get(&mut self, number: u64, retries: Option<usize>) -> Result<Fetched, ApiError> {
+    fn get(&mut self, number: u64, retries: Option<usize>) -> Result<FetchedPage, ApiError> {
         let path = format!("{}?limit={}&page={number}", self.path, self.size);
         let response = self.crawler.client.get_with(&path, &GetOptions { retries })?;
-        Ok(Fetched { response, number, limit: self.size })
+        Ok(FetchedPage { response, number, limit: self.size })
     }
 
     /// The next smaller size that begins a page where the last one ended.
@@ -429,10 +430,10 @@ impl<'c, 'a> Listing<'c, 'a> {
     }
 
     /// Stores a page. Says whether it belongs to the list at all.
-    fn store(&mut self, fetched: &Fetched) -> Result<bool, CrawlError> {
+    fn store(&mut self, fetched: &FetchedPage) -> Result<bool, CrawlError> {
         self.crawler.confirm_after_pause()?;
         let page = self.open(fetched)?;
-        let mut splitter = Splitter::new(self.resource, self.parent);
+        let mut splitter = TemplateMatcher::new(self.resource, self.parent);
         let mut records = Vec::with_capacity(page.records.len());
         let mut faults = Vec::new();
         for raw in &page.records {
@@ -442,21 +443,21 @@ impl<'c, 'a> Listing<'c, 'a> {
             }
         }
         let keys: Vec<_> = records.iter().map(|it| it.record.key.clone()).collect();
-        let mut evidence = Evidence::new(fetched.number, fetched.limit, &page, &keys);
+        let mut evidence = PageEvidence::new(fetched.number, fetched.limit, &page, &keys);
         if proof::is_echo(&self.pages, &evidence) {
             return Ok(false);
         }
-        let page = Page {
+        let page = CrawledPage {
             snapshot: self.crawler.snapshot,
             resource: self.resource,
             parent: self.parent,
             number: fetched.number,
             now: self.crawler.clock.now(),
             usage: self.crawler.usage(),
-            hold: self.crawler.client.limit() == Some(0),
+            batch: self.crawler.client.limit() == Some(0),
         };
         // What comes twice is known only once it is stored.
-        let note = |put: &Put| {
+        let note = |put: &WriteResult| {
             evidence.twice = put.twice;
             evidence.across = put.across;
             evidence.differing = put.differing;
@@ -476,34 +477,35 @@ impl<'c, 'a> Listing<'c, 'a> {
         Ok(true)
     }
 
-    fn warn(&mut self, faults: &[Problem], records: &[Split<'_>]) {
+    fn warn(&mut self, faults: &[RecordProblem], records: &[TemplateMatch<'_>]) {
         let odd = records.iter().flat_map(|split| &split.odd);
         for problem in faults.iter().chain(odd) {
             self.crawler.problem(problem);
         }
     }
 
-    fn open<'f>(&self, fetched: &'f Fetched) -> Result<envelope::Page<'f>, CrawlError> {
+    fn open<'f>(&self, fetched: &'f FetchedPage) -> Result<envelope::ResponsePage<'f>, CrawlError> {
         let keys = self.resource.spec().list_keys;
-        envelope::page(&fetched.response.body, keys)
-            .map_err(|why| self.crawler.client.mistaken(&self.path, &fetched.response, &why).into())
+        envelope::page(&fetched.response.body, keys).map_err(|why| {
+            self.crawler.client.malformed_response(&self.path, &fetched.response, &why).into()
+        })
     }
 
     /// Reads page `number` again as evidence, without storing it.
-    fn look(&mut self, number: u64) -> Result<(Evidence, Fetched), CrawlError> {
+    fn look(&mut self, number: u64) -> Result<(PageEvidence, FetchedPage), CrawlError> {
         let fetched = self.get(number, None)?;
         let page = self.open(&fetched)?;
         let keys: Vec<_> = page
             .records
             .iter()
-            .filter_map(|raw| Decoded::read(self.resource, self.parent, raw.get()).ok())
+            .filter_map(|raw| DecodedRecord::read(self.resource, self.parent, raw.get()).ok())
             .map(|decoded| decoded.record.key)
             .collect();
-        let evidence = Evidence::new(fetched.number, fetched.limit, &page, &keys);
+        let evidence = PageEvidence::new(fetched.number, fetched.limit, &page, &keys);
         Ok((evidence, fetched))
     }
 
-    fn first_again(&mut self) -> Result<(Evidence, Fetched), CrawlError> {
+    fn first_again(&mut self) -> Result<(PageEvidence, FetchedPage), CrawlError> {
         if let Some(first) = self.pages.first() {
             self.size = first.limit;
         }
@@ -532,9 +534,9 @@ impl<'c, 'a> Listing<'c, 'a> {
         let mut edges = Vec::new();
         for (_, key) in &missing {
             match proof::gone(&self.pages, key) {
-                Gone::Proven => {}
-                Gone::AtEdge(at) => edges.push(at),
-                Gone::Unclear => unclear = true,
+                RemovedRecords::Proven => {}
+                RemovedRecords::AtEdge(at) => edges.push(at),
+                RemovedRecords::Unclear => unclear = true,
             }
         }
         edges.sort_unstable();
@@ -561,7 +563,7 @@ impl<'c, 'a> Listing<'c, 'a> {
         let none = RoaringTreemap::new();
         let open = self.crawler.vault.unseen(self.resource, self.parent, &none)?;
         let shown = open.into_iter().filter(|(row, _)| self.seen.contains(row.cast_unsigned()));
-        let mut expected: HashSet<Key> = shown.map(|(_, key)| key).collect();
+        let mut expected: HashSet<RecordKey> = shown.map(|(_, key)| key).collect();
         let records = expected.len();
         let (total, lines) = (proof::total(&self.pages), self.done());
         let (mut keys, mut read) = (HashSet::new(), 0);
@@ -580,7 +582,7 @@ impl<'c, 'a> Listing<'c, 'a> {
             }
             read += page.records.len() as u64;
             for raw in &page.records {
-                if let Ok(decoded) = Decoded::read(self.resource, self.parent, raw.get()) {
+                if let Ok(decoded) = DecodedRecord::read(self.resource, self.parent, raw.get()) {
                     keys.insert(decoded.record.key);
                 }
             }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use error::CrawlError;
 use error::is_fatal;
-use listing::{Ending, Listing, Repeats};
+use listing::{DuplicateRecords, ListingReader, ListingResult};
 
 use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
@@ -23,12 +23,12 @@ use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::clock::{Clock, ClockReading};
 use crate::model::paging::Paging;
-use crate::model::{Decoded, Key, Problem, Resource, Verb};
+use crate::model::{DecodedRecord, RecordKey, RecordProblem, Resource, Verb};
 use crate::progress::{Event, Progress};
 use crate::vault::listing::ListingEnd;
-use crate::vault::snapshot::{ReadState, Snapshot, Usage};
-use crate::vault::write::Page;
-use crate::vault::{Identity, Vault, VaultError};
+use crate::vault::snapshot::{ReadState, RequestUsage, Snapshot};
+use crate::vault::write::CrawledPage;
+use crate::vault::{AccountIdentity, Vault, VaultError};
 
 /// After a longer crawl, the account is confirmed before its snapshot ends.
 const LONG_CRAWL: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
 
 /// Which statistics to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stats {
+pub enum StatisticsMode {
     /// Those of the codes whose scans moved since the last fetch.
     #[default]
     Changed,
@@ -47,10 +47,10 @@ pub enum Stats {
 
 /// What a crawl is to do.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CrawlOptions {
     /// What to read; everything else stays as last known.
     pub scope: Vec<Resource>,
-    pub stats: Stats,
+    pub stats: StatisticsMode,
     /// The most statistics in this snapshot; the rest waits for the next.
     pub stats_budget: Option<u64>,
     /// Starts over instead of going on with a crawl that was stopped.
@@ -72,13 +72,13 @@ pub struct Options {
     pub confirm: bool,
 }
 
-impl Options {
+impl CrawlOptions {
     /// Everything, from the service at `service`.
     #[must_use]
     pub fn new(service: &str) -> Self {
         Self {
             scope: Resource::ALL.to_vec(),
-            stats: Stats::default(),
+            stats: StatisticsMode::default(),
             stats_budget: None,
             fresh: false,
             tag: None,
@@ -118,7 +118,7 @@ pub const RESUMABLE: Duration = Duration::from_secs(3600);
 
 /// How fetching statistics went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StatsSummary {
+pub struct StatisticsReport {
     pub fetched: u64,
     pub failed: u64,
     /// Due, but beyond the budget.
@@ -127,17 +127,17 @@ pub struct StatsSummary {
 
 /// What a crawl came to.
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct CrawlReport {
     pub snapshot: Snapshot,
     /// Whether it went on with an earlier crawl.
     pub resumed: bool,
     /// What this process spent; the snapshot tells what the whole crawl did.
-    pub usage: Usage,
-    pub stats: StatsSummary,
+    pub usage: RequestUsage,
+    pub stats: StatisticsReport,
     /// How often it was asked again whose account it is.
     pub confirmed: u64,
     /// Records and fields that were not as they should be, the first of them.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<RecordProblem>,
     /// How the lists that this process read are divided into pages.
     pub paging: BTreeMap<Resource, Paging>,
 }
@@ -151,11 +151,11 @@ pub(crate) struct Crawler<'a> {
     vault: &'a mut Vault,
     clock: &'a dyn Clock,
     progress: &'a dyn Progress,
-    options: &'a Options,
+    options: &'a CrawlOptions,
     snapshot: i64,
     /// What earlier processes spent on this snapshot.
-    before: Usage,
-    problems: Vec<Problem>,
+    before: RequestUsage,
+    problems: Vec<RecordProblem>,
     paging: BTreeMap<Resource, Paging>,
     /// The account answered after a list had refused.
     key_confirmed: bool,
@@ -178,8 +178,8 @@ pub fn crawl(
     vault: &mut Vault,
     clock: &dyn Clock,
     progress: &dyn Progress,
-    options: &Options,
-) -> Result<Summary, CrawlError> {
+    options: &CrawlOptions,
+) -> Result<CrawlReport, CrawlError> {
     let mut crawler = Crawler {
         client,
         vault,
@@ -187,7 +187,7 @@ pub fn crawl(
         progress,
         options,
         snapshot: 0,
-        before: Usage::default(),
+        before: RequestUsage::default(),
         problems: Vec::new(),
         paging: BTreeMap::new(),
         key_confirmed: false,
@@ -202,7 +202,7 @@ pub fn crawl(
             let usage = (crawler.snapshot > 0).then(|| crawler.usage());
             discard_running(crawler.vault, clock, &options.service, why, usage)
         }
-        _ => crawler.vault.settle(),
+        _ => crawler.vault.flush(),
     };
     let summary = summary?;
     kept?;
@@ -220,7 +220,7 @@ pub fn discard_running(
     clock: &dyn Clock,
     service: &str,
     why: &VaultError,
-    usage: Option<Usage>,
+    usage: Option<RequestUsage>,
 ) -> Result<(), VaultError> {
     let is_account = matches!(why, VaultError::OtherAccount { what: "account", .. });
     let service = service.trim_end_matches('/');
@@ -239,13 +239,17 @@ pub fn discard_running(
 ///
 /// # Errors
 /// When the account cannot be read, or the vault belongs to another one.
-pub fn prove(client: &mut Client, vault: &mut Vault, service: &str) -> Result<(), CrawlError> {
-    let (path, response) = account(client)?;
+pub fn verify_account(
+    client: &mut Client,
+    vault: &mut Vault,
+    service: &str,
+) -> Result<(), CrawlError> {
+    let (path, response) = request_account(client)?;
     let decoded = decode(client, path, &response)?;
     Ok(vault.claim(&identity(&decoded, service), false)?)
 }
 
-fn account(client: &mut Client) -> Result<(&'static str, Response), ApiError> {
+fn request_account(client: &mut Client) -> Result<(&'static str, Response), ApiError> {
     let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     Ok((path, client.get_account(path, &GetOptions::default())?))
 }
@@ -255,24 +259,28 @@ fn decode<'r>(
     client: &Client,
     path: &str,
     response: &'r Response,
-) -> Result<Decoded<'r>, CrawlError> {
+) -> Result<DecodedRecord<'r>, CrawlError> {
     let raw = envelope::single(&response.body, "data")
-        .map_err(|why| client.mistaken(path, response, &why))?;
-    Decoded::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)
+        .map_err(|why| client.malformed_response(path, response, &why))?;
+    DecodedRecord::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)
 }
 
-fn identity(account: &Decoded<'_>, service: &str) -> Identity {
+fn identity(account: &DecodedRecord<'_>, service: &str) -> AccountIdentity {
     let service = service.trim_end_matches('/').to_owned();
-    Identity { service, account: account.record.key.id() }
+    AccountIdentity { service, account: account.record.key.id() }
 }
 
-fn spent(client: &Client) -> Usage {
+fn spent(client: &Client) -> RequestUsage {
     let counters = client.counters();
-    Usage { requests: counters.requests, throttled: counters.throttled, waited: counters.waited }
+    RequestUsage {
+        requests: counters.requests,
+        throttled: counters.throttled,
+        waited: counters.waited,
+    }
 }
 
 impl Crawler<'_> {
-    fn run(&mut self) -> Result<Summary, CrawlError> {
+    fn run(&mut self) -> Result<CrawlReport, CrawlError> {
         let resumed = self.begin()?;
         for resource in Resource::ALL {
             self.resource(resource)?;
@@ -284,7 +292,7 @@ impl Crawler<'_> {
         self.confirm_after_pause()?;
         let usage = self.usage();
         let snapshot = self.vault.finish(self.snapshot, self.clock.now(), usage)?;
-        Ok(Summary {
+        Ok(CrawlReport {
             snapshot,
             resumed,
             usage: spent(self.client),
@@ -300,7 +308,7 @@ impl Crawler<'_> {
     fn confirm(&mut self) -> Result<(), CrawlError> {
         let proven = ClockReading::now(self.clock);
         self.confirmed += 1;
-        prove(self.client, self.vault, &self.options.service)?;
+        verify_account(self.client, self.vault, &self.options.service)?;
         self.proven = proven;
         self.pauses = self.client.pauses();
         Ok(())
@@ -314,7 +322,7 @@ impl Crawler<'_> {
 
     /// Notes how the service divides a list into pages. Of several lists of a resource, the
     /// one that costs most counts.
-    fn note_paging(&mut self, resource: Resource, pages: &[proof::Evidence]) {
+    fn note_paging(&mut self, resource: Resource, pages: &[proof::PageEvidence]) {
         if let Some(paging) = proof::paging(pages) {
             let worst = self.paging.entry(resource).or_insert(paging);
             worst.size = worst.size.min(paging.size);
@@ -324,21 +332,21 @@ impl Crawler<'_> {
     }
 
     /// Whether `key` is gone because the caller deleted it, or what it belongs to.
-    fn is_deleted(&self, resource: Resource, key: &Key) -> bool {
+    fn is_deleted(&self, resource: Resource, key: &RecordKey) -> bool {
         let gone = |resource, id| self.options.deleted.contains(&(resource, id));
         match key {
-            Key::Id(id) => gone(resource, *id),
-            Key::Item { channel, kind, id } => {
+            RecordKey::Id(id) => gone(resource, *id),
+            RecordKey::Item { channel, kind, id } => {
                 gone(Resource::Channels, *channel) || (kind == "qr" && gone(Resource::QrCodes, *id))
             }
         }
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> RequestUsage {
         self.before.plus(spent(self.client))
     }
 
-    fn problem(&mut self, problem: &Problem) {
+    fn problem(&mut self, problem: &RecordProblem) {
         self.progress.event(&Event::Warning { text: &problem.to_string() });
         if self.problems.len() < MANY_PROBLEMS {
             self.problems.push(problem.clone());
@@ -348,7 +356,7 @@ impl Crawler<'_> {
     /// Reads the account, makes sure the vault is its own, and begins a
     /// snapshot or goes on with one. Says which.
     fn begin(&mut self) -> Result<bool, CrawlError> {
-        let (path, response) = account(self.client)?;
+        let (path, response) = request_account(self.client)?;
         self.pauses = self.client.pauses();
         let decoded = decode(self.client, path, &response)?;
         let identity = identity(&decoded, &self.options.service);
@@ -384,23 +392,23 @@ impl Crawler<'_> {
         Ok(false)
     }
 
-    fn store_account(&mut self, decoded: &Decoded<'_>) -> Result<(), CrawlError> {
-        let page = Page {
+    fn store_account(&mut self, decoded: &DecodedRecord<'_>) -> Result<(), CrawlError> {
+        let page = CrawledPage {
             snapshot: self.snapshot,
             resource: Resource::Account,
             parent: None,
             number: 1,
             now: self.clock.now(),
             usage: self.usage(),
-            hold: false,
+            batch: false,
         };
         let seen = roaring::RoaringTreemap::new();
         let records = std::slice::from_ref(decoded);
         self.vault.put_page(&page, records, &seen, |_| String::new())?;
-        for odd in &decoded.odd {
+        for odd in &decoded.warnings {
             self.problem(odd);
         }
-        self.conclude(Resource::Account, &Ending::new(ReadState::Complete, None))
+        self.conclude(Resource::Account, &ListingResult::new(ReadState::Complete, None))
     }
 
     /// Reads one resource, unless it is out of scope or was read already.
@@ -419,7 +427,7 @@ impl Crawler<'_> {
         self.conclude(resource, &ending)
     }
 
-    fn conclude(&mut self, resource: Resource, ending: &Ending) -> Result<(), CrawlError> {
+    fn conclude(&mut self, resource: Resource, ending: &ListingResult) -> Result<(), CrawlError> {
         let state = ending.state;
         let mut snapshot = self.vault.snapshot(self.snapshot)?;
         // A listing that ended has said so itself.
@@ -434,8 +442,12 @@ impl Crawler<'_> {
     }
 
     /// Reads one list; what stops only this list becomes its ending.
-    fn list(&mut self, resource: Resource, parent: Option<i64>) -> Result<Ending, CrawlError> {
-        let error = match Listing::read(self, resource, parent) {
+    fn list(
+        &mut self,
+        resource: Resource,
+        parent: Option<i64>,
+    ) -> Result<ListingResult, CrawlError> {
+        let error = match ListingReader::read(self, resource, parent) {
             Ok(ending) => return Ok(ending),
             Err(error) if is_fatal(&error) => return Err(error),
             Err(error) => error,
@@ -444,14 +456,14 @@ impl Crawler<'_> {
         // A service that answered with a page offers the list.
         let begun = !self.vault.listing_pages(resource, parent)?.is_empty();
         if matches!(api.kind, ApiErrorKind::NotOffered { .. }) && !begun {
-            if api.may_be_the_key()
+            if api.may_be_a_key_error()
                 && let Some(refused) = self.key_refused()?
             {
-                return Ok(Ending::new(ReadState::Failed, Some(refused.to_string())));
+                return Ok(ListingResult::new(ReadState::Failed, Some(refused.to_string())));
             }
             return self.not_offered(resource, parent, api);
         }
-        Ok(Ending::new(ReadState::Failed, Some(api.to_string())))
+        Ok(ListingResult::new(ReadState::Failed, Some(api.to_string())))
     }
 
     /// How a list ends that the service does not offer, although its key is right.
@@ -460,19 +472,19 @@ impl Crawler<'_> {
         resource: Resource,
         parent: Option<i64>,
         why: &ApiError,
-    ) -> Result<Ending, CrawlError> {
+    ) -> Result<ListingResult, CrawlError> {
         if !self.vault.open_ids(resource)?.is_empty() {
             let message = format!("{why}; its records are as last known");
-            return Ok(Ending::new(ReadState::NotOffered, Some(message)));
+            return Ok(ListingResult::new(ReadState::NotOffered, Some(message)));
         }
         let before = self.vault.snapshot_before(self.snapshot)?;
         let before = before.map(|number| self.vault.snapshot(number)).transpose()?;
         let before = before.and_then(|it| it.outcome(resource).map(|outcome| outcome.state));
         if parent.is_none() && before == Some(ReadState::Complete) {
             let what = format!("are not offered any more: {why}");
-            self.problem(&Problem { resource, id: "(all)".to_owned(), what });
+            self.problem(&RecordProblem { resource, id: "(all)".to_owned(), what });
         }
-        Ok(Ending::new(ReadState::NotOffered, None))
+        Ok(ListingResult::new(ReadState::NotOffered, None))
     }
 
     /// Reads the account once more, unless that was done in this crawl: what
@@ -482,7 +494,7 @@ impl Crawler<'_> {
         if self.key_confirmed {
             return Ok(None);
         }
-        let Err(api) = account(self.client) else {
+        let Err(api) = request_account(self.client) else {
             self.key_confirmed = true;
             return Ok(None);
         };
@@ -491,7 +503,7 @@ impl Crawler<'_> {
     }
 
     /// Reads the items of every channel.
-    fn items(&mut self) -> Result<Ending, CrawlError> {
+    fn items(&mut self) -> Result<ListingResult, CrawlError> {
         let snapshot = self.vault.snapshot(self.snapshot)?;
         let channels = self.vault.open_ids(Resource::Channels)?;
         let state = snapshot.outcome(Resource::Channels).map(|outcome| outcome.state);
@@ -499,27 +511,27 @@ impl Crawler<'_> {
         if state == Some(ReadState::NotOffered) {
             let known = !self.vault.open_ids(Resource::ChannelItems)?.is_empty();
             let why = "channels are not offered; its records are as last known";
-            return Ok(Ending::new(ReadState::NotOffered, known.then(|| why.to_owned())));
+            return Ok(ListingResult::new(ReadState::NotOffered, known.then(|| why.to_owned())));
         }
-        let mut worst: Option<Ending> = (!known_whole).then(|| {
+        let mut worst: Option<ListingResult> = (!known_whole).then(|| {
             let why = "the list of channels could not be read whole";
-            Ending::new(ReadState::Failed, Some(why.to_owned()))
+            ListingResult::new(ReadState::Failed, Some(why.to_owned()))
         });
-        let mut repeats = Repeats::default();
+        let mut repeats = DuplicateRecords::default();
         for channel in &channels {
             let mut ending = self.list(Resource::ChannelItems, Some(*channel))?;
             repeats.add(&ending.repeats);
             if ending.state == ReadState::NotOffered {
                 let why = format!("channel {channel} was listed, but not found afterwards");
-                ending = Ending::new(ReadState::Drifted, Some(why));
+                ending = ListingResult::new(ReadState::Drifted, Some(why));
             }
-            if !ending.is_complete() && worst.as_ref().is_none_or(Ending::is_drifted) {
+            if !ending.is_complete() && worst.as_ref().is_none_or(ListingResult::is_drifted) {
                 worst = Some(ending);
             }
         }
         let gone =
             if known_whole { self.items_of_removed_channels(&channels)? } else { Vec::new() };
-        let mut ended = worst.unwrap_or_else(|| Ending::new(ReadState::Complete, None));
+        let mut ended = worst.unwrap_or_else(|| ListingResult::new(ReadState::Complete, None));
         ended.repeats = repeats;
         self.vault.end_listing(&ListingEnd {
             snapshot: self.snapshot,

@@ -10,12 +10,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::envelope;
-use crate::model::Key;
+use crate::model::RecordKey;
 use crate::model::paging::{Paging, Total};
 
 /// In which order a page's ids stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
+pub enum ListOrder {
     /// One record or none: any order.
     Any,
     Ascending,
@@ -26,7 +26,7 @@ pub enum Order {
 /// What one page said. Its names in the vault are short: a long list has a
 /// thousand of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct PageEvidence {
     /// The page asked for.
     #[serde(rename = "p")]
     pub page: u64,
@@ -69,7 +69,7 @@ pub struct Evidence {
     #[serde(rename = "z", default, skip_serializing_if = "Option::is_none")]
     pub last: Option<i64>,
     #[serde(rename = "o")]
-    pub order: Order,
+    pub order: ListOrder,
     /// A fingerprint of the page's ids, in order.
     #[serde(rename = "i")]
     pub ids: String,
@@ -80,14 +80,19 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl Evidence {
+impl PageEvidence {
     /// What `page`, asked for as page `number` of `limit` records, says; `keys`
     /// are its readable records in order.
     #[must_use]
-    pub fn new(number: u64, limit: u64, page: &envelope::Page<'_>, keys: &[Key]) -> Self {
+    pub fn new(
+        number: u64,
+        limit: u64,
+        page: &envelope::ResponsePage<'_>,
+        keys: &[RecordKey],
+    ) -> Self {
         let mut hasher = blake3::Hasher::new();
         for key in keys {
-            if let Key::Item { kind, .. } = key {
+            if let RecordKey::Item { kind, .. } = key {
                 hasher.update(kind.as_bytes());
             }
             hasher.update(&key.id().to_le_bytes());
@@ -109,8 +114,8 @@ impl Evidence {
             first_twin: None,
             first_differing: None,
             faulty: count - (keys.len() as u64).min(count),
-            first: keys.first().map(Key::id),
-            last: keys.last().map(Key::id),
+            first: keys.first().map(RecordKey::id),
+            last: keys.last().map(RecordKey::id),
             order: order(keys),
             ids: hasher.finalize().to_hex()[..32].to_owned(),
         }
@@ -131,40 +136,40 @@ impl Evidence {
     }
 }
 
-fn order(keys: &[Key]) -> Order {
-    let mut found = Order::Any;
+fn order(keys: &[RecordKey]) -> ListOrder {
+    let mut found = ListOrder::Any;
     for pair in keys.windows(2) {
         let step = match (&pair[0], &pair[1]) {
-            (Key::Id(one), Key::Id(other)) if one < other => Order::Ascending,
-            (Key::Id(one), Key::Id(other)) if one > other => Order::Descending,
+            (RecordKey::Id(one), RecordKey::Id(other)) if one < other => ListOrder::Ascending,
+            (RecordKey::Id(one), RecordKey::Id(other)) if one > other => ListOrder::Descending,
             // A twin beside its like.
-            (Key::Id(_), Key::Id(_)) => Order::Any,
-            _ => Order::Mixed,
+            (RecordKey::Id(_), RecordKey::Id(_)) => ListOrder::Any,
+            _ => ListOrder::Mixed,
         };
         found = together(found, step);
     }
     found
 }
 
-fn together(one: Order, other: Order) -> Order {
+fn together(one: ListOrder, other: ListOrder) -> ListOrder {
     match (one, other) {
-        (Order::Any, order) | (order, Order::Any) => order,
+        (ListOrder::Any, order) | (order, ListOrder::Any) => order,
         (one, other) if one == other => one,
-        _ => Order::Mixed,
+        _ => ListOrder::Mixed,
     }
 }
 
 /// How many records a full page had so far, as far as is known: a service that
 /// tells no page size may give less than it is asked for.
 #[must_use]
-pub fn page_size(pages: &[Evidence]) -> Option<u64> {
+pub fn page_size(pages: &[PageEvidence]) -> Option<u64> {
     let (first, last) = pages.first().zip(pages.last())?;
     Some(if last.perpage.is_some() { last.size() } else { first.count.min(last.limit) })
 }
 
 /// How the service divides the list into pages, as far as these tell.
 #[must_use]
-pub fn paging(pages: &[Evidence]) -> Option<Paging> {
+pub fn paging(pages: &[PageEvidence]) -> Option<Paging> {
     let first = pages.first()?;
     let size = if pages.len() > 1 { page_size(pages)? } else { first.size() };
     let total = match first.result {
@@ -177,7 +182,7 @@ pub fn paging(pages: &[Evidence]) -> Option<Paging> {
 
 /// Whether another page must be read after these.
 #[must_use]
-pub fn wants_more(pages: &[Evidence]) -> bool {
+pub fn wants_more(pages: &[PageEvidence]) -> bool {
     let Some(last) = pages.last() else { return true };
     // A page that is empty or shows nothing new, or that is not the one asked
     // for, is a contradiction and not a reason to go on.
@@ -195,14 +200,14 @@ pub fn wants_more(pages: &[Evidence]) -> bool {
 /// Whether `page` only repeats the one before it: how some services answer
 /// when they are asked for a page after the last.
 #[must_use]
-pub fn is_echo(pages: &[Evidence], page: &Evidence) -> bool {
-    let same = |before: &Evidence| before.ids == page.ids && before.limit == page.limit;
+pub fn is_echo(pages: &[PageEvidence], page: &PageEvidence) -> bool {
+    let same = |before: &PageEvidence| before.ids == page.ids && before.limit == page.limit;
     page.maxpage.is_none() && page.count > 0 && pages.last().is_some_and(same)
 }
 
 /// The number of records in the whole list, if the service tells it.
 #[must_use]
-pub fn total(pages: &[Evidence]) -> Option<u64> {
+pub fn total(pages: &[PageEvidence]) -> Option<u64> {
     let first = pages.first()?;
     let result = first.result?;
     // On the first of several pages, `result` may be the page's own count.
@@ -212,7 +217,7 @@ pub fn total(pages: &[Evidence]) -> Option<u64> {
 
 /// How many records the pages show, each counted once.
 #[must_use]
-pub fn distinct(pages: &[Evidence]) -> u64 {
+pub fn distinct(pages: &[PageEvidence]) -> u64 {
     pages.iter().map(|page| page.count.saturating_sub(page.twice)).sum()
 }
 
@@ -221,7 +226,7 @@ pub fn distinct(pages: &[Evidence]) -> u64 {
 /// they are read moves the last page too, so that the same last page before and
 /// after proves them all.
 #[must_use]
-pub fn wants_tail(pages: &[Evidence]) -> Option<u64> {
+pub fn wants_tail(pages: &[PageEvidence]) -> Option<u64> {
     let [first] = pages else { return None };
     first.maxpage.filter(|maxpage| *maxpage > 2 && first.count > 0 && total(pages).is_none())
 }
@@ -230,7 +235,7 @@ pub fn wants_tail(pages: &[Evidence]) -> Option<u64> {
 ///
 /// # Errors
 /// What did not hold still, in words.
-pub fn same_tail(pages: &[Evidence], tail: &Evidence) -> Result<(), String> {
+pub fn same_tail(pages: &[PageEvidence], tail: &PageEvidence) -> Result<(), String> {
     match pages.last() {
         Some(last) if (last.page, last.limit) != (tail.page, tail.limit) => {
             Err("the number of pages changed".into())
@@ -243,7 +248,7 @@ pub fn same_tail(pages: &[Evidence], tail: &Evidence) -> Result<(), String> {
 /// Whether only a second listing can tell that no record slipped away: nothing
 /// says how many there are, or which page is the last.
 #[must_use]
-pub fn wants_second(pages: &[Evidence], tail: Option<&Evidence>) -> bool {
+pub fn wants_second(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> bool {
     pages.len() > 2 && tail.is_none() && total(pages).is_none()
 }
 
@@ -252,7 +257,7 @@ pub fn wants_second(pages: &[Evidence], tail: Option<&Evidence>) -> bool {
 /// page, or the service sorts each page anew, and then another record stands on
 /// none. Pages with other edges show the same records only in the first case.
 #[must_use]
-pub fn wants_other_edges(pages: &[Evidence]) -> Option<u64> {
+pub fn wants_other_edges(pages: &[PageEvidence]) -> Option<u64> {
     let full = page_size(pages)?;
     pages.iter().any(|page| page.across > 0).then(|| (full - 1).max(1))
 }
@@ -262,7 +267,7 @@ pub fn wants_other_edges(pages: &[Evidence]) -> Option<u64> {
 ///
 /// # Errors
 /// What did not hold still, in words.
-pub fn stable(pages: &[Evidence], again: Option<&Evidence>) -> Result<(), String> {
+pub fn stable(pages: &[PageEvidence], again: Option<&PageEvidence>) -> Result<(), String> {
     let Some(first) = pages.first() else { return Err("no page was read".into()) };
     if first.page != 1 {
         return Err("page 1 was not read".into());
@@ -299,7 +304,7 @@ pub fn stable(pages: &[Evidence], again: Option<&Evidence>) -> Result<(), String
 }
 
 /// Every page but the last must be full, or a record slipped away.
-fn fits_pages(pages: &[Evidence]) -> Result<(), String> {
+fn fits_pages(pages: &[PageEvidence]) -> Result<(), String> {
     if let Some(last) = pages.last()
         && let Some(maxpage) = last.maxpage
         && last.page < maxpage
@@ -315,7 +320,7 @@ fn fits_pages(pages: &[Evidence]) -> Result<(), String> {
 
 /// How far the pages prove that a record they do not show is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
+pub enum RemovedRecords {
     /// It is missing inside a page.
     Proven,
     /// It would stand between page `.0` (its place in the pages) and the next:
@@ -327,48 +332,50 @@ pub enum Gone {
 
 /// What a stable listing of `pages` proves about `key`, which no page shows.
 #[must_use]
-pub fn gone(pages: &[Evidence], key: &Key) -> Gone {
+pub fn gone(pages: &[PageEvidence], key: &RecordKey) -> RemovedRecords {
     // That everything is gone at once is believed when it is said twice.
     let empty = pages.iter().all(|page| page.count == 0);
     if empty || total(pages).is_none() {
-        return Gone::Unclear;
+        return RemovedRecords::Unclear;
     }
     if pages.len() == 1 {
-        return Gone::Proven;
+        return RemovedRecords::Proven;
     }
-    let Key::Id(id) = key else { return Gone::Unclear };
+    let RecordKey::Id(id) = key else { return RemovedRecords::Unclear };
     let order = whole_order(pages);
     let before = |edge: i64| match order {
-        Order::Descending => edge > *id,
+        ListOrder::Descending => edge > *id,
         _ => edge < *id,
     };
-    if order == Order::Mixed {
-        return Gone::Unclear;
+    if order == ListOrder::Mixed {
+        return RemovedRecords::Unclear;
     }
     for (at, page) in pages.iter().enumerate() {
-        let (Some(first), Some(last)) = (page.first, page.last) else { return Gone::Unclear };
+        let (Some(first), Some(last)) = (page.first, page.last) else {
+            return RemovedRecords::Unclear;
+        };
         let next = pages.get(at + 1).and_then(|next| next.first);
         match next {
-            _ if !before(first) => return Gone::Proven,
-            _ if !before(last) => return Gone::Proven,
-            Some(next) if !before(next) => return Gone::AtEdge(at),
-            None => return Gone::Proven,
+            _ if !before(first) => return RemovedRecords::Proven,
+            _ if !before(last) => return RemovedRecords::Proven,
+            Some(next) if !before(next) => return RemovedRecords::AtEdge(at),
+            None => return RemovedRecords::Proven,
             Some(_) => {}
         }
     }
-    Gone::Unclear
+    RemovedRecords::Unclear
 }
 
-fn whole_order(pages: &[Evidence]) -> Order {
-    let mut order = Order::Any;
+fn whole_order(pages: &[PageEvidence]) -> ListOrder {
+    let mut order = ListOrder::Any;
     for (at, page) in pages.iter().enumerate() {
         order = together(order, page.order);
         let next = pages.get(at + 1).and_then(|next| next.first);
         if let Some((last, next)) = page.last.zip(next) {
             let step = match last.cmp(&next) {
-                std::cmp::Ordering::Less => Order::Ascending,
-                std::cmp::Ordering::Equal => Order::Any,
-                std::cmp::Ordering::Greater => Order::Descending,
+                std::cmp::Ordering::Less => ListOrder::Ascending,
+                std::cmp::Ordering::Equal => ListOrder::Any,
+                std::cmp::Ordering::Greater => ListOrder::Descending,
             };
             order = together(order, step);
         }
@@ -381,12 +388,12 @@ mod tests {
     use super::*;
 
     /// Pages of a list with `per` records each, as a well-behaved service tells them.
-    fn pages(ids: &[i64], per: usize) -> Vec<Evidence> {
+    fn pages(ids: &[i64], per: usize) -> Vec<PageEvidence> {
         let chunks: Vec<_> = ids.chunks(per).collect();
         let one = |(nth, chunk): (usize, &&[i64])| {
-            let keys: Vec<_> = chunk.iter().map(|id| Key::Id(*id)).collect();
+            let keys: Vec<_> = chunk.iter().map(|id| RecordKey::Id(*id)).collect();
             let raw = serde_json::value::RawValue::from_string("{}".into()).unwrap();
-            let page = envelope::Page {
+            let page = envelope::ResponsePage {
                 records: vec![&*raw; chunk.len()],
                 result: Some(ids.len() as u64),
                 perpage: Some(per as u64),
@@ -394,7 +401,7 @@ mod tests {
                 nextpage: None,
                 maxpage: Some(chunks.len() as u64),
             };
-            Evidence::new(nth as u64 + 1, per as u64, &page, &keys)
+            PageEvidence::new(nth as u64 + 1, per as u64, &page, &keys)
         };
         chunks.iter().enumerate().map(one).collect()
     }
@@ -410,7 +417,7 @@ mod tests {
     #[test]
     fn whatever_moved_is_noticed() {
         let all = pages(&[9, 8, 7, 6, 5], 2);
-        let damage: [fn(&mut Vec<Evidence>); 5] = [
+        let damage: [fn(&mut Vec<PageEvidence>); 5] = [
             |it| it[1].currentpage = Some(1),
             |it| it[2].maxpage = Some(4),
             |it| it[1].result = Some(6),
@@ -433,7 +440,7 @@ mod tests {
         (all[1].twice, all[1].across) = (1, 1);
         assert_eq!(wants_other_edges(&all), Some(1));
         assert_eq!(stable(&all, Some(&all[0])), Ok(()));
-        assert_eq!(whole_order(&all), Order::Descending);
+        assert_eq!(whole_order(&all), ListOrder::Descending);
         // The service counts its records, or the lines of its list.
         all.iter_mut().for_each(|page| page.result = Some(4));
         assert_eq!(stable(&all, Some(&all[0])), Ok(()));
@@ -446,16 +453,16 @@ mod tests {
         for ids in [[20, 18, 16, 12, 10, 8], [8, 10, 12, 16, 18, 20]] {
             let all = pages(&ids, 3);
             let inside = if ids[0] == 20 { 17 } else { 11 };
-            assert_eq!(gone(&all, &Key::Id(inside)), Gone::Proven);
-            assert_eq!(gone(&all, &Key::Id(14)), Gone::AtEdge(0));
-            assert_eq!(gone(&all, &Key::Id(99)), Gone::Proven);
-            assert_eq!(gone(&all, &Key::Id(1)), Gone::Proven);
+            assert_eq!(gone(&all, &RecordKey::Id(inside)), RemovedRecords::Proven);
+            assert_eq!(gone(&all, &RecordKey::Id(14)), RemovedRecords::AtEdge(0));
+            assert_eq!(gone(&all, &RecordKey::Id(99)), RemovedRecords::Proven);
+            assert_eq!(gone(&all, &RecordKey::Id(1)), RemovedRecords::Proven);
         }
     }
 
     #[test]
     fn the_end_is_where_the_service_says_and_where_it_contradicts_itself() {
-        let more = |change: fn(&mut Evidence)| {
+        let more = |change: fn(&mut PageEvidence)| {
             let mut first = pages(&[1, 2, 3, 4], 2).remove(0);
             change(&mut first);
             wants_more(&[first])
@@ -473,15 +480,15 @@ mod tests {
     fn an_empty_list_removes_nothing_before_it_was_read_twice() {
         let mut empty = pages(&[1], 5);
         (empty[0].count, empty[0].result) = (0, Some(0));
-        assert_eq!(gone(&empty, &Key::Id(1)), Gone::Unclear);
+        assert_eq!(gone(&empty, &RecordKey::Id(1)), RemovedRecords::Unclear);
     }
 
     #[test]
     fn without_order_or_total_only_a_second_listing_can_tell() {
-        assert_eq!(gone(&pages(&[3, 9, 1, 7], 2), &Key::Id(5)), Gone::Unclear);
+        assert_eq!(gone(&pages(&[3, 9, 1, 7], 2), &RecordKey::Id(5)), RemovedRecords::Unclear);
         let mut untold = pages(&[1, 2, 3], 5);
         untold[0].result = None;
-        assert_eq!(gone(&untold, &Key::Id(4)), Gone::Unclear);
+        assert_eq!(gone(&untold, &RecordKey::Id(4)), RemovedRecords::Unclear);
     }
 
     #[test]

@@ -1,28 +1,28 @@
 //! The statistics of QR codes: a request each, so only where they are due.
 
-use super::{CrawlError, Crawler, Stats, StatsSummary, is_fatal};
+use super::{CrawlError, Crawler, StatisticsMode, StatisticsReport, is_fatal};
 use crate::api::envelope;
 use crate::api::error::ApiErrorKind;
 use crate::model::{Resource, Verb};
 use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
-use crate::vault::statistics::Statistics;
+use crate::vault::statistics::StoredStatistics;
 
 /// After this many codes without statistics, and none with, no more are asked for.
 const NONE_OFFERED: u64 = 3;
 
 impl Crawler<'_> {
     /// Fetches what is due, longest waiting first, within the budget.
-    pub(super) fn statistics(&mut self) -> Result<StatsSummary, CrawlError> {
-        let mut summary = StatsSummary::default();
+    pub(super) fn statistics(&mut self) -> Result<StatisticsReport, CrawlError> {
+        let mut summary = StatisticsReport::default();
         let snapshot = self.vault.snapshot(self.snapshot)?;
         let codes = snapshot.outcome(Resource::QrCodes).map(|outcome| outcome.state);
         let left_out = [ReadState::Skipped, ReadState::Excluded, ReadState::NotOffered];
         let unread = codes.is_none_or(|state| left_out.contains(&state));
-        if unread || self.options.stats == Stats::None {
+        if unread || self.options.stats == StatisticsMode::None {
             return Ok(summary);
         }
-        let all = self.options.stats == Stats::All;
+        let all = self.options.stats == StatisticsMode::All;
         let due = self.vault.statistics_due(self.snapshot, all)?;
         let total = due.len() as u64;
         let budget = self.options.stats_budget.unwrap_or(total).min(total);
@@ -80,9 +80,9 @@ impl Crawler<'_> {
         let path = path.replace(":id", &code.to_string());
         let response = self.client.get(&path)?;
         let body = envelope::single(&response.body, "data")
-            .map_err(|why| self.client.mistaken(&path, &response, &why))?;
+            .map_err(|why| self.client.malformed_response(&path, &response, &why))?;
         self.confirm_after_pause()?;
-        self.vault.put_statistics(&Statistics {
+        self.vault.put_statistics(&StoredStatistics {
             snapshot: self.snapshot,
             code,
             scans,

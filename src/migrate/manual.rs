@@ -5,7 +5,7 @@ use crate::model::resource::PIXEL_TYPES;
 
 /// Something to be done by hand.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Manual {
+pub struct ManualTask {
     pub resource: Resource,
     /// The record's old id; empty where it is about all of the resource.
     pub id: String,
@@ -20,7 +20,7 @@ pub struct Manual {
     pub once: bool,
 }
 
-impl Manual {
+impl ManualTask {
     /// About a whole resource.
     #[must_use]
     pub fn of_all(resource: Resource, reason: &str) -> Self {

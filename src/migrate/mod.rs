@@ -4,35 +4,37 @@
 //!
 //! * [`options`]: substitutions and filters
 //! * [`manual`]: what only a person can move
-//! * [`moving`]: from there to a plan, and from a run to what came of it
+//! * [`migration_plan`]: from there to a plan, and from a run to what came of it
 //! * [`report`]: what came of it
-//! * `used`: whether each option did what it is for
+//! * `option_usage`: whether each option did what it is for
 
 pub mod manual;
-pub mod moving;
+pub mod migration_plan;
+mod option_usage;
 pub mod options;
 pub mod report;
-mod used;
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value as Json;
 
-use crate::change::desired::{CampaignLink, Desired, Meant, Source, Wanted};
-use crate::change::plan::claims::still_true;
-use crate::change::plan::{Memory, ROTATOR, slug};
+use crate::change::desired::{
+    CampaignLink, DesiredRecord, DesiredState, RecordRef, SourceLocation,
+};
+use crate::change::plan::verify_step::still_true;
+use crate::change::plan::{AccountMemory, ROTATOR, slug};
 use crate::model::resource::PIXEL_TYPES;
-use crate::model::{Key, Kind, Record, Resource, State, Value, value};
+use crate::model::{FieldKind, FieldValue, Record, RecordKey, Resource, State, value};
 
-pub use manual::Manual;
-pub use moving::Moving;
-pub use options::{Fields, Options, Substitution, Where};
-pub use report::Report;
-use used::Used;
+pub use manual::ManualTask;
+pub use migration_plan::MigrationPlan;
+use option_usage::OptionUsage;
+pub use options::{FieldFilter, MigrateOptions, OptionFields, Substitution};
+pub use report::MigrationReport;
 
 /// Whose the records are.
 #[derive(Debug, Clone, Copy)]
-pub struct Origin<'a> {
+pub struct MigrationSource<'a> {
     /// The source, as `service#id`.
     pub id: &'a str,
     /// Its state's name: `main@#12`.
@@ -41,9 +43,9 @@ pub struct Origin<'a> {
 
 /// What is to move, and what is not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mapped {
-    pub desired: Desired,
-    pub manual: Vec<Manual>,
+pub struct MappedRecords {
+    pub desired: DesiredState,
+    pub manual: Vec<ManualTask>,
     /// How many records filters keep where they are, what belongs to them included.
     pub kept_back: BTreeMap<Resource, u64>,
     /// Resources that were not asked for.
@@ -51,26 +53,34 @@ pub struct Mapped {
     /// The old ids of short links, by the new ones.
     pub old_links: BTreeMap<i64, i64>,
     /// What somebody gave that came to nothing, or may not be meant so.
-    pub doubtful: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// What another account should become so that it has what `source` has. `memory`
 /// is what the source's vault remembers.
 #[must_use]
-pub fn map(source: &State, memory: &Memory, from: Origin<'_>, options: &Options) -> Mapped {
+pub fn map(
+    source: &State,
+    memory: &AccountMemory,
+    from: MigrationSource<'_>,
+    options: &MigrateOptions,
+) -> MappedRecords {
     let mut mover = Mover {
         memory,
         options,
-        source: Source { file: from.name.to_owned(), line: None },
-        out: Mapped::default(),
+        source: SourceLocation { file: from.name.to_owned(), line: None },
+        out: MappedRecords::default(),
         stays: HashSet::new(),
-        used: Used::default(),
+        used: OptionUsage::default(),
     };
     mover.out.not_asked =
         Resource::ALL.into_iter().filter(|it| !options.which.contains(it)).collect();
     mover.out.old_links = options.links.iter().map(|(old, new)| (*new, *old)).collect();
-    mover.out.desired =
-        Desired { recreate: true, origin: Some(from.id.to_owned()), ..Desired::default() };
+    mover.out.desired = DesiredState {
+        recreate_missing: true,
+        origin: Some(from.id.to_owned()),
+        ..DesiredState::default()
+    };
     // What belongs to others comes after them.
     let last = |resource: &Resource| *resource == Resource::ChannelItems;
     let mut order: Vec<_> = source.iter().collect();
@@ -78,40 +88,40 @@ pub fn map(source: &State, memory: &Memory, from: Origin<'_>, options: &Options)
     for (resource, records) in order {
         mover.resource(resource, records);
     }
-    mover.out.doubtful = mover.used.doubts(options, source);
+    mover.out.warnings = mover.used.warnings(options, source);
     mover.out.manual.sort_by_key(|it| it.resource);
     mover.out
 }
 
 struct Mover<'a> {
-    memory: &'a Memory,
-    options: &'a Options,
-    source: Source,
-    out: Mapped,
+    memory: &'a AccountMemory,
+    options: &'a MigrateOptions,
+    source: SourceLocation,
+    out: MappedRecords,
     /// Records that a filter keeps where they are.
     stays: HashSet<(Resource, i64)>,
-    used: Used,
+    used: OptionUsage,
 }
 
-type Records = BTreeMap<Key, Record<'static>>;
+type SourceRecords = BTreeMap<RecordKey, Record<'static>>;
 
 /// A record of the source with all that is known of it.
 struct Known<'r> {
     resource: Resource,
-    key: &'r Key,
-    fields: Fields,
+    key: &'r RecordKey,
+    fields: OptionFields,
 }
 
 impl Known<'_> {
     fn text(&self, name: &str) -> &str {
         let place = self.resource.spec().field(name).map(|(place, _)| place);
         match place.and_then(|place| self.fields.get(&place)) {
-            Some(Value::Text(text)) => text,
+            Some(FieldValue::Text(text)) => text,
             _ => "",
         }
     }
 
-    fn set(&mut self, name: &str, value: Value<'static>) {
+    fn set(&mut self, name: &str, value: FieldValue<'static>) {
         if let Some((place, _)) = self.resource.spec().field(name) {
             self.fields.insert(place, value);
         }
@@ -128,7 +138,7 @@ impl Known<'_> {
 }
 
 impl Mover<'_> {
-    fn resource(&mut self, resource: Resource, records: &Records) {
+    fn resource(&mut self, resource: Resource, records: &SourceRecords) {
         let asked = self.options.which.contains(&resource);
         if asked && !records.is_empty() {
             self.about_all(resource);
@@ -165,11 +175,16 @@ impl Mover<'_> {
             Resource::QrCodes => &[manual::PRINTED, manual::STATISTICS, manual::LOOKS],
             _ => &[],
         };
-        self.out.manual.extend(about.iter().map(|reason| Manual::of_all(resource, reason)));
+        self.out.manual.extend(about.iter().map(|reason| ManualTask::of_all(resource, reason)));
     }
 
     /// A record with what no list shows, as far as somebody knows.
-    fn known<'r>(&self, resource: Resource, key: &'r Key, record: &Record<'static>) -> Known<'r> {
+    fn known<'r>(
+        &self,
+        resource: Resource,
+        key: &'r RecordKey,
+        record: &Record<'static>,
+    ) -> Known<'r> {
         let names = resource.spec().read_fields().map(|field| field.name);
         let values = names.zip(&record.values).enumerate();
         let values = values.filter(|(_, (name, _))| *name != "id" && *name != "channel");
@@ -189,7 +204,7 @@ impl Mover<'_> {
         match resource {
             Resource::Campaigns => {
                 if let Some(slug) = slug(known.text(ROTATOR)).map(str::to_owned) {
-                    known.set("slug", Value::Text(slug.into()));
+                    known.set("slug", FieldValue::Text(slug.into()));
                 }
             }
             Resource::QrCodes => {
@@ -220,7 +235,7 @@ impl Mover<'_> {
                 self.left(&known, &manual::odd_pixel(known.text("type")));
             }
             Resource::Domains => {
-                let note = Manual::left(resource, id, known.name(), manual::DOMAIN);
+                let note = ManualTask::left(resource, id, known.name(), manual::DOMAIN);
                 self.out.manual.push(note.comes_along().until_moved());
                 self.want(known, None, id);
             }
@@ -238,11 +253,11 @@ impl Mover<'_> {
                     return self.want(known, None, id);
                 }
                 let link = known.text("link").to_owned();
-                let note = |why| Manual::left(resource, id, known.name(), why);
+                let note = |why| ManualTask::left(resource, id, known.name(), why);
                 if self.options.link_codes && !link.is_empty() {
                     self.out.manual.push(note(manual::OLD_LINK).comes_along());
-                    known.set("type", Value::Text("link".into()));
-                    known.set("data", Value::Text(link.into()));
+                    known.set("type", FieldValue::Text("link".into()));
+                    known.set("data", FieldValue::Text(link.into()));
                     return self.want(known, None, id);
                 }
                 self.out.manual.push(note(manual::UNKNOWN_CODE).until_moved());
@@ -252,17 +267,17 @@ impl Mover<'_> {
     }
 
     fn left(&mut self, known: &Known<'_>, reason: &str) {
-        let note = Manual::left(known.resource, known.key, known.name(), reason);
+        let note = ManualTask::left(known.resource, known.key, known.name(), reason);
         self.out.manual.push(note);
     }
 
     fn item(&mut self, known: Known<'_>) {
-        let Key::Item { channel, kind, id } = known.key else { return };
+        let RecordKey::Item { channel, kind, id } = known.key else { return };
         let code_stays = kind == "qr" && self.stays.contains(&(Resource::QrCodes, *id));
         if code_stays || self.stays.contains(&(Resource::Channels, *channel)) {
             return self.keep_back(Resource::ChannelItems);
         }
-        let channel = Some(Meant::Id(*channel));
+        let channel = Some(RecordRef::Id(*channel));
         match (kind.as_str(), self.options.links.get(id)) {
             ("links", Some(new)) => {
                 self.used.links.insert(*id);
@@ -275,7 +290,7 @@ impl Mover<'_> {
     }
 
     /// The links of a campaign, as far as linkvault assigned them.
-    fn links(&mut self, key: &Key, name: &str) {
+    fn links(&mut self, key: &RecordKey, name: &str) {
         let sent = self.memory.sent.get(&(Resource::Campaigns, key.clone()));
         let links = sent.and_then(|sent| sent.get("links")?.as_array());
         for link in links.into_iter().flatten().filter_map(Json::as_i64) {
@@ -283,14 +298,14 @@ impl Mover<'_> {
                 Some(new) => {
                     self.used.links.insert(link);
                     self.out.desired.campaign_links.push(CampaignLink {
-                        campaign: Meant::Id(key.id()),
+                        campaign: RecordRef::Id(key.id()),
                         link: *new,
                         source: Some(self.source.clone()),
                     });
                 }
                 None => {
                     let id = format!("{key}/links/{link}");
-                    let note = Manual::left(Resource::Campaigns, id, name, manual::LINK);
+                    let note = ManualTask::left(Resource::Campaigns, id, name, manual::LINK);
                     self.out.manual.push(note);
                 }
             }
@@ -301,9 +316,9 @@ impl Mover<'_> {
         *self.out.kept_back.entry(resource).or_default() += 1;
     }
 
-    fn want(&mut self, known: Known<'_>, channel: Option<Meant>, id: i64) {
+    fn want(&mut self, known: Known<'_>, channel: Option<RecordRef>, id: i64) {
         let (fields, source) = (known.fields, Some(self.source.clone()));
-        let wanted = Wanted { id: Some(id), channel, fields, source };
+        let wanted = DesiredRecord { id: Some(id), channel, fields, source };
         self.out.desired.resources.entry(known.resource).or_default().records.push(wanted);
     }
 }
@@ -314,7 +329,7 @@ fn may_move(resource: Resource) -> bool {
 }
 
 /// A remembered value as a field's.
-fn owned(kind: Kind, json: &Json) -> Value<'static> {
+fn owned(kind: FieldKind, json: &Json) -> FieldValue<'static> {
     value::read(kind, &json.to_string()).into_owned()
 }
 

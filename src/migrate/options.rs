@@ -7,29 +7,29 @@ use std::str::FromStr;
 
 use regex::Regex;
 
-use crate::model::{Key, Resource, Role, Value};
+use crate::model::{FieldValue, RecordKey, Resource, Role};
 
 /// The fields of one record, by their places in the table's row.
-pub type Fields = BTreeMap<usize, Value<'static>>;
+pub type OptionFields = BTreeMap<usize, FieldValue<'static>>;
 
 /// How to move.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct MigrateOptions {
     /// The resources to move.
     pub which: Vec<Resource>,
     /// Ids of short links in the other account, by their old ones.
     pub links: BTreeMap<i64, i64>,
     pub set: Vec<Substitution>,
-    pub wheres: Vec<Where>,
+    pub wheres: Vec<FieldFilter>,
     /// What QR codes contain, by their old ids.
-    pub codes: BTreeMap<i64, Fields>,
+    pub codes: BTreeMap<i64, OptionFields>,
     /// A code whose content is not known becomes one that opens its old link.
     pub link_codes: bool,
 }
 
 /// Why an option cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OptionError {
+pub enum MigrateOptionError {
     #[error("`{0}` is not of the form {1}")]
     Form(String, &'static str),
     #[error("there is no resource `{0}` that can be moved")]
@@ -62,12 +62,12 @@ fn field(
     resource: &str,
     field: &str,
     may: impl Fn(Role) -> bool,
-) -> Result<(Resource, &'static str), OptionError> {
+) -> Result<(Resource, &'static str), MigrateOptionError> {
     let found = Resource::from_name(resource).filter(|it| MOVABLE.contains(it));
-    let resource = found.ok_or_else(|| OptionError::Resource(resource.to_owned()))?;
+    let resource = found.ok_or_else(|| MigrateOptionError::Resource(resource.to_owned()))?;
     let fields = || resource.spec().fields.iter().filter(|it| may(it.role)).map(|it| it.name);
     let found = fields().find(|name| *name == field);
-    found.map(|name| (resource, name)).ok_or_else(|| OptionError::Field {
+    found.map(|name| (resource, name)).ok_or_else(|| MigrateOptionError::Field {
         resource,
         field: field.to_owned(),
         known: fields().collect::<Vec<_>>().join(", "),
@@ -75,10 +75,10 @@ fn field(
 }
 
 impl FromStr for Substitution {
-    type Err = OptionError;
+    type Err = MigrateOptionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || OptionError::Form(text.to_owned(), "RESOURCE.FIELD:old=new");
+        let form = || MigrateOptionError::Form(text.to_owned(), "RESOURCE.FIELD:old=new");
         let (place, texts) = text.split_once(':').ok_or_else(form)?;
         // The one field of which everybody knows whose it is.
         let place = if place == "domain" { "domains.domain" } else { place };
@@ -101,10 +101,10 @@ impl std::fmt::Display for Substitution {
 
 impl Substitution {
     /// Replaces in a record's fields; whether there was something to replace.
-    pub fn apply(&self, resource: Resource, fields: &mut Fields) -> bool {
+    pub fn apply(&self, resource: Resource, fields: &mut OptionFields) -> bool {
         let Some((place, _)) = self.resource.spec().field(self.field) else { return false };
         let value = fields.get_mut(&place).filter(|_| resource == self.resource);
-        let Some(Value::Text(text)) = value else { return false };
+        let Some(FieldValue::Text(text)) = value else { return false };
         // A domain goes without its scheme too: `domain:old.example=new.example`.
         let scheme = match text.find("://") {
             Some(end) if resource == Resource::Domains => end + 3,
@@ -124,17 +124,17 @@ impl Substitution {
 
 /// A pattern that a field of the records to be moved has to match.
 #[derive(Debug, Clone)]
-pub struct Where {
+pub struct FieldFilter {
     pub resource: Resource,
     pub field: &'static str,
     pub pattern: Regex,
 }
 
-impl FromStr for Where {
-    type Err = OptionError;
+impl FromStr for FieldFilter {
+    type Err = MigrateOptionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || OptionError::Form(text.to_owned(), "RESOURCE.FIELD~PATTERN");
+        let form = || MigrateOptionError::Form(text.to_owned(), "RESOURCE.FIELD~PATTERN");
         let (place, pattern) = text.split_once('~').ok_or_else(form)?;
         let (resource, name) = place.split_once('.').ok_or_else(form)?;
         let (resource, field) = field(resource, name, |_| true)?;
@@ -142,35 +142,35 @@ impl FromStr for Where {
         let pattern = found.map_err(|error| {
             let why = error.to_string();
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            OptionError::Pattern(pattern.to_owned(), why.to_owned())
+            MigrateOptionError::Pattern(pattern.to_owned(), why.to_owned())
         })?;
         Ok(Self { resource, field, pattern })
     }
 }
 
-impl std::fmt::Display for Where {
+impl std::fmt::Display for FieldFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}~{}", self.resource, self.field, self.pattern)
     }
 }
 
-impl Where {
+impl FieldFilter {
     /// Whether a record of `resource` may come along, as far as this tells.
     #[must_use]
-    pub fn admits(&self, resource: Resource, key: &Key, fields: &Fields) -> bool {
+    pub fn admits(&self, resource: Resource, key: &RecordKey, fields: &OptionFields) -> bool {
         if resource != self.resource {
             return true;
         }
         match (self.field, key) {
             ("id", _) => return self.pattern.is_match(&key.id().to_string()),
-            ("channel", Key::Item { channel, .. }) => {
+            ("channel", RecordKey::Item { channel, .. }) => {
                 return self.pattern.is_match(&channel.to_string());
             }
             _ => {}
         }
         let place = resource.spec().field(self.field).map(|(place, _)| place);
         let value = place.and_then(|place| fields.get(&place));
-        self.pattern.is_match(&value.map(Value::cell).unwrap_or_default())
+        self.pattern.is_match(&value.map(FieldValue::cell).unwrap_or_default())
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn set(text: &str) -> Result<Substitution, String> {
-        text.parse().map_err(|error: OptionError| error.to_string())
+        text.parse().map_err(|error: MigrateOptionError| error.to_string())
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
     fn a_whole_value_or_its_beginning_is_replaced() {
         let it = set("campaigns.name:Old=New").unwrap();
         let of = |text: &'static str| {
-            let mut fields = Fields::from([(1, Value::Text(text.into()))]);
+            let mut fields = OptionFields::from([(1, FieldValue::Text(text.into()))]);
             let used = it.apply(Resource::Campaigns, &mut fields);
             (used, fields[&1].cell().into_owned())
         };
@@ -217,7 +217,7 @@ mod tests {
     fn a_domain_is_replaced_with_its_scheme_or_without() {
         let of = |set: &str, text: &'static str| {
             let it: Substitution = set.parse().unwrap();
-            let mut fields = Fields::from([(1, Value::Text(text.into()))]);
+            let mut fields = OptionFields::from([(1, FieldValue::Text(text.into()))]);
             let used = it.apply(Resource::Domains, &mut fields);
             (used, fields[&1].cell().into_owned())
         };
@@ -235,16 +235,20 @@ mod tests {
 
     #[test]
     fn a_pattern_decides_on_its_own_resource_only() {
-        let it: Where = "campaigns.name~^Spring".parse().unwrap();
-        let fields = |text: &'static str| Fields::from([(1, Value::Text(text.into()))]);
-        assert!(it.admits(Resource::Campaigns, &Key::Id(1), &fields("Spring 2026")));
-        assert!(!it.admits(Resource::Campaigns, &Key::Id(1), &fields("Late Spring")));
-        assert!(it.admits(Resource::Channels, &Key::Id(1), &fields("x")));
-        let it: Where = "qr_codes.id~^[12]$".parse().unwrap();
-        assert!(it.admits(Resource::QrCodes, &Key::Id(2), &Fields::new()));
-        assert!(!it.admits(Resource::QrCodes, &Key::Id(3), &Fields::new()));
+        let it: FieldFilter = "campaigns.name~^Spring".parse().unwrap();
+        let fields = |text: &'static str| OptionFields::from([(1, FieldValue::Text(text.into()))]);
+        assert!(it.admits(Resource::Campaigns, &RecordKey::Id(1), &fields("Spring 2026")));
+        assert!(!it.admits(Resource::Campaigns, &RecordKey::Id(1), &fields("Late Spring")));
+        assert!(it.admits(Resource::Channels, &RecordKey::Id(1), &fields("x")));
+        let it: FieldFilter = "qr_codes.id~^[12]$".parse().unwrap();
+        assert!(it.admits(Resource::QrCodes, &RecordKey::Id(2), &OptionFields::new()));
+        assert!(!it.admits(Resource::QrCodes, &RecordKey::Id(3), &OptionFields::new()));
         assert!(
-            "campaigns.name~(".parse::<Where>().unwrap_err().to_string().contains("no pattern")
+            "campaigns.name~("
+                .parse::<FieldFilter>()
+                .unwrap_err()
+                .to_string()
+                .contains("no pattern")
         );
     }
 }

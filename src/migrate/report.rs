@@ -6,16 +6,16 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use super::Manual;
+use super::ManualTask;
 use super::manual::UNREAD;
-use crate::change::desired::{Desired, Wanted};
-use crate::change::plan::{Kept, Plan, Step, Unsupported};
+use crate::change::desired::{DesiredRecord, DesiredState};
+use crate::change::plan::{KeptValue, Plan, PlanStep, UnsupportedChange};
 use crate::change::render::escaped;
-use crate::model::{Resource, Value, Verb};
+use crate::model::{FieldValue, Resource, Verb};
 
 /// How many records of one resource fared how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct MigrationCounts {
     /// Made by this run.
     pub created: u64,
     /// There before, and changed by this run to be the same.
@@ -31,7 +31,7 @@ pub struct Counts {
 
 /// A step that was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Failed {
+pub struct FailedRecord {
     pub resource: Resource,
     /// Its old id, where it has one.
     pub id: Option<String>,
@@ -44,7 +44,7 @@ pub struct Failed {
 
 /// A record's ids in both accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedRecord {
     pub old: i64,
     pub new: i64,
     pub name: String,
@@ -52,7 +52,7 @@ pub struct Moved {
 
 /// What came of a move.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct MigrationReport {
     /// The state that was moved: `main@#12`.
     pub from: String,
     /// The account it was moved to.
@@ -60,24 +60,24 @@ pub struct Report {
     /// `None` where there was nothing to do.
     pub run: Option<i64>,
     /// By resource, and `campaign_links`.
-    pub counts: BTreeMap<&'static str, Counts>,
-    pub ids: BTreeMap<Resource, Vec<Moved>>,
-    pub manual: Vec<Manual>,
-    pub unsupported: Vec<Unsupported>,
-    pub failed: Vec<Failed>,
+    pub counts: BTreeMap<&'static str, MigrationCounts>,
+    pub ids: BTreeMap<Resource, Vec<MovedRecord>>,
+    pub manual: Vec<ManualTask>,
+    pub unsupported: Vec<UnsupportedChange>,
+    pub failed: Vec<FailedRecord>,
     /// How many records filters keep where they are.
     pub kept_back: BTreeMap<Resource, u64>,
     /// Resources that were not asked for.
     pub not_asked: Vec<Resource>,
     /// Records that are there, and whose content cannot be compared.
-    pub unseen: Vec<Manual>,
+    pub unseen: Vec<ManualTask>,
     /// Values that were changed in the target since the last move, and are kept.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptValue>,
 }
 
 /// What a verification did not find in both accounts, or could not compare.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Gap {
+pub struct VerificationGap {
     pub resource: Resource,
     /// The ids of the records in the source; empty where it is about all of them, or
     /// where a filter leaves them out.
@@ -88,14 +88,14 @@ pub struct Gap {
 /// The links of campaigns, which are no resource of their own.
 const LINKS: &str = "campaign_links";
 
-impl Report {
+impl MigrationReport {
     /// Counts. `undone` are the steps that were not done, and why; `ids` what
     /// stands for what in the other account.
     #[must_use]
     pub fn new(
-        desired: &Desired,
+        desired: &DesiredState,
         plan: &Plan,
-        manual: Vec<Manual>,
+        manual: Vec<ManualTask>,
         undone: &BTreeMap<u32, String>,
         ids: &BTreeMap<(Resource, i64), i64>,
     ) -> Self {
@@ -122,8 +122,12 @@ impl Report {
             let moved = wanted.records.iter().filter_map(|row| {
                 let old = row.id.filter(|_| *resource != Resource::ChannelItems)?;
                 let field = if *resource == Resource::Domains { "domain" } else { "name" };
-                let name = row.value(*resource, field).map(Value::cell).unwrap_or_default();
-                Some(Moved { old, new: *ids.get(&(*resource, old))?, name: name.into_owned() })
+                let name = row.value(*resource, field).map(FieldValue::cell).unwrap_or_default();
+                Some(MovedRecord {
+                    old,
+                    new: *ids.get(&(*resource, old))?,
+                    name: name.into_owned(),
+                })
             });
             let moved: Vec<_> = moved.collect();
             if !moved.is_empty() {
@@ -136,7 +140,7 @@ impl Report {
     /// All that was not compared, could not move, or is kept as the target's owner has
     /// it, by resource and reason. What no API shows at all is not among it.
     #[must_use]
-    pub fn gaps(&self) -> Vec<Gap> {
+    pub fn gaps(&self) -> Vec<VerificationGap> {
         let mut gaps: BTreeMap<(Resource, String), Vec<String>> = BTreeMap::new();
         let mut add = |resource: Resource, reason: String, id: Option<&str>| {
             gaps.entry((resource, reason)).or_default().extend(id.map(str::to_owned));
@@ -163,15 +167,15 @@ impl Report {
             add(*resource, reason.to_owned(), None);
         }
         let gaps = gaps.into_iter();
-        gaps.map(|((resource, reason), ids)| Gap { resource, ids, reason }).collect()
+        gaps.map(|((resource, reason), ids)| VerificationGap { resource, ids, reason }).collect()
     }
 
-    fn count(&mut self, resource: Resource, key: &str) -> &mut Counts {
+    fn count(&mut self, resource: Resource, key: &str) -> &mut MigrationCounts {
         let link = resource == Resource::Campaigns && key.contains("/links/");
         self.counts.entry(if link { LINKS } else { resource.name() }).or_default()
     }
 
-    fn step(&mut self, step: &Step, undone: Option<&String>) {
+    fn step(&mut self, step: &PlanStep, undone: Option<&String>) {
         let is_link = step.resource == Resource::Campaigns && step.verb == Verb::Assign;
         let counts = self.count(step.resource, if is_link { "/links/" } else { "" });
         match (step.verb, undone) {
@@ -179,14 +183,14 @@ impl Report {
                 counts.failed += 1;
                 let (key, name) = (step.key.clone(), step.name.clone());
                 let (resource, reason, step) = (step.resource, reason.clone(), step.step);
-                self.failed.push(Failed { resource, id: None, key, name, reason, step });
+                self.failed.push(FailedRecord { resource, id: None, key, name, reason, step });
             }
             (Verb::Update, None) => counts.matched += 1,
             (_, None) => counts.created += 1,
         }
     }
 
-    fn the_same(&mut self, desired: &Desired, plan: &Plan) {
+    fn the_same(&mut self, desired: &DesiredState, plan: &Plan) {
         let odd = plan.unsupported.iter().map(|it| (it.resource, it.key.clone()));
         let odd: BTreeSet<_> = odd.collect();
         let updates = plan.steps.iter().filter(|step| step.verb == Verb::Update);
@@ -200,8 +204,9 @@ impl Report {
         }
         let items = desired.resources.get(&Resource::ChannelItems);
         // A map may make one link of several.
-        let kind =
-            |row: &Wanted| Some(row.value(Resource::ChannelItems, "type")?.cell().into_owned());
+        let kind = |row: &DesiredRecord| {
+            Some(row.value(Resource::ChannelItems, "type")?.cell().into_owned())
+        };
         let items = items.into_iter().flat_map(|items| &items.records);
         let items: BTreeSet<_> = items.map(|row| (&row.channel, kind(row), row.id)).collect();
         let links = desired.campaign_links.iter().map(|it| (&it.campaign, it.link));
@@ -212,7 +217,7 @@ impl Report {
         ];
         for (resource, mark, wanted) in rest.into_iter().filter(|(_, _, wanted)| *wanted > 0) {
             let is = |of: Resource, key: &str| of == resource && key.contains(mark);
-            let assigns = |it: &&Step| it.verb == Verb::Assign && it.resource == resource;
+            let assigns = |it: &&PlanStep| it.verb == Verb::Assign && it.resource == resource;
             let steps = plan.steps.iter().filter(assigns).count();
             let odd = odd.iter().filter(|it| is(it.0, &it.1)).count();
             self.count(resource, mark).unchanged = wanted.saturating_sub(steps + odd) as u64;
@@ -232,7 +237,7 @@ impl Report {
         writeln!(out, "| | created | matched | unchanged | unsupported | failed |")?;
         writeln!(out, "|---|---:|---:|---:|---:|---:|")?;
         for (name, it) in &self.counts {
-            let Counts { created, matched, unchanged, unsupported, failed } = it;
+            let MigrationCounts { created, matched, unchanged, unsupported, failed } = it;
             let name = escaped(name);
             writeln!(
                 out,
@@ -267,7 +272,7 @@ impl Report {
         for (resource, moved) in &self.ids {
             writeln!(out, "## Ids of {}\n", escaped(resource.name()))?;
             writeln!(out, "| old id | new id | name |\n|---:|---:|---|")?;
-            for Moved { old, new, name } in moved {
+            for MovedRecord { old, new, name } in moved {
                 writeln!(out, "| {old} | {new} | {} |", escaped(name))?;
             }
             writeln!(out)?;
@@ -324,8 +329,8 @@ impl Report {
 
     /// What is to be done by hand, by what it is.
     #[must_use]
-    pub fn grouped(&self) -> Vec<(Resource, &str, Vec<&Manual>)> {
-        let mut groups: BTreeMap<(Resource, &str), Vec<&Manual>> = BTreeMap::new();
+    pub fn grouped(&self) -> Vec<(Resource, &str, Vec<&ManualTask>)> {
+        let mut groups: BTreeMap<(Resource, &str), Vec<&ManualTask>> = BTreeMap::new();
         for it in &self.manual {
             groups.entry((it.resource, it.reason.as_str())).or_default().push(it);
         }

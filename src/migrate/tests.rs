@@ -3,16 +3,16 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::moving::Ids;
 use super::*;
 use crate::change::plan::tests::state;
-use crate::change::plan::{Current, plan};
+use crate::change::plan::{CurrentState, plan};
 use crate::change::policy::Policy;
+use crate::migrate::migration_plan::IdMap;
 
-const FROM: Origin<'_> = Origin { id: "https://old.example#1", name: "old@#1" };
+const FROM: MigrationSource<'_> = MigrationSource { id: "https://old.example#1", name: "old@#1" };
 
-fn all() -> Options {
-    Options { which: Resource::ALL.to_vec(), ..Options::default() }
+fn all() -> MigrateOptions {
+    MigrateOptions { which: Resource::ALL.to_vec(), ..MigrateOptions::default() }
 }
 
 fn source() -> State {
@@ -38,30 +38,30 @@ fn source() -> State {
 }
 
 /// The source remembers one code's content and one campaign's links.
-fn memory() -> Memory {
-    let mut memory = Memory::default();
+fn memory() -> AccountMemory {
+    let mut memory = AccountMemory::default();
     let of = |all: &[(&str, Json)]| {
         all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
     };
     let code = of(&[("type", json!("vcard")), ("data", json!(["Ann", "Lee"]))]);
-    memory.sent.insert((Resource::QrCodes, Key::Id(3)), code);
-    memory.sent.insert((Resource::Campaigns, Key::Id(1)), of(&[("links", json!([7, 9]))]));
+    memory.sent.insert((Resource::QrCodes, RecordKey::Id(3)), code);
+    memory.sent.insert((Resource::Campaigns, RecordKey::Id(1)), of(&[("links", json!([7, 9]))]));
     memory
 }
 
-fn ids(mapped: &Mapped, resource: Resource) -> Vec<i64> {
+fn ids(mapped: &MappedRecords, resource: Resource) -> Vec<i64> {
     let wanted = mapped.desired.resources.get(&resource);
     wanted.into_iter().flat_map(|it| &it.records).filter_map(|row| row.id).collect()
 }
 
-fn by_hand(mapped: &Mapped) -> Vec<String> {
-    let each = |it: &Manual| format!("{} {} {}", it.resource, it.id, it.left);
+fn by_hand(mapped: &MappedRecords) -> Vec<String> {
+    let each = |it: &ManualTask| format!("{} {} {}", it.resource, it.id, it.left);
     mapped.manual.iter().map(each).collect()
 }
 
 #[test]
 fn what_cannot_move_is_told_with_its_reason() {
-    let options = Options { links: BTreeMap::from([(7, 70)]), ..all() };
+    let options = MigrateOptions { links: BTreeMap::from([(7, 70)]), ..all() };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(
         by_hand(&mapped),
@@ -90,7 +90,7 @@ fn what_cannot_move_is_told_with_its_reason() {
     let links = &mapped.desired.campaign_links;
     assert_eq!(links.iter().map(|it| it.link).collect::<Vec<_>>(), [70]);
     let spring = &mapped.desired.resources[&Resource::Campaigns].records[0];
-    assert_eq!(spring.value(Resource::Campaigns, "slug"), Some(&Value::Text("sp".into())));
+    assert_eq!(spring.value(Resource::Campaigns, "slug"), Some(&FieldValue::Text("sp".into())));
 }
 
 /// Its rotator does not tell a slug, and is another than the one of the slug that was sent.
@@ -101,8 +101,8 @@ fn a_slug_that_was_replaced_at_the_source_does_not_move() {
     let slug = |rotator: &str| {
         let sent = [("slug", json!("sp")), ("rotator", json!(rotator))];
         let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
-        let sent = [((Resource::Campaigns, Key::Id(1)), sent)].into();
-        let memory = Memory { sent, ..Memory::default() };
+        let sent = [((Resource::Campaigns, RecordKey::Id(1)), sent)].into();
+        let memory = AccountMemory { sent, ..AccountMemory::default() };
         let mapped = map(&source, &memory, FROM, &all());
         let row = &mapped.desired.resources[&Resource::Campaigns].records[0];
         row.value(Resource::Campaigns, "slug").map(|it| it.cell().into_owned())
@@ -113,29 +113,30 @@ fn a_slug_that_was_replaced_at_the_source_does_not_move() {
 
 #[test]
 fn a_code_of_unknown_content_opens_its_old_link_or_holds_what_a_file_tells() {
-    let content = |mapped: &Mapped| {
+    let content = |mapped: &MappedRecords| {
         let code = mapped.desired.resources[&Resource::QrCodes].records.last().unwrap().clone();
         let cell = |name| code.value(Resource::QrCodes, name).unwrap().cell().into_owned();
         (code.id.unwrap(), cell("type"), cell("data"))
     };
-    let options = Options { link_codes: true, ..all() };
+    let options = MigrateOptions { link_codes: true, ..all() };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(content(&mapped), (4, "link".to_owned(), "https://o/q/4".to_owned()));
     assert!(mapped.manual.iter().any(|it| it.id == "4" && it.reason == manual::OLD_LINK));
     let place = |name| Resource::QrCodes.spec().field(name).unwrap().0;
-    let told = Fields::from([
-        (place("name"), Value::Text("not from here".into())),
-        (place("type"), Value::Text("text".into())),
-        (place("data"), Value::Text("hi".into())),
+    let told = OptionFields::from([
+        (place("name"), FieldValue::Text("not from here".into())),
+        (place("type"), FieldValue::Text("text".into())),
+        (place("data"), FieldValue::Text("hi".into())),
     ]);
-    let options = Options { codes: BTreeMap::from([(4, told)]), ..options };
+    let options = MigrateOptions { codes: BTreeMap::from([(4, told)]), ..options };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(content(&mapped), (4, "text".to_owned(), "hi".to_owned()));
     assert!(!mapped.manual.iter().any(|it| it.id == "4"));
     // An empty cell replaces nothing that is known.
-    let empty = ["type", "data", "foreground"].map(|name| (place(name), Value::Text("".into())));
-    let codes = BTreeMap::from([(3, Fields::from(empty))]);
-    let mapped = map(&source(), &memory(), FROM, &Options { codes, ..all() });
+    let empty =
+        ["type", "data", "foreground"].map(|name| (place(name), FieldValue::Text("".into())));
+    let codes = BTreeMap::from([(3, OptionFields::from(empty))]);
+    let mapped = map(&source(), &memory(), FROM, &MigrateOptions { codes, ..all() });
     let data = content(&mapped).2;
     assert!(data.contains("Ann"), "{data}");
 }
@@ -144,7 +145,8 @@ fn a_code_of_unknown_content_opens_its_old_link_or_holds_what_a_file_tells() {
 fn what_belongs_to_a_record_that_stays_stays_with_it() {
     let wheres = ["channels.name~^News$", "campaigns.name~^Autumn$", "qr_codes.id~^4$"];
     let wheres = wheres.map(|it| it.parse().unwrap()).into();
-    let options = Options { links: BTreeMap::from([(7, 70)]), wheres, link_codes: true, ..all() };
+    let options =
+        MigrateOptions { links: BTreeMap::from([(7, 70)]), wheres, link_codes: true, ..all() };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(ids(&mapped, Resource::Channels), [1]);
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
@@ -157,10 +159,10 @@ fn what_belongs_to_a_record_that_stays_stays_with_it() {
     assert!(!told.iter().any(|it| it.starts_with("campaigns 1")), "{told:?}");
     // An item's channel can be named, too.
     let wheres = vec!["channel_items.channel~^2$".parse().unwrap()];
-    let mapped = map(&source(), &memory(), FROM, &Options { wheres, ..options.clone() });
+    let mapped = map(&source(), &memory(), FROM, &MigrateOptions { wheres, ..options.clone() });
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     // Of channels and codes that are not moved at all, the filter still holds.
-    let options = Options { which: vec![Resource::ChannelItems], ..options };
+    let options = MigrateOptions { which: vec![Resource::ChannelItems], ..options };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
     assert_eq!(mapped.desired.resources.len(), 1);
@@ -170,25 +172,25 @@ fn what_belongs_to_a_record_that_stays_stays_with_it() {
 #[test]
 fn what_comes_to_nothing_is_told() {
     let set = ["domains.domain:https://go.old=https://go.new", "campaigns.name:Winter=Summer"];
-    let options = Options { set: set.map(|it| it.parse().unwrap()).into(), ..all() };
+    let options = MigrateOptions { set: set.map(|it| it.parse().unwrap()).into(), ..all() };
     let mapped = map(&source(), &memory(), FROM, &options);
     let domain = &mapped.desired.resources[&Resource::Domains].records[0];
     let url = domain.value(Resource::Domains, "domain").unwrap().cell();
     assert_eq!(url, "https://go.new.example");
-    assert_eq!(mapped.doubtful, [format!("--set {} replaces nothing", set[1])]);
+    assert_eq!(mapped.warnings, [format!("--set {} replaces nothing", set[1])]);
 
     let wheres = ["campaigns.name~^Winter", "pixels.tag~^t$", "qr_codes.name~Door"];
-    let options = Options {
+    let options = MigrateOptions {
         which: vec![Resource::Campaigns, Resource::Pixels],
         wheres: wheres.map(|it| it.parse().unwrap()).into(),
         links: BTreeMap::from([(70, 7)]),
-        codes: BTreeMap::from([(3, Fields::new())]),
-        ..Options::default()
+        codes: BTreeMap::from([(3, OptionFields::new())]),
+        ..MigrateOptions::default()
     };
     let mut part = source();
     part.resource_mut(Resource::QrCodes).clear();
     assert_eq!(
-        map(&part, &memory(), FROM, &options).doubtful,
+        map(&part, &memory(), FROM, &options).warnings,
         [
             "--where campaigns.name~^Winter matches none of 2 campaigns",
             "--where qr_codes.name~Door: no qr_codes are looked at",
@@ -196,10 +198,11 @@ fn what_comes_to_nothing_is_told() {
             "--qr-data is of no use where qr_codes are left out",
         ]
     );
-    let codes = [4, 5, 6].map(|id| (id, Fields::new())).into();
-    let options = Options { links: BTreeMap::from([(7, 70), (8, 70), (9, 9)]), codes, ..all() };
+    let codes = [4, 5, 6].map(|id| (id, OptionFields::new())).into();
+    let options =
+        MigrateOptions { links: BTreeMap::from([(7, 70), (8, 70), (9, 9)]), codes, ..all() };
     assert_eq!(
-        map(&source(), &memory(), FROM, &options).doubtful,
+        map(&source(), &memory(), FROM, &options).warnings,
         [
             "--links makes one link, 70, of 7, 8",
             "--qr-data tells of QR codes that are not there: 5, 6",
@@ -218,13 +221,13 @@ fn the_report_counts_what_became_of_each_and_escapes_what_it_shows() {
         (Resource::QrCodes, json!({"id": 99, "name": "none"})),
         (Resource::Pixels, json!({"id": 99, "type": "bing", "name": "p", "tag": "other"})),
     ]);
-    let memory = Memory::default();
-    let current = Current { state: &live, memory: &memory };
+    let memory = AccountMemory::default();
+    let current = CurrentState { state: &live, memory: &memory };
     let plan = plan(&mapped.desired, current, None, &Policy::default()).unwrap();
     let autumn = plan.steps.iter().find(|step| step.key == "Autumn").unwrap().step;
     let undone = BTreeMap::from([(autumn, "a | limit".to_owned())]);
     let ids = BTreeMap::from([((Resource::Campaigns, 1), 9)]);
-    let report = Report::new(&mapped.desired, &plan, mapped.manual.clone(), &undone, &ids);
+    let report = MigrationReport::new(&mapped.desired, &plan, mapped.manual.clone(), &undone, &ids);
     let of = |name: &str| {
         let it = report.counts[name];
         [it.created, it.matched, it.unchanged, it.unsupported, it.failed]
@@ -248,17 +251,23 @@ fn the_report_counts_what_became_of_each_and_escapes_what_it_shows() {
 }
 
 /// What `counts` has of a resource.
-fn counted(report: &Report, name: &str) -> [u64; 5] {
+fn counted(report: &MigrationReport, name: &str) -> [u64; 5] {
     let it = report.counts.get(name).copied().unwrap_or_default();
     [it.created, it.matched, it.unchanged, it.unsupported, it.failed]
 }
 
 /// The move of `source` to an account that has `live`, moved before as `ids` tells.
-fn moving(source: &State, live: &State, ids: &[(Resource, i64, i64)], options: &Options) -> Moving {
+fn moving(
+    source: &State,
+    live: &State,
+    ids: &[(Resource, i64, i64)],
+    options: &MigrateOptions,
+) -> MigrationPlan {
     let ids = ids.iter().map(|(resource, old, new)| ((*resource, *old), *new)).collect();
-    let known = Memory { ids, ..Memory::default() };
+    let known = AccountMemory { ids, ..AccountMemory::default() };
     let mapped = map(source, &memory(), FROM, options);
-    Moving::plan(mapped, Current { state: live, memory: &known }, &Policy::default()).unwrap()
+    MigrationPlan::plan(mapped, CurrentState { state: live, memory: &known }, &Policy::default())
+        .unwrap()
 }
 
 fn empty() -> State {
@@ -289,7 +298,7 @@ fn each_record_is_counted_once_whatever_it_is_called() {
     for (resource, records) in there.iter() {
         live.resource_mut(resource).extend(records.clone());
     }
-    let options = Options { links: BTreeMap::from([(7, 70), (8, 70)]), ..all() };
+    let options = MigrateOptions { links: BTreeMap::from([(7, 70), (8, 70)]), ..all() };
     let moving = moving(&old, &live, &[], &options);
     let done = moving.plan.steps.iter().map(|it| (it.step, None)).collect();
     let report = moving.report(&done, BTreeMap::new());
@@ -304,8 +313,9 @@ fn each_record_is_counted_once_whatever_it_is_called() {
 fn what_is_told_has_the_old_accounts_ids() {
     use Resource::{ChannelItems, Channels, Pixels, QrCodes};
     let links = BTreeMap::from([(7, 70), (9, 90)]);
-    let report = moving(&source(), &empty(), &[], &Options { links: links.clone(), ..all() })
-        .report(&BTreeMap::new(), BTreeMap::new());
+    let report =
+        moving(&source(), &empty(), &[], &MigrateOptions { links: links.clone(), ..all() })
+            .report(&BTreeMap::new(), BTreeMap::new());
     let failed: Vec<_> = report.failed.iter().filter_map(|it| it.id.as_deref()).collect();
     assert_eq!(failed.len(), report.failed.len(), "{:#?}", report.failed);
     for id in ["1/links/7", "2/links/7", "1/qr/3", "1/links/9"] {
@@ -325,8 +335,12 @@ fn what_is_told_has_the_old_accounts_ids() {
     for (resource, records) in there.iter() {
         live.resource_mut(resource).extend(records.clone());
     }
-    let moved =
-        moving(&source(), &live, &[(Channels, 1, 11)], &Options { links: links.clone(), ..all() });
+    let moved = moving(
+        &source(),
+        &live,
+        &[(Channels, 1, 11)],
+        &MigrateOptions { links: links.clone(), ..all() },
+    );
     assert!(
         moved.plan.unsupported.iter().any(|it| (it.resource, it.key.as_str()) == (Pixels, "5"))
     );
@@ -337,7 +351,12 @@ fn what_is_told_has_the_old_accounts_ids() {
     assert_eq!(of(Channels, "1").unwrap().reason, "it is there, and not the same yet");
     assert!(of(ChannelItems, "1/links/7").is_some());
     let which = vec![ChannelItems];
-    let alone = moving(&source(), &empty(), &[], &Options { which, links, ..Options::default() });
+    let alone = moving(
+        &source(),
+        &empty(),
+        &[],
+        &MigrateOptions { which, links, ..MigrateOptions::default() },
+    );
     let odd: Vec<_> = alone.plan.unsupported.iter().map(|it| it.key.as_str()).collect();
     assert_eq!(odd, ["1/links/7", "1/qr/3", "2/links/7"]);
     assert!(of(QrCodes, "3").is_some());
@@ -371,7 +390,8 @@ fn names_that_were_swapped_are_told_by_their_old_ids() {
 #[test]
 fn what_is_done_already_is_not_told_after_the_move() {
     let moving = moving(&source(), &empty(), &[], &all());
-    let told = |report: &Report| report.manual.iter().any(|it| it.reason == manual::DOMAIN);
+    let told =
+        |report: &MigrationReport| report.manual.iter().any(|it| it.reason == manual::DOMAIN);
     let done: BTreeMap<_, _> = moving.plan.steps.iter().map(|it| (it.step, None)).collect();
     assert!(told(&moving.report(&BTreeMap::new(), BTreeMap::new())));
     assert!(!told(&moving.report(&done, BTreeMap::from([((Resource::Domains, 1), 9)]))));
@@ -393,9 +413,9 @@ fn a_rotator_that_only_the_other_account_has_is_told() {
 #[test]
 fn what_is_left_out_stands_in_the_report() {
     let wheres = vec!["channels.name~^News$".parse().unwrap()];
-    let mut options = Options { wheres, ..all() };
+    let mut options = MigrateOptions { wheres, ..all() };
     options.which.retain(|it| *it != Resource::Pixels);
-    let report = moving(&source(), &empty(), &[], &options).report(&BTreeMap::new(), Ids::new());
+    let report = moving(&source(), &empty(), &[], &options).report(&BTreeMap::new(), IdMap::new());
     let mut text = String::new();
     report.markdown(&mut text).unwrap();
     for line in ["- channels: 1 that `--where`", "- channel\\_items: 1 that", "- pixels: all, by"] {
@@ -409,15 +429,15 @@ fn planned(
     live: &[(Resource, Json)],
     ids: &[(Resource, i64, i64)],
 ) -> crate::change::plan::Plan {
-    let mapped = map(source, &Memory::default(), FROM, &all());
+    let mapped = map(source, &AccountMemory::default(), FROM, &all());
     let mut live = state(live);
     for resource in [Resource::Domains, Resource::Campaigns, Resource::Channels, Resource::Pixels] {
         live.resource_mut(resource);
     }
     let ids = ids.iter().map(|(resource, old, new)| ((*resource, *old), *new)).collect();
-    let memory = Memory { ids, ..Memory::default() };
-    let current = Current { state: &live, memory: &memory };
-    Moving::plan(mapped, current, &Policy::default()).unwrap().plan
+    let memory = AccountMemory { ids, ..AccountMemory::default() };
+    let current = CurrentState { state: &live, memory: &memory };
+    MigrationPlan::plan(mapped, current, &Policy::default()).unwrap().plan
 }
 
 fn told(plan: &crate::change::plan::Plan) -> (Vec<String>, Vec<String>) {
@@ -483,7 +503,7 @@ proptest! {
         known in any::<bool>(), skip in 0..9_usize, only in prop::option::of(1..5_i64),
     ) {
         let source = source();
-        let memory = if known { memory() } else { Memory::default() };
+        let memory = if known { memory() } else { AccountMemory::default() };
         let mut which = Resource::ALL.to_vec();
         let skipped = which.remove(skip);
         let links = linked.iter().map(|id| (*id, id + 100)).collect();
@@ -491,7 +511,7 @@ proptest! {
             ["channels", "campaigns", "qr_codes"].map(|it| format!("{it}.id~^{id}$").parse().unwrap())
         });
         let wheres = wheres.collect();
-        let options = Options { which, links, link_codes, wheres, ..Options::default() };
+        let options = MigrateOptions { which, links, link_codes, wheres, ..MigrateOptions::default() };
         let mapped = map(&source, &memory, FROM, &options);
         for (resource, records) in source.iter() {
             let wanted = mapped.desired.resources.get(&resource).map_or(0, |it| it.records.len());

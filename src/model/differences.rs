@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Decoded, Key, Record, Resource, Role, Value};
+use super::{DecodedRecord, FieldValue, Record, RecordKey, Resource, Role};
 
 /// A field's two values; `Null` where there is none.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,28 +14,28 @@ pub struct FieldChange {
 }
 
 /// Fields by name, in order.
-pub type Fields = Vec<(String, serde_json::Value)>;
+pub type FieldValues = Vec<(String, serde_json::Value)>;
 
 /// A record's fields but its counter: the known ones by their own names, and
 /// every other member that the service sent.
 #[must_use]
-pub fn fields(resource: Resource, record: &Record<'_>) -> Fields {
+pub fn fields(resource: Resource, record: &Record<'_>) -> FieldValues {
     let spec = resource.spec();
     let known = spec.read_fields().zip(&record.values);
-    let mut fields: Fields = known
+    let mut fields: FieldValues = known
         .filter(|(field, _)| field.role != Role::Counter)
         .map(|(field, value)| {
             let shown = match value {
-                Value::Json(lexeme) => faithful(lexeme),
+                FieldValue::Json(lexeme) => faithful_json(lexeme),
                 value => value.json(),
             };
             (field.name.to_owned(), shown)
         })
         .collect();
-    if let Ok(decoded) = Decoded::read(resource, channel(&record.key), &record.raw) {
+    if let Ok(decoded) = DecodedRecord::read(resource, channel(&record.key), &record.raw) {
         let others = decoded.members.iter().filter(|member| spec.field(&member.name).is_none());
         for member in others {
-            fields.push((member.name.clone().into_owned(), faithful(member.lexeme)));
+            fields.push((member.name.clone().into_owned(), faithful_json(member.lexeme)));
         }
     }
     fields
@@ -43,7 +43,7 @@ pub fn fields(resource: Resource, record: &Record<'_>) -> Fields {
 
 /// The fields that differ, in the order of `before`, then of `after`.
 #[must_use]
-pub fn between(before: Fields, after: Fields) -> Vec<FieldChange> {
+pub fn field_changes(before: FieldValues, after: FieldValues) -> Vec<FieldChange> {
     let mut fields: Vec<FieldChange> = Vec::new();
     let mut after: BTreeMap<_, _> =
         after.into_iter().enumerate().map(|(at, (k, v))| (k, (at, v))).collect();
@@ -66,26 +66,26 @@ pub fn between(before: Fields, after: Fields) -> Vec<FieldChange> {
 /// Whether two texts of the record called `key` have the same fields: only
 /// their spelling, and the counter, may differ.
 #[must_use]
-pub fn alike(resource: Resource, key: &Key, one: &str, other: &str) -> bool {
+pub fn equal_fields(resource: Resource, key: &RecordKey, one: &str, other: &str) -> bool {
     if one == other {
         return true;
     }
-    let read = |raw| Decoded::read(resource, channel(key), raw).ok();
+    let read = |raw| DecodedRecord::read(resource, channel(key), raw).ok();
     let Some((one, other)) = read(one).zip(read(other)) else { return false };
-    let of = |decoded: &Decoded<'_>| fields(resource, &decoded.record);
-    between(of(&one), of(&other)).is_empty()
+    let of = |decoded: &DecodedRecord<'_>| fields(resource, &decoded.record);
+    field_changes(of(&one), of(&other)).is_empty()
 }
 
-fn channel(key: &Key) -> Option<i64> {
+fn channel(key: &RecordKey) -> Option<i64> {
     match key {
-        Key::Item { channel, .. } => Some(*channel),
-        Key::Id(_) => None,
+        RecordKey::Item { channel, .. } => Some(*channel),
+        RecordKey::Id(_) => None,
     }
 }
 
 /// A value as JSON; one that JSON's numbers or our depth cannot hold exactly,
 /// as its text.
-fn faithful(lexeme: &str) -> serde_json::Value {
+fn faithful_json(lexeme: &str) -> serde_json::Value {
     match serde_json::from_str(lexeme) {
         Ok(serde_json::Value::Number(number)) if number.to_string() != lexeme => lexeme.into(),
         Ok(value) => value,
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn another_spelling_is_alike_and_another_value_is_not() {
-        let alike = |one, other| alike(Resource::Campaigns, &Key::Id(1), one, other);
+        let alike = |one, other| equal_fields(Resource::Campaigns, &RecordKey::Id(1), one, other);
         let named = r#"{"id":1,"name":"a","public":true}"#;
         assert!(alike(named, r#"{"id":"1","domain":"a","public":"1"}"#));
         assert!(!alike(named, r#"{"id":1,"name":"b","public":true}"#));
@@ -110,6 +110,6 @@ mod tests {
     #[test]
     fn a_counter_that_moved_is_alike() {
         let code = |scans: u32| format!(r#"{{"id":1,"scans":{scans}}}"#);
-        assert!(alike(Resource::QrCodes, &Key::Id(1), &code(1), &code(2)));
+        assert!(equal_fields(Resource::QrCodes, &RecordKey::Id(1), &code(1), &code(2)));
     }
 }

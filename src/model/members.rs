@@ -29,7 +29,7 @@ pub(super) fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
 /// and strings, whole numbers and words for values. `None` for anything else,
 /// sound or not.
 fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
-    let mut scan = Scan::new(raw);
+    let mut scan = TokenScan::new(raw);
     let mut members = Vec::with_capacity(8);
     scan.token(b'{')?;
     loop {
@@ -56,13 +56,13 @@ fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
 }
 
 /// A place in a text that may be plain JSON.
-pub(crate) struct Scan<'a> {
+pub(crate) struct TokenScan<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> TokenScan<'a> {
     pub fn new(text: &'a str) -> Self {
         Self { text, bytes: text.as_bytes(), at: 0 }
     }

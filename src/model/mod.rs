@@ -10,8 +10,8 @@ pub mod spec;
 pub mod state;
 pub mod value;
 
-pub use record::{Decoded, Key, Problem, Record};
+pub use record::{DecodedRecord, Record, RecordKey, RecordProblem};
 pub use resource::Resource;
-pub use spec::{Endpoint, Field, Kind, Param, Role, Spec, Verb};
+pub use spec::{Endpoint, Field, FieldKind, Param, ResourceSpec, Role, Verb};
 pub use state::State;
-pub use value::Value;
+pub use value::FieldValue;

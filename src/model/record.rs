@@ -6,12 +6,12 @@ use std::fmt;
 pub use super::members::Member;
 use super::members::members;
 use super::resource::Resource;
-use super::value::{self, Value};
-use super::{Kind, spec};
+use super::value::{self, FieldValue};
+use super::{FieldKind, spec};
 
 /// What identifies a record inside its account and resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
+pub enum RecordKey {
     Id(i64),
     /// A channel's item: ids of items are unique within channel and type only.
     Item {
@@ -21,7 +21,7 @@ pub enum Key {
     },
 }
 
-impl Key {
+impl RecordKey {
     /// The id as the service knows it.
     #[must_use]
     pub const fn id(&self) -> i64 {
@@ -44,7 +44,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for RecordKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Id(id) => write!(f, "{id}"),
@@ -56,9 +56,9 @@ impl fmt::Display for Key {
 /// One record of the service, with the JSON text it came as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
-    pub key: Key,
+    pub key: RecordKey,
     /// One value for each of the resource's [read fields](spec::Spec::read_fields), in order.
-    pub values: Vec<Value<'a>>,
+    pub values: Vec<FieldValue<'a>>,
     /// The JSON object, to the byte.
     pub raw: Cow<'a, str>,
 }
@@ -69,7 +69,7 @@ impl Record<'_> {
     pub fn into_owned(self) -> Record<'static> {
         Record {
             key: self.key,
-            values: self.values.into_iter().map(Value::into_owned).collect(),
+            values: self.values.into_iter().map(FieldValue::into_owned).collect(),
             raw: Cow::Owned(self.raw.into_owned()),
         }
     }
@@ -77,14 +77,14 @@ impl Record<'_> {
 
 /// What is wrong with one record or field. It never stops the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct RecordProblem {
     pub resource: Resource,
     /// The id as far as it could be read.
     pub id: String,
     pub what: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for RecordProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.resource, self.id, self.what)
     }
@@ -92,36 +92,43 @@ impl fmt::Display for Problem {
 
 /// A record as it was decoded, with what the vault needs to keep it exactly.
 #[derive(Debug, Clone)]
-pub struct Decoded<'a> {
+pub struct DecodedRecord<'a> {
     pub record: Record<'a>,
     /// The object's members in order, duplicates included.
     pub members: Vec<Member<'a>>,
     /// For each member, the place of the read field whose value it gave, if any.
     pub places: Vec<Option<usize>>,
     /// Fields that did not fit their kind; they are kept as they came.
-    pub odd: Vec<Problem>,
+    pub warnings: Vec<RecordProblem>,
 }
 
-impl<'a> Decoded<'a> {
+impl<'a> DecodedRecord<'a> {
     /// Decodes one record of `resource`. `channel` is the channel whose items
     /// were listed; other resources take `None`.
     ///
     /// # Errors
-    /// A [`Problem`] when `raw` is no object or has no usable identity.
-    pub fn read(resource: Resource, channel: Option<i64>, raw: &'a str) -> Result<Self, Problem> {
-        let fault =
-            |id: &str, what: &str| Problem { resource, id: id.to_owned(), what: what.to_owned() };
+    /// A [`RecordProblem`] when `raw` is no object or has no usable identity.
+    pub fn read(
+        resource: Resource,
+        channel: Option<i64>,
+        raw: &'a str,
+    ) -> Result<Self, RecordProblem> {
+        let fault = |id: &str, what: &str| RecordProblem {
+            resource,
+            id: id.to_owned(),
+            what: what.to_owned(),
+        };
         let members = members(raw).map_err(|_| fault("?", "is not a JSON object"))?;
         let spec = resource.spec();
         let reads = spec.read_fields().count();
-        let mut values = vec![Value::Null; reads];
+        let mut values = vec![FieldValue::Null; reads];
         let mut odd = Vec::new();
         let places = places(resource, &members);
         for (member, place) in members.iter().zip(&places) {
             if let Some(place) = *place {
                 let field = read_field(resource, place);
                 values[place] = value::read(field.kind, member.lexeme);
-                if matches!(values[place], Value::Json(_)) {
+                if matches!(values[place], FieldValue::Json(_)) {
                     odd.push((field.name, field.kind));
                 }
             }
@@ -137,7 +144,7 @@ impl<'a> Decoded<'a> {
             })
             .collect();
         let record = Record { key, values, raw: Cow::Borrowed(raw) };
-        Ok(Self { record, members, places, odd })
+        Ok(Self { record, members, places, warnings: odd })
     }
 }
 
@@ -198,22 +205,22 @@ fn settle_aliases(
 fn identity(
     resource: Resource,
     channel: Option<i64>,
-    values: &mut [Value<'_>],
-) -> Result<Key, &'static str> {
+    values: &mut [FieldValue<'_>],
+) -> Result<RecordKey, &'static str> {
     let id_place = resource.spec().field("id").map_or(0, |(place, _)| place);
-    let Value::Int(id) = values[id_place] else {
+    let FieldValue::Int(id) = values[id_place] else {
         return Err(match &values[id_place] {
-            Value::Null => "has no id",
+            FieldValue::Null => "has no id",
             _ => "its id is not an integer of 64 bits",
         });
     };
     if resource != Resource::ChannelItems {
-        return Ok(Key::Id(id));
+        return Ok(RecordKey::Id(id));
     }
     let channel = channel.ok_or("belongs to no channel")?;
-    values[0] = Value::Int(channel);
+    values[0] = FieldValue::Int(channel);
     match &values[1] {
-        Value::Text(kind) => Ok(Key::Item { channel, kind: kind.to_string(), id }),
+        FieldValue::Text(kind) => Ok(RecordKey::Item { channel, kind: kind.to_string(), id }),
         _ => Err("has no type"),
     }
 }
@@ -225,10 +232,10 @@ fn shorten(lexeme: &str) -> Cow<'_, str> {
     Cow::Owned(lexeme.chars().take(39).chain(['…']).collect())
 }
 
-fn article(kind: Kind) -> String {
+fn article(kind: FieldKind) -> String {
     match kind {
-        Kind::Int => "an integer".to_owned(),
-        Kind::Bool => "true or false".to_owned(),
+        FieldKind::Int => "an integer".to_owned(),
+        FieldKind::Bool => "true or false".to_owned(),
         kind => kind.name().to_owned(),
     }
 }
@@ -237,8 +244,8 @@ fn article(kind: Kind) -> String {
 mod tests {
     use super::*;
 
-    fn decode(resource: Resource, raw: &str) -> Result<Decoded<'_>, Problem> {
-        Decoded::read(resource, Some(7), raw)
+    fn decode(resource: Resource, raw: &str) -> Result<DecodedRecord<'_>, RecordProblem> {
+        DecodedRecord::read(resource, Some(7), raw)
     }
 
     #[test]
@@ -256,9 +263,9 @@ mod tests {
         for name in ["name", "domain", "campaign"] {
             let raw = format!(r#"{{"id":"3","{name}":"Spring","public":1,"rotator":false}}"#);
             let decoded = decode(Resource::Campaigns, &raw).unwrap();
-            assert_eq!(decoded.record.key, Key::Id(3));
-            assert_eq!(decoded.record.values[1], Value::Text("Spring".into()));
-            assert_eq!(decoded.record.values[2], Value::Bool(true));
+            assert_eq!(decoded.record.key, RecordKey::Id(3));
+            assert_eq!(decoded.record.values[1], FieldValue::Text("Spring".into()));
+            assert_eq!(decoded.record.values[2], FieldValue::Bool(true));
         }
     }
 
@@ -266,7 +273,7 @@ mod tests {
     fn the_fields_own_name_wins_over_an_alias() {
         let decoded =
             decode(Resource::Campaigns, r#"{"id":1,"domain":"alias","name":"own"}"#).unwrap();
-        assert_eq!(decoded.record.values[1], Value::Text("own".into()));
+        assert_eq!(decoded.record.values[1], FieldValue::Text("own".into()));
     }
 
     #[test]
@@ -274,17 +281,21 @@ mod tests {
         let raw = r#"{"type":"links","id":5,"channel":99,"title":"t"}"#;
         let decoded = decode(Resource::ChannelItems, raw).unwrap();
         assert_eq!(decoded.record.key.to_string(), "7/links/5");
-        let parsed = Key::parse(Resource::ChannelItems, "7/links/5").unwrap();
+        let parsed = RecordKey::parse(Resource::ChannelItems, "7/links/5").unwrap();
         assert_eq!(parsed, decoded.record.key);
     }
 
     #[test]
     fn a_key_that_is_printed_can_be_read_whatever_the_type_of_an_item_is() {
         for kind in ["links", "a/b", "/", "", "7/9"] {
-            let key = Key::Item { channel: -3, kind: kind.to_owned(), id: 5 };
-            assert_eq!(Key::parse(Resource::ChannelItems, &key.to_string()), Some(key), "{kind}");
+            let key = RecordKey::Item { channel: -3, kind: kind.to_owned(), id: 5 };
+            assert_eq!(
+                RecordKey::parse(Resource::ChannelItems, &key.to_string()),
+                Some(key),
+                "{kind}"
+            );
         }
-        assert_eq!(Key::parse(Resource::ChannelItems, "7/5"), None);
+        assert_eq!(RecordKey::parse(Resource::ChannelItems, "7/5"), None);
     }
 
     #[test]
@@ -302,7 +313,7 @@ mod tests {
     fn a_field_of_the_wrong_type_is_told_and_kept() {
         let decoded =
             decode(Resource::Campaigns, r#"{"id":1,"name":"x","public":"maybe"}"#).unwrap();
-        assert_eq!(decoded.odd[0].to_string(), "campaigns 1: `public` is not true or false");
-        assert_eq!(decoded.record.values[2], Value::Json("\"maybe\"".into()));
+        assert_eq!(decoded.warnings[0].to_string(), "campaigns 1: `public` is not true or false");
+        assert_eq!(decoded.record.values[2], FieldValue::Json("\"maybe\"".into()));
     }
 }

@@ -6,7 +6,7 @@
 //! as seen on live services.
 
 use super::spec::Method::{Delete, Get, Post, Put};
-use super::spec::{Endpoint, Field, Kind, Param, Role, Spec, Verb};
+use super::spec::{Endpoint, Field, FieldKind, Param, ResourceSpec, Role, Verb};
 
 /// A kind of thing that an account holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ impl Resource {
 
     /// The row of the table.
     #[must_use]
-    pub fn spec(self) -> &'static Spec {
+    pub fn spec(self) -> &'static ResourceSpec {
         &TABLE[self as usize]
     }
 
@@ -90,12 +90,12 @@ pub const ITEM_TYPES: &[&str] = &["links", "bio", "qr"];
 /// What a QR code can hold.
 pub const QR_TYPES: &[&str] = &["text", "vcard", "link", "email", "phone", "sms", "wifi"];
 
-const fn field(name: &'static str, kind: Kind, role: Role) -> Field {
+const fn field(name: &'static str, kind: FieldKind, role: Role) -> Field {
     Field { name, kind, role, aliases: &[] }
 }
 
 const fn alias(name: &'static str, aliases: &'static [&'static str], role: Role) -> Field {
-    Field { name, kind: Kind::Text, role, aliases }
+    Field { name, kind: FieldKind::Text, role, aliases }
 }
 
 const fn need(name: &'static str) -> Param {
@@ -136,26 +136,26 @@ const fn update(
     Endpoint { verb: Verb::Update, method: Put, path, params, answer }
 }
 
-const ID: Field = field("id", Kind::Int, Role::Identity);
-const DATE: Field = field("date", Kind::DateTime, Role::ReadOnly);
+const ID: Field = field("id", FieldKind::Int, Role::Identity);
+const DATE: Field = field("date", FieldKind::DateTime, Role::ReadOnly);
 const CAMPAIGN: &[&str] = &["id", "domain", "public", "rotator", "list"];
 
 /// The table. Its order is the order of [`Resource::ALL`].
-pub static TABLE: [Spec; 9] = [
-    Spec {
+pub static TABLE: [ResourceSpec; 9] = [
+    ResourceSpec {
         resource: Resource::Account,
         name: "account",
         title: "account",
         list_keys: &[],
         fields: &[
             ID,
-            field("email", Kind::Text, Role::Writable),
-            field("username", Kind::Text, Role::ReadOnly),
-            field("avatar", Kind::Text, Role::ReadOnly),
-            field("status", Kind::Text, Role::ReadOnly),
-            field("expires", Kind::DateTime, Role::ReadOnly),
-            field("registered", Kind::DateTime, Role::ReadOnly),
-            field("password", Kind::Text, Role::WriteOnly),
+            field("email", FieldKind::Text, Role::Writable),
+            field("username", FieldKind::Text, Role::ReadOnly),
+            field("avatar", FieldKind::Text, Role::ReadOnly),
+            field("status", FieldKind::Text, Role::ReadOnly),
+            field("expires", FieldKind::DateTime, Role::ReadOnly),
+            field("registered", FieldKind::DateTime, Role::ReadOnly),
+            field("password", FieldKind::Text, Role::WriteOnly),
         ],
         endpoints: &[
             Endpoint {
@@ -171,16 +171,16 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[],
         parent: None,
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::Domains,
         name: "domains",
         title: "branded domain",
         list_keys: &["domains"],
         fields: &[
             ID,
-            field("domain", Kind::Text, Role::Writable),
-            field("redirectroot", Kind::Text, Role::Writable),
-            field("redirect404", Kind::Text, Role::Writable),
+            field("domain", FieldKind::Text, Role::Writable),
+            field("redirectroot", FieldKind::Text, Role::Writable),
+            field("redirect404", FieldKind::Text, Role::Writable),
         ],
         endpoints: &[
             list("/api/domains"),
@@ -200,7 +200,7 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[],
         parent: None,
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::Campaigns,
         name: "campaigns",
         title: "campaign",
@@ -208,10 +208,10 @@ pub static TABLE: [Spec; 9] = [
         fields: &[
             ID,
             alias("name", &["domain", "campaign"], Role::Writable),
-            field("public", Kind::Bool, Role::Writable),
-            field("rotator", Kind::TextOrFalse, Role::ReadOnly),
-            field("list", Kind::Text, Role::ReadOnly),
-            field("slug", Kind::Text, Role::WriteOnly),
+            field("public", FieldKind::Bool, Role::Writable),
+            field("rotator", FieldKind::TextOrFalse, Role::ReadOnly),
+            field("list", FieldKind::Text, Role::ReadOnly),
+            field("slug", FieldKind::Text, Role::WriteOnly),
         ],
         endpoints: &[
             list("/api/campaigns"),
@@ -228,17 +228,17 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[],
         parent: None,
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::Channels,
         name: "channels",
         title: "channel",
         list_keys: &["channels"],
         fields: &[
             ID,
-            field("name", Kind::Text, Role::Writable),
-            field("description", Kind::Text, Role::Writable),
-            field("color", Kind::HexColor, Role::Writable),
-            field("starred", Kind::Bool, Role::Writable),
+            field("name", FieldKind::Text, Role::Writable),
+            field("description", FieldKind::Text, Role::Writable),
+            field("color", FieldKind::HexColor, Role::Writable),
+            field("starred", FieldKind::Bool, Role::Writable),
         ],
         endpoints: &[
             list("/api/channels"),
@@ -258,20 +258,20 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[],
         parent: None,
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::ChannelItems,
         name: "channel_items",
         title: "channel item",
         list_keys: &["items"],
         fields: &[
             // The service does not send it: it is the channel that was asked for.
-            field("channel", Kind::Int, Role::Identity),
-            field("type", Kind::OneOf(ITEM_TYPES), Role::Identity),
+            field("channel", FieldKind::Int, Role::Identity),
+            field("type", FieldKind::OneOf(ITEM_TYPES), Role::Identity),
             ID,
-            field("title", Kind::Text, Role::ReadOnly),
-            field("preview", Kind::Text, Role::ReadOnly),
-            field("link", Kind::Text, Role::ReadOnly),
-            field("date", Kind::Date, Role::ReadOnly),
+            field("title", FieldKind::Text, Role::ReadOnly),
+            field("preview", FieldKind::Text, Role::ReadOnly),
+            field("link", FieldKind::Text, Role::ReadOnly),
+            field("date", FieldKind::Date, Role::ReadOnly),
         ],
         endpoints: &[
             list("/api/channel/:id"),
@@ -281,22 +281,22 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[Resource::Channels, Resource::QrCodes],
         parent: Some(Resource::Channels),
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::QrCodes,
         name: "qr_codes",
         title: "QR code",
         list_keys: &["qrs"],
         fields: &[
             ID,
-            field("link", Kind::Text, Role::ReadOnly),
-            field("scans", Kind::Int, Role::Counter),
-            field("name", Kind::Text, Role::ReadOnly),
+            field("link", FieldKind::Text, Role::ReadOnly),
+            field("scans", FieldKind::Int, Role::Counter),
+            field("name", FieldKind::Text, Role::ReadOnly),
             DATE,
-            field("type", Kind::OneOf(QR_TYPES), Role::WriteOnly),
-            field("data", Kind::TextOrList, Role::WriteOnly),
-            field("background", Kind::RgbColor, Role::WriteOnly),
-            field("foreground", Kind::RgbColor, Role::WriteOnly),
-            field("logo", Kind::Text, Role::WriteOnly),
+            field("type", FieldKind::OneOf(QR_TYPES), Role::WriteOnly),
+            field("data", FieldKind::TextOrList, Role::WriteOnly),
+            field("background", FieldKind::RgbColor, Role::WriteOnly),
+            field("foreground", FieldKind::RgbColor, Role::WriteOnly),
+            field("logo", FieldKind::Text, Role::WriteOnly),
         ],
         endpoints: &[
             list("/api/qr"),
@@ -323,16 +323,16 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[],
         parent: None,
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::Pixels,
         name: "pixels",
         title: "pixel",
         list_keys: &["pixels"],
         fields: &[
             ID,
-            field("type", Kind::OneOf(PIXEL_TYPES), Role::Writable),
-            field("name", Kind::Text, Role::Writable),
-            field("tag", Kind::Text, Role::Writable),
+            field("type", FieldKind::OneOf(PIXEL_TYPES), Role::Writable),
+            field("name", FieldKind::Text, Role::Writable),
+            field("tag", FieldKind::Text, Role::Writable),
             DATE,
         ],
         endpoints: &[
@@ -343,15 +343,15 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[],
         parent: None,
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::Overlays,
         name: "overlays",
         title: "CTA overlay",
         list_keys: &["cta", "overlay"],
         fields: &[
             ID,
-            field("type", Kind::Text, Role::ReadOnly),
-            field("name", Kind::Text, Role::ReadOnly),
+            field("type", FieldKind::Text, Role::ReadOnly),
+            field("name", FieldKind::Text, Role::ReadOnly),
             DATE,
         ],
         endpoints: &[list("/api/overlay")],
@@ -359,12 +359,12 @@ pub static TABLE: [Spec; 9] = [
         depends_on: &[],
         parent: None,
     },
-    Spec {
+    ResourceSpec {
         resource: Resource::SplashPages,
         name: "splash_pages",
         title: "custom splash page",
         list_keys: &["splash"],
-        fields: &[ID, field("name", Kind::Text, Role::ReadOnly), DATE],
+        fields: &[ID, field("name", FieldKind::Text, Role::ReadOnly), DATE],
         endpoints: &[list("/api/splash")],
         natural_key: &["name"],
         depends_on: &[],

@@ -7,7 +7,7 @@ use super::Resource;
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     Int,
     Bool,
     Text,
@@ -27,7 +27,7 @@ pub enum Kind {
     OneOf(&'static [&'static str]),
 }
 
-impl Kind {
+impl FieldKind {
     /// The word for it in tables and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -78,7 +78,7 @@ impl Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: FieldKind,
     pub role: Role,
     /// Other names under which services were seen to send it.
     pub aliases: &'static [&'static str],
@@ -169,7 +169,7 @@ pub struct Endpoint {
 
 /// One resource: a row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Spec {
+pub struct ResourceSpec {
     pub resource: Resource,
     /// The one spelling, on the command line, in SQL, in JSON and in the code.
     pub name: &'static str,
@@ -188,7 +188,7 @@ pub struct Spec {
     pub parent: Option<Resource>,
 }
 
-impl Spec {
+impl ResourceSpec {
     /// The endpoint for `verb`, if the API has one.
     #[must_use]
     pub fn endpoint(&self, verb: Verb) -> Option<&'static Endpoint> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::record::{Key, Record};
+use super::record::{Record, RecordKey};
 use super::resource::Resource;
 use super::spec::Field;
 
@@ -13,7 +13,7 @@ use super::spec::Field;
 pub type SentByField = BTreeMap<String, serde_json::Value>;
 
 /// The same of all records.
-pub type SentValues = BTreeMap<(Resource, Key), SentByField>;
+pub type SentValues = BTreeMap<(Resource, RecordKey), SentByField>;
 
 /// Whether nothing but what was sent tells the values of `field`. A campaign's slug is told
 /// by its rotator.
@@ -26,7 +26,7 @@ pub fn is_hidden(field: &Field) -> bool {
 /// not the same as one that is there and empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    resources: BTreeMap<Resource, BTreeMap<Key, Record<'static>>>,
+    resources: BTreeMap<Resource, BTreeMap<RecordKey, Record<'static>>>,
     /// The sent values that were true in this state; `None` where the source of
     /// the state does not tell them.
     pub sent: Option<SentValues>,
@@ -34,13 +34,16 @@ pub struct State {
 
 impl State {
     /// Marks `resource` as read, and returns its records.
-    pub fn resource_mut(&mut self, resource: Resource) -> &mut BTreeMap<Key, Record<'static>> {
+    pub fn resource_mut(
+        &mut self,
+        resource: Resource,
+    ) -> &mut BTreeMap<RecordKey, Record<'static>> {
         self.resources.entry(resource).or_default()
     }
 
     /// The records of `resource` by key; `None` when it was not read.
     #[must_use]
-    pub fn get(&self, resource: Resource) -> Option<&BTreeMap<Key, Record<'static>>> {
+    pub fn get(&self, resource: Resource) -> Option<&BTreeMap<RecordKey, Record<'static>>> {
         self.resources.get(&resource)
     }
 
@@ -57,16 +60,21 @@ impl State {
 
     /// A sent value of a record; `None` where it is not known.
     #[must_use]
-    pub fn sent(&self, resource: Resource, key: &Key, field: &str) -> Option<&serde_json::Value> {
+    pub fn sent(
+        &self,
+        resource: Resource,
+        key: &RecordKey,
+        field: &str,
+    ) -> Option<&serde_json::Value> {
         self.sent.as_ref()?.get(&(resource, key.clone()))?.get(field)
     }
 
     /// The sent values of a record that its list does not show, with their places
     /// in the table's row. A campaign's slug is left out: its rotator tells it.
-    pub fn hidden<'s>(
+    pub fn unlisted_sent_values<'s>(
         &'s self,
         resource: Resource,
-        key: &Key,
+        key: &RecordKey,
     ) -> impl Iterator<Item = (usize, &'static Field, &'s serde_json::Value)> + use<'s> {
         let sent = self.sent.as_ref().and_then(|sent| sent.get(&(resource, key.clone())));
         sent.into_iter().flatten().filter_map(move |(name, value)| {
@@ -76,14 +84,14 @@ impl State {
     }
 
     /// The links that linkvault assigned to a campaign.
-    pub fn links(&self, campaign: &Key) -> impl Iterator<Item = i64> + use<'_> {
+    pub fn links(&self, campaign: &RecordKey) -> impl Iterator<Item = i64> + use<'_> {
         let links = self.sent(Resource::Campaigns, campaign, "links");
         let links = links.and_then(serde_json::Value::as_array);
         links.into_iter().flatten().filter_map(serde_json::Value::as_i64)
     }
 
     /// Every resource that was read, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = (Resource, &BTreeMap<Key, Record<'static>>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Resource, &BTreeMap<RecordKey, Record<'static>>)> {
         self.resources.iter().map(|(resource, records)| (*resource, records))
     }
 }

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::spec::Kind;
+use super::spec::FieldKind;
 
 /// What a field of a record holds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Value<'a> {
+pub enum FieldValue<'a> {
     /// Absent, `null`, or `false` where text was possible.
     Null,
     Bool(bool),
@@ -16,16 +16,16 @@ pub enum Value<'a> {
     Json(Cow<'a, str>),
 }
 
-impl Value<'_> {
+impl FieldValue<'_> {
     /// The same value, borrowing nothing.
     #[must_use]
-    pub fn into_owned(self) -> Value<'static> {
+    pub fn into_owned(self) -> FieldValue<'static> {
         match self {
-            Self::Null => Value::Null,
-            Self::Bool(value) => Value::Bool(value),
-            Self::Int(value) => Value::Int(value),
-            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-            Self::Json(text) => Value::Json(Cow::Owned(text.into_owned())),
+            Self::Null => FieldValue::Null,
+            Self::Bool(value) => FieldValue::Bool(value),
+            Self::Int(value) => FieldValue::Int(value),
+            Self::Text(text) => FieldValue::Text(Cow::Owned(text.into_owned())),
+            Self::Json(text) => FieldValue::Json(Cow::Owned(text.into_owned())),
         }
     }
 
@@ -74,17 +74,17 @@ pub fn text(lexeme: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Reads one JSON value leniently as `kind`. What does not fit is kept as
-/// [`Value::Json`].
+/// [`FieldValue::Json`].
 #[must_use]
-pub fn read(kind: Kind, lexeme: &str) -> Value<'_> {
+pub fn read(kind: FieldKind, lexeme: &str) -> FieldValue<'_> {
     let fitting = match kind {
-        _ if lexeme == "null" => Some(Value::Null),
-        Kind::Int => integer(lexeme).map(Value::Int),
-        Kind::Bool => boolean(lexeme).map(Value::Bool),
-        Kind::TextOrFalse if lexeme == "false" => Some(Value::Null),
-        _ => words(lexeme).map(Value::Text),
+        _ if lexeme == "null" => Some(FieldValue::Null),
+        FieldKind::Int => integer(lexeme).map(FieldValue::Int),
+        FieldKind::Bool => boolean(lexeme).map(FieldValue::Bool),
+        FieldKind::TextOrFalse if lexeme == "false" => Some(FieldValue::Null),
+        _ => words(lexeme).map(FieldValue::Text),
     };
-    fitting.unwrap_or(Value::Json(Cow::Borrowed(lexeme)))
+    fitting.unwrap_or(FieldValue::Json(Cow::Borrowed(lexeme)))
 }
 
 fn boolean(lexeme: &str) -> Option<bool> {
@@ -118,12 +118,15 @@ mod tests {
     #[test]
     fn a_lone_surrogate_is_kept_as_it_came() {
         let lexeme = "\"\\ud800\"";
-        assert_eq!(read(Kind::Text, lexeme), Value::Json(lexeme.into()));
+        assert_eq!(read(FieldKind::Text, lexeme), FieldValue::Json(lexeme.into()));
     }
 
     #[test]
     fn the_false_of_a_campaign_without_rotator_is_nothing() {
-        assert_eq!(read(Kind::TextOrFalse, "false"), Value::Null);
-        assert_eq!(read(Kind::TextOrFalse, "\"https://x\""), Value::Text("https://x".into()));
+        assert_eq!(read(FieldKind::TextOrFalse, "false"), FieldValue::Null);
+        assert_eq!(
+            read(FieldKind::TextOrFalse, "\"https://x\""),
+            FieldValue::Text("https://x".into())
+        );
     }
 }

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-pub use super::choice::{Elsewhere, NotOffered, RateLimit, Value};
+pub use crate::sandbox::behaviour_values::{ChoiceValue, Elsewhere, NotOffered, RateLimit};
 
-use super::choice::choice;
+use crate::sandbox::behaviour_values::choice;
 
 choice!(ErrorType { Documented = "documented", Integer = "integer", Text = "string" });
 choice!(Ids { Integers = "integers", Strings = "strings", Mixed = "mixed" });
@@ -125,10 +125,10 @@ macro_rules! behaviours {
         pub static CHOICES: &[Choice] = &[$(Choice {
             name: $name,
             about: $about,
-            values: <$type as Value>::values,
+            values: <$type as ChoiceValue>::values,
             show: |behaviour| behaviour.$field.show(),
             set: |behaviour, text| {
-                let value = <$type as Value>::parse(text);
+                let value = <$type as ChoiceValue>::parse(text);
                 value.is_some_and(|value| { behaviour.$field = value; true })
             },
         },)+];

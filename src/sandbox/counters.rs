@@ -14,7 +14,7 @@ impl Scans {
 
 /// The statistics of one code at one moment, before anything is put on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statistics {
+pub struct ScanStatistics {
     pub clicks: u64,
     pub unique: u64,
     /// Key on the wire, then label and count, largest first.
@@ -32,10 +32,10 @@ const NETWORKS: [&str; 3] = ["social_network", "microblog_network", "professiona
 /// Statistics that agree with the code's scans at `now`: each map adds up to
 /// the clicks.
 #[must_use]
-pub fn statistics(id: u64, code: &QrCode, now: Timestamp) -> Statistics {
+pub fn statistics(id: u64, code: &QrCode, now: Timestamp) -> ScanStatistics {
     let clicks = code.scans.at(now);
     let social = spread(clicks / 4, &NETWORKS, id);
-    Statistics {
+    ScanStatistics {
         clicks,
         unique: clicks - clicks / 3,
         maps: [

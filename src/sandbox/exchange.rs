@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use super::faults::{Fault, Garbage};
-use super::service::Service;
+use super::service::SandboxService;
 use super::wire;
 use crate::api::http::{Request, Response};
 use crate::clock::Timestamp;
 
 /// How one exchange ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExchangeEnd {
     Answer(Response),
     /// The answer, whose body takes that long.
     Slow(Response, Duration),
@@ -27,36 +27,36 @@ pub enum Ending {
 
 /// Lets `service` answer `request` at `now` while `fault` happens.
 pub fn exchange(
-    service: &mut Service,
+    service: &mut SandboxService,
     now: Timestamp,
     request: &Request,
     fault: Option<Fault>,
-) -> Ending {
-    let Some(fault) = fault else { return Ending::Answer(service.handle(now, request)) };
+) -> ExchangeEnd {
+    let Some(fault) = fault else { return ExchangeEnd::Answer(service.handle(now, request)) };
     match fault {
-        Fault::Latency(_) => Ending::Answer(service.handle(now, request)),
-        Fault::Throttled => Ending::Answer(service.refuse_for_limit(now, request)),
-        Fault::ServerError => Ending::Answer(server_error()),
+        Fault::Latency(_) => ExchangeEnd::Answer(service.handle(now, request)),
+        Fault::Throttled => ExchangeEnd::Answer(service.refuse_for_limit(now, request)),
+        Fault::ServerError => ExchangeEnd::Answer(server_error()),
         Fault::FailedReply => {
             service.handle(now, request);
-            Ending::Answer(server_error())
+            ExchangeEnd::Answer(server_error())
         }
-        Fault::ServerErrorHtml => Ending::Answer(wire::html(502, "Bad Gateway")),
-        Fault::HtmlPage => Ending::Answer(wire::html(200, "Welcome to the network")),
-        Fault::Redirect => Ending::Answer(redirect()),
-        Fault::NoConnection => Ending::NoConnection,
-        Fault::LostRequest => Ending::Silence,
-        Fault::Reset => Ending::Reset,
+        Fault::ServerErrorHtml => ExchangeEnd::Answer(wire::html(502, "Bad Gateway")),
+        Fault::HtmlPage => ExchangeEnd::Answer(wire::html(200, "Welcome to the network")),
+        Fault::Redirect => ExchangeEnd::Answer(redirect()),
+        Fault::NoConnection => ExchangeEnd::NoConnection,
+        Fault::LostRequest => ExchangeEnd::Silence,
+        Fault::Reset => ExchangeEnd::Reset,
         Fault::LostReply => {
             service.handle(now, request);
-            Ending::Silence
+            ExchangeEnd::Silence
         }
-        Fault::CutBody(at) => Ending::Cut(service.handle(now, request), at),
-        Fault::SlowBody(time) => Ending::Slow(service.handle(now, request), time),
+        Fault::CutBody(at) => ExchangeEnd::Cut(service.handle(now, request), at),
+        Fault::SlowBody(time) => ExchangeEnd::Slow(service.handle(now, request), time),
         Fault::Garbage(kind) => {
             let mut response = service.handle(now, request);
             response.body = garbage(kind, response.body);
-            Ending::Answer(response)
+            ExchangeEnd::Answer(response)
         }
     }
 }
@@ -103,13 +103,13 @@ const HUGE_NUMBERS: &[u8] = br#"{"error":0,"id":34028236692093846346337460743176
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::http::{Key, Method};
+    use crate::api::http::{ApiKey, Method};
     use crate::sandbox::{Behaviour, Store};
 
     /// The ending of one create, and how many campaigns there are after it.
-    fn create(fault: Fault) -> (Ending, usize) {
-        let key = Key::new("k");
-        let mut service = Service::new(Store::default(), key.clone(), Behaviour::default());
+    fn create(fault: Fault) -> (ExchangeEnd, usize) {
+        let key = ApiKey::new("k");
+        let mut service = SandboxService::new(Store::default(), key.clone(), Behaviour::default());
         let request = Request {
             method: Method::Post,
             path: "/api/campaign/add".to_owned(),
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn a_lost_request_does_nothing_and_a_lost_reply_does_all() {
-        assert_eq!(create(Fault::LostRequest), (Ending::Silence, 0));
-        assert_eq!(create(Fault::LostReply), (Ending::Silence, 1));
-        assert_eq!(create(Fault::Reset), (Ending::Reset, 0));
-        assert_eq!(create(Fault::NoConnection), (Ending::NoConnection, 0));
+        assert_eq!(create(Fault::LostRequest), (ExchangeEnd::Silence, 0));
+        assert_eq!(create(Fault::LostReply), (ExchangeEnd::Silence, 1));
+        assert_eq!(create(Fault::Reset), (ExchangeEnd::Reset, 0));
+        assert_eq!(create(Fault::NoConnection), (ExchangeEnd::NoConnection, 0));
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
             Fault::Redirect,
         ] {
             let (ending, campaigns) = create(fault);
-            assert!(matches!(ending, Ending::Answer(_)));
+            assert!(matches!(ending, ExchangeEnd::Answer(_)));
             assert_eq!(campaigns, 0);
         }
     }
@@ -148,7 +148,7 @@ mod tests {
         for fault in [Fault::CutBody(3), Fault::Garbage(Garbage::Deep)] {
             assert_eq!(create(fault).1, 1);
         }
-        let (Ending::Answer(answer), _) = create(Fault::Garbage(Garbage::Truncated)) else {
+        let (ExchangeEnd::Answer(answer), _) = create(Fault::Garbage(Garbage::Truncated)) else {
             panic!("no answer");
         };
         assert!(serde_json::from_slice::<serde_json::Value>(&answer.body).is_err());

@@ -60,7 +60,7 @@ pub enum Garbage {
 
 /// When a fault happens.
 #[derive(Debug, Clone, PartialEq)]
-pub enum When {
+pub enum FaultTrigger {
     /// Each request, with this probability.
     Chance(f64),
     /// The n-th request alone, from 1.
@@ -73,8 +73,8 @@ pub enum When {
 #[derive(Debug, Clone)]
 struct Rule {
     fault: Fault,
-    when: When,
-    /// How often a `When::Path` matched.
+    when: FaultTrigger,
+    /// How often a `FaultTrigger::Path` matched.
     matched: u64,
 }
 
@@ -118,13 +118,13 @@ impl Faults {
     /// Adds a rule. Where several hold for a request, latencies add up and the
     /// first other fault happens.
     #[must_use]
-    pub fn with(mut self, fault: Fault, when: When) -> Self {
+    pub fn with(mut self, fault: Fault, when: FaultTrigger) -> Self {
         self.push(fault, when);
         self
     }
 
     /// Adds a rule, as [`Faults::with`].
-    pub fn push(&mut self, fault: Fault, when: When) {
+    pub fn push(&mut self, fault: Fault, when: FaultTrigger) {
         self.rules.push(Rule { fault, when, matched: 0 });
     }
 
@@ -173,9 +173,9 @@ impl Faults {
 impl Rule {
     fn holds(&mut self, rng: &mut fastrand::Rng, number: u64, request: &Request) -> bool {
         match &self.when {
-            When::Chance(chance) => rng.f64() < *chance,
-            When::Nth(nth) => number == *nth,
-            When::Path { method, path, nth } => {
+            FaultTrigger::Chance(chance) => rng.f64() < *chance,
+            FaultTrigger::Nth(nth) => number == *nth,
+            FaultTrigger::Path { method, path, nth } => {
                 let matches = method.is_none_or(|method| method == request.method)
                     && request.path.starts_with(path.as_str());
                 self.matched += u64::from(matches);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_draws_the_same_faults() {
-        let faults = |seed| Faults::seeded(seed).with(Fault::LostReply, When::Chance(0.3));
+        let faults = |seed| Faults::seeded(seed).with(Fault::LostReply, FaultTrigger::Chance(0.3));
         let one = drawn(faults(7), 200);
         assert_eq!(one, drawn(faults(7), 200));
         assert_ne!(one, drawn(faults(8), 200));
@@ -205,10 +205,13 @@ mod tests {
 
     #[test]
     fn a_script_hits_the_request_it_names() {
-        let faults = Faults::none().with(Fault::Reset, When::Nth(2));
+        let faults = Faults::none().with(Fault::Reset, FaultTrigger::Nth(2));
         assert_eq!(drawn(faults, 3), [None, Some(Fault::Reset), None]);
-        let path =
-            When::Path { method: Some(Method::Get), path: "/api/q".to_owned(), nth: Some(3) };
+        let path = FaultTrigger::Path {
+            method: Some(Method::Get),
+            path: "/api/q".to_owned(),
+            nth: Some(3),
+        };
         let faults = Faults::none().with(Fault::Throttled, path);
         assert_eq!(drawn(faults, 4), [None, None, Some(Fault::Throttled), None]);
     }
@@ -217,10 +220,10 @@ mod tests {
     fn latencies_add_up_beside_one_fault() {
         let second = Fault::Latency(Duration::from_secs(1));
         let mut faults = Faults::none()
-            .with(second.clone(), When::Chance(1.0))
-            .with(second, When::Nth(1))
-            .with(Fault::Reset, When::Nth(1))
-            .with(Fault::LostReply, When::Nth(1));
+            .with(second.clone(), FaultTrigger::Chance(1.0))
+            .with(second, FaultTrigger::Nth(1))
+            .with(Fault::Reset, FaultTrigger::Nth(1))
+            .with(Fault::LostReply, FaultTrigger::Nth(1));
         let mishap = faults.next(&Request::get("/api/qr"));
         assert_eq!(mishap.latency, Duration::from_secs(2));
         assert_eq!(mishap.fault, Some(Fault::Reset));

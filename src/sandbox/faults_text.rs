@@ -8,7 +8,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::faults::{Fault, Faults, Garbage, When};
+use super::faults::{Fault, FaultTrigger, Faults, Garbage};
 use crate::api::http::Method;
 
 /// One fault as the command line and the docs show it.
@@ -141,11 +141,11 @@ fn apply(faults: &mut Faults, part: &str) -> Result<(), FaultError> {
             faults.reseed(value.parse().map_err(|_| FaultError::Seed(value.to_owned()))?);
         }
         "latency" if !value.contains(':') => {
-            faults.push(fault(name, Some(value))?, When::Chance(1.0));
+            faults.push(fault(name, Some(value))?, FaultTrigger::Chance(1.0));
         }
         _ => {
             let (odds, value) = value.split_once(':').map_or((value, None), |(o, v)| (o, Some(v)));
-            faults.push(fault(name, value)?, When::Chance(chance(odds)?));
+            faults.push(fault(name, value)?, FaultTrigger::Chance(chance(odds)?));
         }
     }
     Ok(())
@@ -168,10 +168,10 @@ fn chance(text: &str) -> Result<f64, FaultError> {
     chance.ok_or_else(|| FaultError::Chance(text.to_owned()))
 }
 
-fn when(text: &str) -> Result<When, FaultError> {
+fn when(text: &str) -> Result<FaultTrigger, FaultError> {
     let wrong = || FaultError::When(text.to_owned());
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().map(When::Nth).map_err(|_| wrong());
+        return text.parse().map(FaultTrigger::Nth).map_err(|_| wrong());
     }
     let (place, nth) = match text.split_once('#') {
         Some((place, nth)) => (place, Some(nth.parse().map_err(|_| wrong())?)),
@@ -184,7 +184,7 @@ fn when(text: &str) -> Result<When, FaultError> {
     if !path.starts_with('/') {
         return Err(wrong());
     }
-    Ok(When::Path { method, path: path.to_owned(), nth })
+    Ok(FaultTrigger::Path { method, path: path.to_owned(), nth })
 }
 
 fn method(name: &str) -> Option<Method> {

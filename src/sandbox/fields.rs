@@ -7,12 +7,12 @@ use super::behaviour::{Behaviour, Unlisted};
 
 /// An answer with `error` 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RequestRefusal {
     pub status: u16,
     pub message: String,
 }
 
-impl Refusal {
+impl RequestRefusal {
     pub fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -40,27 +40,29 @@ impl Refusal {
 
 /// The fields of one body.
 #[derive(Debug)]
-pub struct Fields(Map<String, Value>);
+pub struct RequestFields(Map<String, Value>);
 
-impl Fields {
+impl RequestFields {
     /// Reads a body; none at all is a body without fields.
     pub fn read(
         body: Option<&[u8]>,
         listed: &[&str],
         behaviour: &Behaviour,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, RequestRefusal> {
         let fields = match body {
             None | Some([]) => Map::new(),
             Some(bytes) => match serde_json::from_slice(bytes) {
                 Ok(Value::Object(fields)) => fields,
-                Ok(_) => return Err(Refusal::bad("The request body must be a JSON object.")),
-                Err(_) => return Err(Refusal::bad("The request body is not valid JSON.")),
+                Ok(_) => {
+                    return Err(RequestRefusal::bad("The request body must be a JSON object."));
+                }
+                Err(_) => return Err(RequestRefusal::bad("The request body is not valid JSON.")),
             },
         };
         let unlisted = fields.keys().find(|name| !listed.contains(&name.as_str()));
         match unlisted {
             Some(name) if behaviour.unlisted == Unlisted::Refuse => {
-                Err(Refusal::bad(format!("The field {name} is not known here.")))
+                Err(RequestRefusal::bad(format!("The field {name} is not known here.")))
             }
             _ => Ok(Self(fields)),
         }
@@ -71,36 +73,36 @@ impl Fields {
         self.0.get(name)
     }
 
-    pub fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    pub fn text(&self, name: &str) -> Result<Option<&str>, RequestRefusal> {
         match self.0.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(Refusal::bad(format!("The field {name} must be a string."))),
+            Some(_) => Err(RequestRefusal::bad(format!("The field {name} must be a string."))),
         }
     }
 
     /// Text that must be there and not be empty.
-    pub fn required(&self, name: &str) -> Result<&str, Refusal> {
+    pub fn required(&self, name: &str) -> Result<&str, RequestRefusal> {
         match self.text(name)? {
             Some(text) if !text.trim().is_empty() => Ok(text),
-            _ => Err(Refusal::bad(format!("The field {name} is required."))),
+            _ => Err(RequestRefusal::bad(format!("The field {name} is required."))),
         }
     }
 
-    pub fn flag(&self, name: &str) -> Result<Option<bool>, Refusal> {
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, RequestRefusal> {
         match self.0.get(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(_) => Err(Refusal::bad(format!("The field {name} must be true or false."))),
+            Some(_) => Err(RequestRefusal::bad(format!("The field {name} must be true or false."))),
         }
     }
 
     /// An absolute URL, or nothing at all to clear it.
-    pub fn url(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    pub fn url(&self, name: &str) -> Result<Option<&str>, RequestRefusal> {
         match self.text(name)? {
-            Some(text) if !text.is_empty() && host(text).is_none() => {
-                Err(Refusal::bad(format!("The field {name} must be a URL with http or https.")))
-            }
+            Some(text) if !text.is_empty() && host(text).is_none() => Err(RequestRefusal::bad(
+                format!("The field {name} must be a URL with http or https."),
+            )),
             other => Ok(other),
         }
     }
@@ -111,11 +113,11 @@ impl Fields {
         name: &str,
         form: &str,
         valid: fn(&str) -> bool,
-    ) -> Result<Option<&str>, Refusal> {
+    ) -> Result<Option<&str>, RequestRefusal> {
         match self.text(name)? {
-            Some(text) if !text.is_empty() && !valid(text) => {
-                Err(Refusal::bad(format!("The field {name} must be a color of the form {form}.")))
-            }
+            Some(text) if !text.is_empty() && !valid(text) => Err(RequestRefusal::bad(format!(
+                "The field {name} must be a color of the form {form}."
+            ))),
             other => Ok(other),
         }
     }
@@ -171,12 +173,12 @@ mod tests {
 
     #[test]
     fn a_body_is_an_object_or_nothing() {
-        let read = |body: &[u8]| Fields::read(Some(body), &["a"], &Behaviour::default());
+        let read = |body: &[u8]| RequestFields::read(Some(body), &["a"], &Behaviour::default());
         assert!(read(b"").is_ok());
         assert!(read(b"[]").is_err());
         assert!(read(b"{").is_err());
         assert!(read(br#"{"b":1}"#).is_ok());
         let strict = Behaviour::parse("unlisted-fields=refuse").unwrap();
-        assert!(Fields::read(Some(br#"{"b":1}"#), &["a"], &strict).is_err());
+        assert!(RequestFields::read(Some(br#"{"b":1}"#), &["a"], &strict).is_err());
     }
 }

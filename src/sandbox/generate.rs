@@ -4,14 +4,14 @@
 use serde_json::json;
 
 use super::store::{
-    Campaign, Channel, Content, Domain, Item, Overlay, Pixel, QrCode, Scans, Splash, Store, date,
-    datetime,
+    Campaign, Domain, Item, Pixel, QrCode, QrContentData, Scans, Splash, Store, StoredChannel,
+    StoredOverlay, date, datetime,
 };
 use crate::clock::Timestamp;
 
 /// How many of each there shall be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct GeneratedCounts {
     pub domains: u64,
     pub campaigns: u64,
     pub channels: u64,
@@ -23,7 +23,7 @@ pub struct Counts {
     pub splash_pages: u64,
 }
 
-impl Counts {
+impl GeneratedCounts {
     /// The same number of everything.
     #[must_use]
     pub const fn each(number: u64) -> Self {
@@ -69,7 +69,7 @@ const NOW: Timestamp = Timestamp(1_760_000_000_000);
 /// An account drawn from `seed`: the same seed makes the same account. Names
 /// are unique within their resource.
 #[must_use]
-pub fn generate(seed: u64, counts: Counts) -> Store {
+pub fn generate(seed: u64, counts: GeneratedCounts) -> Store {
     let mut draw = Draw(fastrand::Rng::with_seed(seed));
     let mut store = Store::default();
     for n in 1..=counts.domains {
@@ -91,11 +91,11 @@ pub fn generate(seed: u64, counts: Counts) -> Store {
     }
     for n in 1..=counts.overlays {
         let kind = if draw.0.bool() { "message" } else { "contact" }.to_owned();
-        store.overlays.add(Overlay {
+        store.overlays.add(StoredOverlay {
             kind,
             name: draw.name(n),
             date: draw.datetime(),
-            ..Overlay::default()
+            ..StoredOverlay::default()
         });
     }
     for n in 1..=counts.splash_pages {
@@ -150,14 +150,14 @@ impl Draw {
         id
     }
 
-    pub fn channel(&mut self, store: &Store, n: u64, items: u64) -> Channel {
+    pub fn channel(&mut self, store: &Store, n: u64, items: u64) -> StoredChannel {
         let description = self.word().to_owned();
-        let mut row = Channel {
+        let mut row = StoredChannel {
             name: self.name(n),
             description: self.maybe(description),
             color: format!("#{:06X}", self.0.u32(..0x0100_0000)),
             starred: self.0.bool(),
-            ..Channel::default()
+            ..StoredChannel::default()
         };
         for place in 1..=items {
             row.items.push(self.item(store, place));
@@ -202,10 +202,10 @@ impl Draw {
             link: store.qr_url(n),
             name: self.maybe(name),
             date: self.datetime(),
-            content: Content {
+            content: QrContentData {
                 kind: Some("text".to_owned()),
                 data: Some(json!(format!("{} {n}", self.word()))),
-                ..Content::default()
+                ..QrContentData::default()
             },
             scans: Scans { base: self.0.u64(..5_000), since: NOW, period: self.0.u64(..500_000) },
             ..QrCode::default()
@@ -221,14 +221,14 @@ mod tests {
 
     #[test]
     fn the_same_seed_makes_the_same_account() {
-        let counts = Counts::each(20);
+        let counts = GeneratedCounts::each(20);
         assert_eq!(generate(7, counts), generate(7, counts));
         assert_ne!(generate(7, counts), generate(8, counts));
     }
 
     #[test]
     fn names_and_items_are_unique() {
-        let store = generate(3, Counts::each(60));
+        let store = generate(3, GeneratedCounts::each(60));
         let names: BTreeSet<_> = store.campaigns.iter().map(|(_, row)| &row.name).collect();
         assert_eq!(names.len(), 60);
         for (_, channel) in store.channels.iter() {

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::behaviour::{Behaviour, Reset, Window};
-use super::choice::RateLimit;
 use super::wire::http_date;
 use crate::clock::Timestamp;
+use crate::sandbox::behaviour_values::RateLimit;
 
 /// Where the window stands.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ pub struct Limiter {
 
 /// What the limiter says of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct LimitDecision {
     pub allowed: bool,
     pub limit: u64,
     pub remaining: u64,
@@ -32,17 +32,23 @@ const ENDLESS: u64 = 1_000_000;
 
 impl Limiter {
     /// Counts one request at `now`. A refused request is not counted.
-    pub fn admit(&mut self, now: Timestamp, behaviour: &Behaviour) -> Verdict {
+    pub fn admit(&mut self, now: Timestamp, behaviour: &Behaviour) -> LimitDecision {
         let window = Duration::from_secs(behaviour.rate_window);
         let (limit, remaining) = match behaviour.rate_limit {
             RateLimit::Per(limit) => return self.count(now, limit, window, behaviour.window),
             RateLimit::Zero => (0, 0),
             RateLimit::Endless => (ENDLESS, ENDLESS - 1),
         };
-        Verdict { allowed: true, limit, remaining, reset: now.plus(window) }
+        LimitDecision { allowed: true, limit, remaining, reset: now.plus(window) }
     }
 
-    fn count(&mut self, now: Timestamp, limit: u64, window: Duration, kind: Window) -> Verdict {
+    fn count(
+        &mut self,
+        now: Timestamp,
+        limit: u64,
+        window: Duration,
+        kind: Window,
+    ) -> LimitDecision {
         let (used, reset) = match kind {
             Window::Sliding => self.slide(now, window),
             Window::Fixed => self.open(now, window, now),
@@ -54,7 +60,7 @@ impl Limiter {
             self.recent.push_back(now);
         }
         let remaining = limit.saturating_sub(used + u64::from(allowed));
-        Verdict { allowed, limit, remaining, reset }
+        LimitDecision { allowed, limit, remaining, reset }
     }
 
     /// How many requests the current window has seen, and when it ends; a new

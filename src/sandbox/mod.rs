@@ -10,14 +10,13 @@
 //! [`mod@serve`] does IO.
 
 pub mod behaviour;
-mod choice;
+mod behaviour_values;
 mod counters;
 mod exchange;
 pub mod faults;
 mod faults_text;
 mod fields;
 pub mod generate;
-pub mod lifelike;
 mod limiter;
 mod names;
 mod paging;
@@ -25,6 +24,7 @@ mod reads;
 mod records;
 mod render;
 mod routes;
+pub mod sample_account;
 pub mod second_user;
 pub mod serve;
 pub mod service;
@@ -36,8 +36,8 @@ mod writes;
 pub use behaviour::{Behaviour, BehaviourError};
 pub use faults::{Fault, Faults};
 pub use faults_text::{FaultError, FaultName, NAMES as FAULT_NAMES};
-pub use records::{Loaded, RawRecord};
+pub use records::{LoadedStore, RawRecord};
 pub use serve::{ServeOptions, serve};
-pub use service::Service;
+pub use service::SandboxService;
 pub use store::Store;
 pub use transport::SandboxTransport;

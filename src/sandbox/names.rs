@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 /// A row that has a name.
-pub trait Named {
+pub trait HasName {
     fn name(&self) -> &str;
 }
 
@@ -34,7 +34,7 @@ impl Names {
 
     /// Whether a row other than `own` bears `name`, of which `get` gives the rows
     /// and `all` their ids.
-    pub fn is_taken<'a, T: Named + 'a>(
+    pub fn is_taken<'a, T: HasName + 'a>(
         &mut self,
         name: &str,
         own: Option<u64>,
@@ -67,15 +67,15 @@ fn folded(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::store::{Channel, Table};
+    use super::super::store::{StoreTable, StoredChannel};
 
-    fn channel(name: &str) -> Channel {
-        Channel { name: name.to_owned(), ..Channel::default() }
+    fn channel(name: &str) -> StoredChannel {
+        StoredChannel { name: name.to_owned(), ..StoredChannel::default() }
     }
 
     #[test]
     fn names_are_compared_without_case() {
-        let mut table = Table::default();
+        let mut table = StoreTable::default();
         let id = table.add(channel("Größe"));
         assert!(table.has_name("GRÖßE", None) && !table.has_name("GRÖßE", Some(id)));
         assert!(!table.has_name("Größen", None) && !table.has_name("", None));
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_name_is_free_again_once_no_record_has_it() {
-        let mut table = Table::default();
+        let mut table = StoreTable::default();
         let (one, other) = (table.add(channel("a")), table.add(channel("A")));
         assert!(table.has_name("a", Some(one)));
         table.remove(other);

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::behaviour::{
     Behaviour, BeyondLast, Envelope, NextPage, Order, OverLimit, ResultIs, Twins,
 };
-use super::fields::Refusal;
-use super::render::{Look, Object};
+use super::fields::RequestRefusal;
+use super::render::{Object, RenderOptions};
 
 /// A page as it will be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
+pub struct ListPage {
     pub size: u64,
     /// The number that the answer gives.
     pub number: u64,
@@ -20,9 +20,9 @@ pub struct Page {
     total: u64,
 }
 
-impl Page {
+impl ListPage {
     /// Reads `limit` and `page` from a query and fits them to `total` records.
-    pub fn asked(query: &str, total: usize, behaviour: &Behaviour) -> Result<Self, Refusal> {
+    pub fn asked(query: &str, total: usize, behaviour: &Behaviour) -> Result<Self, RequestRefusal> {
         let twin = total > 0 && behaviour.twins != Twins::None;
         let total = total as u64 + u64::from(twin);
         let size = size(parameter(query, "limit"), behaviour)?;
@@ -76,7 +76,7 @@ impl Page {
 
     /// The envelope of a list, with its records under `key`.
     pub fn envelope(&self, key: &str, records: Vec<Value>, behaviour: &Behaviour) -> Object {
-        let look = Look(behaviour);
+        let look = RenderOptions(behaviour);
         let result = match behaviour.result {
             ResultIs::Page => Some(records.len() as u64),
             ResultIs::Total => Some(self.total),
@@ -114,12 +114,14 @@ fn holds(envelope: Envelope, name: &str) -> bool {
     }
 }
 
-fn size(asked: Option<u64>, behaviour: &Behaviour) -> Result<u64, Refusal> {
+fn size(asked: Option<u64>, behaviour: &Behaviour) -> Result<u64, RequestRefusal> {
     let size = asked.unwrap_or(behaviour.per_page).max(1);
     match behaviour.max_limit {
         Some(most) if size > most => match behaviour.over_limit {
             OverLimit::Clamp => Ok(most.max(1)),
-            OverLimit::Refuse => Err(Refusal::bad(format!("The limit cannot exceed {most}."))),
+            OverLimit::Refuse => {
+                Err(RequestRefusal::bad(format!("The limit cannot exceed {most}.")))
+            }
         },
         _ => Ok(size),
     }
@@ -136,11 +138,11 @@ fn parameter(query: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn page(query: &str, total: usize, behaviour: &str) -> Page {
-        Page::asked(query, total, &Behaviour::parse(behaviour).unwrap()).unwrap()
+    fn page(query: &str, total: usize, behaviour: &str) -> ListPage {
+        ListPage::asked(query, total, &Behaviour::parse(behaviour).unwrap()).unwrap()
     }
 
-    fn rows(page: &Page, total: u64, order: Order) -> Vec<u64> {
+    fn rows(page: &ListPage, total: u64, order: Order) -> Vec<u64> {
         let names: Vec<String> = (1..=total).map(|id| (1000 - id).to_string()).collect();
         let rows = names.iter().enumerate().map(|(index, name)| (index as u64 + 1, name));
         let behaviour = Behaviour { order, ..Behaviour::default() };
@@ -188,7 +190,7 @@ mod tests {
     fn a_limit_above_the_largest_is_clamped_or_refused() {
         assert_eq!(page("limit=500", 9, "max-limit=100").size, 100);
         let strict = Behaviour::parse("max-limit=100,over-limit=refuse").unwrap();
-        assert_eq!(Page::asked("limit=101", 9, &strict).unwrap_err().status, 400);
-        assert_eq!(Page::asked("limit=100", 9, &strict).unwrap().size, 100);
+        assert_eq!(ListPage::asked("limit=101", 9, &strict).unwrap_err().status, 400);
+        assert_eq!(ListPage::asked("limit=100", 9, &strict).unwrap().size, 100);
     }
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::behaviour::{Behaviour, OverlayKey};
-use super::fields::Refusal;
-use super::paging::Page;
-use super::render::{self, Look, Object};
+use super::fields::RequestRefusal;
+use super::paging::ListPage;
+use super::render::{self, Object, RenderOptions};
 use super::routes::Route;
-use super::store::{Store, Table};
+use super::store::{Store, StoreTable};
 use super::writes::Answer;
 use crate::clock::Timestamp;
 
@@ -20,8 +20,8 @@ pub struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads what `route` asks for; `query` holds `limit` and `page`.
-    pub fn read(&self, route: &Route, query: &str) -> Result<Answer, Refusal> {
-        let (look, store) = (Look(self.behaviour), self.store);
+    pub fn read(&self, route: &Route, query: &str) -> Result<Answer, RequestRefusal> {
+        let (look, store) = (RenderOptions(self.behaviour), self.store);
         match route {
             Route::Account => {
                 let account = Value::Object(render::account(look, &store.account));
@@ -57,7 +57,7 @@ impl Reader<'_> {
                 self.list(query, "qrs", &store.qr_codes, |row| &row.name, row)
             }
             Route::QrCode(id) => self.qr_code(*id),
-            _ => Err(Refusal::wrong_method()),
+            _ => Err(RequestRefusal::wrong_method()),
         }
     }
 
@@ -72,11 +72,11 @@ impl Reader<'_> {
         &self,
         query: &str,
         key: &str,
-        table: &Table<T>,
+        table: &StoreTable<T>,
         name: fn(&T) -> &str,
         look: impl Fn(usize, u64, &T) -> Object,
-    ) -> Result<Answer, Refusal> {
-        let page = Page::asked(query, table.len(), self.behaviour)?;
+    ) -> Result<Answer, RequestRefusal> {
+        let page = ListPage::asked(query, table.len(), self.behaviour)?;
         let rows = page.of(table.iter(), name, self.behaviour);
         let records = rows
             .into_iter()
@@ -86,20 +86,21 @@ impl Reader<'_> {
         Ok(Answer::List(page.envelope(key, records, self.behaviour)))
     }
 
-    fn items(&self, query: &str, channel: u64) -> Result<Answer, Refusal> {
-        let row = self.store.channels.get(channel).ok_or_else(|| Refusal::unknown("channel"))?;
-        let page = Page::asked(query, row.items.len(), self.behaviour)?;
+    fn items(&self, query: &str, channel: u64) -> Result<Answer, RequestRefusal> {
+        let row =
+            self.store.channels.get(channel).ok_or_else(|| RequestRefusal::unknown("channel"))?;
+        let page = ListPage::asked(query, row.items.len(), self.behaviour)?;
         let rows = row.items.iter().map(|item| (item.id, item));
         let rows = page.of(rows, |item| &item.title, self.behaviour);
-        let look = Look(self.behaviour);
+        let look = RenderOptions(self.behaviour);
         let records =
             rows.into_iter().map(|(_, item)| Value::Object(render::item(look, item))).collect();
         Ok(Answer::List(page.envelope("items", records, self.behaviour)))
     }
 
-    fn qr_code(&self, id: u64) -> Result<Answer, Refusal> {
-        let row = self.store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("QR code"))?;
-        let look = Look(self.behaviour);
+    fn qr_code(&self, id: u64) -> Result<Answer, RequestRefusal> {
+        let row = self.store.qr_codes.get(id).ok_or_else(|| RequestRefusal::unknown("QR code"))?;
+        let look = RenderOptions(self.behaviour);
         Ok(Answer::plain([
             ("details", Value::Object(render::qr_code(look, self.now, id, row))),
             ("data", Value::Object(render::qr_statistics(look, self.now, id, row))),

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::store::{
-    Account, Campaign, Channel, Domain, Item, Overlay, Pixel, QrCode, Scans, Splash, Store,
+    Campaign, Domain, Item, Pixel, QrCode, Scans, Splash, Store, StoredAccount, StoredChannel,
+    StoredOverlay,
 };
 use crate::clock::Timestamp;
 
@@ -21,7 +22,7 @@ pub struct RawRecord<'a> {
 
 /// A store, and what could not be put into it, one sentence each.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedStore {
     pub store: Store,
     pub skipped: Vec<String>,
 }
@@ -29,8 +30,8 @@ pub struct Loaded {
 impl Store {
     /// Builds a store whose counters stand still. A channel item may come
     /// before its channel.
-    pub fn from_records<'a>(records: impl IntoIterator<Item = RawRecord<'a>>) -> Loaded {
-        let mut loaded = Loaded { store: Self::default(), skipped: Vec::new() };
+    pub fn from_records<'a>(records: impl IntoIterator<Item = RawRecord<'a>>) -> LoadedStore {
+        let mut loaded = LoadedStore { store: Self::default(), skipped: Vec::new() };
         let mut items = Vec::new();
         for record in records {
             let Some(reader) = Reader::of(record.json) else {
@@ -144,8 +145,8 @@ impl Reader {
     }
 }
 
-fn account(id: u64, mut reader: Reader) -> Account {
-    Account {
+fn account(id: u64, mut reader: Reader) -> StoredAccount {
+    StoredAccount {
         id,
         email: reader.text("email"),
         username: reader.text("username"),
@@ -166,8 +167,8 @@ fn domain(mut reader: Reader) -> Domain {
     }
 }
 
-fn overlay(mut reader: Reader) -> Overlay {
-    Overlay {
+fn overlay(mut reader: Reader) -> StoredOverlay {
+    StoredOverlay {
         kind: reader.text("type"),
         name: reader.text("name"),
         date: reader.text("date"),
@@ -194,8 +195,8 @@ fn campaign(mut reader: Reader) -> Campaign {
     }
 }
 
-fn channel(mut reader: Reader) -> Channel {
-    Channel {
+fn channel(mut reader: Reader) -> StoredChannel {
+    StoredChannel {
         name: reader.text("name"),
         description: reader.text("description"),
         color: reader.text("color"),
@@ -235,7 +236,7 @@ fn qr_code(mut reader: Reader) -> QrCode {
 mod tests {
     use super::*;
 
-    fn load(records: &[(&str, Option<u64>, &str)]) -> Loaded {
+    fn load(records: &[(&str, Option<u64>, &str)]) -> LoadedStore {
         Store::from_records(records.iter().map(|&(resource, channel, json)| RawRecord {
             resource,
             channel,

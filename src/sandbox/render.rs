@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use super::behaviour::{Behaviour, Booleans, CampaignCreate, CampaignList, Counts, EmptyMaps, Ids};
 use super::counters::statistics;
 use super::store::{
-    Account, Campaign, Channel, Domain, Extra, Item, Overlay, Pixel, QrCode, Splash,
+    Campaign, Domain, Extra, Item, Pixel, QrCode, Splash, StoredAccount, StoredChannel,
+    StoredOverlay,
 };
 use crate::clock::Timestamp;
 
@@ -14,9 +15,9 @@ pub type Object = Map<String, Value>;
 
 /// Writes ids, counts and booleans the way one deployment does.
 #[derive(Clone, Copy)]
-pub struct Look<'a>(pub &'a Behaviour);
+pub struct RenderOptions<'a>(pub &'a Behaviour);
 
-impl Look<'_> {
+impl RenderOptions<'_> {
     pub fn id(self, id: u64) -> Value {
         match self.0.ids {
             Ids::Strings => json!(id.to_string()),
@@ -67,7 +68,7 @@ fn with(extra: &Extra, fields: Vec<(&str, Value)>) -> Object {
     object
 }
 
-pub fn account(look: Look, row: &Account) -> Object {
+pub fn account(look: RenderOptions, row: &StoredAccount) -> Object {
     with(
         &row.extra,
         vec![
@@ -82,7 +83,7 @@ pub fn account(look: Look, row: &Account) -> Object {
     )
 }
 
-pub fn domain(look: Look, id: u64, row: &Domain) -> Object {
+pub fn domain(look: RenderOptions, id: u64, row: &Domain) -> Object {
     with(
         &row.extra,
         vec![
@@ -94,7 +95,7 @@ pub fn domain(look: Look, id: u64, row: &Domain) -> Object {
     )
 }
 
-pub fn overlay(look: Look, id: u64, row: &Overlay) -> Object {
+pub fn overlay(look: RenderOptions, id: u64, row: &StoredOverlay) -> Object {
     with(
         &row.extra,
         vec![
@@ -107,7 +108,7 @@ pub fn overlay(look: Look, id: u64, row: &Overlay) -> Object {
 }
 
 /// A campaign in a list, at `place` (from 0) of its page.
-pub fn listed_campaign(look: Look, place: usize, id: u64, row: &Campaign) -> Object {
+pub fn listed_campaign(look: RenderOptions, place: usize, id: u64, row: &Campaign) -> Object {
     let key = match look.0.campaign_list {
         CampaignList::Documented if place == 1 => "domain",
         CampaignList::Documented | CampaignList::Name => "name",
@@ -118,7 +119,7 @@ pub fn listed_campaign(look: Look, place: usize, id: u64, row: &Campaign) -> Obj
 }
 
 /// A campaign as create and update answer it.
-pub fn written_campaign(look: Look, id: u64, row: &Campaign) -> Object {
+pub fn written_campaign(look: RenderOptions, id: u64, row: &Campaign) -> Object {
     let key = match look.0.campaign_create {
         CampaignCreate::Domain => "domain",
         CampaignCreate::Name => "name",
@@ -127,7 +128,7 @@ pub fn written_campaign(look: Look, id: u64, row: &Campaign) -> Object {
     campaign(look, key, id, row)
 }
 
-fn campaign(look: Look, key: &str, id: u64, row: &Campaign) -> Object {
+fn campaign(look: RenderOptions, key: &str, id: u64, row: &Campaign) -> Object {
     let rotator = row.rotator.as_ref().map_or(json!(false), |url| json!(url));
     with(
         &row.extra,
@@ -141,7 +142,7 @@ fn campaign(look: Look, key: &str, id: u64, row: &Campaign) -> Object {
     )
 }
 
-pub fn channel(look: Look, id: u64, row: &Channel) -> Object {
+pub fn channel(look: RenderOptions, id: u64, row: &StoredChannel) -> Object {
     with(
         &row.extra,
         vec![
@@ -154,7 +155,7 @@ pub fn channel(look: Look, id: u64, row: &Channel) -> Object {
     )
 }
 
-pub fn item(look: Look, row: &Item) -> Object {
+pub fn item(look: RenderOptions, row: &Item) -> Object {
     with(
         &row.extra,
         vec![
@@ -168,14 +169,14 @@ pub fn item(look: Look, row: &Item) -> Object {
     )
 }
 
-pub fn splash(look: Look, id: u64, row: &Splash) -> Object {
+pub fn splash(look: RenderOptions, id: u64, row: &Splash) -> Object {
     with(
         &row.extra,
         vec![("id", look.id(id)), ("name", json!(row.name)), ("date", json!(row.date))],
     )
 }
 
-pub fn pixel(look: Look, id: u64, row: &Pixel) -> Object {
+pub fn pixel(look: RenderOptions, id: u64, row: &Pixel) -> Object {
     with(
         &row.extra,
         vec![
@@ -188,7 +189,7 @@ pub fn pixel(look: Look, id: u64, row: &Pixel) -> Object {
     )
 }
 
-pub fn qr_code(look: Look, now: Timestamp, id: u64, row: &QrCode) -> Object {
+pub fn qr_code(look: RenderOptions, now: Timestamp, id: u64, row: &QrCode) -> Object {
     with(
         &row.extra,
         vec![
@@ -202,7 +203,7 @@ pub fn qr_code(look: Look, now: Timestamp, id: u64, row: &QrCode) -> Object {
 }
 
 /// The statistics of a single QR code.
-pub fn qr_statistics(look: Look, now: Timestamp, id: u64, row: &QrCode) -> Object {
+pub fn qr_statistics(look: RenderOptions, now: Timestamp, id: u64, row: &QrCode) -> Object {
     if let Some(kept) = &row.statistics {
         return kept.clone();
     }

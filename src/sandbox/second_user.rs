@@ -2,7 +2,7 @@
 //! behind the API's back, drawn from a seed.
 
 use super::generate::Draw;
-use super::store::{Store, Table};
+use super::store::{Store, StoreTable};
 
 /// Does one thing to the account, and says what.
 pub fn meddle(store: &mut Store, rng: &mut fastrand::Rng) -> String {
@@ -59,7 +59,7 @@ fn change(store: &mut Store, draw: &mut Draw) -> String {
 }
 
 fn edit<T>(
-    table: &mut Table<T>,
+    table: &mut StoreTable<T>,
     draw: &mut Draw,
     what: &str,
     change: impl FnOnce(&mut T, &mut Draw),
@@ -89,12 +89,12 @@ fn delete(store: &mut Store, draw: &mut Draw, kind: u8, last: bool) -> String {
     id.map_or_else(|| "did nothing".to_owned(), |id| format!("deleted {what} {id}"))
 }
 
-fn take<T>(table: &mut Table<T>, draw: &mut Draw, last: bool) -> Option<u64> {
+fn take<T>(table: &mut StoreTable<T>, draw: &mut Draw, last: bool) -> Option<u64> {
     let id = pick(table, draw, last)?;
     table.remove(id).map(|_| id)
 }
 
-fn pick<T>(table: &Table<T>, draw: &mut Draw, last: bool) -> Option<u64> {
+fn pick<T>(table: &StoreTable<T>, draw: &mut Draw, last: bool) -> Option<u64> {
     if table.is_empty() {
         return None;
     }
@@ -105,12 +105,12 @@ fn pick<T>(table: &Table<T>, draw: &mut Draw, last: bool) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::generate::{Counts, generate};
+    use crate::sandbox::generate::{GeneratedCounts, generate};
 
     #[test]
     fn meddling_is_steady_and_does_all_three_things() {
         let run = || {
-            let mut store = generate(1, Counts::each(10));
+            let mut store = generate(1, GeneratedCounts::each(10));
             let mut rng = fastrand::Rng::with_seed(5);
             let said: Vec<String> = (0..60).map(|_| meddle(&mut store, &mut rng)).collect();
             (store, said)
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_record_that_replaces_another_gets_its_id_where_ids_are_given_again() {
-        let mut store = generate(1, Counts::each(3));
+        let mut store = generate(1, GeneratedCounts::each(3));
         store.reuse_ids();
         let mut rng = fastrand::Rng::with_seed(5);
         let mut said = (0..200).map(|_| meddle(&mut store, &mut rng));

@@ -21,24 +21,24 @@ use tokio::task::block_in_place;
 use tokio::time::{Sleep, sleep};
 
 use super::behaviour::{Compression, ContentType};
-use super::exchange::{Ending, exchange};
+use super::exchange::{ExchangeEnd, exchange};
 use super::faults::Faults;
 use super::render::Object;
-use super::service::Service;
+use super::service::SandboxService;
 use super::wire;
-use crate::api::http::{Key, Method, Request, Response};
+use crate::api::http::{ApiKey, Method, Request, Response};
 use crate::clock::Clock;
 use crate::server::Server;
 
 /// Called after each request that changed the store, while nothing else is answered.
-pub type OnWrite = Arc<dyn Fn(&Service) + Send + Sync>;
+pub type ServeWriteHook = Arc<dyn Fn(&SandboxService) + Send + Sync>;
 
 /// How to serve.
 #[derive(Clone)]
 pub struct ServeOptions {
     /// The largest request body in bytes.
     pub body_limit: usize,
-    pub on_write: Option<OnWrite>,
+    pub on_write: Option<ServeWriteHook>,
 }
 
 impl Default for ServeOptions {
@@ -53,7 +53,7 @@ impl Default for ServeOptions {
 /// When the listener or the runtime's threads cannot be set up.
 pub fn serve(
     listener: std::net::TcpListener,
-    service: Arc<Mutex<Service>>,
+    service: Arc<Mutex<SandboxService>>,
     clock: Arc<dyn Clock>,
     faults: Arc<Mutex<Faults>>,
     options: ServeOptions,
@@ -64,7 +64,7 @@ pub fn serve(
 
 /// What all connections share.
 struct Host {
-    service: Arc<Mutex<Service>>,
+    service: Arc<Mutex<SandboxService>>,
     clock: Arc<dyn Clock>,
     faults: Arc<Mutex<Faults>>,
     options: ServeOptions,
@@ -110,11 +110,11 @@ async fn answer(
     let (ending, gzip) = block_in_place(|| host.exchange(&request, mishap.fault));
     let pack = |response| if packed && gzip { compressed(response) } else { response };
     match ending {
-        Ending::Answer(response) => Ok(whole(pack(response))),
-        Ending::Slow(response, time) => Ok(slow(pack(response), time)),
-        Ending::Cut(response, at) => Ok(cut(pack(response), at)),
-        Ending::Silence => Err(HangUp),
-        Ending::Reset | Ending::NoConnection => {
+        ExchangeEnd::Answer(response) => Ok(whole(pack(response))),
+        ExchangeEnd::Slow(response, time) => Ok(slow(pack(response), time)),
+        ExchangeEnd::Cut(response, at) => Ok(cut(pack(response), at)),
+        ExchangeEnd::Silence => Err(HangUp),
+        ExchangeEnd::Reset | ExchangeEnd::NoConnection => {
             reset.store(true, Ordering::SeqCst);
             Err(HangUp)
         }
@@ -151,7 +151,7 @@ impl Host {
     }
 
     /// Answers one request, and whether the answer may be compressed.
-    fn exchange(&self, request: &Request, fault: Option<super::Fault>) -> (Ending, bool) {
+    fn exchange(&self, request: &Request, fault: Option<super::Fault>) -> (ExchangeEnd, bool) {
         let mut service = open(&self.service);
         let before = service.revision();
         let ending = exchange(&mut service, self.clock.now(), request, fault);
@@ -180,10 +180,10 @@ fn method(method: &hyper::Method) -> Option<Method> {
     all.into_iter().find(|known| known.as_str() == method.as_str())
 }
 
-fn key(headers: &HeaderMap) -> Option<Key> {
+fn key(headers: &HeaderMap) -> Option<ApiKey> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, key) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| Key::new(key))
+    scheme.eq_ignore_ascii_case("bearer").then(|| ApiKey::new(key))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -10,15 +10,15 @@ use super::behaviour::{
     Authorization, BadKey, Behaviour, CreateStatus, DateHeader, ErrorStatus, ErrorType,
     NotOfferedStatus, RateHeaders, RetryAfter, Throttle, ThrottleError, UnknownPath,
 };
-use super::fields::Refusal;
-use super::limiter::{Limiter, Verdict, reset_text, wait_seconds};
+use super::fields::RequestRefusal;
+use super::limiter::{LimitDecision, Limiter, reset_text, wait_seconds};
 use super::reads::Reader;
 use super::render::Object;
 use super::routes::{Lookup, Route, find};
 use super::store::Store;
 use super::wire;
-use super::writes::{Answer, Writer};
-use crate::api::http::{Key, Method, Request, Response};
+use super::writes::{Answer, WriteHandler};
+use crate::api::http::{ApiKey, Method, Request, Response};
 use crate::clock::Timestamp;
 
 /// What happened to one request.
@@ -37,7 +37,7 @@ pub struct LogEntry {
 
 /// How many requests came to what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct ServiceTotals {
     /// Every request that reached the service.
     pub handled: u64,
     /// Of these, refused for the limit.
@@ -46,22 +46,22 @@ pub struct Totals {
 
 /// One account's service.
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct SandboxService {
     store: Store,
-    key: Key,
+    key: ApiKey,
     behaviour: Behaviour,
     prefix: String,
     limiter: Limiter,
     log: VecDeque<LogEntry>,
     log_limit: usize,
-    totals: Totals,
+    totals: ServiceTotals,
     revision: u64,
 }
 
-impl Service {
+impl SandboxService {
     /// A service that answers to `key`.
     #[must_use]
-    pub fn new(store: Store, key: Key, behaviour: Behaviour) -> Self {
+    pub fn new(store: Store, key: ApiKey, behaviour: Behaviour) -> Self {
         Self {
             store,
             key,
@@ -70,7 +70,7 @@ impl Service {
             limiter: Limiter::default(),
             log: VecDeque::new(),
             log_limit: usize::MAX,
-            totals: Totals::default(),
+            totals: ServiceTotals::default(),
             revision: 0,
         }
     }
@@ -131,7 +131,7 @@ impl Service {
     }
 
     #[must_use]
-    pub const fn totals(&self) -> Totals {
+    pub const fn totals(&self) -> ServiceTotals {
         self.totals
     }
 
@@ -148,7 +148,7 @@ impl Service {
     pub fn refuse_for_limit(&mut self, now: Timestamp, request: &Request) -> Response {
         let now = self.own_time(now);
         let counted = self.limiter.admit(now, &self.behaviour);
-        let verdict = Verdict { allowed: false, remaining: 0, ..counted };
+        let verdict = LimitDecision { allowed: false, remaining: 0, ..counted };
         let response = self.throttled(now, verdict);
         self.finish(now, request, verdict, response)
     }
@@ -161,7 +161,7 @@ impl Service {
         &mut self,
         now: Timestamp,
         request: &Request,
-        verdict: Verdict,
+        verdict: LimitDecision,
         mut response: Response,
     ) -> Response {
         self.note(now, request, &response, !verdict.allowed);
@@ -198,7 +198,7 @@ impl Service {
         });
     }
 
-    fn throttled(&self, now: Timestamp, verdict: Verdict) -> Response {
+    fn throttled(&self, now: Timestamp, verdict: LimitDecision) -> Response {
         let behaviour = &self.behaviour;
         let wait = wait_seconds(verdict.reset, now);
         let title = "Too Many Requests";
@@ -238,27 +238,28 @@ impl Service {
         }
     }
 
-    fn work(&mut self, now: Timestamp, request: &Request) -> Result<Answer, Refusal> {
+    fn work(&mut self, now: Timestamp, request: &Request) -> Result<Answer, RequestRefusal> {
         self.admit_key(request.key.as_ref())?;
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
-        let path = path.strip_prefix(self.prefix.as_str()).ok_or_else(Refusal::wrong_path)?;
+        let path =
+            path.strip_prefix(self.prefix.as_str()).ok_or_else(RequestRefusal::wrong_path)?;
         let route = match find(request.method, path) {
             Lookup::Found(route) => route,
-            Lookup::WrongMethod => return Err(Refusal::wrong_method()),
-            Lookup::Unknown => return Err(Refusal::wrong_path()),
+            Lookup::WrongMethod => return Err(RequestRefusal::wrong_method()),
+            Lookup::Unknown => return Err(RequestRefusal::wrong_path()),
         };
         self.admit_part(&route)?;
         if request.method == Method::Get {
             let reader = Reader { store: &self.store, behaviour: &self.behaviour, now };
             return reader.read(&route, query);
         }
-        let mut writer = Writer { store: &mut self.store, behaviour: &self.behaviour, now };
+        let mut writer = WriteHandler { store: &mut self.store, behaviour: &self.behaviour, now };
         let answer = writer.write(route, request.body.as_deref())?;
         self.revision += 1;
         Ok(answer)
     }
 
-    fn admit_key(&self, key: Option<&Key>) -> Result<(), Refusal> {
+    fn admit_key(&self, key: Option<&ApiKey>) -> Result<(), RequestRefusal> {
         let arrived = key.filter(|_| self.behaviour.authorization == Authorization::Read);
         if arrived == Some(&self.key) {
             return Ok(());
@@ -268,17 +269,17 @@ impl Service {
             BadKey::Unauthorized => 401,
             BadKey::Ok => 200,
         };
-        Err(Refusal::new(status, "A valid API key is required to use this service."))
+        Err(RequestRefusal::new(status, "A valid API key is required to use this service."))
     }
 
-    fn admit_part(&self, route: &Route) -> Result<(), Refusal> {
+    fn admit_part(&self, route: &Route) -> Result<(), RequestRefusal> {
         if !self.behaviour.not_offered.0.contains(&route.part()) {
             return Ok(());
         }
         Err(match self.behaviour.not_offered_status {
-            NotOfferedStatus::NotFound => Refusal::wrong_path(),
+            NotOfferedStatus::NotFound => RequestRefusal::wrong_path(),
             NotOfferedStatus::Forbidden => {
-                Refusal::new(403, "Your plan does not include this feature.")
+                RequestRefusal::new(403, "Your plan does not include this feature.")
             }
         })
     }
@@ -302,7 +303,7 @@ impl Service {
         wire::json(status, body, &self.behaviour)
     }
 
-    fn failure(&self, refusal: &Refusal) -> Response {
+    fn failure(&self, refusal: &RequestRefusal) -> Response {
         if matches!(refusal.status, 404 | 405)
             && refusal.message.ends_with("address.")
             && self.behaviour.unknown_path == UnknownPath::Html

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::names::{Named, Names};
+use super::names::{HasName, Names};
 use crate::clock::Timestamp;
 
 /// Rows by id. An id is never given twice, not even after its row is gone, unless
 /// the table reuses ids.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Table<T> {
+pub struct StoreTable<T> {
     next: u64,
     rows: BTreeMap<u64, T>,
     /// The id after the highest is the next, as in databases that keep no sequence.
@@ -23,19 +23,19 @@ pub struct Table<T> {
     names: Names,
 }
 
-impl<T: PartialEq> PartialEq for Table<T> {
+impl<T: PartialEq> PartialEq for StoreTable<T> {
     fn eq(&self, other: &Self) -> bool {
         self.next == other.next && self.rows == other.rows
     }
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for StoreTable<T> {
     fn default() -> Self {
         Self { next: 1, rows: BTreeMap::new(), reuses: false, names: Names::default() }
     }
 }
 
-impl<T> Table<T> {
+impl<T> StoreTable<T> {
     /// Adds a row under the next id, and answers that id.
     pub fn add(&mut self, row: T) -> u64 {
         let id = self.next;
@@ -50,7 +50,7 @@ impl<T> Table<T> {
         self.rows.insert(id, row);
     }
 
-    /// The id that [`Table::add`] gives next.
+    /// The id that [`StoreTable::add`] gives next.
     #[must_use]
     pub const fn next_id(&self) -> u64 {
         self.next
@@ -97,7 +97,7 @@ impl<T> Table<T> {
     }
 }
 
-impl<T: Named> Table<T> {
+impl<T: HasName> StoreTable<T> {
     /// Whether a row other than that of `own` bears `name`, in whatever case.
     pub fn has_name(&mut self, name: &str, own: Option<u64>) -> bool {
         let Self { rows, names, .. } = self;
@@ -105,13 +105,13 @@ impl<T: Named> Table<T> {
     }
 }
 
-impl Named for Campaign {
+impl HasName for Campaign {
     fn name(&self) -> &str {
         &self.name
     }
 }
 
-impl Named for Channel {
+impl HasName for StoredChannel {
     fn name(&self) -> &str {
         &self.name
     }
@@ -123,7 +123,7 @@ pub type Extra = Map<String, Value>;
 
 /// The account's own record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Account {
+pub struct StoredAccount {
     pub id: u64,
     pub email: String,
     pub username: String,
@@ -143,7 +143,7 @@ pub struct Domain {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Overlay {
+pub struct StoredOverlay {
     pub kind: String,
     pub name: String,
     pub date: String,
@@ -165,7 +165,7 @@ pub struct Campaign {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Channel {
+pub struct StoredChannel {
     pub name: String,
     pub description: String,
     pub color: String,
@@ -208,7 +208,7 @@ pub struct QrCode {
     pub link: String,
     pub name: String,
     pub date: String,
-    pub content: Content,
+    pub content: QrContentData,
     pub scans: Scans,
     /// Statistics as they were once read; `None` draws them from the scans.
     pub statistics: Option<Map<String, Value>>,
@@ -217,7 +217,7 @@ pub struct QrCode {
 
 /// What a QR code was made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Content {
+pub struct QrContentData {
     pub kind: Option<String>,
     pub data: Option<Value>,
     pub background: Option<String>,
@@ -239,21 +239,21 @@ pub struct Scans {
 pub struct Store {
     /// Where the links of this account live: scheme and host.
     pub base: String,
-    pub account: Account,
-    pub domains: Table<Domain>,
-    pub overlays: Table<Overlay>,
-    pub campaigns: Table<Campaign>,
-    pub channels: Table<Channel>,
-    pub splash: Table<Splash>,
-    pub pixels: Table<Pixel>,
-    pub qr_codes: Table<QrCode>,
+    pub account: StoredAccount,
+    pub domains: StoreTable<Domain>,
+    pub overlays: StoreTable<StoredOverlay>,
+    pub campaigns: StoreTable<Campaign>,
+    pub channels: StoreTable<StoredChannel>,
+    pub splash: StoreTable<Splash>,
+    pub pixels: StoreTable<Pixel>,
+    pub qr_codes: StoreTable<QrCode>,
 }
 
 impl Default for Store {
     fn default() -> Self {
         Self {
             base: "https://links.example.com".to_owned(),
-            account: Account {
+            account: StoredAccount {
                 id: 1,
                 email: "owner@example.com".to_owned(),
                 username: "owner".to_owned(),
@@ -263,13 +263,13 @@ impl Default for Store {
                 registered: "2024-01-01 00:00:00".to_owned(),
                 extra: Extra::new(),
             },
-            domains: Table::default(),
-            overlays: Table::default(),
-            campaigns: Table::default(),
-            channels: Table::default(),
-            splash: Table::default(),
-            pixels: Table::default(),
-            qr_codes: Table::default(),
+            domains: StoreTable::default(),
+            overlays: StoreTable::default(),
+            campaigns: StoreTable::default(),
+            channels: StoreTable::default(),
+            splash: StoreTable::default(),
+            pixels: StoreTable::default(),
+            qr_codes: StoreTable::default(),
         }
     }
 }
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn an_id_is_never_given_twice() {
-        let mut table = Table::default();
+        let mut table = StoreTable::default();
         assert_eq!((table.add("a"), table.add("b")), (1, 2));
         table.remove(2);
         assert_eq!(table.add("c"), 3);
@@ -412,7 +412,7 @@ mod tests {
         let code = store.qr_codes.add(QrCode::default());
         let item = |kind: &str| Item { kind: kind.to_owned(), id: code, ..Item::default() };
         let items = vec![item("qr"), item("links")];
-        let channel = store.channels.add(Channel { items, ..Channel::default() });
+        let channel = store.channels.add(StoredChannel { items, ..StoredChannel::default() });
         store.remove_qr(code);
         assert_eq!(store.channels.get(channel).unwrap().items, [item("links")]);
     }

@@ -4,32 +4,32 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::exchange::{Ending, exchange};
+use super::exchange::{ExchangeEnd, exchange};
 use super::faults::Faults;
-use super::service::Service;
+use super::service::SandboxService;
 use crate::api::http::{Request, Response, Transport, TransportError};
 use crate::clock::{Clock, Timestamp};
 
 /// Called before each request, as the moment for a second user to act.
-pub type Hook = Box<dyn FnMut(&mut Service, Timestamp) + Send>;
+pub type RequestHook = Box<dyn FnMut(&mut SandboxService, Timestamp) + Send>;
 
 /// Called after each request that changed the store.
-pub type OnWrite = Box<dyn FnMut(&Service) + Send>;
+pub type WriteHook = Box<dyn FnMut(&SandboxService) + Send>;
 
 /// Sends requests to a service that others may share.
 pub struct SandboxTransport {
-    service: Arc<Mutex<Service>>,
+    service: Arc<Mutex<SandboxService>>,
     clock: Arc<dyn Clock>,
     faults: Arc<Mutex<Faults>>,
     latency: Duration,
-    hook: Option<Hook>,
-    on_write: Option<OnWrite>,
+    hook: Option<RequestHook>,
+    on_write: Option<WriteHook>,
 }
 
 impl SandboxTransport {
     /// A transport on which nothing goes wrong and no time passes.
     #[must_use]
-    pub fn new(service: Arc<Mutex<Service>>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(service: Arc<Mutex<SandboxService>>, clock: Arc<dyn Clock>) -> Self {
         Self {
             service,
             clock,
@@ -56,7 +56,10 @@ impl SandboxTransport {
 
     /// Calls `hook` before each request.
     #[must_use]
-    pub fn with_hook(mut self, hook: impl FnMut(&mut Service, Timestamp) + Send + 'static) -> Self {
+    pub fn with_hook(
+        mut self,
+        hook: impl FnMut(&mut SandboxService, Timestamp) + Send + 'static,
+    ) -> Self {
         self.hook = Some(Box::new(hook));
         self
     }
@@ -64,7 +67,7 @@ impl SandboxTransport {
     /// Calls `save` after each request that changed the store, even when its
     /// answer was lost.
     #[must_use]
-    pub fn with_on_write(mut self, save: impl FnMut(&Service) + Send + 'static) -> Self {
+    pub fn with_on_write(mut self, save: impl FnMut(&SandboxService) + Send + 'static) -> Self {
         self.on_write = Some(Box::new(save));
         self
     }
@@ -94,16 +97,16 @@ impl Transport for SandboxTransport {
             ending
         };
         match ending {
-            Ending::Answer(response) => Ok(response),
-            Ending::Slow(response, time) => {
+            ExchangeEnd::Answer(response) => Ok(response),
+            ExchangeEnd::Slow(response, time) => {
                 self.pass(time);
                 Ok(response)
             }
-            Ending::Cut(response, at) if at >= response.body.len() => Ok(response),
-            Ending::Cut(_, at) => unknown(format!("the answer broke off after {at} bytes")),
-            Ending::Silence => unknown("the connection closed without an answer"),
-            Ending::Reset => unknown("the connection was reset"),
-            Ending::NoConnection => {
+            ExchangeEnd::Cut(response, at) if at >= response.body.len() => Ok(response),
+            ExchangeEnd::Cut(_, at) => unknown(format!("the answer broke off after {at} bytes")),
+            ExchangeEnd::Silence => unknown("the connection closed without an answer"),
+            ExchangeEnd::Reset => unknown("the connection was reset"),
+            ExchangeEnd::NoConnection => {
                 Err(TransportError::NotSent("the connection was refused".to_owned()))
             }
         }
@@ -124,13 +127,15 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use super::*;
-    use crate::api::http::Key;
+    use crate::api::http::ApiKey;
     use crate::clock::SimulatedClock;
-    use crate::sandbox::store::Channel;
+    use crate::sandbox::store::StoredChannel;
     use crate::sandbox::{Behaviour, Store};
 
-    fn transport(faults: &str) -> (SandboxTransport, Arc<Mutex<Service>>, Arc<SimulatedClock>) {
-        let service = Service::new(Store::default(), Key::new("k"), Behaviour::default());
+    fn transport(
+        faults: &str,
+    ) -> (SandboxTransport, Arc<Mutex<SandboxService>>, Arc<SimulatedClock>) {
+        let service = SandboxService::new(Store::default(), ApiKey::new("k"), Behaviour::default());
         let (service, clock) =
             (Arc::new(Mutex::new(service)), Arc::new(SimulatedClock::new(Timestamp(0))));
         let faults = Arc::new(Mutex::new(faults.parse().unwrap()));
@@ -139,7 +144,7 @@ mod tests {
     }
 
     fn channels() -> Request {
-        Request { key: Some(Key::new("k")), ..Request::get("/api/channels") }
+        Request { key: Some(ApiKey::new("k")), ..Request::get("/api/channels") }
     }
 
     #[test]
@@ -169,7 +174,7 @@ mod tests {
     fn a_second_user_acts_before_each_request() {
         let (transport, service, _) = transport("");
         let mut transport = transport.with_hook(|service, _| {
-            service.mutate(|store| store.channels.add(Channel::default()));
+            service.mutate(|store| store.channels.add(StoredChannel::default()));
         });
         transport.send(&channels()).unwrap();
         transport.send(&channels()).unwrap();

@@ -6,22 +6,22 @@ use std::collections::HashMap;
 use rusqlite::OptionalExtension as _;
 
 use super::journal::{JournalStep, Run};
-use super::read::{Sample, counter};
-use super::row::{Shapes, Stored, key, stored_alike};
+use super::read::{SeriesSample, counter};
 use super::schema::{columns, key_columns, version_table};
 use super::snapshot::{Snapshot, signed};
-use super::{Failure, Vault, VaultError};
+use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{Key, Kind, Record, Resource};
+use crate::model::{FieldKind, Record, RecordKey, Resource};
+use crate::vault::version_rows::{StoredVersion, TemplateCache, key, stored_alike};
 
 /// A part of a list: `take` entries after the first `skip`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slice {
+pub struct PageRange {
     pub skip: u64,
     pub take: u64,
 }
 
-impl Slice {
+impl PageRange {
     /// As SQLite counts, for LIMIT and OFFSET.
     fn bounds(self) -> (i64, i64) {
         (signed(self.take), signed(self.skip))
@@ -30,8 +30,8 @@ impl Slice {
 
 /// A record that two snapshots do not show alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
-    pub key: Key,
+pub struct ChangedRecord {
+    pub key: RecordKey,
     /// As the earlier snapshot shows it; `None` where it does not.
     pub before: Option<Record<'static>>,
     /// As the later one shows it.
@@ -40,13 +40,13 @@ pub struct Changed {
 
 /// How many records of a resource two snapshots do not show alike.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct ChangeCount {
     pub added: u64,
     pub changed: u64,
     pub removed: u64,
 }
 
-impl Counted {
+impl ChangeCount {
     /// All of them.
     #[must_use]
     pub const fn all(self) -> u64 {
@@ -55,14 +55,14 @@ impl Counted {
 }
 
 /// A record's key, and its versions before and after.
-type Pair = (Key, Option<i64>, Option<i64>);
+type Pair = (RecordKey, Option<i64>, Option<i64>);
 
 impl Vault {
     /// From here on, reads show one moment, whatever is written meanwhile.
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn hold_still(&self) -> Result<(), VaultError> {
+    pub fn read_transaction(&self) -> Result<(), VaultError> {
         self.db.execute_batch("BEGIN").map_err(|source| self.sql(source))
     }
 
@@ -70,7 +70,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn newest_snapshots(&self, slice: Slice) -> Result<Vec<Snapshot>, VaultError> {
+    pub fn newest_snapshots(&self, slice: PageRange) -> Result<Vec<Snapshot>, VaultError> {
         self.snapshots_where(
             "finished IS NOT NULL AND forgotten IS NULL ORDER BY snapshot DESC LIMIT ?1 OFFSET ?2",
             slice.bounds(),
@@ -130,7 +130,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn records_over_time(&self) -> Result<Vec<Sample<i64>>, VaultError> {
+    pub fn records_over_time(&self) -> Result<Vec<SeriesSample<i64>>, VaultError> {
         let sql = "SELECT s.snapshot, s.started, sum(r.records)
                    FROM snapshot s JOIN snapshot_resource r USING (snapshot)
                    WHERE s.finished IS NOT NULL GROUP BY s.snapshot ORDER BY s.snapshot";
@@ -142,7 +142,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn scans_over_time(&self) -> Result<Vec<Sample<i64>>, VaultError> {
+    pub fn scans_over_time(&self) -> Result<Vec<SeriesSample<i64>>, VaultError> {
         let mut moved: HashMap<i64, i64> = HashMap::new();
         let mut sum = || -> rusqlite::Result<()> {
             // In the order in which they lie: nothing has to be sorted.
@@ -176,7 +176,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn newest_runs(&self, slice: Slice) -> Result<Vec<Run>, VaultError> {
+    pub fn newest_runs(&self, slice: PageRange) -> Result<Vec<Run>, VaultError> {
         self.runs_where("1 ORDER BY run DESC LIMIT ?1 OFFSET ?2", slice.bounds())
     }
 
@@ -207,7 +207,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn steps_of(&self, run: i64, slice: Slice) -> Result<Vec<JournalStep>, VaultError> {
+    pub fn steps_of(&self, run: i64, slice: PageRange) -> Result<Vec<JournalStep>, VaultError> {
         let (take, skip) = slice.bounds();
         self.steps_where(run, "ORDER BY step LIMIT ?2 OFFSET ?3", (run, take, skip))
     }
@@ -223,7 +223,7 @@ impl Vault {
         number: i64,
         resource: Resource,
         search: Option<&str>,
-        slice: Slice,
+        slice: PageRange,
     ) -> Result<(Vec<Record<'static>>, u64), VaultError> {
         self.readable(number)?;
         let (table, keys) = (version_table(resource), keys(resource));
@@ -260,11 +260,11 @@ impl Vault {
         resource: Resource,
         from: i64,
         to: i64,
-    ) -> Result<Counted, VaultError> {
+    ) -> Result<ChangeCount, VaultError> {
         self.readable(from)?;
         self.readable(to)?;
         if !self.may_differ(resource, from, to)? {
-            return Ok(Counted::default());
+            return Ok(ChangeCount::default());
         }
         let sql = format!(
             "SELECT coalesce(sum(before IS NULL), 0), coalesce(sum(after IS NULL), 0), count(*)
@@ -272,10 +272,10 @@ impl Vault {
             different(resource)
         );
         let alike = self.alike(resource, from, to)?.len() as u64;
-        let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Counted> {
+        let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<ChangeCount> {
             let (added, removed, all) =
                 (unsigned(row.get(0)?), unsigned(row.get(1)?), unsigned(row.get(2)?));
-            Ok(Counted { added, changed: all.saturating_sub(added + removed + alike), removed })
+            Ok(ChangeCount { added, changed: all.saturating_sub(added + removed + alike), removed })
         };
         self.db.query_row(&sql, (from, to), read).map_err(|source| self.sql(source))
     }
@@ -290,8 +290,8 @@ impl Vault {
         resource: Resource,
         from: i64,
         to: i64,
-        slice: Slice,
-    ) -> Result<Vec<Changed>, VaultError> {
+        slice: PageRange,
+    ) -> Result<Vec<ChangedRecord>, VaultError> {
         self.readable(from)?;
         self.readable(to)?;
         if slice.take == 0 || !self.may_differ(resource, from, to)? {
@@ -313,7 +313,7 @@ impl Vault {
         let after: Vec<_> = found.iter().filter_map(|(.., after)| *after).collect();
         let mut before = self.of_versions(resource, &before, from)?;
         let mut after = self.of_versions(resource, &after, to)?;
-        let changed = found.into_iter().map(|(key, old, new)| Changed {
+        let changed = found.into_iter().map(|(key, old, new)| ChangedRecord {
             key,
             before: old.and_then(|version| before.remove(&version)),
             after: new.and_then(|version| after.remove(&version)),
@@ -335,13 +335,15 @@ impl Vault {
         );
         let pairs: Vec<(i64, i64)> =
             self.listed(&sql, (from, to), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let mut shapes = Shapes::default();
-        let select =
-            format!("SELECT {} FROM {table} v WHERE v.version = ?1", Stored::select(resource));
-        let read = || -> Result<Vec<i64>, Failure> {
+        let mut shapes = TemplateCache::default();
+        let select = format!(
+            "SELECT {} FROM {table} v WHERE v.version = ?1",
+            StoredVersion::select(resource)
+        );
+        let read = || -> Result<Vec<i64>, TransactionError> {
             let mut find = self.db.prepare_cached(&select)?;
-            let mut load = |version: i64| -> Result<Stored, Failure> {
-                find.query_row([version], |row| Ok(Stored::read(resource, row)))?
+            let mut load = |version: i64| -> Result<StoredVersion, TransactionError> {
+                find.query_row([version], |row| Ok(StoredVersion::read(resource, row)))?
             };
             let mut alike = Vec::new();
             for (before, after) in pairs {
@@ -370,7 +372,7 @@ impl Vault {
         sql: &str,
         params: impl rusqlite::Params,
     ) -> Result<Vec<Pair>, VaultError> {
-        let read = || -> Result<Vec<_>, Failure> {
+        let read = || -> Result<Vec<_>, TransactionError> {
             let mut find = self.db.prepare_cached(sql)?;
             let mut rows = find.query(params)?;
             let mut all = Vec::new();
@@ -393,7 +395,7 @@ impl Vault {
         let numbers: Vec<_> = versions.iter().map(ToString::to_string).collect();
         let sql = format!(
             "SELECT {}, {} FROM {} v WHERE v.version IN ({}) AND ?1 = ?1",
-            Stored::select(resource),
+            StoredVersion::select(resource),
             counter(resource, "?1"),
             version_table(resource),
             numbers.join(", ")
@@ -447,7 +449,7 @@ fn keys(resource: Resource) -> String {
 
 /// A condition on the pattern ?2: that it is in one of the record's texts, or its id.
 fn matching(resource: Resource) -> String {
-    let texts = columns(resource).filter(|field| !matches!(field.kind, Kind::Bool));
+    let texts = columns(resource).filter(|field| !matches!(field.kind, FieldKind::Bool));
     let parts: Vec<_> =
         texts.map(|field| format!("v.\"{}\" LIKE ?2 ESCAPE '\\'", field.name)).collect();
     format!("({})", parts.join(" OR "))
@@ -459,8 +461,8 @@ fn pattern(text: &str) -> String {
     format!("%{text}%")
 }
 
-fn sample(row: &rusqlite::Row<'_>) -> rusqlite::Result<Sample<i64>> {
-    Ok(Sample { snapshot: row.get(0)?, time: Timestamp(row.get(1)?), value: row.get(2)? })
+fn sample(row: &rusqlite::Row<'_>) -> rusqlite::Result<SeriesSample<i64>> {
+    Ok(SeriesSample { snapshot: row.get(0)?, time: Timestamp(row.get(1)?), value: row.get(2)? })
 }
 
 fn unsigned(number: i64) -> u64 {

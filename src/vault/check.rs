@@ -8,18 +8,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::digest::{self, Sum};
-use super::ledger::{self, Ledger};
-use super::row::Stored;
-use super::row::{stored_hash, stored_key};
+use super::digest::{self, DigestSum};
 use super::schema::{definitions, expected, version_table};
-use super::snapshot::{Snapshot, Status, chain, digest};
-use super::{Failure, Vault, VaultError, read, shape};
+use super::snapshot::{Snapshot, SnapshotStatus, chain, digest};
 use crate::model::Resource;
+use crate::vault::checksums;
+use crate::vault::checksums::ChecksumScope;
+use crate::vault::version_rows::StoredVersion;
+use crate::vault::version_rows::{stored_hash, stored_key};
+use crate::vault::{TransactionError, Vault, VaultError, read, template};
 
 /// What `check` found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct CheckReport {
     pub snapshots: u64,
     pub versions: u64,
     /// Nothing here means that the vault is sound.
@@ -29,7 +30,7 @@ pub struct Report {
 /// The most problems that are told one by one.
 const MANY: usize = 100;
 
-impl Report {
+impl CheckReport {
     fn problem(&mut self, what: impl Into<String>) {
         if self.problems.len() < MANY {
             self.problems.push(what.into());
@@ -38,14 +39,14 @@ impl Report {
 }
 
 /// What begins or ends at a snapshot: the change of the sum, and of the count.
-type Changes = BTreeMap<i64, (Sum, i64)>;
+type Changes = BTreeMap<i64, (DigestSum, i64)>;
 
 impl Vault {
     /// Recomputes all digests and compares all that can be compared.
     ///
     /// # Errors
-    /// When the file cannot be read at all; damage is in the [`Report`].
-    pub fn check(&mut self) -> Result<Report, VaultError> {
+    /// When the file cannot be read at all; damage is in the [`CheckReport`].
+    pub fn check(&mut self) -> Result<CheckReport, VaultError> {
         // A backup that goes on meanwhile must not look like damage.
         self.db.execute_batch("BEGIN").map_err(|source| self.sql(source))?;
         let report = self.check_all();
@@ -53,8 +54,8 @@ impl Vault {
         Ok(report)
     }
 
-    fn check_all(&mut self) -> Report {
-        let mut report = Report::default();
+    fn check_all(&mut self) -> CheckReport {
+        let mut report = CheckReport::default();
         // The file may have changed since they were read.
         self.shapes.clear();
         self.check_file(&mut report);
@@ -86,7 +87,7 @@ impl Vault {
     }
 
     /// SQLite's own check, and the tables and views as this program makes them.
-    fn check_file(&self, report: &mut Report) {
+    fn check_file(&self, report: &mut CheckReport) {
         let sound = || -> rusqlite::Result<Vec<String>> {
             let mut check = self.db.prepare("PRAGMA integrity_check(20)")?;
             check.query_map([], |row| row.get(0))?.collect()
@@ -109,9 +110,9 @@ impl Vault {
         }
     }
 
-    fn check_ledgers(&self, report: &mut Report) {
-        for ledger in Ledger::ALL {
-            let kept = ledger::read(&self.db, ledger);
+    fn check_ledgers(&self, report: &mut CheckReport) {
+        for ledger in ChecksumScope::ALL {
+            let kept = checksums::read(&self.db, ledger);
             let found = ledger.recompute(&self.db);
             match kept.and_then(|kept| found.map(|found| kept == found)) {
                 Ok(true) => {}
@@ -128,15 +129,16 @@ impl Vault {
         resource: Resource,
         nowhere: &BTreeSet<i64>,
         changes: &mut Changes,
-        report: &mut Report,
-    ) -> Result<(), Failure> {
+        report: &mut CheckReport,
+    ) -> Result<(), TransactionError> {
         let Self { db, shapes, .. } = self;
         let table = version_table(resource);
-        let mut all = db.prepare(&format!("SELECT {} FROM {table} v", Stored::select(resource)))?;
+        let mut all =
+            db.prepare(&format!("SELECT {} FROM {table} v", StoredVersion::select(resource)))?;
         let mut rows = all.query([])?;
         while let Some(row) = rows.next()? {
             report.versions += 1;
-            let stored = Stored::read(resource, row).and_then(|mut stored| {
+            let stored = StoredVersion::read(resource, row).and_then(|mut stored| {
                 let hash = stored_hash(db, shapes, resource, &mut stored)?;
                 Ok((stored, hash))
             });
@@ -171,7 +173,11 @@ impl Vault {
         Ok(())
     }
 
-    fn check_series(&self, resource: Resource, changes: &mut Changes) -> Result<(), Failure> {
+    fn check_series(
+        &self,
+        resource: Resource,
+        changes: &mut Changes,
+    ) -> Result<(), TransactionError> {
         if resource.spec().counter().is_none() {
             return Ok(());
         }
@@ -198,7 +204,7 @@ impl Vault {
         sql: &str,
         hash: impl Fn(i64, i64, &rusqlite::Row<'_>) -> rusqlite::Result<blake3::Hash>,
         changes: &mut Changes,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TransactionError> {
         let mut all = self.db.prepare(sql)?;
         let mut rows = all.query([])?;
         let mut before: Option<(i64, blake3::Hash)> = None;
@@ -219,9 +225,9 @@ impl Vault {
         &self,
         all: &[Snapshot],
         sums: &BTreeMap<Resource, Changes>,
-        report: &mut Report,
-    ) -> Result<(), Failure> {
-        let mut found: BTreeMap<Resource, (Sum, i64)> = BTreeMap::new();
+        report: &mut CheckReport,
+    ) -> Result<(), TransactionError> {
+        let mut found: BTreeMap<Resource, (DigestSum, i64)> = BTreeMap::new();
         let mut last: i64 = 0;
         let newest = all.last().map_or(0, |snapshot| snapshot.number);
         for snapshot in all {
@@ -252,7 +258,7 @@ impl Vault {
                 self.check_seal(number, report)?;
             }
             let touched = snapshot.finished.unwrap_or(snapshot.touched);
-            if (snapshot.status == Status::Running) != snapshot.finished.is_none()
+            if (snapshot.status == SnapshotStatus::Running) != snapshot.finished.is_none()
                 || snapshot.touched != touched
             {
                 report.problem(format!("snapshot #{number}: its times do not agree"));
@@ -272,7 +278,7 @@ impl Vault {
         Ok(())
     }
 
-    fn check_seal(&self, number: i64, report: &mut Report) -> Result<(), Failure> {
+    fn check_seal(&self, number: i64, report: &mut CheckReport) -> Result<(), TransactionError> {
         let (sealed, chained): (Vec<u8>, Vec<u8>) = self.db.query_row(
             "SELECT coalesce(digest, x''), coalesce(chain, x'') FROM snapshot WHERE snapshot = ?1",
             [number],
@@ -288,7 +294,10 @@ impl Vault {
         Ok(())
     }
 
-    fn stored_sums(&self, number: i64) -> Result<BTreeMap<Resource, (Sum, i64)>, Failure> {
+    fn stored_sums(
+        &self,
+        number: i64,
+    ) -> Result<BTreeMap<Resource, (DigestSum, i64)>, TransactionError> {
         let mut find = self.db.prepare_cached(
             "SELECT resource, sum, records FROM snapshot_resource WHERE snapshot = ?1",
         )?;
@@ -297,7 +306,7 @@ impl Vault {
         while let Some(row) = rows.next()? {
             let name: String = row.get(0)?;
             if let Some(resource) = Resource::from_name(&name) {
-                sums.insert(resource, (Sum::from_bytes(row.get(1)?), row.get(2)?));
+                sums.insert(resource, (DigestSum::from_bytes(row.get(1)?), row.get(2)?));
             }
         }
         Ok(sums)
@@ -313,33 +322,41 @@ fn unreadable(all: &[Snapshot]) -> BTreeSet<i64> {
 }
 
 /// Whether the columns, which the views show, say what the text says.
-fn columns_agree(resource: Resource, stored: &Stored, template: &str) -> Result<(), Failure> {
+fn columns_agree(
+    resource: Resource,
+    stored: &StoredVersion,
+    template: &str,
+) -> Result<(), TransactionError> {
     let mut zeroed = stored.values.clone();
     if let Some(place) = super::schema::counter_place(resource) {
-        zeroed[place] = crate::model::Value::Int(0);
+        zeroed[place] = crate::model::FieldValue::Int(0);
     }
-    let raw = shape::unpack(template, &zeroed, stored.extra.as_deref())?;
+    let raw = template::unpack(template, &zeroed, stored.extra.as_deref())?;
     let decoded = read::decode(resource, stored, &raw)?;
     let counter = super::schema::counter_place(resource);
     let agree = decoded.record.values.iter().zip(&stored.values).enumerate().all(
         |(place, (said, held))| {
-            use crate::model::Value;
-            let said = if matches!(said, Value::Json(_)) { &Value::Null } else { said };
+            use crate::model::FieldValue;
+            let said = if matches!(said, FieldValue::Json(_)) { &FieldValue::Null } else { said };
             Some(place) == counter || said == held
         },
     );
-    if agree { Ok(()) } else { Err(Failure::Damaged("a column differs from its text".into())) }
+    if agree {
+        Ok(())
+    } else {
+        Err(TransactionError::Damaged("a column differs from its text".into()))
+    }
 }
 
-fn name(resource: Resource, stored: &Stored) -> String {
+fn name(resource: Resource, stored: &StoredVersion) -> String {
     format!("{resource} {}", stored_key(resource, stored))
 }
 
-fn describe(failure: Failure) -> String {
+fn describe(failure: TransactionError) -> String {
     match failure {
-        Failure::Sql(source) => source.to_string(),
-        Failure::Damaged(what) => what,
-        Failure::NoSnapshot(number) => format!("there is no snapshot #{number}"),
-        Failure::Finished(number) => format!("snapshot #{number} is finished"),
+        TransactionError::Sql(source) => source.to_string(),
+        TransactionError::Damaged(what) => what,
+        TransactionError::NoSnapshot(number) => format!("there is no snapshot #{number}"),
+        TransactionError::Finished(number) => format!("snapshot #{number} is finished"),
     }
 }

@@ -9,13 +9,13 @@
 
 use std::fmt::Write;
 
-use crate::model::{Key, Resource};
+use crate::model::{RecordKey, Resource};
 
 /// A sum of hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sum([u64; 4]);
+pub struct DigestSum([u64; 4]);
 
-impl Sum {
+impl DigestSum {
     /// Adds one hash.
     pub fn add(&mut self, hash: blake3::Hash) {
         self.plus(Self::of(hash));
@@ -72,7 +72,7 @@ impl Sum {
 
 /// What a hash is of, so that one kind of content never passes for another.
 #[derive(Debug, Clone, Copy)]
-enum Content {
+enum DigestContent {
     Version,
     Sample,
     Statistics,
@@ -80,14 +80,14 @@ enum Content {
 
 /// The hash of a version: of the record's text with its counter's value as zero.
 #[must_use]
-pub fn version(resource: Resource, key: &Key, text: &str) -> blake3::Hash {
+pub fn version(resource: Resource, key: &RecordKey, text: &str) -> blake3::Hash {
     version_of(resource, key, &[text])
 }
 
 /// The same of a text that lies in parts.
 #[must_use]
-pub fn version_of(resource: Resource, key: &Key, parts: &[&str]) -> blake3::Hash {
-    content(Content::Version, resource, key, |input| {
+pub fn version_of(resource: Resource, key: &RecordKey, parts: &[&str]) -> blake3::Hash {
+    content(DigestContent::Version, resource, key, |input| {
         parts.iter().for_each(|part| input.push(part.as_bytes()));
     })
 }
@@ -95,7 +95,7 @@ pub fn version_of(resource: Resource, key: &Key, parts: &[&str]) -> blake3::Hash
 /// The hash of a counter's value, and of the snapshot that first saw it.
 #[must_use]
 pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) -> blake3::Hash {
-    content(Content::Sample, resource, &Key::Id(id), |input| {
+    content(DigestContent::Sample, resource, &RecordKey::Id(id), |input| {
         // Writing to an input cannot fail.
         let _ = match value {
             Some(value) => write!(input, "{snapshot}:{value}"),
@@ -107,23 +107,23 @@ pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) ->
 /// The hash of a code's statistics, as snapshot `snapshot` saw them.
 #[must_use]
 pub fn statistics(id: i64, snapshot: i64, scans: i64, body: &str) -> blake3::Hash {
-    content(Content::Statistics, Resource::QrCodes, &Key::Id(id), |input| {
+    content(DigestContent::Statistics, Resource::QrCodes, &RecordKey::Id(id), |input| {
         let _ = write!(input, "{snapshot}:{scans}:{body}");
     })
 }
 
 /// The hash of one piece of content.
 fn content(
-    kind: Content,
+    kind: DigestContent,
     resource: Resource,
-    key: &Key,
+    key: &RecordKey,
     text: impl FnOnce(&mut Input),
 ) -> blake3::Hash {
     // Most content is short, and hashing it in one go is several times quicker.
     let mut input = Input { short: [0; SHORT], len: 0, long: None };
     input.push(&[kind as u8, resource as u8]);
     input.push(&key.id().to_le_bytes());
-    if let Key::Item { channel, kind, .. } = key {
+    if let RecordKey::Item { channel, kind, .. } = key {
         input.push(&channel.to_le_bytes());
         input.push(&(kind.len() as u64).to_le_bytes());
         input.push(kind.as_bytes());
@@ -194,7 +194,7 @@ mod tests {
         for length in [0, 1, SHORT - 11, SHORT - 10, SHORT - 9, 4000] {
             let text = "x".repeat(length);
             let all = [&[0, Resource::QrCodes as u8], &7_i64.to_le_bytes()[..], text.as_bytes()];
-            let found = version(Resource::QrCodes, &Key::Id(7), &text);
+            let found = version(Resource::QrCodes, &RecordKey::Id(7), &text);
             assert_eq!(found, blake3::hash(&all.concat()), "{length}");
         }
     }
@@ -203,11 +203,11 @@ mod tests {
         #[test]
         fn what_was_added_can_be_taken_away_in_any_order(texts in prop::collection::vec(any::<String>(), 0..9)) {
             let hashes: Vec<_> = texts.iter().map(|text| blake3::hash(text.as_bytes())).collect();
-            let mut sum = Sum::default();
+            let mut sum = DigestSum::default();
             hashes.iter().for_each(|hash| sum.add(*hash));
-            prop_assert_eq!(Sum::from_bytes(sum.bytes()), sum);
+            prop_assert_eq!(DigestSum::from_bytes(sum.bytes()), sum);
             hashes.iter().rev().for_each(|hash| sum.sub(*hash));
-            prop_assert_eq!(sum, Sum::default());
+            prop_assert_eq!(sum, DigestSum::default());
         }
     }
 }

@@ -2,9 +2,11 @@
 //! series of scans and statistics, which cost little and cannot be had again.
 
 use super::schema::version_table;
-use super::{Failure, Shapes, Tx, Vault, VaultError, ledger, sent};
 use crate::clock::Timestamp;
 use crate::model::Resource;
+use crate::vault::{
+    TemplateCache, Transaction, TransactionError, Vault, VaultError, checksums, sent_values,
+};
 
 impl Vault {
     /// The snapshots that unfinished runs need: of all that was seen since they
@@ -35,16 +37,16 @@ impl Vault {
                  WHERE snapshot = ?1 AND finished IS NOT NULL AND forgotten IS NULL",
             )?;
             for number in numbers {
-                ledger::snapshot(tx, *number, || match mark.execute((number, now.0))? {
+                checksums::snapshot(tx, *number, || match mark.execute((number, now.0))? {
                     1 => Ok(()),
-                    _ => Err(Failure::NoSnapshot(*number)),
+                    _ => Err(TransactionError::NoSnapshot(*number)),
                 })?;
             }
             let mut gone = 0;
             for resource in Resource::ALL {
                 gone += merge(tx, resource)?;
             }
-            sent::forget(tx)?;
+            sent_values::forget(tx)?;
             drop_unused_templates(tx)?;
             shapes.clear();
             Ok(gone)
@@ -89,7 +91,7 @@ const MOST_RELEASED: u32 = 4096;
 
 /// Gives free pages back to the file system, `most` at most, by moving the last pages of the file
 /// into their places. A file of an earlier format keeps them until it is rewritten.
-fn release_free_pages(tx: &Tx<'_>, most: u32) -> Result<(), Failure> {
+fn release_free_pages(tx: &Transaction<'_>, most: u32) -> Result<(), TransactionError> {
     // Each step of the statement releases one page.
     let mut release = tx.prepare_cached("PRAGMA incremental_vacuum")?;
     let mut released = release.query([])?;
@@ -102,7 +104,7 @@ fn release_free_pages(tx: &Tx<'_>, most: u32) -> Result<(), Failure> {
 }
 
 /// A trigger lets only the templates go that are listed as unused.
-pub(super) fn drop_unused_templates(tx: &Tx<'_>) -> Result<(), Failure> {
+pub(super) fn drop_unused_templates(tx: &Transaction<'_>) -> Result<(), TransactionError> {
     let used = Resource::ALL.map(|it| format!("SELECT shape FROM {}", version_table(it)));
     let used = used.join(" UNION ");
     tx.execute_batch(&format!(
@@ -116,7 +118,11 @@ pub(super) fn drop_unused_templates(tx: &Tx<'_>) -> Result<(), Failure> {
 /// Once snapshot `number` is finished: drops what waited for it, because the
 /// snapshots before it were forgotten.
 /// Whether there was anything that waited.
-pub(super) fn settle(tx: &Tx<'_>, shapes: &mut Shapes, number: i64) -> Result<bool, Failure> {
+pub(super) fn settle(
+    tx: &Transaction<'_>,
+    shapes: &mut TemplateCache,
+    number: i64,
+) -> Result<bool, TransactionError> {
     let waited: bool = tx.query_row(
         "SELECT count(*) FROM snapshot WHERE snapshot = ?1 - 1 AND forgotten IS NOT NULL",
         [number],
@@ -126,7 +132,7 @@ pub(super) fn settle(tx: &Tx<'_>, shapes: &mut Shapes, number: i64) -> Result<bo
         for resource in Resource::ALL {
             merge(tx, resource)?;
         }
-        sent::forget(tx)?;
+        sent_values::forget(tx)?;
         drop_unused_templates(tx)?;
         shapes.clear();
     }
@@ -137,7 +143,7 @@ pub(super) fn settle(tx: &Tx<'_>, shapes: &mut Shapes, number: i64) -> Result<bo
 /// spans in which none can. Ends that no readable snapshot follows stay where
 /// they are until one is finished: what it adds, changes and removes is counted
 /// against the snapshot before it, forgotten or not.
-fn merge(tx: &Tx<'_>, resource: Resource) -> Result<u64, Failure> {
+fn merge(tx: &Transaction<'_>, resource: Resource) -> Result<u64, TransactionError> {
     let table = version_table(resource);
     let next = |column: &str, otherwise: &str| {
         format!(

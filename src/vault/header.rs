@@ -9,15 +9,15 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::VaultError;
-use super::log_mark::is_own_log;
-use super::open_files::{FileId, id, open_files};
+use super::open_files::{OpenFileId, id, open_files};
 use super::rollback::is_harmless_journal;
 use super::schema::{APPLICATION_ID, FORMAT};
 use crate::files::{beside, open_named, regular_or_absent, target};
+use crate::vault::wal_mark::is_own_log;
 
 /// A place for one connection; it is to be dropped after that.
 #[derive(Debug)]
-pub(super) struct Place(FileId);
+pub(super) struct Place(OpenFileId);
 
 impl Drop for Place {
     fn drop(&mut self) {

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Failure, Tx, Vault, VaultError, ledger};
 use crate::clock::Timestamp;
 use crate::model::Resource;
+use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
 /// One record that stands for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stands {
+pub struct IdMapping {
     /// The account that the old id is of, as `service#id`; empty is this one.
     pub origin: String,
     pub resource: Resource,
@@ -23,7 +23,7 @@ impl Vault {
     /// # Errors
     /// When the vault cannot be read.
     pub fn id_map(&self, origin: &str) -> Result<BTreeMap<(Resource, i64), i64>, VaultError> {
-        let read = || -> Result<BTreeMap<(Resource, i64), i64>, Failure> {
+        let read = || -> Result<BTreeMap<(Resource, i64), i64>, TransactionError> {
             let sql = "SELECT resource, old, new FROM id_map WHERE origin = ?1";
             let mut find = self.db.prepare(sql)?;
             let mut rows = find.query([origin])?;
@@ -31,7 +31,7 @@ impl Vault {
             while let Some(row) = rows.next()? {
                 let name: String = row.get(0)?;
                 let resource = Resource::from_name(&name)
-                    .ok_or_else(|| Failure::Damaged(format!("`{name}` is no resource")))?;
+                    .ok_or_else(|| TransactionError::Damaged(format!("`{name}` is no resource")))?;
                 all.insert((resource, row.get(1)?), row.get(2)?);
             }
             Ok(all)
@@ -47,20 +47,20 @@ impl Vault {
     pub fn note_ids(
         &mut self,
         run: i64,
-        found: &[Stands],
+        found: &[IdMapping],
         now: Timestamp,
     ) -> Result<(), VaultError> {
         if found.is_empty() {
             return Ok(());
         }
-        self.transact_held(now, |tx, _| found.iter().try_for_each(|it| keep(tx, run, it)))?;
-        self.settle()
+        self.transact_batched(now, |tx, _| found.iter().try_for_each(|it| keep(tx, run, it)))?;
+        self.flush()
     }
 }
 
-pub(super) fn keep(tx: &Tx<'_>, run: i64, it: &Stands) -> Result<(), Failure> {
+pub(super) fn keep(tx: &Transaction<'_>, run: i64, it: &IdMapping) -> Result<(), TransactionError> {
     let name = it.resource.name();
-    ledger::id_map(tx, (&it.origin, name, it.old), || {
+    checksums::id_map(tx, (&it.origin, name, it.old), || {
         let sql = "INSERT OR REPLACE INTO id_map(origin, resource, old, new, run)
                    VALUES(?1, ?2, ?3, ?4, ?5)";
         tx.prepare_cached(sql)?.execute((&it.origin, name, it.old, it.new, run))?;

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row};
 
-use super::id_map::{self, Stands};
-use super::sent::{From, end_others, remember_in};
-use super::{Failure, Tx, Vault, VaultError, ledger};
+use super::id_map::{self, IdMapping};
 use crate::clock::Timestamp;
-use crate::model::{Key, Resource};
+use crate::model::{RecordKey, Resource};
+use crate::vault::sent_values::{FirstSnapshot, end_others, remember_in};
+use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
 pub use state::{RunStatus, StepState};
 
@@ -89,9 +89,9 @@ pub struct JournalStep {
 
 /// A value that was sent and is to be remembered with its step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembered {
+pub struct SentValue {
     pub resource: Resource,
-    pub key: Key,
+    pub key: RecordKey,
     pub field: String,
     /// As JSON text.
     pub value: String,
@@ -101,16 +101,16 @@ pub struct Remembered {
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
+pub struct StepResult {
     pub state: StepState,
     pub id: Option<i64>,
     pub message: Option<String>,
-    pub remember: Vec<Remembered>,
+    pub remember: Vec<SentValue>,
     /// Of a record that was created for another: which it stands for.
-    pub maps: Option<Stands>,
+    pub maps: Option<IdMapping>,
 }
 
-impl Settled {
+impl StepResult {
     /// A state, and nothing else.
     #[must_use]
     pub const fn of(state: StepState) -> Self {
@@ -119,21 +119,21 @@ impl Settled {
 
     /// With the service's words, or ours.
     #[must_use]
-    pub fn saying(self, message: impl Into<String>) -> Self {
+    pub fn with_message(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 }
 
 /// What looking at a step afterwards showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct StepVerification {
     pub step: u32,
     pub word: String,
     pub remark: Option<String>,
     /// The record's id, where the answer did not tell it.
     pub id: Option<i64>,
-    pub remember: Vec<Remembered>,
-    pub maps: Option<Stands>,
+    pub remember: Vec<SentValue>,
+    pub maps: Option<IdMapping>,
 }
 
 /// How looking at a step that is as asked is called.
@@ -156,7 +156,7 @@ impl Vault {
         self.transact(|tx, _| {
             let run: i64 =
                 tx.query_row("SELECT coalesce(max(run), 0) + 1 FROM run", [], |row| row.get(0))?;
-            ledger::run(tx, run, || {
+            checksums::run(tx, run, || {
                 tx.execute(
                     "INSERT INTO run(run, command, status, started, before, plan_id, plan, asked,
                        touched) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -174,7 +174,7 @@ impl Vault {
                 )?;
                 Ok(())
             })?;
-            ledger::all_steps(tx, run, || {
+            checksums::all_steps(tx, run, || {
                 let mut insert = tx.prepare(
                     "INSERT INTO step(run, step, spec, state, attempts) VALUES(?1, ?2, ?3, ?4, 0)",
                 )?;
@@ -191,7 +191,7 @@ impl Vault {
     ///
     /// # Errors
     /// When there is no such run, or the vault cannot be read.
-    pub fn take_up_run(&mut self, run: i64) -> Result<Run, VaultError> {
+    pub fn resume_run(&mut self, run: i64) -> Result<Run, VaultError> {
         self.durable(true)?;
         self.run(run)
     }
@@ -201,9 +201,9 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be written; nothing may then be sent.
-    pub fn intend(&mut self, run: i64, steps: &[u32], now: Timestamp) -> Result<(), VaultError> {
-        self.transact_held(now, |tx, _| {
-            ledger::steps(tx, run, steps, || {
+    pub fn mark_sent(&mut self, run: i64, steps: &[u32], now: Timestamp) -> Result<(), VaultError> {
+        self.transact_batched(now, |tx, _| {
+            checksums::steps(tx, run, steps, || {
                 let mut update = tx.prepare_cached(
                     "UPDATE step SET state = ?3, attempts = attempts + 1, sent = ?4
                      WHERE run = ?1 AND step = ?2",
@@ -214,7 +214,7 @@ impl Vault {
                 Ok(())
             })
         })?;
-        self.settle()
+        self.flush()
     }
 
     /// Notes what became of a step, with all that is to be remembered of it.
@@ -222,17 +222,17 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be written.
-    pub fn settle_step(
+    pub fn record_result(
         &mut self,
         run: i64,
         step: u32,
-        what: &Settled,
+        what: &StepResult,
         now: Timestamp,
         hold: bool,
     ) -> Result<(), VaultError> {
         let answered = (!matches!(what.state, StepState::Planned)).then_some(now.0);
-        self.transact_held(now, |tx, _| {
-            ledger::steps(tx, run, &[step], || {
+        self.transact_batched(now, |tx, _| {
+            checksums::steps(tx, run, &[step], || {
                 tx.prepare_cached(
                     "UPDATE step SET state = ?3, answered = ?4, id = ?5, message = ?6
                      WHERE run = ?1 AND step = ?2",
@@ -247,21 +247,26 @@ impl Vault {
                 ))?;
                 Ok(())
             })?;
-            keep(tx, run, &what.remember, From::Next, true, what.maps.as_ref(), now)
+            keep(tx, run, &what.remember, FirstSnapshot::Next, true, what.maps.as_ref(), now)
         })?;
-        if hold { Ok(()) } else { self.settle() }
+        if hold { Ok(()) } else { self.flush() }
     }
 
     /// Puts steps whose requests never left back to planned.
     ///
     /// # Errors
     /// When the vault cannot be written.
-    pub fn take_back(&mut self, run: i64, steps: &[u32], now: Timestamp) -> Result<(), VaultError> {
+    pub fn revert_to_planned(
+        &mut self,
+        run: i64,
+        steps: &[u32],
+        now: Timestamp,
+    ) -> Result<(), VaultError> {
         if steps.is_empty() {
             return Ok(());
         }
-        self.transact_held(now, |tx, _| {
-            ledger::steps(tx, run, steps, || {
+        self.transact_batched(now, |tx, _| {
+            checksums::steps(tx, run, steps, || {
                 let mut update = tx.prepare_cached(
                     "UPDATE step SET state = ?3, attempts = max(attempts - 1, 0)
                      WHERE run = ?1 AND step = ?2",
@@ -272,7 +277,7 @@ impl Vault {
                 Ok(())
             })
         })?;
-        self.settle()
+        self.flush()
     }
 
     /// Notes what looking at the steps afterwards showed.
@@ -282,12 +287,12 @@ impl Vault {
     pub fn verify_steps(
         &mut self,
         run: i64,
-        found: &[Verified],
+        found: &[StepVerification],
         now: Timestamp,
     ) -> Result<(), VaultError> {
         let numbers: Vec<_> = found.iter().map(|it| it.step).collect();
         self.transact(|tx, _| {
-            ledger::steps(tx, run, &numbers, || {
+            checksums::steps(tx, run, &numbers, || {
                 let mut update = tx.prepare_cached(
                     "UPDATE step SET verified = ?3, remark = ?4, id = coalesce(id, ?5)
                      WHERE run = ?1 AND step = ?2",
@@ -299,7 +304,7 @@ impl Vault {
             })?;
             for it in found {
                 let learned = it.id.is_some();
-                keep(tx, run, &it.remember, From::Seen, learned, it.maps.as_ref(), now)?;
+                keep(tx, run, &it.remember, FirstSnapshot::Seen, learned, it.maps.as_ref(), now)?;
             }
             Ok(())
         })
@@ -310,9 +315,9 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be written.
-    pub fn unsee_run(&mut self, run: i64) -> Result<(), VaultError> {
+    pub fn clear_after_snapshot(&mut self, run: i64) -> Result<(), VaultError> {
         self.transact(|tx, _| {
-            ledger::run(tx, run, || {
+            checksums::run(tx, run, || {
                 tx.execute("UPDATE run SET after = NULL WHERE run = ?1", [run])?;
                 Ok(())
             })
@@ -324,7 +329,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be written.
-    pub fn leave_run(
+    pub fn suspend_run(
         &mut self,
         run: i64,
         status: RunStatus,
@@ -335,7 +340,7 @@ impl Vault {
         let ends = matches!(status, RunStatus::Complete | RunStatus::Partial);
         let finished = ends.then_some(now.0);
         self.transact(|tx, _| {
-            ledger::run(tx, run, || {
+            checksums::run(tx, run, || {
                 tx.execute(
                     "UPDATE run SET status = ?2, after = coalesce(?3, after),
                        requests = requests + ?4, finished = ?5 WHERE run = ?1",
@@ -402,7 +407,7 @@ impl Vault {
         end: &str,
         params: impl rusqlite::Params,
     ) -> Result<Vec<JournalStep>, VaultError> {
-        let read = || -> Result<Vec<JournalStep>, Failure> {
+        let read = || -> Result<Vec<JournalStep>, TransactionError> {
             let mut find = self.db.prepare_cached(&format!("{STEP} {end}"))?;
             let mut rows = find.query(params)?;
             let mut steps = Vec::new();
@@ -428,7 +433,7 @@ impl Vault {
         sql: &str,
         params: impl rusqlite::Params,
     ) -> Result<Vec<Run>, VaultError> {
-        let read = || -> Result<Vec<Run>, Failure> {
+        let read = || -> Result<Vec<Run>, TransactionError> {
             let mut find = self.db.prepare(sql)?;
             let mut rows = find.query(params)?;
             let mut runs = Vec::new();
@@ -440,7 +445,7 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    fn one_run(&self, row: &Row<'_>) -> Result<Run, Failure> {
+    fn one_run(&self, row: &Row<'_>) -> Result<Run, TransactionError> {
         let number: i64 = row.get(0)?;
         let status: String = row.get(2)?;
         let touched: String = row.get(10)?;
@@ -460,8 +465,9 @@ impl Vault {
         Ok(Run {
             number,
             command: row.get(1)?,
-            status: RunStatus::from_name(&status)
-                .ok_or_else(|| Failure::Damaged(format!("run {number}: no status {status}")))?,
+            status: RunStatus::from_name(&status).ok_or_else(|| {
+                TransactionError::Damaged(format!("run {number}: no status {status}"))
+            })?,
             started: Timestamp(row.get(3)?),
             finished: row.get::<_, Option<i64>>(4)?.map(Timestamp),
             before: row.get(5)?,
@@ -478,7 +484,7 @@ impl Vault {
 
     /// Whether a commit waits until it is on the disk.
     fn durable(&mut self, on: bool) -> Result<(), VaultError> {
-        self.settle()?;
+        self.flush()?;
         let level = if on { "FULL" } else { "NORMAL" };
         self.db.pragma_update(None, "synchronous", level).map_err(|source| self.sql(source))
     }
@@ -487,14 +493,14 @@ impl Vault {
 /// Remembers what was sent, and which record stands for which. `learned`: the id of what was
 /// created is known from now on.
 fn keep(
-    tx: &Tx<'_>,
+    tx: &Transaction<'_>,
     run: i64,
-    remember: &[Remembered],
-    from: From,
+    remember: &[SentValue],
+    from: FirstSnapshot,
     learned: bool,
-    maps: Option<&Stands>,
+    maps: Option<&IdMapping>,
     now: Timestamp,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionError> {
     let before = if remember.iter().any(|it| it.created) {
         let sql = "SELECT coalesce(before, 0) FROM run WHERE run = ?1";
         tx.prepare_cached(sql)?.query_row([run], |row| row.get(0))?
@@ -503,16 +509,16 @@ fn keep(
     };
     if let Some(first) = remember.iter().find(|it| it.created && learned) {
         let fields: Vec<_> = remember.iter().map(|it| it.field.as_str()).collect();
-        end_others(tx, (first.resource, &first.key), &fields, From::Created { before })?;
+        end_others(tx, (first.resource, &first.key), &fields, FirstSnapshot::Created { before })?;
     }
     for it in remember {
-        let begins = if it.created { From::Created { before } } else { from };
+        let begins = if it.created { FirstSnapshot::Created { before } } else { from };
         remember_in(tx, (it.resource, &it.key, &it.field), &it.value, begins, now)?;
     }
     maps.map_or(Ok(()), |it| id_map::keep(tx, run, it))
 }
 
-fn journal_step(run: i64, row: &Row<'_>) -> Result<JournalStep, Failure> {
+fn journal_step(run: i64, row: &Row<'_>) -> Result<JournalStep, TransactionError> {
     let state: String = row.get(2)?;
     Ok(JournalStep {
         step: row.get(0)?,
@@ -528,13 +534,14 @@ fn journal_step(run: i64, row: &Row<'_>) -> Result<JournalStep, Failure> {
     })
 }
 
-fn step_state(run: i64, name: &str) -> Result<StepState, Failure> {
+fn step_state(run: i64, name: &str) -> Result<StepState, TransactionError> {
     StepState::from_name(name)
-        .ok_or_else(|| Failure::Damaged(format!("run {run}: no step can be {name}")))
+        .ok_or_else(|| TransactionError::Damaged(format!("run {run}: no step can be {name}")))
 }
 
-fn resource(name: &str) -> Result<Resource, Failure> {
-    Resource::from_name(name).ok_or_else(|| Failure::Damaged(format!("`{name}` is no resource")))
+fn resource(name: &str) -> Result<Resource, TransactionError> {
+    Resource::from_name(name)
+        .ok_or_else(|| TransactionError::Damaged(format!("`{name}` is no resource")))
 }
 
 fn unsigned(number: i64) -> u64 {

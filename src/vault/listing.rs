@@ -7,12 +7,12 @@ use rusqlite::OptionalExtension;
 use super::schema::{key_columns, version_table};
 use super::snapshot::{ReadState, conclude, signed};
 use super::write::remove;
-use super::{Failure, Tx, Vault, VaultError, row};
-use crate::model::{Key, Resource};
+use crate::model::{RecordKey, Resource};
+use crate::vault::{Transaction, TransactionError, Vault, VaultError, version_rows};
 
 /// A page of a listing that is in the vault.
 #[derive(Debug, Clone)]
-pub struct StoredPage {
+pub struct ListedPage {
     pub number: u64,
     pub evidence: String,
     /// The versions its records are, by row number.
@@ -34,11 +34,11 @@ pub struct ListingEnd<'a> {
 }
 
 fn note(
-    tx: &Tx<'_>,
+    tx: &Transaction<'_>,
     resource: Resource,
     parent: Option<i64>,
     progress: &str,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionError> {
     tx.prepare_cached("INSERT OR REPLACE INTO listing VALUES(?1, ?2, ?3)")?.execute((
         resource.name(),
         parent.unwrap_or(0),
@@ -115,8 +115,8 @@ impl Vault {
         &self,
         resource: Resource,
         parent: Option<i64>,
-    ) -> Result<Vec<StoredPage>, VaultError> {
-        let read = || -> Result<Vec<StoredPage>, Failure> {
+    ) -> Result<Vec<ListedPage>, VaultError> {
+        let read = || -> Result<Vec<ListedPage>, TransactionError> {
             let mut find = self.db.prepare_cached(
                 "SELECT page, evidence, seen FROM listing_page
                  WHERE resource = ?1 AND parent = ?2 ORDER BY page",
@@ -126,8 +126,8 @@ impl Vault {
             while let Some(row) = rows.next()? {
                 let number: i64 = row.get(0)?;
                 let blob: Vec<u8> = row.get(2)?;
-                let damaged = || Failure::Damaged(format!("page {number} of a listing"));
-                pages.push(StoredPage {
+                let damaged = || TransactionError::Damaged(format!("page {number} of a listing"));
+                pages.push(ListedPage {
                     number: u64::try_from(number).map_err(|_| damaged())?,
                     evidence: row.get(1)?,
                     rows: RoaringTreemap::deserialize_from(blob.as_slice())
@@ -162,7 +162,7 @@ impl Vault {
         resource: Resource,
         parent: Option<i64>,
         seen: &RoaringTreemap,
-    ) -> Result<Vec<(i64, Key)>, VaultError> {
+    ) -> Result<Vec<(i64, RecordKey)>, VaultError> {
         let keys: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
         let within = if parent.is_some() { "AND channel = ?1" } else { "AND ?1 IS NULL" };
         let sql = format!(
@@ -170,14 +170,14 @@ impl Vault {
             keys.join(", "),
             version_table(resource)
         );
-        let read = || -> Result<Vec<(i64, Key)>, Failure> {
+        let read = || -> Result<Vec<(i64, RecordKey)>, TransactionError> {
             let mut find = self.db.prepare_cached(&sql)?;
             let mut rows = find.query([parent])?;
             let mut unseen = Vec::new();
             while let Some(row) = rows.next()? {
                 let version: i64 = row.get(0)?;
                 if !seen.contains(version.cast_unsigned()) {
-                    unseen.push((version, row::key(resource, row, 1)?));
+                    unseen.push((version, version_rows::key(resource, row, 1)?));
                 }
             }
             Ok(unseen)
@@ -189,7 +189,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn open_keys(&self, resource: Resource) -> Result<Vec<Key>, VaultError> {
+    pub fn open_keys(&self, resource: Resource) -> Result<Vec<RecordKey>, VaultError> {
         let all = self.unseen(resource, None, &RoaringTreemap::new())?;
         Ok(all.into_iter().map(|(_, key)| key).collect())
     }
@@ -199,7 +199,7 @@ impl Vault {
     /// # Errors
     /// When the vault cannot be read.
     pub fn open_ids(&self, resource: Resource) -> Result<Vec<i64>, VaultError> {
-        let mut ids: Vec<_> = self.open_keys(resource)?.iter().map(Key::id).collect();
+        let mut ids: Vec<_> = self.open_keys(resource)?.iter().map(RecordKey::id).collect();
         ids.sort_unstable();
         ids.dedup();
         Ok(ids)

@@ -10,12 +10,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::open_files::open_files;
-use crate::clock::{Clock, Slept, Timestamp};
+use crate::clock::{Clock, SleepOutcome, Timestamp};
 use crate::files::{beside, is_at, open_private, private_file, private_folder_of, target};
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LockHolder {
     pub pid: u32,
     pub command: String,
     pub since: Timestamp,
@@ -32,14 +32,14 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error("another process works on this account: {}", describe(.0.as_ref()))]
-    Held(Option<Holder>),
+    Held(Option<LockHolder>),
     #[error("interrupted while waiting for the lock")]
     Interrupted,
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
 }
 
-fn describe(holder: Option<&Holder>) -> String {
+fn describe(holder: Option<&LockHolder>) -> String {
     holder.map_or_else(
         || "it did not say which".to_owned(),
         |holder| format!("pid {}, `{}`, since {}", holder.pid, holder.command, holder.since.iso()),
@@ -77,14 +77,14 @@ impl Lock {
                     return Err(LockError::Held(holder));
                 }
                 Attempt::Held(_) => {
-                    if clock.sleep(TRY_EVERY) == Slept::Interrupted {
+                    if clock.sleep(TRY_EVERY) == SleepOutcome::Interrupted {
                         return Err(LockError::Interrupted);
                     }
                 }
             }
         };
         let holder =
-            Holder { pid: std::process::id(), command: command.to_owned(), since: clock.now() };
+            LockHolder { pid: std::process::id(), command: command.to_owned(), since: clock.now() };
         let lock = Self { target, file };
         write(&lock.file, &holder).map_err(fail)?;
         Ok(lock)
@@ -92,7 +92,7 @@ impl Lock {
 
     /// Who holds the lock of the vault at `vault` now, if anybody does.
     #[must_use]
-    pub fn holder(vault: &Path) -> Option<Holder> {
+    pub fn holder(vault: &Path) -> Option<LockHolder> {
         let mut file = open_private(&beside(&target(vault).ok()?, ".lock")).ok()?;
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => read(&mut file),
@@ -112,7 +112,7 @@ impl Drop for Lock {
 enum Attempt {
     Taken(File),
     /// Another process has it; its own words, where they can be had.
-    Held(Option<Holder>),
+    Held(Option<LockHolder>),
     /// The file of the lock was removed meanwhile; there may be a new one.
     Replaced,
 }
@@ -131,14 +131,14 @@ fn attempt(target: &Path, path: &Path) -> io::Result<Attempt> {
     if open_files().lock(target)? { Ok(Attempt::Taken(file)) } else { Ok(Attempt::Held(None)) }
 }
 
-fn read(file: &mut File) -> Option<Holder> {
+fn read(file: &mut File) -> Option<LockHolder> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.take(4096).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-fn write(mut file: &File, holder: &Holder) -> io::Result<()> {
+fn write(mut file: &File, holder: &LockHolder) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(serde_json::to_string(holder)?.as_bytes())

@@ -1,44 +1,44 @@
 //! The vault: one SQLite file that holds the whole history of one account.
 //! The only place that knows SQL.
 //!
-//! Reading order: [`schema`] the tables and views · [`shape`] how a record's
-//! text is kept · [`split`] a record as it comes · [`snapshot`] one mirror of
+//! Reading order: [`schema`] the tables and views · [`template`] how a record's
+//! text is kept · [`template_match`] a record as it comes · [`snapshot`] one mirror of
 //! the account · [`mod@write`] a page of records into it · [`listing`] how far a
 //! crawl came · [`read`] states and histories · [`browse`] the same page by page · [`mod@reference`] how a snapshot
 //! is named · [`journal`] what runs did · [`id_map`] which record stands for which ·
-//! [`digest`], `ledger` and [`check`] proof that nothing was altered ·
-//! [`retention`] and [`forget`] · [`sent`] what can never be read back ·
+//! [`digest`], `checksums` and [`check`] proof that nothing was altered ·
+//! [`retention`] and [`forget`] · [`sent_values`] what can never be read back ·
 //! [`lock`] one process at a time.
 
 pub mod browse;
 pub mod check;
+mod checksums;
 pub mod digest;
 mod error;
 pub mod forget;
 mod header;
 pub mod id_map;
 pub mod journal;
-mod ledger;
 pub mod listing;
 pub mod lock;
-mod log_mark;
 mod open;
 mod open_files;
 pub mod read;
 pub mod reference;
-pub mod replace;
+pub mod restore;
 pub mod retention;
 mod rollback;
-mod row;
 pub mod schema;
-pub mod sent;
-pub mod shape;
+pub mod sent_values;
 pub mod snapshot;
-pub mod split;
 mod statements;
 pub mod statistics;
-mod transact;
+pub mod template;
+pub mod template_match;
+mod transaction;
 pub mod triggers;
+mod version_rows;
+mod wal_mark;
 pub mod write;
 mod writer;
 
@@ -50,16 +50,16 @@ use crate::clock::Timestamp;
 use crate::files::beside;
 
 pub use error::VaultError;
-pub use open::Identity;
-pub use row::Shapes;
-use transact::Tx;
-pub use transact::{CommitHook, Moment};
+pub use open::AccountIdentity;
+use transaction::Transaction;
+pub use transaction::{CommitHook, CommitPhase};
+pub use version_rows::TemplateCache;
 
 /// An open vault.
 pub struct Vault {
     db: Connection,
     path: PathBuf,
-    shapes: Shapes,
+    shapes: TemplateCache,
     hook: Option<CommitHook>,
     /// Since when a transaction is open for pages to come.
     held: Option<Timestamp>,
@@ -119,7 +119,7 @@ impl Vault {
     /// # Errors
     /// When the file cannot be written.
     pub fn close(mut self) -> Result<(), VaultError> {
-        self.settle()?;
+        self.flush()?;
         self.checkpoint()
     }
 
@@ -152,14 +152,14 @@ impl Vault {
 
 /// What can go wrong inside a transaction, before the path is known.
 #[derive(Debug)]
-enum Failure {
+enum TransactionError {
     Sql(rusqlite::Error),
     Damaged(String),
     NoSnapshot(i64),
     Finished(i64),
 }
 
-impl Failure {
+impl TransactionError {
     fn at(self, path: &Path) -> VaultError {
         match self {
             Self::Sql(source) => VaultError::sql(path, source),
@@ -170,14 +170,14 @@ impl Failure {
     }
 }
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for TransactionError {
     fn from(source: rusqlite::Error) -> Self {
         Self::Sql(source)
     }
 }
 
-impl From<shape::Misfit> for Failure {
-    fn from(misfit: shape::Misfit) -> Self {
+impl From<template::TemplateMismatch> for TransactionError {
+    fn from(misfit: template::TemplateMismatch) -> Self {
         Self::Damaged(misfit.to_string())
     }
 }

@@ -11,18 +11,19 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use tempfile::NamedTempFile;
 
 use super::header::{Place, look, missing};
-use super::ledger::{self, Ledger};
-use super::log_mark;
 use super::open_files::open_files;
 use super::schema::{
     APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
 };
-use super::{Shapes, Vault, VaultError};
+use super::{TemplateCache, Vault, VaultError};
 use crate::files::{beside, open_private, private_file, private_folder_of, target};
+use crate::vault::checksums;
+use crate::vault::checksums::ChecksumScope;
+use crate::vault::wal_mark;
 
 /// Whose history a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct AccountIdentity {
     /// The base URL, without a slash at the end.
     pub service: String,
     /// The account's id, as the service tells it.
@@ -193,7 +194,7 @@ impl Vault {
         // The log of this vault is not the copy's.
         let copy = Connection::open_with_flags(new.path(), READ_WRITE).map_err(fail)?;
         copy.pragma_update(None, "journal_mode", "MEMORY").map_err(fail)?;
-        log_mark::advance(&copy).map_err(fail)?;
+        wal_mark::advance(&copy).map_err(fail)?;
         drop(copy);
         new.as_file().sync_all().map_err(io)?;
         new.persist(file).map_err(|error| io(error.error))?;
@@ -217,7 +218,7 @@ impl Vault {
 
     /// Leaves a mark where a migration or another tool left none, and has it in the file.
     pub(super) fn mend_mark(&mut self) -> Result<(), VaultError> {
-        if self._place.is_none() || log_mark::is_current(&self.db).map_err(|it| self.sql(it))? {
+        if self._place.is_none() || wal_mark::is_current(&self.db).map_err(|it| self.sql(it))? {
             return Ok(());
         }
         self.transact_now(|_, _| Ok(()))?;
@@ -239,7 +240,7 @@ impl Vault {
     }
 
     fn of(_place: Option<Place>, db: Connection, path: &Path) -> Self {
-        let (path, shapes) = (path.to_owned(), Shapes::default());
+        let (path, shapes) = (path.to_owned(), TemplateCache::default());
         let triggers = db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).unwrap_or(true);
         Self { db, path, shapes, hook: None, held: None, triggers, _place }
     }
@@ -248,7 +249,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn identity(&self) -> Result<Option<Identity>, VaultError> {
+    pub fn identity(&self) -> Result<Option<AccountIdentity>, VaultError> {
         let read = |key: &str| -> Result<Option<String>, VaultError> {
             self.db
                 .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0))
@@ -259,7 +260,7 @@ impl Vault {
         let Some((service, account)) = service.zip(account) else { return Ok(None) };
         let account =
             account.parse().map_err(|_| self.damaged("the account's id is not a number"))?;
-        Ok(Some(Identity { service, account }))
+        Ok(Some(AccountIdentity { service, account }))
     }
 
     /// Makes sure that this vault belongs to `found`, taking an empty vault for
@@ -267,7 +268,11 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::OtherAccount`] when it belongs to another.
-    pub fn claim(&mut self, found: &Identity, service_moved: bool) -> Result<(), VaultError> {
+    pub fn claim(
+        &mut self,
+        found: &AccountIdentity,
+        service_moved: bool,
+    ) -> Result<(), VaultError> {
         if let Some(ours) = self.identity()? {
             self.refuse_other(&ours, found, service_moved)?;
             if ours == *found {
@@ -280,14 +285,14 @@ impl Vault {
                        ON CONFLICT DO UPDATE SET value = excluded.value";
             tx.execute(sql, ["service", found.service.as_str()])?;
             tx.execute(sql, ["account", found.account.to_string().as_str()])?;
-            ledger::write(tx, Ledger::Identity, ledger::identity(tx)?)
+            checksums::write(tx, ChecksumScope::Identity, checksums::identity(tx)?)
         })
     }
 
     fn refuse_other(
         &self,
-        ours: &Identity,
-        found: &Identity,
+        ours: &AccountIdentity,
+        found: &AccountIdentity,
         service_moved: bool,
     ) -> Result<(), VaultError> {
         if ours.account != found.account {
@@ -444,7 +449,7 @@ fn create(path: &Path) -> Result<(), VaultError> {
     private_folder_of(path).map_err(refused)?;
     let mut new = part(path).map_err(refused)?;
     let mut empty = empty.to_vec();
-    log_mark::stamp(&mut empty);
+    wal_mark::stamp(&mut empty);
     new.write_all(&empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
     // It is closed before it has its name; afterwards no process may do that.

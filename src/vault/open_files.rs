@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Device and number of a file, whatever its name; `None` where the system tells neither.
-pub(super) type FileId = Option<(u64, u64)>;
+pub(super) type OpenFileId = Option<(u64, u64)>;
 
 /// What this process has open of one file.
 #[derive(Debug, Default)]
@@ -28,9 +28,9 @@ struct OpenFile {
 /// Every vault file that this process has open.
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
-    files: BTreeMap<FileId, OpenFile>,
+    files: BTreeMap<OpenFileId, OpenFile>,
     /// The locks of this process, by path, and the file on which each one is.
-    locks: BTreeMap<PathBuf, Option<FileId>>,
+    locks: BTreeMap<PathBuf, Option<OpenFileId>>,
 }
 
 static OPEN: Mutex<OpenFiles> =
@@ -43,16 +43,16 @@ pub(super) fn open_files() -> MutexGuard<'static, OpenFiles> {
 
 impl OpenFiles {
     /// Whether this process has a connection to the file.
-    pub fn is_connected(&self, id: FileId) -> bool {
+    pub fn is_connected(&self, id: OpenFileId) -> bool {
         // Where files have no number, closing one harms no other.
         id.is_some() && self.files.get(&id).is_some_and(|file| file.connections > 0)
     }
 
-    pub fn connect(&mut self, id: FileId) {
+    pub fn connect(&mut self, id: OpenFileId) {
         self.files.entry(id).or_default().connections += 1;
     }
 
-    pub fn disconnect(&mut self, id: FileId) {
+    pub fn disconnect(&mut self, id: OpenFileId) {
         if let Some(file) = self.files.get_mut(&id) {
             file.connections = file.connections.saturating_sub(1);
         }
@@ -95,7 +95,7 @@ impl OpenFiles {
     ///
     /// # Errors
     /// As [`OpenFiles::lock`].
-    pub fn follow_lock(&mut self, path: &Path, id: FileId) -> io::Result<bool> {
+    pub fn follow_lock(&mut self, path: &Path, id: OpenFileId) -> io::Result<bool> {
         match self.locks.get(path) {
             None => Ok(true),
             Some(known) if *known == Some(id) => Ok(true),
@@ -118,7 +118,7 @@ impl OpenFiles {
         self.close_unused(id);
     }
 
-    fn close_unused(&mut self, id: FileId) {
+    fn close_unused(&mut self, id: OpenFileId) {
         if self.files.get(&id).is_some_and(|file| file.connections == 0 && !file.locked) {
             self.files.remove(&id);
         }
@@ -128,7 +128,7 @@ impl OpenFiles {
     /// descriptor. On other systems the two may be of one kind, and SQLite would wait for us.
     /// `None` for a file that cannot be a vault: it may be the file of another vault's lock.
     #[cfg(target_os = "linux")]
-    fn lock_descriptor(&mut self, path: &Path, wanted: FileId) -> io::Result<Option<bool>> {
+    fn lock_descriptor(&mut self, path: &Path, wanted: OpenFileId) -> io::Result<Option<bool>> {
         if self.files.get(&wanted).is_none_or(|file| file.descriptor.is_none()) {
             let descriptor = crate::files::open_named(path)?;
             // Another file may have come to this path meanwhile. Then the caller is refused; its
@@ -154,18 +154,18 @@ impl OpenFiles {
 
     #[cfg(not(target_os = "linux"))]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps)]
-    fn lock_descriptor(&mut self, _: &Path, _: FileId) -> io::Result<Option<bool>> {
+    fn lock_descriptor(&mut self, _: &Path, _: OpenFileId) -> io::Result<Option<bool>> {
         Ok(Some(true))
     }
 }
 
 #[cfg(unix)]
-pub(super) fn id(metadata: &Metadata) -> FileId {
+pub(super) fn id(metadata: &Metadata) -> OpenFileId {
     use std::os::unix::fs::MetadataExt as _;
     Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]
-pub(super) fn id(_: &Metadata) -> FileId {
+pub(super) fn id(_: &Metadata) -> OpenFileId {
     None
 }

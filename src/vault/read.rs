@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use rusqlite::Row;
 
-use super::row::{Shapes, Stored};
 use super::schema::{counter_place, key_columns, version_table};
-use super::{Failure, Vault, VaultError};
+use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{Decoded, Key, Record, Resource, State};
+use crate::model::{DecodedRecord, Record, RecordKey, Resource, State};
+use crate::vault::version_rows::{StoredVersion, TemplateCache};
 
 /// A record as it was over a span of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct RecordVersion {
     pub since: i64,
     /// The snapshot that no longer showed it so; `None` while it stands.
     pub until: Option<i64>,
@@ -21,7 +21,7 @@ pub struct Version {
 
 /// A value of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample<T> {
+pub struct SeriesSample<T> {
     pub snapshot: i64,
     pub time: Timestamp,
     pub value: T,
@@ -64,7 +64,7 @@ impl Vault {
         let sql = format!(
             "SELECT {}, {} FROM {} v WHERE v.since <= ?1 AND (v.until IS NULL OR v.until > ?1)
              ORDER BY {}",
-            Stored::select(resource),
+            StoredVersion::select(resource),
             counter(resource, "?1"),
             version_table(resource),
             keys.join(", ")
@@ -80,7 +80,7 @@ impl Vault {
         &mut self,
         number: i64,
         resource: Resource,
-        key: &Key,
+        key: &RecordKey,
     ) -> Result<Option<Record<'static>>, VaultError> {
         self.readable(number)?;
         let shown = self.versions(resource, key, Some(number))?;
@@ -92,7 +92,11 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn history(&mut self, resource: Resource, key: &Key) -> Result<Vec<Version>, VaultError> {
+    pub fn history(
+        &mut self,
+        resource: Resource,
+        key: &RecordKey,
+    ) -> Result<Vec<RecordVersion>, VaultError> {
         let newest = self.snapshots()?.last().map_or(0, |snapshot| snapshot.number);
         let mut versions = self.versions(resource, key, None)?;
         versions.retain(|version| version.since <= newest);
@@ -106,9 +110,9 @@ impl Vault {
     fn versions(
         &mut self,
         resource: Resource,
-        key: &Key,
+        key: &RecordKey,
         at: Option<i64>,
-    ) -> Result<Vec<Version>, VaultError> {
+    ) -> Result<Vec<RecordVersion>, VaultError> {
         let names: Vec<_> = key_columns(resource)
             .enumerate()
             .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 2))
@@ -116,18 +120,18 @@ impl Vault {
         let sql = format!(
             "SELECT {}, {} FROM {} v WHERE {} AND (?1 IS NULL
                OR v.since <= ?1 AND (v.until IS NULL OR v.until > ?1)) ORDER BY v.since",
-            Stored::select(resource),
+            StoredVersion::select(resource),
             counter(resource, "coalesce(?1, v.since)"),
             version_table(resource),
             names.join(" AND ")
         );
         let mut versions = Vec::new();
-        let take = |stored: &Stored, record| {
-            versions.push(Version { since: stored.since, until: stored.until, record });
+        let take = |stored: &StoredVersion, record| {
+            versions.push(RecordVersion { since: stored.since, until: stored.until, record });
         };
         match key {
-            Key::Id(id) => self.rows(&sql, (at, id), resource, take)?,
-            Key::Item { channel, kind, id } => {
+            RecordKey::Id(id) => self.rows(&sql, (at, id), resource, take)?,
+            RecordKey::Item { channel, kind, id } => {
                 self.rows(&sql, (at, channel, kind, id), resource, take)?;
             }
         }
@@ -168,7 +172,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn scans(&self, code: i64) -> Result<Vec<Sample<i64>>, VaultError> {
+    pub fn scans(&self, code: i64) -> Result<Vec<SeriesSample<i64>>, VaultError> {
         self.samples("sample_qr_codes", "value", code)
     }
 
@@ -176,7 +180,7 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be read.
-    pub fn statistics(&self, code: i64) -> Result<Vec<Sample<String>>, VaultError> {
+    pub fn statistics(&self, code: i64) -> Result<Vec<SeriesSample<String>>, VaultError> {
         self.samples("statistics_qr_codes", "body", code)
     }
 
@@ -211,16 +215,16 @@ impl Vault {
         table: &str,
         column: &str,
         code: i64,
-    ) -> Result<Vec<Sample<T>>, VaultError> {
+    ) -> Result<Vec<SeriesSample<T>>, VaultError> {
         let sql = format!(
             "SELECT c.snapshot, s.started, c.{column} FROM {table} c JOIN snapshot s USING (snapshot)
              WHERE c.id = ?1 AND s.finished IS NOT NULL AND c.{column} IS NOT NULL
              ORDER BY c.snapshot"
         );
-        let read = || -> rusqlite::Result<Vec<Sample<T>>> {
+        let read = || -> rusqlite::Result<Vec<SeriesSample<T>>> {
             let mut find = self.db.prepare_cached(&sql)?;
             find.query_map([code], |row| {
-                Ok(Sample {
+                Ok(SeriesSample {
                     snapshot: row.get(0)?,
                     time: Timestamp(row.get(1)?),
                     value: row.get(2)?,
@@ -245,10 +249,10 @@ impl Vault {
         sql: &str,
         params: impl rusqlite::Params,
         resource: Resource,
-        mut take: impl FnMut(&Stored, Record<'static>),
+        mut take: impl FnMut(&StoredVersion, Record<'static>),
     ) -> Result<(), VaultError> {
         let Self { db, path, shapes, .. } = self;
-        let read = || -> Result<(), Failure> {
+        let read = || -> Result<(), TransactionError> {
             let mut find = db.prepare_cached(sql)?;
             let mut rows = find.query(params)?;
             while let Some(row) = rows.next()? {
@@ -272,14 +276,14 @@ pub(super) fn counter(resource: Resource, at: &str) -> String {
     )
 }
 
-/// A row of `Stored::select` and the counter, put together again.
+/// A row of `StoredVersion::select` and the counter, put together again.
 fn record(
     resource: Resource,
     row: &Row<'_>,
     db: &rusqlite::Connection,
-    shapes: &mut Shapes,
-) -> Result<(Stored, Record<'static>), Failure> {
-    let mut stored = Stored::read(resource, row)?;
+    shapes: &mut TemplateCache,
+) -> Result<(StoredVersion, Record<'static>), TransactionError> {
+    let mut stored = StoredVersion::read(resource, row)?;
     let counters = usize::from(counter_place(resource).is_some());
     let counter = row.get(5 + stored.values.len() - counters)?;
     let template = shapes.template(db, stored.shape)?;
@@ -291,12 +295,13 @@ fn record(
 /// Decodes a stored record's text as it was decoded when it came.
 pub(super) fn decode<'a>(
     resource: Resource,
-    stored: &Stored,
+    stored: &StoredVersion,
     raw: &'a str,
-) -> Result<Decoded<'a>, Failure> {
-    let channel = match super::row::stored_key(resource, stored) {
-        Key::Item { channel, .. } => Some(channel),
-        Key::Id(_) => None,
+) -> Result<DecodedRecord<'a>, TransactionError> {
+    let channel = match crate::vault::version_rows::stored_key(resource, stored) {
+        RecordKey::Item { channel, .. } => Some(channel),
+        RecordKey::Id(_) => None,
     };
-    Decoded::read(resource, channel, raw).map_err(|problem| Failure::Damaged(problem.to_string()))
+    DecodedRecord::read(resource, channel, raw)
+        .map_err(|problem| TransactionError::Damaged(problem.to_string()))
 }

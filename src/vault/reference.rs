@@ -22,7 +22,7 @@ pub enum Reference {
 
 /// A reference with the account it belongs to, as it stands on a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct QualifiedReference {
     /// `None` where only a reference was given.
     pub account: Option<String>,
     /// `None` where only an account was given.
@@ -56,7 +56,7 @@ pub enum ReferenceError {
     Either(String, i64),
 }
 
-impl Named {
+impl QualifiedReference {
     /// Reads `account`, `account@reference`, or a bare reference that can be
     /// nothing else (`live`, `latest~1`, `#3`, a date).
     ///
@@ -224,20 +224,20 @@ fn numbers(snapshots: &[Snapshot]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vault::snapshot::{Status, Usage};
+    use crate::vault::snapshot::{RequestUsage, SnapshotStatus};
     use chrono::FixedOffset;
     use proptest::prelude::*;
 
     fn snapshots(begun: &[&str]) -> Vec<Snapshot> {
         let one = |(nth, time): (usize, &&str)| Snapshot {
             number: nth as i64 + 1,
-            status: Status::Complete,
+            status: SnapshotStatus::Complete,
             started: Timestamp(DateTime::parse_from_rfc3339(time).unwrap().timestamp_millis()),
             touched: Timestamp(0),
             finished: Some(Timestamp(0)),
             forgotten: None,
             tag: (nth == 0).then(|| "first".to_owned()),
-            usage: Usage::default(),
+            usage: RequestUsage::default(),
             digest: None,
             outcomes: Vec::new(),
             of_run: false,
@@ -249,7 +249,7 @@ mod tests {
         let all =
             snapshots(&["2026-11-01T10:00:00Z", "2026-11-01T23:30:00Z", "2026-11-03T10:00:30Z"]);
         let east = FixedOffset::east_opt(3600).unwrap();
-        let named = Named::parse(&format!("main@{text}"))?;
+        let named = QualifiedReference::parse(&format!("main@{text}"))?;
         assert_eq!(named.account.as_deref(), Some("main"));
         Ok(named.reference.unwrap().find(&all, &east)?.map_or(0, |it| it.number))
     }
@@ -326,17 +326,18 @@ mod tests {
 
     #[test]
     fn a_bare_word_is_an_account_and_a_bare_reference_is_not() {
-        let both = |text| Named::parse(text).map(|it| (it.account, it.reference)).unwrap();
+        let both =
+            |text| QualifiedReference::parse(text).map(|it| (it.account, it.reference)).unwrap();
         assert_eq!(both("main"), (Some("main".into()), None));
         assert_eq!(both("latest~1"), (None, Some(Reference::Latest(1))));
-        Named::parse("@latest").unwrap_err();
-        Named::parse("main@").unwrap_err();
+        QualifiedReference::parse("@latest").unwrap_err();
+        QualifiedReference::parse("main@").unwrap_err();
     }
 
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in any::<String>()) {
-            let _ = Named::parse(&text);
+            let _ = QualifiedReference::parse(&text);
             let _ = found(&text);
         }
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Datelike as _, FixedOffset, Timelike as _};
 
-use super::snapshot::{Snapshot, Status};
+use super::snapshot::{Snapshot, SnapshotStatus};
 use crate::clock::Timestamp;
 
 /// What to keep. Nothing set keeps everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Keep {
+pub struct RetentionPolicy {
     pub last: u64,
     pub hourly: u64,
     pub daily: u64,
@@ -22,7 +22,7 @@ pub struct Keep {
     pub tags: Vec<String>,
 }
 
-impl Keep {
+impl RetentionPolicy {
     /// Whether no rule is set at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -32,7 +32,7 @@ impl Keep {
 
 /// What becomes of one snapshot, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RetentionDecision {
     pub number: i64,
     pub time: Timestamp,
     /// Why it is kept; empty when it is to be forgotten.
@@ -48,14 +48,14 @@ type Bucket = fn(DateTime<FixedOffset>) -> (i32, u32, u32);
 #[must_use]
 pub fn decide(
     snapshots: &[Snapshot],
-    keep: &Keep,
+    keep: &RetentionPolicy,
     needed: &[i64],
     now: Timestamp,
     zone: &dyn Fn(Timestamp) -> Option<DateTime<FixedOffset>>,
-) -> Vec<Verdict> {
+) -> Vec<RetentionDecision> {
     let mut verdicts: Vec<_> = snapshots
         .iter()
-        .map(|snapshot| Verdict {
+        .map(|snapshot| RetentionDecision {
             number: snapshot.number,
             time: snapshot.started,
             reasons: always(snapshots, snapshot, keep, needed, now),
@@ -89,7 +89,7 @@ pub fn decide(
 fn always(
     all: &[Snapshot],
     snapshot: &Snapshot,
-    keep: &Keep,
+    keep: &RetentionPolicy,
     needed: &[i64],
     now: Timestamp,
 ) -> Vec<String> {
@@ -97,7 +97,7 @@ fn always(
     if keep.is_empty() {
         reasons.push("no rule".to_owned());
     }
-    let mut complete = all.iter().rev().filter(|it| it.status == Status::Complete);
+    let mut complete = all.iter().rev().filter(|it| it.status == SnapshotStatus::Complete);
     match complete.clone().find(|it| !it.of_run).or_else(|| complete.next()) {
         Some(newest) if newest.number == snapshot.number => {
             reasons.push("newest complete".to_owned());
@@ -134,7 +134,7 @@ fn picks(
         match known {
             Some(known) => {
                 let picked = &mut picks[known].1;
-                let worth = |it: &Snapshot| (it.status == Status::Complete, !it.of_run);
+                let worth = |it: &Snapshot| (it.status == SnapshotStatus::Complete, !it.of_run);
                 if worth(snapshot) > worth(&snapshots[*picked]) {
                     *picked = at;
                 }
@@ -149,12 +149,12 @@ fn picks(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vault::snapshot::Usage;
+    use crate::vault::snapshot::RequestUsage;
 
     const DAY: i64 = 86_400_000;
 
-    fn snapshots(days: &[(i64, Status)]) -> Vec<Snapshot> {
-        let one = |(nth, (day, status)): (usize, &(i64, Status))| Snapshot {
+    fn snapshots(days: &[(i64, SnapshotStatus)]) -> Vec<Snapshot> {
+        let one = |(nth, (day, status)): (usize, &(i64, SnapshotStatus))| Snapshot {
             number: nth as i64 + 1,
             status: *status,
             started: Timestamp(day * DAY),
@@ -162,7 +162,7 @@ mod tests {
             finished: Some(Timestamp(day * DAY)),
             forgotten: None,
             tag: (nth == 0).then(|| "first".to_owned()),
-            usage: Usage::default(),
+            usage: RequestUsage::default(),
             digest: None,
             outcomes: Vec::new(),
             of_run: false,
@@ -170,7 +170,7 @@ mod tests {
         days.iter().enumerate().map(one).collect()
     }
 
-    fn kept(days: &[(i64, Status)], keep: &Keep) -> Vec<i64> {
+    fn kept(days: &[(i64, SnapshotStatus)], keep: &RetentionPolicy) -> Vec<i64> {
         let all = snapshots(days);
         let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
         let now = all.last().unwrap().started;
@@ -178,12 +178,15 @@ mod tests {
         verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
     }
 
-    use Status::{Complete, Partial};
+    use SnapshotStatus::{Complete, Partial};
 
     #[test]
     fn a_partial_snapshot_never_stands_for_a_complete_one_of_its_day() {
         let days = [(1, Complete), (1, Partial), (2, Complete), (2, Partial)];
-        assert_eq!(kept(&days, &Keep { daily: 2, ..Keep::default() }), [1, 3]);
+        assert_eq!(
+            kept(&days, &RetentionPolicy { daily: 2, ..RetentionPolicy::default() }),
+            [1, 3]
+        );
     }
 
     #[test]
@@ -193,29 +196,41 @@ mod tests {
             all[at].of_run = true;
         }
         let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
-        let kept = |keep: &Keep| -> Vec<i64> {
+        let kept = |keep: &RetentionPolicy| -> Vec<i64> {
             let verdicts = decide(&all, keep, &[], all[5].started, &utc);
             verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
         };
-        assert_eq!(kept(&Keep { last: 1, ..Keep::default() }), [5, 6]);
-        assert_eq!(kept(&Keep { last: 2, ..Keep::default() }), [2, 3, 4, 5, 6]);
-        assert_eq!(kept(&Keep { daily: 2, ..Keep::default() }), [2, 5]);
+        assert_eq!(kept(&RetentionPolicy { last: 1, ..RetentionPolicy::default() }), [5, 6]);
+        assert_eq!(
+            kept(&RetentionPolicy { last: 2, ..RetentionPolicy::default() }),
+            [2, 3, 4, 5, 6]
+        );
+        assert_eq!(kept(&RetentionPolicy { daily: 2, ..RetentionPolicy::default() }), [2, 5]);
     }
 
     #[test]
     fn the_newest_complete_snapshot_is_kept_whatever_the_rules_say() {
         let days = [(1, Complete), (2, Partial), (3, Partial)];
-        assert_eq!(kept(&days, &Keep { last: 1, ..Keep::default() }), [1, 3]);
+        assert_eq!(kept(&days, &RetentionPolicy { last: 1, ..RetentionPolicy::default() }), [1, 3]);
     }
 
     #[test]
     fn buckets_are_counted_where_there_are_snapshots() {
         let days: Vec<_> = [1, 2, 40, 41, 400].iter().map(|day| (*day, Complete)).collect();
-        assert_eq!(kept(&days, &Keep { monthly: 2, ..Keep::default() }), [4, 5]);
-        assert_eq!(kept(&days, &Keep { yearly: 9, ..Keep::default() }), [4, 5]);
+        assert_eq!(
+            kept(&days, &RetentionPolicy { monthly: 2, ..RetentionPolicy::default() }),
+            [4, 5]
+        );
+        assert_eq!(
+            kept(&days, &RetentionPolicy { yearly: 9, ..RetentionPolicy::default() }),
+            [4, 5]
+        );
         let within = Some(Duration::from_secs(361 * 86_400));
-        assert_eq!(kept(&days, &Keep { within, ..Keep::default() }), [3, 4, 5]);
+        assert_eq!(
+            kept(&days, &RetentionPolicy { within, ..RetentionPolicy::default() }),
+            [3, 4, 5]
+        );
         let tags = vec!["first".to_owned()];
-        assert_eq!(kept(&days, &Keep { tags, ..Keep::default() }), [1, 5]);
+        assert_eq!(kept(&days, &RetentionPolicy { tags, ..RetentionPolicy::default() }), [1, 5]);
     }
 }

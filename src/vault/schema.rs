@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::{log_mark, triggers};
-use crate::model::{Field, Kind, Resource, Role};
+use crate::model::{Field, FieldKind, Resource, Role};
+use crate::vault::{triggers, wal_mark};
 
 /// "LKVT", in the file's header.
 pub const APPLICATION_ID: i32 = 0x4c4b_5654;
@@ -102,7 +102,13 @@ fn model() -> rusqlite::Result<&'static Model> {
 /// What all of [`MIGRATIONS`] make of an empty file, in another order: each `ALTER TABLE` has SQLite
 /// read the whole schema again, so here they come while it is small.
 fn newest_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
-    for sql in [COMMON, JOURNAL_TABLES, super::sent::FORMAT_3, UNUSED_TEMPLATES, log_mark::TABLE] {
+    for sql in [
+        COMMON,
+        JOURNAL_TABLES,
+        crate::vault::sent_values::FORMAT_3,
+        UNUSED_TEMPLATES,
+        wal_mark::TABLE,
+    ] {
         tx.execute_batch(sql)?;
     }
     for resource in Resource::ALL {
@@ -138,8 +144,8 @@ fn second_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
 /// transaction, so [`INCREMENTAL_VACUUM`] is applied when a vault is created or opened for writing.
 fn third_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(UNUSED_TEMPLATES)?;
-    tx.execute_batch(log_mark::TABLE)?;
-    tx.execute_batch(super::sent::FORMAT_3)?;
+    tx.execute_batch(wal_mark::TABLE)?;
+    tx.execute_batch(crate::vault::sent_values::FORMAT_3)?;
     triggers(tx)
 }
 
@@ -350,7 +356,7 @@ fn tables(resource: Resource) -> String {
     );
     for field in columns(resource) {
         let kind = match field.kind {
-            Kind::Int | Kind::Bool => "INTEGER",
+            FieldKind::Int | FieldKind::Bool => "INTEGER",
             _ => "TEXT",
         };
         let not_null = if field.role == Role::Identity { " NOT NULL" } else { "" };

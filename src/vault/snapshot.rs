@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row};
 
-use super::digest::{Sum, fields};
-use super::row::{Shapes, bytes};
-use super::transact::prove_running;
+use super::digest::{DigestSum, fields};
 use super::write::take_back;
-use super::{Failure, Tx, Vault, VaultError, forget, ledger};
 use crate::clock::Timestamp;
 use crate::model::Resource;
+use crate::vault::transaction::prove_running;
+use crate::vault::version_rows::{TemplateCache, bytes};
+use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums, forget};
 
 /// What a snapshot is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum SnapshotStatus {
     /// Not finished: a crawl works on it, or was stopped and can go on.
     Running,
     /// Holds everything the account held.
@@ -23,7 +23,7 @@ pub enum Status {
     Partial,
 }
 
-impl Status {
+impl SnapshotStatus {
     /// The one spelling.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -91,7 +91,7 @@ impl ReadState {
 
 /// What a snapshot says of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ResourceOutcome {
     pub resource: Resource,
     pub state: ReadState,
     /// Records that the snapshot shows.
@@ -104,10 +104,10 @@ pub struct Outcome {
     pub message: Option<String>,
 }
 
-impl Outcome {
+impl ResourceOutcome {
     /// Whether the snapshot holds all that the account had of this resource.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         let read = match self.state {
             ReadState::Complete => true,
             ReadState::NotOffered => self.records == 0,
@@ -118,20 +118,20 @@ impl Outcome {
 
     /// Whether the snapshot lacks nothing of it that it was meant to hold.
     #[must_use]
-    pub fn is_as_meant(&self) -> bool {
-        self.is_whole() || self.state == ReadState::Excluded
+    pub fn is_as_requested(&self) -> bool {
+        self.is_complete() || self.state == ReadState::Excluded
     }
 }
 
 /// What a crawl cost so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct RequestUsage {
     pub requests: u64,
     pub throttled: u64,
     pub waited: Duration,
 }
 
-impl Usage {
+impl RequestUsage {
     /// This and `other` together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -147,16 +147,16 @@ impl Usage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub number: i64,
-    pub status: Status,
+    pub status: SnapshotStatus,
     pub started: Timestamp,
     /// When the crawl last committed something.
     pub touched: Timestamp,
     pub finished: Option<Timestamp>,
     pub forgotten: Option<Timestamp>,
     pub tag: Option<String>,
-    pub usage: Usage,
+    pub usage: RequestUsage,
     pub digest: Option<String>,
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ResourceOutcome>,
     /// A run made it, of what the run touches alone: a look, and no backup.
     pub of_run: bool,
 }
@@ -164,7 +164,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// What it says of `resource`.
     #[must_use]
-    pub fn outcome(&self, resource: Resource) -> Option<&Outcome> {
+    pub fn outcome(&self, resource: Resource) -> Option<&ResourceOutcome> {
         self.outcomes.iter().find(|outcome| outcome.resource == resource)
     }
 
@@ -208,10 +208,11 @@ impl Vault {
             let last: Option<i64> =
                 tx.query_row("SELECT max(snapshot) FROM snapshot", [], |row| row.get(0))?;
             let number = last.unwrap_or(0).checked_add(1);
-            let number = number.ok_or_else(|| Failure::Damaged("no number is left".to_owned()))?;
+            let number =
+                number.ok_or_else(|| TransactionError::Damaged("no number is left".to_owned()))?;
             let insert = "INSERT INTO snapshot(snapshot, status, started, touched, tag, scope)
                           VALUES(?1, 'running', ?2, ?2, ?3, ?4)";
-            ledger::snapshot(tx, number, || {
+            checksums::snapshot(tx, number, || {
                 Ok(tx.execute(insert, (number, now.0, tag, names(scope)))?)
             })?;
             for resource in Resource::ALL {
@@ -239,7 +240,7 @@ impl Vault {
     /// When the vault cannot be written.
     pub fn retag(&mut self, number: i64, tag: &str) -> Result<(), VaultError> {
         self.transact(|tx, _| {
-            ledger::snapshot(tx, number, || {
+            checksums::snapshot(tx, number, || {
                 let sql = "UPDATE snapshot SET tag = ?2 WHERE snapshot = ?1 AND finished IS NULL";
                 tx.execute(sql, (number, tag))?;
                 Ok(())
@@ -317,7 +318,7 @@ impl Vault {
         sql: &str,
         params: impl rusqlite::Params,
     ) -> Result<Vec<Snapshot>, VaultError> {
-        let read = || -> Result<Vec<Snapshot>, Failure> {
+        let read = || -> Result<Vec<Snapshot>, TransactionError> {
             let mut statement = self.db.prepare(sql)?;
             let mut rows = statement.query(params)?;
             let mut all = Vec::new();
@@ -363,7 +364,7 @@ impl Vault {
         &mut self,
         number: i64,
         now: Timestamp,
-        usage: Usage,
+        usage: RequestUsage,
     ) -> Result<Snapshot, VaultError> {
         let forgot = self.transact(|tx, shapes| end(tx, shapes, number, now, usage))?;
         self.finished(number, forgot)
@@ -379,7 +380,7 @@ impl Vault {
         number: i64,
         why: &str,
         now: Timestamp,
-        usage: Usage,
+        usage: RequestUsage,
     ) -> Result<Snapshot, VaultError> {
         // Held pages belong to what is taken back.
         self.drop_held();
@@ -403,28 +404,28 @@ impl Vault {
 
 /// Ends snapshot `number`. Whether that dropped what forgotten snapshots had left.
 fn end(
-    tx: &Tx<'_>,
-    shapes: &mut Shapes,
+    tx: &Transaction<'_>,
+    shapes: &mut TemplateCache,
     number: i64,
     now: Timestamp,
-    usage: Usage,
-) -> Result<bool, Failure> {
+    usage: RequestUsage,
+) -> Result<bool, TransactionError> {
     tx.execute(
         "UPDATE snapshot_resource SET state = 'failed',
            message = coalesce(message, 'the backup ended before it was read')
          WHERE snapshot = ?1 AND state = 'pending'",
         [number],
     )?;
-    let whole = outcomes(tx, number)?.iter().all(Outcome::is_as_meant);
-    let status = if whole { Status::Complete } else { Status::Partial };
+    let whole = outcomes(tx, number)?.iter().all(ResourceOutcome::is_as_requested);
+    let status = if whole { SnapshotStatus::Complete } else { SnapshotStatus::Partial };
     let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
                  throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL";
     let (requests, throttled) = (signed(usage.requests), signed(usage.throttled));
     let waited = signed(u64::try_from(usage.waited.as_millis()).unwrap_or(u64::MAX));
     let end_values = (number, status.name(), now.0, requests, throttled, waited);
-    ledger::snapshot(tx, number, || match tx.execute(end, end_values)? {
+    checksums::snapshot(tx, number, || match tx.execute(end, end_values)? {
         1 => seal(tx, number),
-        _ => Err(Failure::NoSnapshot(number)),
+        _ => Err(TransactionError::NoSnapshot(number)),
     })?;
     let forgot = forget::settle(tx, shapes, number)?;
     tx.execute_batch("DELETE FROM listing; DELETE FROM listing_page;")?;
@@ -433,12 +434,12 @@ fn end(
 
 /// Writes how reading `resource` ended into snapshot `number`.
 pub(super) fn conclude(
-    tx: &Tx<'_>,
+    tx: &Transaction<'_>,
     number: i64,
     resource: Resource,
     state: ReadState,
     message: Option<&str>,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionError> {
     tx.prepare_cached(
         "UPDATE snapshot_resource SET state = ?3, message = ?4
          WHERE snapshot = ?1 AND resource = ?2",
@@ -463,7 +464,7 @@ fn names(scope: &[Resource]) -> String {
 
 /// What the snapshot before showed of `resource`: number of records and sum.
 pub(super) fn carried(
-    tx: &Tx<'_>,
+    tx: &Transaction<'_>,
     last: Option<i64>,
     resource: Resource,
 ) -> rusqlite::Result<(i64, [u8; 32])> {
@@ -473,14 +474,15 @@ pub(super) fn carried(
         |row| Ok((row.get(0)?, row.get(1)?)),
     )
     .optional()
-    .map(|found| found.unwrap_or((0, Sum::default().bytes())))
+    .map(|found| found.unwrap_or((0, DigestSum::default().bytes())))
 }
 
-fn snapshot(row: &Row<'_>, db: &rusqlite::Connection) -> Result<Snapshot, Failure> {
+fn snapshot(row: &Row<'_>, db: &rusqlite::Connection) -> Result<Snapshot, TransactionError> {
     let number = row.get(0)?;
     let status: String = row.get(1)?;
-    let status = Status::from_name(&status)
-        .ok_or_else(|| Failure::Damaged(format!("snapshot #{number} has an unknown status")))?;
+    let status = SnapshotStatus::from_name(&status).ok_or_else(|| {
+        TransactionError::Damaged(format!("snapshot #{number} has an unknown status"))
+    })?;
     let (started, outcomes) = (Timestamp(row.get(2)?), outcomes(db, number)?);
     let scoped = outcomes.iter().any(|it| it.state == ReadState::Skipped);
     Ok(Snapshot {
@@ -492,7 +494,7 @@ fn snapshot(row: &Row<'_>, db: &rusqlite::Connection) -> Result<Snapshot, Failur
         finished: row.get::<_, Option<_>>(4)?.map(Timestamp),
         forgotten: row.get::<_, Option<_>>(5)?.map(Timestamp),
         tag: row.get(6)?,
-        usage: Usage {
+        usage: RequestUsage {
             requests: unsigned(row, 7)?,
             throttled: unsigned(row, 8)?,
             waited: Duration::from_millis(unsigned(row, 9)?),
@@ -513,7 +515,10 @@ fn is_within_run(
 }
 
 /// What snapshot `number` says of each resource, in the order of the table.
-pub(super) fn outcomes(db: &rusqlite::Connection, number: i64) -> Result<Vec<Outcome>, Failure> {
+pub(super) fn outcomes(
+    db: &rusqlite::Connection,
+    number: i64,
+) -> Result<Vec<ResourceOutcome>, TransactionError> {
     let mut statement = db.prepare_cached(
         "SELECT resource, state, records, added, changed, removed, message
          FROM snapshot_resource WHERE snapshot = ?1",
@@ -524,9 +529,11 @@ pub(super) fn outcomes(db: &rusqlite::Connection, number: i64) -> Result<Vec<Out
         let (resource, state): (String, String) = (row.get(0)?, row.get(1)?);
         let known = Resource::from_name(&resource).zip(ReadState::from_name(&state));
         let (resource, state) = known.ok_or_else(|| {
-            Failure::Damaged(format!("snapshot #{number} has an unknown resource or state"))
+            TransactionError::Damaged(format!(
+                "snapshot #{number} has an unknown resource or state"
+            ))
         })?;
-        all.push(Outcome {
+        all.push(ResourceOutcome {
             resource,
             state,
             records: unsigned(row, 2)?,
@@ -541,7 +548,7 @@ pub(super) fn outcomes(db: &rusqlite::Connection, number: i64) -> Result<Vec<Out
 }
 
 /// Writes a finished snapshot's digest, and ties it to the chain.
-fn seal(tx: &Tx<'_>, number: i64) -> Result<(), Failure> {
+fn seal(tx: &Transaction<'_>, number: i64) -> Result<(), TransactionError> {
     let digest = digest(tx, number)?;
     let chain = chain(tx, number, &digest)?;
     tx.execute(
@@ -552,7 +559,10 @@ fn seal(tx: &Tx<'_>, number: i64) -> Result<(), Failure> {
 }
 
 /// The digest over all that a snapshot says, from its resources' sums.
-pub(super) fn digest(db: &rusqlite::Connection, number: i64) -> Result<blake3::Hash, Failure> {
+pub(super) fn digest(
+    db: &rusqlite::Connection,
+    number: i64,
+) -> Result<blake3::Hash, TransactionError> {
     let mut statement = db.prepare_cached(
         "SELECT resource, state, records, added, changed, removed, message, sum
          FROM snapshot_resource WHERE snapshot = ?1 ORDER BY resource",
@@ -572,7 +582,7 @@ pub(super) fn chain(
     db: &rusqlite::Connection,
     number: i64,
     digest: &blake3::Hash,
-) -> Result<blake3::Hash, Failure> {
+) -> Result<blake3::Hash, TransactionError> {
     let before: Option<Vec<u8>> = db
         .query_row("SELECT chain FROM snapshot WHERE snapshot = ?1", [number - 1], |row| row.get(0))
         .optional()?;

@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use super::row::Stored;
 use super::schema::{columns, key_columns, version_table};
 use crate::model::Resource;
+use crate::vault::version_rows::StoredVersion;
 
 /// The most rows that one statement inserts: a statement has its own cost.
 pub(super) const MANY: usize = 16;
@@ -51,7 +51,7 @@ impl Statements {
             .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 1))
             .collect();
         let sets: Vec<_> = columns.iter().map(|column| format!("{column} = ?")).collect();
-        let select = Stored::select(resource);
+        let select = StoredVersion::select(resource);
         let key = key_columns(resource).next().unwrap_or("id");
         let into = format!("{table}(since, shape, extra, {})", columns.join(", "));
         Self {

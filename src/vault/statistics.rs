@@ -2,16 +2,16 @@
 
 use rusqlite::OptionalExtension;
 
-use super::digest::{self, Sum};
-use super::snapshot::Usage;
+use super::digest::{self, DigestSum};
+use super::snapshot::RequestUsage;
 use super::write::{add_to_sum, touch};
-use super::{Failure, Vault, VaultError};
+use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
 /// One answer to a request for a code's statistics.
 #[derive(Debug, Clone, Copy)]
-pub struct Statistics<'a> {
+pub struct StoredStatistics<'a> {
     pub snapshot: i64,
     pub code: i64,
     /// The code's scans as the list told them.
@@ -19,7 +19,7 @@ pub struct Statistics<'a> {
     /// The statistics' JSON text, as it came.
     pub body: &'a str,
     pub now: Timestamp,
-    pub usage: Usage,
+    pub usage: RequestUsage,
 }
 
 impl Vault {
@@ -53,9 +53,9 @@ impl Vault {
     ///
     /// # Errors
     /// When the vault cannot be written.
-    pub fn put_statistics(&mut self, found: &Statistics<'_>) -> Result<(), VaultError> {
+    pub fn put_statistics(&mut self, found: &StoredStatistics<'_>) -> Result<(), VaultError> {
         self.transact_page(found.snapshot, None, |tx, _| {
-            let mut delta = Sum::default();
+            let mut delta = DigestSum::default();
             let known: Option<(i64, i64, String)> = tx
                 .prepare_cached(
                     "SELECT snapshot, scans, body FROM statistics_qr_codes WHERE id = ?1
@@ -71,7 +71,7 @@ impl Vault {
                 .execute((found.code, found.snapshot, found.scans, found.body))?;
             add_to_sum(tx, found.snapshot, Resource::QrCodes, delta)?;
             touch(tx, found.snapshot, found.now, found.usage)?;
-            Ok::<_, Failure>(())
+            Ok::<_, TransactionError>(())
         })
     }
 }

@@ -6,30 +6,32 @@ use std::collections::HashMap;
 use roaring::RoaringTreemap;
 use rusqlite::OptionalExtension;
 
-use super::digest::Sum;
+use super::digest::DigestSum;
 use super::forget::drop_unused_templates;
-use super::row::{ROOM, Shapes, Stored, stored_alike, stored_hash, stored_key};
 use super::schema::version_table;
-use super::snapshot::{Usage, carried, signed};
-use super::split::Split;
-pub use super::writer::Put;
-use super::writer::Writer;
-use super::{Failure, Tx, Vault, VaultError};
+use super::snapshot::{RequestUsage, carried, signed};
+use super::writer::RecordWriter;
+pub use super::writer::WriteResult;
+use super::{Transaction, TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{Decoded, Key, Resource};
+use crate::model::{DecodedRecord, RecordKey, Resource};
+use crate::vault::template_match::TemplateMatch;
+use crate::vault::version_rows::{
+    ROOM, StoredVersion, TemplateCache, stored_alike, stored_hash, stored_key,
+};
 
 /// Which page of which listing this is.
 #[derive(Debug, Clone, Copy)]
-pub struct Page {
+pub struct CrawledPage {
     pub snapshot: i64,
     pub resource: Resource,
     pub parent: Option<i64>,
     pub number: u64,
     pub now: Timestamp,
-    pub usage: Usage,
+    pub usage: RequestUsage,
     /// Whether the page may be committed a moment later, with others: where
     /// reading it again costs nothing of a limit.
-    pub hold: bool,
+    pub batch: bool,
 }
 
 impl Vault {
@@ -39,13 +41,13 @@ impl Vault {
     /// As [`Vault::put_split`].
     pub fn put_page(
         &mut self,
-        page: &Page,
-        records: &[Decoded<'_>],
+        page: &CrawledPage,
+        records: &[DecodedRecord<'_>],
         seen: &RoaringTreemap,
-        note: impl FnOnce(&Put) -> String,
-    ) -> Result<Put, VaultError> {
+        note: impl FnOnce(&WriteResult) -> String,
+    ) -> Result<WriteResult, VaultError> {
         let records = records.iter().cloned();
-        let mut records: Vec<_> = records.map(|it| Split::new(page.resource, it)).collect();
+        let mut records: Vec<_> = records.map(|it| TemplateMatch::new(page.resource, it)).collect();
         self.put_split(page, &mut records, seen, note)
     }
 
@@ -57,14 +59,14 @@ impl Vault {
     /// When the vault cannot be written; nothing of the page is then kept.
     pub fn put_split(
         &mut self,
-        page: &Page,
-        records: &mut [Split<'_>],
+        page: &CrawledPage,
+        records: &mut [TemplateMatch<'_>],
         seen: &RoaringTreemap,
-        note: impl FnOnce(&Put) -> String,
-    ) -> Result<Put, VaultError> {
-        let store = |tx: &Tx<'_>, shapes: &mut Shapes| {
-            let mut put = Put::default();
-            let mut writer = Writer::new(tx, page.snapshot, page.resource)?;
+        note: impl FnOnce(&WriteResult) -> String,
+    ) -> Result<WriteResult, VaultError> {
+        let store = |tx: &Transaction<'_>, shapes: &mut TemplateCache| {
+            let mut put = WriteResult::default();
+            let mut writer = RecordWriter::new(tx, page.snapshot, page.resource)?;
             writer.put_all(shapes, records, seen, &mut put)?;
             drop(writer);
             put.rows.optimize();
@@ -87,7 +89,7 @@ impl Vault {
             touch(tx, page.snapshot, page.now, page.usage)?;
             Ok(put)
         };
-        self.transact_page(page.snapshot, page.hold.then_some(page.now), store)
+        self.transact_page(page.snapshot, page.batch.then_some(page.now), store)
     }
 
     /// Marks the versions in `rows` as removed by the running snapshot.
@@ -112,11 +114,11 @@ impl Vault {
 /// Takes back all that was put into the running snapshot `number`: it shows what the one
 /// before showed, and each resource that it was to hold counts as failed.
 pub(super) fn take_back(
-    tx: &Tx<'_>,
-    shapes: &mut Shapes,
+    tx: &Transaction<'_>,
+    shapes: &mut TemplateCache,
     number: i64,
     why: &str,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionError> {
     for resource in Resource::ALL {
         let table = version_table(resource);
         tx.execute(&format!("DELETE FROM {table} WHERE since = ?1"), [number])?;
@@ -148,26 +150,26 @@ pub(super) fn take_back(
 
 /// Closes the versions in `rows` at `snapshot`, and accounts for them.
 pub(super) fn remove(
-    tx: &Tx<'_>,
-    shapes: &mut Shapes,
+    tx: &Transaction<'_>,
+    shapes: &mut TemplateCache,
     snapshot: i64,
     resource: Resource,
     rows: &[i64],
-) -> Result<(), Failure> {
+) -> Result<(), TransactionError> {
     if rows.is_empty() {
         return Ok(());
     }
     let mut tally = Tally::default();
     let mut changed = None;
-    let mut writer = Writer::new(tx, snapshot, resource)?;
+    let mut writer = RecordWriter::new(tx, snapshot, resource)?;
     let find = format!(
         "SELECT {} FROM {} v WHERE v.version = ?1 AND v.until IS NULL",
-        Stored::select(resource),
+        StoredVersion::select(resource),
         version_table(resource)
     );
     let mut find = tx.prepare(&find)?;
     for row in rows {
-        let found = find.query_row([row], |row| Ok(Stored::read(resource, row)));
+        let found = find.query_row([row], |row| Ok(StoredVersion::read(resource, row)));
         let Some(mut stored) = found.optional()?.transpose()? else { continue };
         tally.delta.sub(stored_hash(tx, shapes, resource, &mut stored)?);
         if stored.since < snapshot {
@@ -193,22 +195,22 @@ pub(super) fn remove(
     account(tx, snapshot, resource, &tally)
 }
 
-fn damaged_rows() -> Failure {
-    Failure::Damaged("a set of rows could not be written".to_owned())
+fn damaged_rows() -> TransactionError {
+    TransactionError::Damaged("a set of rows could not be written".to_owned())
 }
 
 /// The versions that ended in `snapshot`, by their records.
 fn ended_in(
-    tx: &Tx<'_>,
+    tx: &Transaction<'_>,
     snapshot: i64,
     resource: Resource,
-) -> Result<HashMap<Key, Stored>, Failure> {
-    let (select, table) = (Stored::select(resource), version_table(resource));
+) -> Result<HashMap<RecordKey, StoredVersion>, TransactionError> {
+    let (select, table) = (StoredVersion::select(resource), version_table(resource));
     let mut find = tx.prepare(&format!("SELECT {select} FROM {table} v WHERE v.until = ?1"))?;
     let mut rows = find.query([snapshot])?;
     let mut ended = HashMap::new();
     while let Some(row) = rows.next()? {
-        let stored = Stored::read(resource, row)?;
+        let stored = StoredVersion::read(resource, row)?;
         ended.insert(stored_key(resource, &stored), stored);
     }
     Ok(ended)
@@ -217,14 +219,19 @@ fn ended_in(
 /// What one transaction changes in the snapshot's account of a resource.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
-    delta: Sum,
+    delta: DigestSum,
     added: i64,
     changed: i64,
     removed: i64,
 }
 
 /// Adds `tally` to the snapshot's account of the resource.
-fn account(tx: &Tx<'_>, snapshot: i64, resource: Resource, tally: &Tally) -> Result<(), Failure> {
+fn account(
+    tx: &Transaction<'_>,
+    snapshot: i64,
+    resource: Resource,
+    tally: &Tally,
+) -> Result<(), TransactionError> {
     if *tally == Tally::default() {
         return Ok(());
     }
@@ -240,16 +247,16 @@ fn account(tx: &Tx<'_>, snapshot: i64, resource: Resource, tally: &Tally) -> Res
 
 /// Adds `delta` to the sum of what the snapshot shows of `resource`.
 pub(super) fn add_to_sum(
-    tx: &Tx<'_>,
+    tx: &Transaction<'_>,
     snapshot: i64,
     resource: Resource,
-    delta: Sum,
-) -> Result<(), Failure> {
+    delta: DigestSum,
+) -> Result<(), TransactionError> {
     let key = (snapshot, resource.name());
     let bytes: [u8; 32] = tx
         .prepare_cached("SELECT sum FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2")?
         .query_row(key, |row| row.get(0))?;
-    let mut sum = Sum::from_bytes(bytes);
+    let mut sum = DigestSum::from_bytes(bytes);
     sum.plus(delta);
     tx.prepare_cached(
         "UPDATE snapshot_resource SET sum = ?3 WHERE snapshot = ?1 AND resource = ?2",
@@ -260,11 +267,11 @@ pub(super) fn add_to_sum(
 
 /// Records that the crawl is alive, and what it cost so far.
 pub(super) fn touch(
-    tx: &Tx<'_>,
+    tx: &Transaction<'_>,
     snapshot: i64,
     now: Timestamp,
-    usage: Usage,
-) -> Result<(), Failure> {
+    usage: RequestUsage,
+) -> Result<(), TransactionError> {
     tx.prepare_cached(
         "UPDATE snapshot SET touched = ?2, requests = ?3, throttled = ?4, waited = ?5
          WHERE snapshot = ?1",

@@ -1,7 +1,8 @@
 //! Stores the records of one page: looks up what is known of them, compares,
 //! and writes what is new.
 
-mod walk;
+mod cursor;
+mod result;
 
 use std::ops::Range;
 use std::slice;
@@ -10,50 +11,18 @@ use std::sync::Arc;
 use roaring::RoaringTreemap;
 use rusqlite::{CachedStatement, OptionalExtension};
 
-use self::walk::Walk;
-use super::digest::Sum;
-use super::row::{Column, ROOM, Shapes, Stored, extra, same, stored_alike, stored_hash, with_room};
+pub use self::result::WriteResult;
+use super::digest::DigestSum;
 use super::schema::{counter_place, key_columns, version_table};
-use super::split::Split;
 use super::statements::{MANY, SeriesStatements, Statements};
-use super::{Failure, Tx, digest};
-use crate::model::differences::alike;
-use crate::model::{Key, Resource, Value};
-
-/// What became of a page's records.
-#[derive(Debug, Default)]
-pub struct Put {
-    /// The versions that the page's records are now, by row number.
-    pub rows: RoaringTreemap,
-    /// Records that this page or an earlier one of the listing had already.
-    pub twice: u64,
-    /// Those of them that an earlier page had.
-    pub across: u64,
-    /// Those of them that have other fields than before.
-    pub differing: u64,
-    /// The first that came again as it was.
-    pub first_twin: Option<Key>,
-    /// The first that came again with other fields.
-    pub first_differing: Option<Key>,
-    pub added: u64,
-    /// Less than nothing where a record is as it was before an earlier reading
-    /// of this snapshot had changed it.
-    pub changed: i64,
-    /// Counters that moved.
-    pub moved: u64,
-    /// The change of the resource's sum.
-    pub(super) delta: Sum,
-}
-
-impl Put {
-    /// Counts a record that came again.
-    fn repeated(&mut self, key: &Key, is_alike: bool) {
-        self.twice += 1;
-        let first = if is_alike { &mut self.first_twin } else { &mut self.first_differing };
-        first.get_or_insert_with(|| key.clone());
-        self.differing += u64::from(!is_alike);
-    }
-}
+use super::{Transaction, TransactionError, digest};
+use crate::model::differences::equal_fields;
+use crate::model::{FieldValue, RecordKey, Resource};
+use crate::vault::template_match::TemplateMatch;
+use crate::vault::version_rows::{
+    Column, ROOM, StoredVersion, TemplateCache, extra, same, stored_alike, stored_hash, with_room,
+};
+use crate::vault::writer::cursor::VersionCursor;
 
 /// How a stored version compares with what came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +35,7 @@ enum Likeness {
 }
 
 /// The statements that store one record, prepared once a page.
-pub(super) struct Writer<'t> {
+pub(super) struct RecordWriter<'t> {
     snapshot: i64,
     resource: Resource,
     counter: Option<usize>,
@@ -78,7 +47,7 @@ pub(super) struct Writer<'t> {
     close: CachedStatement<'t>,
     delete: CachedStatement<'t>,
     series: Option<Series<'t>>,
-    tx: &'t Tx<'t>,
+    tx: &'t Transaction<'t>,
 }
 
 /// The statements that keep a counter's series.
@@ -90,7 +59,7 @@ struct Series<'t> {
 }
 
 impl<'t> Series<'t> {
-    fn new(tx: &'t Tx<'t>, sql: &SeriesStatements) -> Result<Self, Failure> {
+    fn new(tx: &'t Transaction<'t>, sql: &SeriesStatements) -> Result<Self, TransactionError> {
         Ok(Self {
             newest: tx.prepare_cached(&sql.newest)?,
             walk: tx.prepare_cached(&sql.walk)?,
@@ -100,7 +69,7 @@ impl<'t> Series<'t> {
     }
 
     /// Begins series that have no sample yet.
-    fn begin(&mut self, snapshot: i64, samples: &[(i64, i64)]) -> Result<(), Failure> {
+    fn begin(&mut self, snapshot: i64, samples: &[(i64, i64)]) -> Result<(), TransactionError> {
         let (many, rest) = samples.as_chunks::<MANY>();
         for samples in many {
             self.begin.raw_bind_parameter(1, snapshot)?;
@@ -118,15 +87,15 @@ impl<'t> Series<'t> {
 }
 
 /// One record of the page, split, with what the vault knows of it.
-struct Item<'p, 'a> {
-    split: &'p Split<'a>,
+struct WriteItem<'p, 'a> {
+    split: &'p TemplateMatch<'a>,
     shape: i64,
-    open: Known<Open>,
+    open: StoredRecord<Open>,
     /// The newest sample: the snapshot that saw it, and the value.
-    counter: Known<(i64, Option<i64>)>,
+    counter: StoredRecord<(i64, Option<i64>)>,
 }
 
-impl Item<'_, '_> {
+impl WriteItem<'_, '_> {
     /// The hash of what came, as [`stored_hash`] gives it once it is stored.
     fn hash(&self, resource: Resource) -> blake3::Hash {
         let record = &self.split.record;
@@ -140,27 +109,28 @@ impl Item<'_, '_> {
     }
 
     /// Whether `items` are [`MANY`], have its shape, and need nothing extra.
-    fn are_alike(&self, items: &[Item<'_, '_>]) -> bool {
-        let alike = |item: &Item<'_, '_>| item.shape == self.shape && item.split.extra.is_none();
+    fn are_alike(&self, items: &[WriteItem<'_, '_>]) -> bool {
+        let alike =
+            |item: &WriteItem<'_, '_>| item.shape == self.shape && item.split.extra.is_none();
         items.len() == MANY && items.iter().all(alike)
     }
 
     /// Whether there is no sample of its counter yet, as far as was asked.
     fn begins_series(&self) -> bool {
-        matches!(self.counter, Known::Is(None))
+        matches!(self.counter, StoredRecord::Is(None))
     }
 
     /// The counter's value, if the record tells one.
     fn count(&self, counter: Option<usize>) -> Option<i64> {
         match self.split.record.values.get(counter?) {
-            Some(Value::Int(value)) => Some(*value),
+            Some(FieldValue::Int(value)) => Some(*value),
             _ => None,
         }
     }
 }
 
 /// What the vault knows of something.
-enum Known<T> {
+enum StoredRecord<T> {
     /// It was not asked yet.
     Unasked,
     Is(Option<T>),
@@ -172,8 +142,12 @@ struct Open {
     same: bool,
 }
 
-impl<'t> Writer<'t> {
-    pub fn new(tx: &'t Tx<'t>, snapshot: i64, resource: Resource) -> Result<Self, Failure> {
+impl<'t> RecordWriter<'t> {
+    pub fn new(
+        tx: &'t Transaction<'t>,
+        snapshot: i64,
+        resource: Resource,
+    ) -> Result<Self, TransactionError> {
         let sql = Statements::of(resource);
         Ok(Self {
             snapshot,
@@ -195,11 +169,11 @@ impl<'t> Writer<'t> {
     /// at their ends, in whatever order the service tells its lists.
     pub fn put_all(
         &mut self,
-        shapes: &mut Shapes,
-        records: &mut [Split<'_>],
+        shapes: &mut TemplateCache,
+        records: &mut [TemplateMatch<'_>],
         seen: &RoaringTreemap,
-        put: &mut Put,
-    ) -> Result<(), Failure> {
+        put: &mut WriteResult,
+    ) -> Result<(), TransactionError> {
         let mut items = Vec::with_capacity(records.len());
         let mut last: Option<(Arc<str>, i64)> = None;
         for split in records {
@@ -213,7 +187,12 @@ impl<'t> Writer<'t> {
                     shape
                 }
             };
-            items.push(Item { split, shape, open: Known::Unasked, counter: Known::Unasked });
+            items.push(WriteItem {
+                split,
+                shape,
+                open: StoredRecord::Unasked,
+                counter: StoredRecord::Unasked,
+            });
         }
         items.sort_by(|one, other| one.split.record.key.cmp(&other.split.record.key));
         self.drop_repeats(&mut items, put);
@@ -223,9 +202,9 @@ impl<'t> Writer<'t> {
         let mut fresh = Vec::new();
         for item in items {
             match &item.open {
-                Known::Is(None) => fresh.push(item),
-                Known::Is(Some(_)) => self.put(shapes, item, seen, put)?,
-                Known::Unasked => {
+                StoredRecord::Is(None) => fresh.push(item),
+                StoredRecord::Is(Some(_)) => self.put(shapes, item, seen, put)?,
+                StoredRecord::Unasked => {
                     // It may be one of those.
                     self.add(&mut fresh, put)?;
                     self.put(shapes, item, seen, put)?;
@@ -236,18 +215,19 @@ impl<'t> Writer<'t> {
     }
 
     /// Of records that stand on the page more than once, keeps the last.
-    fn drop_repeats(&self, items: &mut Vec<Item<'_, '_>>, put: &mut Put) {
-        let key = |item: &Item<'_, '_>| item.split.record.key.clone();
-        let again = |pair: &[Item<'_, '_>]| pair[0].split.record.key == pair[1].split.record.key;
+    fn drop_repeats(&self, items: &mut Vec<WriteItem<'_, '_>>, put: &mut WriteResult) {
+        let key = |item: &WriteItem<'_, '_>| item.split.record.key.clone();
+        let again =
+            |pair: &[WriteItem<'_, '_>]| pair[0].split.record.key == pair[1].split.record.key;
         if !items.windows(2).any(again) {
             return;
         }
-        let mut kept: Vec<Item<'_, '_>> = Vec::with_capacity(items.len());
+        let mut kept: Vec<WriteItem<'_, '_>> = Vec::with_capacity(items.len());
         for item in items.drain(..) {
             match kept.last_mut() {
                 Some(last) if last.split.record.key == item.split.record.key => {
                     let texts = [&last.split.record.raw, &item.split.record.raw];
-                    let is_alike = alike(self.resource, &key(&item), texts[0], texts[1]);
+                    let is_alike = equal_fields(self.resource, &key(&item), texts[0], texts[1]);
                     put.repeated(&key(&item), is_alike);
                     *last = item;
                 }
@@ -259,10 +239,14 @@ impl<'t> Writer<'t> {
 
     /// Stores records of which there is no open version. Their hashes are taken
     /// beside the inserts, where there are enough of them to be worth a thread.
-    fn add(&mut self, fresh: &mut Vec<Item<'_, '_>>, put: &mut Put) -> Result<(), Failure> {
+    fn add(
+        &mut self,
+        fresh: &mut Vec<WriteItem<'_, '_>>,
+        put: &mut WriteResult,
+    ) -> Result<(), TransactionError> {
         let (resource, snapshot, counter) = (self.resource, self.snapshot, self.counter);
         let items = fresh.as_slice();
-        let mut sum = Sum::default();
+        let mut sum = DigestSum::default();
         if items.len() >= WORTH_A_THREAD {
             rayon::in_place_scope(|scope| {
                 scope.spawn(|_| sum = first_sum(resource, snapshot, counter, items));
@@ -282,7 +266,11 @@ impl<'t> Writer<'t> {
     }
 
     /// Inserts the versions, and the samples that begin a series.
-    fn add_rows(&mut self, items: &[Item<'_, '_>], put: &mut Put) -> Result<(), Failure> {
+    fn add_rows(
+        &mut self,
+        items: &[WriteItem<'_, '_>],
+        put: &mut WriteResult,
+    ) -> Result<(), TransactionError> {
         for items in items.chunks(MANY) {
             let last = self.insert(items)?.cast_unsigned();
             put.rows.insert_range(last + 1 - items.len() as u64..=last);
@@ -290,14 +278,14 @@ impl<'t> Writer<'t> {
         }
         let Some(series) = &mut self.series else { return Ok(()) };
         let firsts = items.iter().filter(|item| item.begins_series());
-        let count = |item: &Item<'_, '_>| item.count(self.counter);
+        let count = |item: &WriteItem<'_, '_>| item.count(self.counter);
         let samples = firsts.filter_map(|item| Some((item.split.record.key.id(), count(item)?)));
         series.begin(self.snapshot, &samples.collect::<Vec<_>>())
     }
 
     /// Inserts these versions, [`MANY`] at most, and gives the last one's row.
     /// Rows are numbered one by one.
-    fn insert(&mut self, items: &[Item<'_, '_>]) -> Result<i64, Failure> {
+    fn insert(&mut self, items: &[WriteItem<'_, '_>]) -> Result<i64, TransactionError> {
         if let Some(first) = items.first().filter(|first| first.are_alike(items)) {
             bind(&mut self.insert_alike, self.snapshot, first, items, self.counter)?;
             self.insert_alike.raw_execute()?;
@@ -312,27 +300,27 @@ impl<'t> Writer<'t> {
 
     /// Looks up what is known of all items at once, in one walk over the span
     /// of their ids. Where that span holds much else, the rest stays unasked.
-    fn walk(&mut self, items: &mut [Item<'_, '_>]) -> Result<(), Failure> {
+    fn walk(&mut self, items: &mut [WriteItem<'_, '_>]) -> Result<(), TransactionError> {
         let Some((first, last)) = items.first().zip(items.last()) else { return Ok(()) };
         let span = [first, last].map(|item| item.split.record.key.id());
         let most = 2 * items.len() + 64;
         let counter = self.counter;
         let mut rows = self.walk.query(span)?;
-        let mut walk = Walk::new(items, most);
+        let mut walk = VersionCursor::new(items, most);
         while let Some(row) = rows.next()? {
             let Some(item) = walk.to(row.get(5)?) else { break };
             if let Some(item) = item {
-                item.open = Known::Is(Some(compare(row, item, counter)?));
+                item.open = StoredRecord::Is(Some(compare(row, item, counter)?));
             }
         }
         walk.finish(|item| &mut item.open);
         let Some(series) = &mut self.series else { return Ok(()) };
         let mut rows = series.walk.query(span)?;
-        let mut walk = Walk::new(items, most);
+        let mut walk = VersionCursor::new(items, most);
         while let Some(row) = rows.next()? {
             let Some(item) = walk.to(row.get(0)?) else { break };
             if let Some(item) = item {
-                item.counter = Known::Is(Some((row.get(1)?, row.get(2)?)));
+                item.counter = StoredRecord::Is(Some((row.get(1)?, row.get(2)?)));
             }
         }
         walk.finish(|item| &mut item.counter);
@@ -341,14 +329,14 @@ impl<'t> Writer<'t> {
 
     fn put(
         &mut self,
-        shapes: &mut Shapes,
-        mut item: Item<'_, '_>,
+        shapes: &mut TemplateCache,
+        mut item: WriteItem<'_, '_>,
         seen: &RoaringTreemap,
-        put: &mut Put,
-    ) -> Result<(), Failure> {
-        let open = match std::mem::replace(&mut item.open, Known::Unasked) {
-            Known::Is(open) => open,
-            Known::Unasked => self.find(&item)?,
+        put: &mut WriteResult,
+    ) -> Result<(), TransactionError> {
+        let open = match std::mem::replace(&mut item.open, StoredRecord::Unasked) {
+            StoredRecord::Is(open) => open,
+            StoredRecord::Unasked => self.find(&item)?,
         };
         let (row, is_alike) = match &open {
             Some(open) if open.same => (open.version, true),
@@ -380,12 +368,12 @@ impl<'t> Writer<'t> {
     /// its spelling alone is kept as it came, but is no change.
     fn replace(
         &mut self,
-        shapes: &mut Shapes,
-        old: &mut Stored,
-        item: &Item<'_, '_>,
+        shapes: &mut TemplateCache,
+        old: &mut StoredVersion,
+        item: &WriteItem<'_, '_>,
         is_alike: bool,
-        put: &mut Put,
-    ) -> Result<i64, Failure> {
+        put: &mut WriteResult,
+    ) -> Result<i64, TransactionError> {
         if old.since < self.snapshot {
             put.changed += i64::from(!is_alike);
             self.close(old.version)?;
@@ -408,23 +396,28 @@ impl<'t> Writer<'t> {
     }
 
     /// The version that this snapshot has closed in favour of another.
-    fn replaced(&self, item: &Item<'_, '_>) -> Result<Option<Stored>, Failure> {
+    fn replaced(
+        &self,
+        item: &WriteItem<'_, '_>,
+    ) -> Result<Option<StoredVersion>, TransactionError> {
         let keys: Vec<_> = key_columns(self.resource)
             .enumerate()
             .map(|(nth, name)| format!("v.\"{name}\" = ?{}", nth + 2))
             .collect();
         let sql = format!(
             "SELECT {} FROM {} v WHERE v.until = ?1 AND {}",
-            Stored::select(self.resource),
+            StoredVersion::select(self.resource),
             version_table(self.resource),
             keys.join(" AND ")
         );
         let mut find = self.tx.prepare_cached(&sql)?;
         let mut rows = match &item.split.record.key {
-            Key::Id(id) => find.query((self.snapshot, id))?,
-            Key::Item { channel, kind, id } => find.query((self.snapshot, channel, kind, id))?,
+            RecordKey::Id(id) => find.query((self.snapshot, id))?,
+            RecordKey::Item { channel, kind, id } => {
+                find.query((self.snapshot, channel, kind, id))?
+            }
         };
-        rows.next()?.map(|row| Stored::read(self.resource, row)).transpose()
+        rows.next()?.map(|row| StoredVersion::read(self.resource, row)).transpose()
     }
 
     /// How a stored version compares with what came. One that was split another
@@ -432,10 +425,10 @@ impl<'t> Writer<'t> {
     /// share a template tomorrow.
     fn likeness(
         &self,
-        shapes: &mut Shapes,
-        old: &mut Stored,
-        item: &Item<'_, '_>,
-    ) -> Result<Likeness, Failure> {
+        shapes: &mut TemplateCache,
+        old: &mut StoredVersion,
+        item: &WriteItem<'_, '_>,
+    ) -> Result<Likeness, TransactionError> {
         let template = shapes.template(self.tx, old.shape)?;
         let counter = item.count(self.counter).unwrap_or(0);
         let Ok(text) = old.raw(self.resource, template, Some(counter)) else {
@@ -444,31 +437,37 @@ impl<'t> Writer<'t> {
         let record = &item.split.record;
         Ok(match text == record.raw {
             true => Likeness::Same,
-            false if alike(self.resource, &record.key, &text, &record.raw) => Likeness::Alike,
+            false if equal_fields(self.resource, &record.key, &text, &record.raw) => {
+                Likeness::Alike
+            }
             false => Likeness::Different,
         })
     }
 
-    fn find(&mut self, item: &Item<'_, '_>) -> Result<Option<Open>, Failure> {
+    fn find(&mut self, item: &WriteItem<'_, '_>) -> Result<Option<Open>, TransactionError> {
         let mut rows = match &item.split.record.key {
-            Key::Id(id) => self.find.query([id])?,
-            Key::Item { channel, kind, id } => self.find.query((channel, kind, id))?,
+            RecordKey::Id(id) => self.find.query([id])?,
+            RecordKey::Item { channel, kind, id } => self.find.query((channel, kind, id))?,
         };
         rows.next()?.map(|row| compare(row, item, self.counter)).transpose()
     }
 
-    fn load(&self, version: i64) -> Result<Stored, Failure> {
+    fn load(&self, version: i64) -> Result<StoredVersion, TransactionError> {
         let sql = format!(
             "SELECT {} FROM {} v WHERE v.version = ?1",
-            Stored::select(self.resource),
+            StoredVersion::select(self.resource),
             version_table(self.resource)
         );
         self.tx
             .prepare_cached(&sql)?
-            .query_row([version], |row| Ok(Stored::read(self.resource, row)))?
+            .query_row([version], |row| Ok(StoredVersion::read(self.resource, row)))?
     }
 
-    fn overwrite(&mut self, version: i64, item: &Item<'_, '_>) -> Result<i64, Failure> {
+    fn overwrite(
+        &mut self,
+        version: i64,
+        item: &WriteItem<'_, '_>,
+    ) -> Result<i64, TransactionError> {
         bind(&mut self.overwrite, self.snapshot, item, slice::from_ref(item), self.counter)?;
         let last = self.overwrite.parameter_count();
         self.overwrite.raw_bind_parameter(last, version)?;
@@ -476,12 +475,12 @@ impl<'t> Writer<'t> {
         Ok(version)
     }
 
-    pub fn close(&mut self, version: i64) -> Result<(), Failure> {
+    pub fn close(&mut self, version: i64) -> Result<(), TransactionError> {
         self.close.execute((version, self.snapshot, ROOM))?;
         Ok(())
     }
 
-    fn reopen(&self, version: i64) -> Result<i64, Failure> {
+    fn reopen(&self, version: i64) -> Result<i64, TransactionError> {
         let table = version_table(self.resource);
         let sql = format!(
             "UPDATE {table} SET until = NULL, extra = coalesce(extra, ?2) WHERE version = ?1"
@@ -490,22 +489,31 @@ impl<'t> Writer<'t> {
         Ok(version)
     }
 
-    pub fn delete(&mut self, version: i64) -> Result<(), Failure> {
+    pub fn delete(&mut self, version: i64) -> Result<(), TransactionError> {
         self.delete.execute([version])?;
         Ok(())
     }
 
-    fn sample_hash(&self, item: &Item<'_, '_>, snapshot: i64, value: Option<i64>) -> blake3::Hash {
+    fn sample_hash(
+        &self,
+        item: &WriteItem<'_, '_>,
+        snapshot: i64,
+        value: Option<i64>,
+    ) -> blake3::Hash {
         digest::sample(self.resource, item.split.record.key.id(), snapshot, value)
     }
 
-    fn sample(&mut self, item: &Item<'_, '_>, put: &mut Put) -> Result<(), Failure> {
+    fn sample(
+        &mut self,
+        item: &WriteItem<'_, '_>,
+        put: &mut WriteResult,
+    ) -> Result<(), TransactionError> {
         let value = item.count(self.counter);
         let Some(series) = &mut self.series else { return Ok(()) };
         let id = item.split.record.key.id();
         let known: Option<(i64, Option<i64>)> = match item.counter {
-            Known::Is(known) => known,
-            Known::Unasked => {
+            StoredRecord::Is(known) => known,
+            StoredRecord::Unasked => {
                 let found = series.newest.query_row([id], |row| Ok((row.get(0)?, row.get(1)?)));
                 found.optional()?
             }
@@ -528,9 +536,9 @@ fn first_sum(
     resource: Resource,
     snapshot: i64,
     counter: Option<usize>,
-    items: &[Item<'_, '_>],
-) -> Sum {
-    let mut sum = Sum::default();
+    items: &[WriteItem<'_, '_>],
+) -> DigestSum {
+    let mut sum = DigestSum::default();
     for item in items {
         sum.add(item.hash(resource));
         if let Some(value) = item.count(counter).filter(|_| item.begins_series()) {
@@ -549,10 +557,10 @@ const WORTH_A_THREAD: usize = 64;
 fn bind(
     statement: &mut CachedStatement<'_>,
     snapshot: i64,
-    first: &Item<'_, '_>,
-    items: &[Item<'_, '_>],
+    first: &WriteItem<'_, '_>,
+    items: &[WriteItem<'_, '_>],
     counter: Option<usize>,
-) -> Result<(), Failure> {
+) -> Result<(), TransactionError> {
     statement.raw_bind_parameter(1, snapshot)?;
     statement.raw_bind_parameter(2, first.shape)?;
     statement.raw_bind_parameter(3, with_room(first.split.extra.as_deref()))?;
@@ -571,9 +579,9 @@ fn bind(
 /// How the version in `row` compares with what came.
 fn compare(
     row: &rusqlite::Row<'_>,
-    item: &Item<'_, '_>,
+    item: &WriteItem<'_, '_>,
     counter: Option<usize>,
-) -> Result<Open, Failure> {
+) -> Result<Open, TransactionError> {
     let mut equal =
         row.get::<_, i64>(3)? == item.shape && extra(row, 4)? == item.split.extra.as_deref();
     let mut at = 5;

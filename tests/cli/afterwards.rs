@@ -3,20 +3,20 @@
 use std::path::Path;
 use std::process::Command;
 
-use linkvault::cli::afterwards::afterwards;
+use linkvault::cli::afterwards::post_backup;
 use linkvault::clock::{SimulatedClock, Timestamp};
-use linkvault::config::{Account, Config, Home};
+use linkvault::config::{AccountConfig, Config, Home};
 use linkvault::vault::Vault;
 
 use crate::support::{LiveService, TestEnvironment};
 
-fn account(environment: &TestEnvironment) -> Account {
+fn account(environment: &TestEnvironment) -> AccountConfig {
     let config = Config::load(&Home::at(&environment.path(""))).unwrap();
     config.account("main").unwrap()
 }
 
 fn done(environment: &TestEnvironment) -> Vec<String> {
-    afterwards(&account(environment), &SimulatedClock::new(Timestamp(1_800_000_000_000)))
+    post_backup(&account(environment), &SimulatedClock::new(Timestamp(1_800_000_000_000)))
 }
 
 #[test]

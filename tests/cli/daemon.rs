@@ -450,7 +450,7 @@ fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
     let lines: Vec<_> = heard.iter().map(|[line, _, _]| line.as_str()).collect();
     assert_eq!(lines[..2], ["POST /hook HTTP/1.1"; 2], "the failure, its end, and then: {heard:?}");
     assert!(lines[2..].iter().all(|line| *line == "GET /beat HTTP/1.1"), "{heard:?}");
-    let signed = linkvault::daemon::message::signature(b"hush", heard[0][2].as_bytes());
+    let signed = linkvault::health::alert_message::signature(b"hush", heard[0][2].as_bytes());
     assert_eq!(heard[0][1], signed);
     assert!(heard[0][2].contains("\"event\":\"begun\"") && heard[1][2].contains("\"ended\""));
 }

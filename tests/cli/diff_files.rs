@@ -1,7 +1,7 @@
 //! Files on either side of a comparison.
 
 use linkvault::clock::Timestamp;
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
 
 use crate::support::TestEnvironment;
@@ -192,7 +192,7 @@ fn an_export_holds_what_the_vault_remembers() {
         (Resource::Campaigns, 4, "links", "[7,12]"),
         (Resource::Campaigns, 99, "links", "[1]"),
     ] {
-        vault.remember(resource, &Key::Id(id), field, value, Timestamp(1)).unwrap();
+        vault.remember(resource, &RecordKey::Id(id), field, value, Timestamp(1)).unwrap();
     }
     vault.close().unwrap();
     // A snapshot shows what was sent before it.

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 
 use crate::support::{LiveService, TestEnvironment};
 
 /// More than fits into half a megabyte.
 fn large() -> (TestEnvironment, LiveService) {
-    let counts = Counts { qr_codes: 3000, ..Counts::each(5) };
+    let counts = GeneratedCounts { qr_codes: 3000, ..GeneratedCounts::each(5) };
     let service = LiveService::serving(generate(3, counts), "max-limit=100", "");
     let environment = TestEnvironment::new().account(&service.url());
     (environment, service)

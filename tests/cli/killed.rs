@@ -1,6 +1,6 @@
 //! `kill -9` at any moment: the next run finds a sound vault and goes on.
 
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use serde_json::Value;
 
 use crate::support::{LiveService, TestEnvironment, until};
@@ -17,7 +17,7 @@ const LISTS: [(&str, &str, &str); 7] = [
 
 #[test]
 fn killed_twenty_times_a_backup_ends_equal_to_the_service() {
-    let counts = Counts {
+    let counts = GeneratedCounts {
         domains: 40,
         campaigns: 500,
         channels: 4,

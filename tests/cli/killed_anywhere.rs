@@ -10,7 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use linkvault::clock::{Clock, Interrupt, SystemClock};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 
 use super::killed::equals_the_service;
 use crate::support::{KEY, LiveService, Ran, TestEnvironment, until};
@@ -20,7 +20,7 @@ const KILLS: u64 = 18;
 
 const FAULTS: &str = "latency=0.3:2ms,lost-reply=0.01,server-error=0.005,cut-body=0.005";
 
-const COUNTS: Counts = Counts {
+const COUNTS: GeneratedCounts = GeneratedCounts {
     domains: 3,
     campaigns: 60,
     channels: 5,

@@ -1,7 +1,7 @@
 //! Moves that are killed on the way.
 
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use serde_json::Value;
 
 use super::migrating::*;
@@ -9,7 +9,7 @@ use crate::support::{LiveService, until};
 
 #[test]
 fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
-    let counts = Counts {
+    let counts = GeneratedCounts {
         domains: 3,
         campaigns: 40,
         channels: 6,
@@ -52,7 +52,7 @@ fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
 
 #[test]
 fn an_account_with_everything_moves_though_it_is_killed_five_times() {
-    let counts = Counts {
+    let counts = GeneratedCounts {
         domains: 6,
         campaigns: 200,
         channels: 50,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use linkvault::api::http::Method;
 use linkvault::cli::App;
 use linkvault::cli::GlobalArgs;
-use linkvault::cli::session::{Bounds, Session};
-use linkvault::config::{Account, Config, Home};
-use linkvault::progress::Silent;
+use linkvault::cli::session::{AccountSession, SessionLimits};
+use linkvault::config::{AccountConfig, Config, Home};
+use linkvault::progress::NoProgress;
 use linkvault::sandbox::Store;
 use serde_json::{Value, json};
 
@@ -487,9 +487,16 @@ fn the_source_is_opened_only_to_read_it() {
     let account = config.account("old").unwrap();
     let before = old.handled();
     let body = || Some(br#"{"name":"x"}"#.to_vec());
-    let open = |account: &Account| {
+    let open = |account: &AccountConfig| {
         let words = "migrate";
-        Session::open_to_read(&app, account, words, &Bounds::default(), Arc::new(Silent)).unwrap()
+        AccountSession::open_to_read(
+            &app,
+            account,
+            words,
+            &SessionLimits::default(),
+            Arc::new(NoProgress),
+        )
+        .unwrap()
     };
     let mut session = open(&account);
     for (method, path) in [
@@ -499,7 +506,7 @@ fn the_source_is_opened_only_to_read_it() {
     ] {
         let error = session.client.send_once(method, path, body()).unwrap_err();
         assert!(error.to_string().contains("this account is only read"), "{error}");
-        assert!(!error.may_have_happened());
+        assert!(!error.has_unknown_outcome());
     }
     assert_eq!(old.handled(), before, "nothing left for the network");
     session.client.get("/api/account").unwrap();

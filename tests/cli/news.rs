@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use linkvault::daemon::message::signature;
+use linkvault::health::alert_message::signature;
 use serde_json::Value;
 
 use super::daemon::{Daemon, SECONDLY};

@@ -1,13 +1,13 @@
 //! What a plan costs: the number of requests that its run sends.
 
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 
 use crate::support::{LiveService, TestEnvironment};
 
 /// An account with 25 records of each kind, backed up and exported to `sheets`.
 fn exported(behaviour: &str) -> (TestEnvironment, LiveService) {
-    let counts = Counts { channel_items: 2, channels: 3, ..Counts::each(25) };
+    let counts = GeneratedCounts { channel_items: 2, channels: 3, ..GeneratedCounts::each(25) };
     let service = LiveService::serving(generate(7, counts), behaviour, "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q"]).succeeds();

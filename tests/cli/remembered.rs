@@ -1,7 +1,7 @@
 //! Values that linkvault sent and that no list gives back: every reader of a state
 //! sees what was true then.
 
-use linkvault::cli::served::loaded;
+use linkvault::cli::served::sandbox_from_vault;
 use linkvault::vault::Vault;
 use serde_json::{Value, json};
 
@@ -167,7 +167,7 @@ fn a_migration_and_a_sandbox_take_what_was_true_then() {
     let shown = environment.run(&["show", "main@v1", "--json"]).succeeds().json();
     let number = shown["snapshot"]["snapshot"].as_i64().unwrap();
     let mut vault = Vault::open_read_only(&environment.path("vaults/main.db")).unwrap();
-    let served = loaded(&mut vault, number).unwrap().store;
+    let served = sandbox_from_vault(&mut vault, number).unwrap().store;
     let content = &served.qr_codes.get(id).unwrap().content;
     assert_eq!((&content.data, &content.background), (&Some(json!("v1")), &None));
     let new = LiveService::serving(linkvault::sandbox::Store::default(), "", "");

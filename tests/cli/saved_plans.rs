@@ -1,6 +1,6 @@
 //! Plans that were saved: applied as they are, once, to the account they are for.
 
-use linkvault::change::plan::{Foreign, Matched, Step, saved};
+use linkvault::change::plan::{MatchedRecord, MigrationMatches, PlanStep, saved};
 use linkvault::model::Resource;
 use linkvault::vault::Vault;
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ fn a_plan_that_was_edited_is_refused() {
 }
 
 /// The plan with something in it changed by somebody who knows how to seal it.
-fn forged(change: impl FnOnce(&mut Vec<Step>)) -> (TestEnvironment, LiveService) {
+fn forged(change: impl FnOnce(&mut Vec<PlanStep>)) -> (TestEnvironment, LiveService) {
     let (environment, service) = saved();
     let mut plan = saved::read(environment.text("plan.json").as_bytes()).unwrap();
     change(&mut plan.plan.steps);
@@ -194,7 +194,7 @@ fn forged(change: impl FnOnce(&mut Vec<Step>)) -> (TestEnvironment, LiveService)
 
 #[test]
 fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
-    type Forgery = (fn(&mut Step), i32, &'static str);
+    type Forgery = (fn(&mut PlanStep), i32, &'static str);
     let forgeries: [Forgery; 4] = [
         (
             // Of a campaign, `name` goes with every update.
@@ -239,11 +239,11 @@ fn a_stale_plan_is_neither_shown_nor_asked_about() {
 fn a_plan_file_moves_no_ids_of_the_account_to_others() {
     let (environment, _service) = saved();
     let mut plan = saved::read(environment.text("plan.json").as_bytes()).unwrap();
-    let matched = Matched { resource: Resource::Campaigns, old: 1, new: 2 };
+    let matched = MatchedRecord { resource: Resource::Campaigns, old: 1, new: 2 };
     let id = plan.account_id.unwrap();
     for (origin, code) in [(String::new(), 1), (format!("{}#{id}", plan.service), 4)] {
         plan.plan.foreign =
-            Some(Foreign { origin: origin.clone(), matched: vec![matched], kept: vec![] });
+            Some(MigrationMatches { origin: origin.clone(), matched: vec![matched], kept: vec![] });
         environment.write("plan.json", &plan.to_json());
         environment.run(&APPLY).exits_with(code);
         let vault = Vault::open(&environment.path("vaults/main.db")).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linkvault::clock::{Interrupt, SystemClock};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::lock::Lock;
 use serde_json::{Value, json};
 
@@ -165,7 +165,12 @@ fn a_backup_that_could_not_begin_is_recorded() {
 
 /// 16 campaigns among many other records.
 fn sixteen() -> (LiveService, TestEnvironment) {
-    let counts = Counts { campaigns: 16, qr_codes: 100, channel_items: 20, ..Counts::each(5) };
+    let counts = GeneratedCounts {
+        campaigns: 16,
+        qr_codes: 100,
+        channel_items: 20,
+        ..GeneratedCounts::each(5)
+    };
     let service = LiveService::serving(generate(3, counts), "", "");
     let environment = TestEnvironment::new().account(&service.url());
     environment.run(&["backup", "-q", "--stats", "none"]).succeeds();

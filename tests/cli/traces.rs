@@ -1,7 +1,7 @@
 //! What commands leave behind, and what they must not.
 
-use linkvault::change::desired::Source;
-use linkvault::change::plan::Unsupported;
+use linkvault::change::desired::SourceLocation;
+use linkvault::change::plan::UnsupportedChange;
 use linkvault::change::plan::saved::{SavedPlan, read};
 use linkvault::model::Resource;
 
@@ -48,11 +48,11 @@ fn a_plan_file_is_no_reason_to_read_another_file() {
     environment.write("secret.txt", "first\nthe second line\n");
     let saved = read(environment.text("plan.json").as_bytes()).unwrap();
     let mut plan = saved.plan.clone();
-    plan.unsupported.push(Unsupported {
+    plan.unsupported.push(UnsupportedChange {
         resource: Resource::Campaigns,
         key: "x".to_owned(),
         reason: "y".to_owned(),
-        source: Some(Source { file: "secret.txt".to_owned(), line: Some(2) }),
+        source: Some(SourceLocation { file: "secret.txt".to_owned(), line: Some(2) }),
     });
     let whose = (saved.account.as_str(), saved.service.as_str(), saved.account_id);
     let forged = SavedPlan::new(whose, saved.made, (saved.limit, saved.reserve), plan);

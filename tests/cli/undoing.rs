@@ -431,7 +431,7 @@ fn a_deleted_channel_comes_back_with_its_items() {
     service.inside().mutate(|store| store.channels.remove(1));
     environment.run(&RESTORE).succeeds().prints_among("4 done, 4 verified");
     let after = service.inside().store().channels.get(6).unwrap().clone();
-    let items = |channel: &linkvault::sandbox::store::Channel| {
+    let items = |channel: &linkvault::sandbox::store::StoredChannel| {
         let items = channel.items.iter().map(|item| (item.kind.clone(), item.id));
         items.collect::<std::collections::BTreeSet<_>>()
     };

@@ -1,7 +1,7 @@
 //! Paging and the quirks of lists.
 
 use linkvault::clock::Timestamp;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::{RawRecord, Store};
 use serde_json::{Value, json};
 
@@ -42,7 +42,8 @@ fn pages_hold_every_record_once() {
 
 #[test]
 fn fifteen_records_come_when_no_limit_is_asked_for() {
-    let mut desk = Desk::with(generate(1, Counts { pixels: 40, ..Counts::default() }), "");
+    let mut desk =
+        Desk::with(generate(1, GeneratedCounts { pixels: 40, ..GeneratedCounts::default() }), "");
     let answer = desk.get("/api/pixels");
     assert_eq!(ids(&answer, "pixels").len(), 15);
     assert_eq!(answer["data"]["perpage"], json!(15));
@@ -50,8 +51,10 @@ fn fifteen_records_come_when_no_limit_is_asked_for() {
 
 #[test]
 fn a_large_account_can_be_paged_through() {
-    let mut desk =
-        Desk::with(generate(2, Counts { pixels: 20_000, ..Counts::default() }), "rate-limit=none");
+    let mut desk = Desk::with(
+        generate(2, GeneratedCounts { pixels: 20_000, ..GeneratedCounts::default() }),
+        "rate-limit=none",
+    );
     let pages = (1..=20).map(|page| desk.get(&format!("/api/pixels?limit=1000&page={page}")));
     let seen: Vec<u64> = pages.flat_map(|answer| ids(&answer, "pixels")).collect();
     assert_eq!(seen, (1..=20_000).collect::<Vec<_>>());

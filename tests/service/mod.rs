@@ -9,10 +9,10 @@ mod socket;
 mod table;
 mod writes;
 
-use linkvault::api::http::{Key, Method, Request, Response};
+use linkvault::api::http::{ApiKey, Method, Request, Response};
 use linkvault::clock::Timestamp;
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, Service, Store};
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService, Store};
 use serde_json::Value;
 
 const NOW: Timestamp = Timestamp(1_763_640_000_000);
@@ -20,7 +20,7 @@ const KEY: &str = "good-key";
 
 /// A service on which time stands still unless a test moves it.
 struct Desk {
-    service: Service,
+    service: SandboxService,
     now: Timestamp,
 }
 
@@ -39,14 +39,14 @@ impl Desk {
 
     fn with(store: Store, behaviour: &str) -> Self {
         let behaviour = Behaviour::parse(behaviour).unwrap();
-        Self { service: Service::new(store, Key::new(KEY), behaviour), now: NOW }
+        Self { service: SandboxService::new(store, ApiKey::new(KEY), behaviour), now: NOW }
     }
 
     fn send(&mut self, method: Method, path: &str, body: Option<Value>) -> Response {
         let request = Request {
             method,
             path: path.to_owned(),
-            key: Some(Key::new(KEY)),
+            key: Some(ApiKey::new(KEY)),
             body: body.map(|body| body.to_string().into_bytes()),
         };
         self.service.handle(self.now, &request)

@@ -1,6 +1,6 @@
 //! What the service refuses, and how.
 
-use linkvault::api::http::{Key, Method, Request};
+use linkvault::api::http::{ApiKey, Method, Request};
 use serde_json::{Value, json};
 
 use super::{Desk, json};
@@ -8,7 +8,7 @@ use super::{Desk, json};
 #[test]
 fn no_endpoint_answers_without_a_good_key() {
     let mut desk = Desk::new("");
-    for key in [None, Some(Key::new("")), Some(Key::new("bad"))] {
+    for key in [None, Some(ApiKey::new("")), Some(ApiKey::new("bad"))] {
         let request = Request { key, ..Request::get("/api/account") };
         let response = desk.service.handle(desk.now, &request);
         assert_eq!(response.status, 403);
@@ -138,7 +138,7 @@ fn a_body_that_is_no_json_is_refused() {
         let request = Request {
             method: Method::Post,
             path: "/api/channel/add".to_owned(),
-            key: Some(Key::new(super::KEY)),
+            key: Some(ApiKey::new(super::KEY)),
             body: Some(body.as_bytes().to_vec()),
         };
         assert_eq!(desk.service.handle(desk.now, &request).status, 400, "{body}");
@@ -209,7 +209,7 @@ fn every_request_gets_an_answer_in_json_whatever_it_holds() {
             path.push_str(words[rng.usize(..words.len())]);
         }
         let body = Some(bodies[rng.usize(..bodies.len())].as_bytes().to_vec());
-        let request = Request { method, path, key: Some(Key::new(super::KEY)), body };
+        let request = Request { method, path, key: Some(ApiKey::new(super::KEY)), body };
         let response = desk.service.handle(desk.now, &request);
         assert!(json(&response)["error"].is_u64() || json(&response)["error"] == "0");
     }

@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, ServeOptions, Service, serve};
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService, ServeOptions, serve};
 use linkvault::server::Server;
 
 use super::{KEY, NOW};
 
 struct Served {
     server: Server,
-    service: Arc<Mutex<Service>>,
+    service: Arc<Mutex<SandboxService>>,
     saved: Arc<AtomicUsize>,
 }
 
 fn served(behaviour: &str, faults: &str) -> Served {
     let behaviour = Behaviour::parse(behaviour).unwrap();
-    let service = Service::new(lifelike(NOW), Key::new(KEY), behaviour);
+    let service = SandboxService::new(lifelike(NOW), ApiKey::new(KEY), behaviour);
     let service = Arc::new(Mutex::new(service));
     let saved = Arc::new(AtomicUsize::new(0));
     let counter = saved.clone();

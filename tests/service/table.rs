@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use linkvault::model::{Endpoint, Field, Kind, Resource, Role, Verb};
+use linkvault::model::{Endpoint, Field, FieldKind, Resource, Role, Verb};
 
 /// `METHOD path` with every parameter as `:`, request fields with a star where
 /// required, and success fields.
 type Line = (String, BTreeSet<String>, BTreeSet<String>);
 
 /// Whether a field's kind is what the document calls its type.
-type Fits = fn(Kind) -> bool;
+type Fits = fn(FieldKind) -> bool;
 
 fn document() -> Vec<Line> {
     let lines = include_str!("endpoints.txt").lines().filter(|line| !line.starts_with('#'));
@@ -105,15 +105,15 @@ fn every_answer_and_every_list_holds_the_fields_of_the_document() {
 #[test]
 fn fields_have_the_types_of_the_document() {
     let kinds: Vec<(&str, Fits)> = vec![
-        ("int", |kind| kind == Kind::Int),
-        ("bool", |kind| kind == Kind::Bool),
-        ("datetime", |kind| kind == Kind::DateTime),
-        ("date", |kind| kind == Kind::Date),
-        ("hex", |kind| kind == Kind::HexColor),
-        ("url-or-false", |kind| kind == Kind::TextOrFalse),
-        ("text", |kind| matches!(kind, Kind::Text | Kind::OneOf(_))),
-        ("url", |kind| kind == Kind::Text),
-        ("kind", |kind| matches!(kind, Kind::OneOf(_))),
+        ("int", |kind| kind == FieldKind::Int),
+        ("bool", |kind| kind == FieldKind::Bool),
+        ("datetime", |kind| kind == FieldKind::DateTime),
+        ("date", |kind| kind == FieldKind::Date),
+        ("hex", |kind| kind == FieldKind::HexColor),
+        ("url-or-false", |kind| kind == FieldKind::TextOrFalse),
+        ("text", |kind| matches!(kind, FieldKind::Text | FieldKind::OneOf(_))),
+        ("url", |kind| kind == FieldKind::Text),
+        ("kind", |kind| matches!(kind, FieldKind::OneOf(_))),
     ];
     let lists = include_str!("endpoints.txt").lines().filter(|line| line.contains("| list "));
     let mut checked = 0;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use linkvault::model::{Key, Resource};
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::model::{RecordKey, Resource};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use serde_json::json;
 
 use super::draw::{Hazards, few, is_large};
@@ -72,7 +72,7 @@ pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, 
         }
     }
     let mut some = |most| if large { rng.u64(..=most) } else { few(rng, most) };
-    let counts = Counts {
+    let counts = GeneratedCounts {
         domains: some(4),
         campaigns: some(5),
         channels: some(3),
@@ -102,7 +102,7 @@ fn know_some(world: &mut World, rng: &mut fastrand::Rng) {
     let store = world.service().store().clone();
     let mut vault = world.open();
     let mut remember = |resource, id: u64, field: &str, value: serde_json::Value| {
-        let key = Key::Id(id.cast_signed());
+        let key = RecordKey::Id(id.cast_signed());
         vault.remember(resource, &key, field, &value.to_string(), world.now()).unwrap();
     };
     for (id, row) in store.qr_codes.iter().filter(|_| rng.bool()) {

@@ -2,11 +2,11 @@
 
 use linkvault::api::error::ApiErrorKind;
 use linkvault::crawl::CrawlError;
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::store::Domain;
-use linkvault::vault::snapshot::{ReadState, Snapshot, Status};
+use linkvault::vault::snapshot::{ReadState, Snapshot, SnapshotStatus};
 use serde_json::json;
 
 use super::checks;
@@ -16,7 +16,7 @@ const GARBAGE: [&str; 7] =
     ["not-utf8", "deep", "wrong-types", "huge-numbers", "truncated", "empty", "null"];
 
 fn world() -> World {
-    World::of(generate(3, Counts::each(8)), "")
+    World::of(generate(3, GeneratedCounts::each(8)), "")
 }
 
 fn state(snapshot: &Snapshot, resource: Resource) -> ReadState {
@@ -31,7 +31,7 @@ fn a_resource_that_turns_into_html_leaves_its_records() {
         world.change(|store| drop(store.domains.remove(2)));
         world.set_faults(&format!("{fault}@/api/domains"), 0);
         let found = world.backup().snapshot;
-        assert_eq!(found.status, Status::Partial);
+        assert_eq!(found.status, SnapshotStatus::Partial);
         assert_eq!(state(&found, Resource::Domains), ReadState::Failed, "{fault}");
         assert_eq!(world.shown(2)[&Resource::Domains], world.shown(1)[&Resource::Domains]);
         assert_eq!(state(&found, Resource::Pixels), ReadState::Complete);
@@ -42,7 +42,7 @@ fn a_resource_that_turns_into_html_leaves_its_records() {
 fn a_passing_page_of_a_proxy_costs_one_request_and_no_record() {
     let mut world = world();
     world.set_faults("html@/api/domains#1", 0);
-    assert_eq!(world.backup().snapshot.status, Status::Complete);
+    assert_eq!(world.backup().snapshot.status, SnapshotStatus::Complete);
     let domains = world.asked().iter().filter(|path| path.starts_with("/api/domains")).count();
     assert_eq!(domains, 2);
 }
@@ -116,12 +116,12 @@ fn one_bad_record_is_named_and_the_others_are_kept() {
         store.domains.get_mut(2).unwrap().extra.insert("id".to_owned(), id);
     });
     let summary = world.backup();
-    let keys: Vec<_> = world.shown(1)[&Resource::Domains].keys().map(Key::id).collect();
+    let keys: Vec<_> = world.shown(1)[&Resource::Domains].keys().map(RecordKey::id).collect();
     assert_eq!(keys, [1, 3]);
     let told = summary.snapshot.outcome(Resource::Domains).unwrap();
     let message = told.message.as_deref().unwrap();
     assert!(message.contains("domains \"99999999999999999999\""), "{message}");
-    assert_eq!(summary.snapshot.status, Status::Partial);
+    assert_eq!(summary.snapshot.status, SnapshotStatus::Partial);
     assert_eq!(summary.problems.len(), 1);
 }
 
@@ -150,7 +150,7 @@ fn a_resource_that_is_no_longer_offered_keeps_its_records() {
         world.asked();
         let found = world.backup().snapshot;
         assert_eq!(state(&found, Resource::QrCodes), ReadState::NotOffered);
-        assert_eq!(found.status, Status::Partial);
+        assert_eq!(found.status, SnapshotStatus::Partial);
         assert_eq!(world.shown(found.number)[&Resource::QrCodes].len(), 8);
         let codes = world.asked().iter().filter(|path| path.starts_with("/api/qr")).count();
         assert_eq!(codes, 1, "no statistics are asked for");
@@ -159,8 +159,8 @@ fn a_resource_that_is_no_longer_offered_keeps_its_records() {
 
 #[test]
 fn what_was_never_offered_lacks_nothing() {
-    let mut world = World::of(generate(3, Counts::each(8)), "not-offered=overlay+splash");
-    assert_eq!(world.backup().snapshot.status, Status::Complete);
+    let mut world = World::of(generate(3, GeneratedCounts::each(8)), "not-offered=overlay+splash");
+    assert_eq!(world.backup().snapshot.status, SnapshotStatus::Complete);
 }
 
 #[test]
@@ -182,11 +182,11 @@ fn statistics_that_cannot_be_read_are_named_and_fetched_next_time() {
     let mut world = World::lifelike();
     world.set_faults("html@/api/qr/", 0);
     let summary = world.backup();
-    assert_eq!(summary.snapshot.status, Status::Partial);
+    assert_eq!(summary.snapshot.status, SnapshotStatus::Partial);
     assert!(summary.stats.failed > 0 && summary.stats.fetched == 0);
     world.set_faults("", 0);
     let summary = world.backup();
-    assert_eq!(summary.snapshot.status, Status::Complete);
+    assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
     assert_eq!(summary.stats.failed, 0);
     assert!(summary.stats.fetched > 0);
 }
@@ -214,7 +214,7 @@ fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once()
             assert!(outcome.message.is_some(), "{at}: a loss is told");
             assert_eq!(world.shown(2)[&resource], before[&resource], "{at}: nothing is gone");
         }
-        assert_eq!(found.status, Status::Partial, "{at}");
+        assert_eq!(found.status, SnapshotStatus::Partial, "{at}");
         let asked = world.asked();
         for list in ["/api/overlay", "/api/channels"] {
             let times = asked.iter().filter(|path| path.starts_with(list)).count();
@@ -235,7 +235,7 @@ fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
     world.options = world.options.clone().excluding(&[Resource::Overlays, Resource::Channels]);
     world.asked();
     let found = world.backup().snapshot;
-    assert_eq!(found.status, Status::Complete, "{found:?}");
+    assert_eq!(found.status, SnapshotStatus::Complete, "{found:?}");
     for resource in [Resource::Overlays, Resource::Channels, Resource::ChannelItems] {
         assert_eq!(state(&found, resource), ReadState::Excluded);
         assert_eq!(world.shown(2)[&resource], before[&resource]);
@@ -247,7 +247,7 @@ fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
     );
     assert_eq!(world.open().newest(true).unwrap().unwrap().number, 2);
     // Once it is read again, what is gone is gone.
-    world.options = linkvault::crawl::Options::new("http://sandbox");
+    world.options = linkvault::crawl::CrawlOptions::new("http://sandbox");
     let found = world.backup().snapshot;
     assert_eq!(found.outcome(Resource::Channels).unwrap().removed, 1);
 }
@@ -259,7 +259,7 @@ fn a_key_that_expires_in_mid_run_is_never_a_resource_that_is_not_offered() {
             let mut world = world();
             world.backup();
             world.meddler = Some(std::sync::Arc::new(std::sync::Mutex::new(
-                move |service: &mut linkvault::sandbox::Service, nth: u64| {
+                move |service: &mut linkvault::sandbox::SandboxService, nth: u64| {
                     if nth == at {
                         service.behaviour_mut().set("authorization", "dropped").unwrap();
                         service.behaviour_mut().set("bad-key", status).unwrap();
@@ -290,12 +290,12 @@ fn a_refusal_that_may_mean_the_key_is_held_against_the_account() {
 
 #[test]
 fn an_empty_list_that_is_not_offered_any_more_is_told_once() {
-    let counts = Counts { overlays: 0, ..Counts::each(4) };
+    let counts = GeneratedCounts { overlays: 0, ..GeneratedCounts::each(4) };
     let mut world = World::of(generate(3, counts), "");
     world.backup();
     world.service().behaviour_mut().set("not-offered", "overlay").unwrap();
     let summary = world.backup();
-    assert_eq!(summary.snapshot.status, Status::Complete);
+    assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
     let told = summary.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(told[0].starts_with("overlays (all): are not offered any more: "), "{told:?}");
     assert_eq!(world.backup().problems, []);

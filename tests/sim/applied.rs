@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linkvault::change::plan::{Plan, PlannedRequest, Step};
+use linkvault::change::plan::{Plan, PlanStep, PlannedRequest};
 use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::meddle;
@@ -22,7 +22,7 @@ pub fn add(
     let body = body.map(|body| body.as_object().unwrap().clone());
     let method = resource.spec().endpoint(verb).unwrap().method;
     let id = path.split('/').filter_map(|part| part.parse().ok()).next();
-    plan.steps.push(Step {
+    plan.steps.push(PlanStep {
         step,
         resource,
         verb,
@@ -164,7 +164,7 @@ pub fn interfere(store: &mut Store, touched: &[(Resource, u64)], rng: &mut fastr
 }
 
 /// How often a create's record is there.
-pub fn times(store: &Store, step: &Step) -> usize {
+pub fn times(store: &Store, step: &PlanStep) -> usize {
     let body = step.request.body.as_ref().unwrap();
     let text = |name: &str| body[name].as_str().unwrap().to_lowercase();
     let same = |found: &str, name: &str| found.to_lowercase() == text(name);

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use linkvault::apply::resolve::{self, Decision};
-use linkvault::apply::{ApplyError, Options, Outcome, undo};
+use linkvault::apply::resolve::{self, StepDecision};
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport, undo};
 use linkvault::change::plan::Plan;
-use linkvault::model::{Key, Resource, Verb};
+use linkvault::model::{RecordKey, Resource, Verb};
 use linkvault::sandbox::Faults;
-use linkvault::sandbox::faults::{Fault, Garbage, When};
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::faults::{Fault, FaultTrigger, Garbage};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::journal::{JournalStep, RunStatus, StepState};
 use linkvault::vault::{Vault, VaultError};
 use serde_json::json;
@@ -20,17 +20,17 @@ use super::draw::{Hazards, few, is_large};
 use super::many::live_all;
 use super::world::World;
 
-fn options() -> Options {
-    Options {
+fn options() -> ApplyOptions {
+    ApplyOptions {
         command: "apply".to_owned(),
         plan_id: "the plan".to_owned(),
         service: "http://sandbox".to_owned(),
-        ..Options::default()
+        ..ApplyOptions::default()
     }
 }
 
 fn world(behaviour: &str) -> World {
-    World::of(generate(5, Counts::each(4)), behaviour)
+    World::of(generate(5, GeneratedCounts::each(4)), behaviour)
 }
 
 fn campaigns(names: &[&str]) -> Plan {
@@ -51,7 +51,7 @@ fn names(world: &World) -> Vec<String> {
 }
 
 /// Applies, and goes on until the run has an end.
-fn through(world: &mut World, plan: &Plan) -> Result<Outcome, ApplyError> {
+fn through(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
     let mut last = None;
     for start in 0..40 {
         if start == 20 {
@@ -90,7 +90,7 @@ fn a_lost_reply_makes_no_duplicate_and_a_lost_request_is_sent_again() {
         Fault::Garbage(Garbage::Empty),
     ] {
         let mut world = world("");
-        *world.faults.lock().unwrap() = Faults::none().with(fault.clone(), When::Nth(4));
+        *world.faults.lock().unwrap() = Faults::none().with(fault.clone(), FaultTrigger::Nth(4));
         let outcome = through(&mut world, &campaigns(&["One", "Two", "Three"])).unwrap();
         assert_eq!((outcome.done, outcome.verified), (3, 3), "{fault:?}: {outcome:?}");
         let mut made = names(&world);
@@ -166,9 +166,9 @@ fn what_was_not_read_after_a_run_can_be_taken_back_all_the_same() {
     assert!(outcome.problems[0].starts_with(told), "{outcome:?}");
     let mut vault = world.open();
     let run = vault.run(1).unwrap();
-    let base = undo::left_by(&mut vault, &run).unwrap().unwrap();
+    let base = undo::state_after_run(&mut vault, &run).unwrap().unwrap();
     assert!(base.get(Resource::Channels).is_none(), "it shows the time before");
-    let way = undo::undo_of(&mut vault, 1).unwrap();
+    let way = undo::undo_run(&mut vault, 1).unwrap();
     let wanted = &way.desired.resources[&Resource::Channels].records[0];
     let wanted = wanted.value(Resource::Channels, "description").unwrap();
     assert_eq!(wanted.cell(), old);
@@ -194,8 +194,8 @@ fn what_the_service_lowered_is_verified_with_a_remark() {
     assert!(outcome.problems[0].contains("the service made `Spring` into `spring`"));
     let rows = rows(&world.open());
     assert!(rows[1].id.is_some(), "the pixel's id was found in its list");
-    let sent = linkvault::apply::memory(&world.open()).unwrap().sent;
-    let key = Key::Id(rows[0].id.unwrap());
+    let sent = linkvault::apply::account_memory(&world.open()).unwrap().sent;
+    let key = RecordKey::Id(rows[0].id.unwrap());
     assert_eq!(sent[&(Resource::Campaigns, key)]["name"], json!("Spring"));
 }
 
@@ -221,15 +221,15 @@ fn a_code_that_may_be_any_of_several_waits_for_a_person() {
     let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
     assert_eq!(ids, [5, 6]);
     let decide = |vault: &mut Vault, decision| resolve::decide(vault, 1, 1, decision, world.now());
-    let other = decide(&mut vault, Decision::Adopt(1)).unwrap_err();
+    let other = decide(&mut vault, StepDecision::Adopt(1)).unwrap_err();
     assert_eq!(other.to_string(), "step 1: 1 cannot be its record; these can: 5 and 6");
-    decide(&mut vault, Decision::Adopt(5)).unwrap();
-    assert!(decide(&mut vault, Decision::Skip).is_err());
+    decide(&mut vault, StepDecision::Adopt(5)).unwrap();
+    assert!(decide(&mut vault, StepDecision::Skip).is_err());
     drop(vault);
     let outcome = world.resume(1, &options()).unwrap();
     assert_eq!((outcome.done, outcome.unknown), (1, 0), "{outcome:?}");
-    let sent = linkvault::apply::memory(&world.open()).unwrap().sent;
-    assert_eq!(sent[&(Resource::QrCodes, Key::Id(5))]["data"], json!("ours"));
+    let sent = linkvault::apply::account_memory(&world.open()).unwrap().sent;
+    assert_eq!(sent[&(Resource::QrCodes, RecordKey::Id(5))]["data"], json!("ours"));
     assert_eq!(world.open().run(1).unwrap().status, RunStatus::Complete);
 }
 
@@ -431,7 +431,7 @@ fn live(seed: u64) {
     let number = if large { rng.u64(..8) } else { few(&mut rng, 4) };
     let hazards = Hazards::draw(&mut rng);
     let switched = rng.u8(..3) == 0;
-    let store = generate(seed, Counts::each(number));
+    let store = generate(seed, GeneratedCounts::each(number));
     let mut world = World::of(store, &behaviour.join(",")).seeded(seed);
     hazards.begin(&mut world);
     let store = world.service().store().clone();
@@ -471,7 +471,7 @@ fn live(seed: u64) {
     checks::is_sound(&mut world.open());
     nothing_twice(world.service().store(), &plan);
     // What waits for a step of unknown outcome needs a person first.
-    assert!(outcome.waiting == 0 || outcome.unknown > 0, "{outcome:?}");
+    assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
     if drift == 0.0 {
         let rows = rows(&world.open());
         is_as_done(&store, world.service().store(), &plan, &rows);

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linkvault::crawl::Summary;
-use linkvault::model::{Key, Resource};
+use linkvault::api::client::LONG_PAUSE;
+use linkvault::crawl::CrawlReport;
+use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
-use linkvault::vault::snapshot::{ReadState, Snapshot, Status};
+use linkvault::vault::snapshot::{ReadState, Snapshot, SnapshotStatus};
 
 use super::draw::Round;
 use super::history::{History, Remembered};
 use super::oracle::{self, Content};
+use super::wire::Overheard;
+
+/// After a longer backup, the account is confirmed before its snapshot ends.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// `check` finds nothing.
 #[track_caller]
@@ -19,7 +24,7 @@ pub fn is_sound(vault: &mut Vault) {
 }
 
 /// All that must hold once a backup has ended.
-pub fn after(history: &mut History<'_>, round: &Round, summary: &Summary) {
+pub fn after(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
     let mut vault = history.world.open();
     is_sound(&mut vault);
     let newest = history.known.keys().last().copied();
@@ -91,18 +96,19 @@ fn agrees_with_the_world(
             }
         }
     }
-    let whole = snapshot.outcomes.iter().all(linkvault::vault::snapshot::Outcome::is_whole);
-    assert_eq!(snapshot.status == Status::Complete, whole);
+    let whole =
+        snapshot.outcomes.iter().all(linkvault::vault::snapshot::ResourceOutcome::is_complete);
+    assert_eq!(snapshot.status == SnapshotStatus::Complete, whole);
 }
 
 /// Field by field, to the byte, but for what moves by itself.
 fn equals(
-    told: &BTreeMap<Key, String>,
-    shown: &BTreeMap<Key, String>,
+    told: &BTreeMap<RecordKey, String>,
+    shown: &BTreeMap<RecordKey, String>,
     resource: Resource,
     at: &str,
 ) {
-    let keys = |records: &BTreeMap<Key, String>| records.keys().cloned().collect::<Vec<_>>();
+    let keys = |records: &BTreeMap<RecordKey, String>| records.keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(told), keys(shown), "{at}");
     for (key, raw) in told {
         let (told, most) = oracle::settled(resource, raw);
@@ -122,7 +128,7 @@ fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
         let text = |raw: &str| oracle::settled(resource, raw).0;
         let added = new.keys().filter(|key| !old.contains_key(key)).count() as u64;
         let removed = old.keys().filter(|key| !new.contains_key(key)).count() as u64;
-        let differs = |(key, raw): &(&Key, &String)| {
+        let differs = |(key, raw): &(&RecordKey, &String)| {
             old.get(key).is_some_and(|before| text(before) != text(raw))
         };
         let changed = new.iter().filter(differs).count() as u64;
@@ -132,22 +138,39 @@ fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
 }
 
 /// A quiet backup asks for no more than it must.
-fn costs_the_least(history: &History<'_>, summary: &Summary) {
+fn costs_the_least(history: &History<'_>, summary: &CrawlReport) {
     let removed: u64 = summary.snapshot.outcomes.iter().map(|outcome| outcome.removed).sum();
     let learning = history.drawn.behaviour.contains("over-limit=refuse");
     // Twins on two pages cost a second reading.
     let twins = history.drawn.behaviour.contains("twins=");
-    if removed > 0 || learning || twins || summary.snapshot.status != Status::Complete {
+    if removed > 0 || learning || twins || summary.snapshot.status != SnapshotStatus::Complete {
         return;
     }
     let least = super::least::requests(&history.world) + summary.stats.fetched;
-    // A crawl of more than a minute asks once more whose account it is.
-    let (began, ended) = (summary.snapshot.started, summary.snapshot.finished.unwrap());
-    let least = least + u64::from(ended.since(began) > Duration::from_secs(60));
-    assert_eq!(
-        summary.usage.requests,
-        least,
-        "{:#?}",
-        history.world.overheard.lock().unwrap().asked
-    );
+    let overheard = history.world.overheard.lock().unwrap();
+    let confirmed = confirmations(&overheard, history.begun);
+    assert_eq!(summary.usage.requests, least + confirmed, "{:#?}", overheard.asked);
+}
+
+/// How often a backup that `begun` then asked again whose account it is, each time for a
+/// reason: a pause between two requests, or at its end more than a minute since the last time.
+fn confirmations(overheard: &Overheard, begun: Duration) -> u64 {
+    let all: Vec<_> = overheard.asked.iter().zip(&overheard.times).collect();
+    let (mut proven, mut paused, mut confirmed) = (begun, false, 0);
+    for (nth, pair) in all.windows(2).enumerate() {
+        let [(_, (before, answered)), (path, (left, _))] = pair else { unreachable!() };
+        if path.as_str() == "/api/account" {
+            let is_last = nth + 2 == all.len();
+            let is_late = is_last && answered.saturating_sub(proven) > MINUTE;
+            assert!(paused || is_late, "confirmed without a reason: {all:#?}");
+            (proven, paused, confirmed) = (*answered, false, confirmed + 1);
+        } else {
+            paused |= left.saturating_sub(*before) > LONG_PAUSE;
+        }
+    }
+    let ended = all.last().map_or(begun, |(_, (_, answered))| *answered);
+    let is_last = all.len() > 1 && all.last().is_some_and(|(path, _)| *path == "/api/account");
+    let is_late = ended.saturating_sub(proven) > MINUTE && !is_last;
+    assert!(!paused && !is_late, "not confirmed: {all:#?}");
+    confirmed
 }

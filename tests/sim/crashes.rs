@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkvault::crawl::{CrawlError, RESUMABLE};
-use linkvault::model::{Key, Resource};
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::model::{RecordKey, Resource};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::VaultError;
-use linkvault::vault::snapshot::{ReadState, Status};
+use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
 
 use super::checks;
 use super::world::World;
@@ -15,7 +15,7 @@ use super::world::World;
 /// Every resource on more than one page, codes with due statistics, and a
 /// snapshot with other content before.
 fn world() -> World {
-    let counts = Counts { channels: 2, qr_codes: 5, ..Counts::each(5) };
+    let counts = GeneratedCounts { channels: 2, qr_codes: 5, ..GeneratedCounts::each(5) };
     let mut world = World::of(generate(11, counts), "max-limit=2,result=total");
     world.change(|store| {
         store.qr_codes.iter_mut().for_each(|(_, code)| code.scans.period = 0);
@@ -34,7 +34,7 @@ fn world() -> World {
     world
 }
 
-fn stopped(outcome: Result<linkvault::crawl::Summary, CrawlError>) {
+fn stopped(outcome: Result<linkvault::crawl::CrawlReport, CrawlError>) {
     let error = outcome.unwrap_err();
     assert!(matches!(error, CrawlError::Vault(VaultError::Stopped)), "{error}");
 }
@@ -62,7 +62,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
             assert!(asked.len() <= least + 5, "at {moment}: {} for {least}", asked.len());
             fetched_once(&asked);
         }
-        assert_eq!(resumed.snapshot.status, Status::Complete, "at {moment}");
+        assert_eq!(resumed.snapshot.status, SnapshotStatus::Complete, "at {moment}");
         assert_eq!(world.shown(resumed.snapshot.number), expected, "at {moment}");
         assert_eq!(world.shown(1), first, "at {moment}");
         checks::is_sound(&mut world.open());
@@ -102,7 +102,8 @@ fn killed_at_any_commit_no_failed_read_has_removed_a_record() {
             for outcome in snapshot.outcomes.iter().filter(|it| it.state != ReadState::Complete) {
                 let (before, shown) = (&before[&outcome.resource], &shown[&outcome.resource]);
                 // The items of channel 1 go with it, by the list of channels.
-                let of_channel_1 = |key: &&Key| matches!(key, Key::Item { channel: 1, .. });
+                let of_channel_1 =
+                    |key: &&RecordKey| matches!(key, RecordKey::Item { channel: 1, .. });
                 let missing = before.keys().filter(|key| !shown.contains_key(key));
                 let gone: Vec<_> = missing.filter(|key| !of_channel_1(key)).collect();
                 assert!(gone.is_empty(), "killed at {moment}: {gone:?} gone by {outcome:?}");
@@ -124,8 +125,8 @@ fn a_crawl_older_than_an_hour_starts_over() {
         let summary = world.backup();
         assert_eq!(summary.resumed, resumes);
         assert_eq!(summary.snapshot.number, if resumes { 2 } else { 3 });
-        assert_eq!(summary.snapshot.status, Status::Complete);
-        assert_eq!(world.open().snapshot(2).unwrap().status == Status::Complete, resumes);
+        assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
+        assert_eq!(world.open().snapshot(2).unwrap().status == SnapshotStatus::Complete, resumes);
     }
 }
 
@@ -150,7 +151,7 @@ fn a_list_that_moved_between_two_processes_is_read_anew() {
     world.change(|store| drop(store.remove_qr(12)));
     let summary = world.backup();
     assert!(summary.resumed);
-    assert_eq!(summary.snapshot.status, Status::Complete);
+    assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
     assert_eq!(world.shown(1)[&Resource::QrCodes].len(), 29);
 }
 
@@ -165,6 +166,6 @@ fn a_backup_in_pieces_of_a_few_requests_ends_with_the_whole() {
     world.limits.max_requests = Some(5);
     let ended = (0..100).find_map(|_| world.start().ok()).unwrap();
     assert_eq!(ended.snapshot.number, 2);
-    assert_eq!(ended.snapshot.status, Status::Complete);
+    assert_eq!(ended.snapshot.status, SnapshotStatus::Complete);
     assert_eq!(world.shown(2), expected);
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
-use linkvault::daemon::agenda::{Agenda, Ended, Past, Timetable};
-use linkvault::daemon::board::Job;
-use linkvault::daemon::condition::Health;
-use linkvault::daemon::facts::{Attempt, AttemptOutcome, Held};
-use linkvault::daemon::notes::Notes;
-use linkvault::daemon::problems::Threshold;
-use linkvault::daemon::{Board, Charge, Schedule};
-use linkvault::vault::snapshot::Status;
+use linkvault::daemon::state::BackupJob;
+use linkvault::daemon::{DaemonState, Schedule, ScheduledAccount};
+use linkvault::health::account_status::Health;
+use linkvault::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
+use linkvault::health::persisted_state::PersistedState;
+use linkvault::health::rules::RemovalThreshold;
+use linkvault::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory, Timetable};
+use linkvault::vault::snapshot::SnapshotStatus;
 
 use super::world::World;
 
@@ -22,32 +22,32 @@ use super::world::World;
 const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn charge(account: &str, line: &str) -> Charge {
+fn charge(account: &str, line: &str) -> ScheduledAccount {
     let schedule = Schedule::parse(line).unwrap();
-    Charge {
+    ScheduledAccount {
         account: account.to_owned(),
         vault: PathBuf::from(account),
         schedule: line.to_owned(),
         timetable: Timetable::new(account, schedule, chrono_tz::Europe::Berlin),
         max_age: None,
-        most_removed: Threshold::default(),
+        most_removed: RemovalThreshold::default(),
     }
 }
 
 /// A backup of an account in its own world, which is led to `now` before.
-fn back_up(world: &mut World, now: Timestamp) -> Attempt {
+fn back_up(world: &mut World, now: Timestamp) -> BackupAttempt {
     world.pass(now.since(world.now()));
     let made = world.start();
     let summary = made.as_ref().ok().map(|summary| summary.snapshot.clone());
     let outcome = match &summary {
-        Some(snapshot) if snapshot.status == Status::Complete => AttemptOutcome::Complete,
+        Some(snapshot) if snapshot.status == SnapshotStatus::Complete => AttemptOutcome::Complete,
         Some(_) => AttemptOutcome::Partial,
         None => AttemptOutcome::Failed,
     };
-    Attempt {
+    BackupAttempt {
         snapshot: summary.map(|snapshot| snapshot.number),
         message: made.err().map(|error| error.to_string()),
-        ..Attempt::new(now, world.now(), outcome)
+        ..BackupAttempt::new(now, world.now(), outcome)
     }
 }
 
@@ -64,33 +64,33 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
         worlds.insert(name.clone(), world);
     }
     let clock = Arc::new(SimulatedClock::new(BEGIN));
-    let board = Board::new(clock.clone());
+    let board = DaemonState::new(clock.clone());
     // Every six hours, and so at 2 and 8 and 14 and 20 by Berlin's clocks.
     let charges: Vec<_> = names.iter().map(|name| charge(name, "0 2,8,14,20 * * *")).collect();
-    board.enter(charges, BTreeMap::new());
-    let mut under_way: Vec<(Job, Attempt)> = Vec::new();
-    let mut made: BTreeMap<String, Vec<Attempt>> = BTreeMap::new();
+    board.update_accounts(charges, BTreeMap::new());
+    let mut under_way: Vec<(BackupJob, BackupAttempt)> = Vec::new();
+    let mut made: BTreeMap<String, Vec<BackupAttempt>> = BTreeMap::new();
     let end = BEGIN.plus(24 * HOUR);
     while clock.now() < end {
-        for _ in 0..board.hire(WORKERS) {
+        for _ in 0..board.reserve_workers(WORKERS) {
             let Some(job) = board.take() else { break };
             let attempt = back_up(worlds.get_mut(&job.charge.account).unwrap(), clock.now());
             under_way.push((job, attempt));
         }
         assert!(under_way.len() <= WORKERS);
         let next = under_way.iter().map(|(_, attempt)| attempt.ended).min();
-        let soonest = board.look().filter(|soonest| *soonest > clock.now());
+        let soonest = board.tick().filter(|soonest| *soonest > clock.now());
         let soonest = soonest.filter(|_| under_way.len() < WORKERS);
         let next = next.into_iter().chain(soonest).min().unwrap_or(end);
         clock.sleep(next.since(clock.now()));
         let now = clock.now();
         let (ended, rest) = under_way.into_iter().partition(|(_, attempt)| attempt.ended <= now);
         under_way = rest;
-        let ended: Vec<(Job, Attempt)> = ended;
+        let ended: Vec<(BackupJob, BackupAttempt)> = ended;
         for (job, attempt) in ended {
-            board.done(&job, &attempt, Some(Held::default()), &mut |_, _| {});
-            board.free(&job, &mut |_, _| {});
-            board.dismiss();
+            board.record_attempt(&job, &attempt, Some(VaultSummary::default()), &mut |_, _| {});
+            board.finish_job(&job, &mut |_, _| {});
+            board.release_worker();
             made.entry(job.charge.account.clone()).or_default().push(attempt);
         }
     }
@@ -111,7 +111,7 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
         }
     }
     assert!(failed >= 5, "the faults did fail backups: {failed}");
-    let conditions = board.conditions();
+    let conditions = board.account_statuses();
     let good = conditions.iter().filter(|it| it.health == Health::Good).count();
     assert!(good >= 40, "{good}");
     for world in worlds.values_mut() {
@@ -123,9 +123,9 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
 fn year(line: &str, zone: chrono_tz::Tz, off: impl Fn(Timestamp) -> bool) -> Vec<Timestamp> {
     let timetable =
         Timetable { schedule: Schedule::parse(line).unwrap(), zone, offset: Duration::ZERO };
-    let mut agenda = Agenda::default();
-    let past = Past { served: Some(BEGIN), ..Past::default() };
-    agenda.enter("main", timetable.clone(), past, BEGIN);
+    let mut agenda = DueQueue::default();
+    let past = QueueHistory { served: Some(BEGIN), ..QueueHistory::default() };
+    agenda.insert("main", timetable.clone(), past, BEGIN);
     let (mut served, mut was_off) = (Vec::new(), false);
     for minute in 1..=366 * 24 * 60 {
         let now = BEGIN.plus(Duration::from_secs(minute * 60));
@@ -135,13 +135,16 @@ fn year(line: &str, zone: chrono_tz::Tz, off: impl Fn(Timestamp) -> bool) -> Vec
         }
         if std::mem::take(&mut was_off) {
             // Another process, with what the notes say.
-            let past = Past { served: agenda.served("main").map(|it| it.0), ..Past::default() };
-            agenda = Agenda::default();
-            agenda.enter("main", timetable.clone(), past, now);
+            let past = QueueHistory {
+                served: agenda.served("main").map(|it| it.0),
+                ..QueueHistory::default()
+            };
+            agenda = DueQueue::default();
+            agenda.insert("main", timetable.clone(), past, now);
         }
         for account in agenda.due(now) {
             agenda.begin(&account, now);
-            agenda.end(&account, Ended::Served, now);
+            agenda.end(&account, BackupEnd::Finished, now);
             served.push(now);
         }
     }
@@ -169,19 +172,19 @@ fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
 
 #[test]
 fn lost_notes_cost_no_backup_and_make_none_too_many() {
-    let notes = Notes::default();
-    let attempt = Attempt {
+    let notes = PersistedState::default();
+    let attempt = BackupAttempt {
         snapshot: Some(1),
-        ..Attempt::new(BEGIN, BEGIN.plus(HOUR), AttemptOutcome::Complete)
+        ..BackupAttempt::new(BEGIN, BEGIN.plus(HOUR), AttemptOutcome::Complete)
     };
-    let held = Held { newest: Some(attempt), ..Held::default() };
+    let held = VaultSummary { newest: Some(attempt), ..VaultSummary::default() };
     let now = BEGIN.plus(2 * HOUR);
     let clock = Arc::new(SimulatedClock::new(now));
-    let board = Board::new(clock.clone());
+    let board = DaemonState::new(clock.clone());
     let charges = vec![charge("main", "0 3 * * *")];
-    board.enter(charges, BTreeMap::from([("main".to_owned(), (notes, held))]));
+    board.update_accounts(charges, BTreeMap::from([("main".to_owned(), (notes, held))]));
     // It began at 1 by Berlin's clocks; now it is 3 there, and its minute runs.
     clock.sleep(Duration::from_secs(60));
-    assert_eq!(board.hire(1), 1);
+    assert_eq!(board.reserve_workers(1), 1);
     assert_eq!(board.take().map(|job| job.charge.account), Some("main".to_owned()));
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use linkvault::apply::request::set_password;
-use linkvault::apply::resolve::{self, Decision};
-use linkvault::apply::{ApplyError, Options, Outcome, Secrets};
+use linkvault::apply::resolve::{self, StepDecision};
+use linkvault::apply::step_request::set_password;
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport, StepSecrets};
 use linkvault::change::plan::{Plan, fingerprint};
-use linkvault::clock::Clock as _;
-use linkvault::model::{Key, Resource, Verb};
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::model::{RecordKey, Resource, Verb};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::store::QrCode;
 use linkvault::vault::journal::{JournalStep, RunStatus, StepState};
 use serde_json::{Value, json};
@@ -17,21 +16,26 @@ use serde_json::{Value, json};
 use super::applied::{add, rows};
 use super::world::World;
 
-fn world(behaviour: &str) -> World {
-    World::of(generate(5, Counts::each(4)), behaviour)
+pub(super) fn world(behaviour: &str) -> World {
+    World::of(generate(5, GeneratedCounts::each(4)), behaviour)
 }
 
-fn options() -> Options {
+pub(super) fn options() -> ApplyOptions {
     let (command, plan_id) = ("apply".to_owned(), "the plan".to_owned());
-    Options { command, plan_id, service: "http://sandbox".to_owned(), ..Options::default() }
+    ApplyOptions {
+        command,
+        plan_id,
+        service: "http://sandbox".to_owned(),
+        ..ApplyOptions::default()
+    }
 }
 
-fn create(plan: &mut Plan, resource: Resource, body: Value) -> u32 {
+pub(super) fn create(plan: &mut Plan, resource: Resource, body: Value) -> u32 {
     let endpoint = resource.spec().endpoint(Verb::Create).unwrap();
     add(plan, resource, Verb::Create, endpoint.path, Some(body))
 }
 
-fn journal(world: &World) -> Vec<JournalStep> {
+pub(super) fn journal(world: &World) -> Vec<JournalStep> {
     rows(&world.open())
 }
 
@@ -60,7 +64,7 @@ fn interrupted_for_hours() -> World {
     world
 }
 
-fn resumed(world: &mut World) -> Outcome {
+fn resumed(world: &mut World) -> RunReport {
     world.resume(1, &options()).unwrap()
 }
 
@@ -142,7 +146,7 @@ fn a_code_that_was_lost_twice_is_found_by_the_process_that_takes_up_the_run() {
 #[test]
 fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
     let begin = || {
-        let mut store = generate(5, Counts::each(4));
+        let mut store = generate(5, GeneratedCounts::each(4));
         store.reuse_ids();
         World::of(store, "")
     };
@@ -183,14 +187,14 @@ fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
 }
 
 /// A plan that changes channel 2, with what it was when the plan was made.
-fn update(world: &World, plan: &mut Plan, body: Value) {
+pub(super) fn update(world: &World, plan: &mut Plan, body: Value) {
     let path = "/api/channel/2/update";
     add(plan, Resource::Channels, Verb::Update, path, Some(body));
     let mut vault = world.open();
-    let options = linkvault::crawl::Options::new("http://sandbox").only(&[Resource::Channels]);
+    let options = linkvault::crawl::CrawlOptions::new("http://sandbox").only(&[Resource::Channels]);
     let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
     let state = vault.state(number, &[Resource::Channels]).unwrap();
-    let record = &state.get(Resource::Channels).unwrap()[&Key::Id(2)];
+    let record = &state.get(Resource::Channels).unwrap()[&RecordKey::Id(2)];
     let value = |name: &str| {
         let (place, _) = Resource::Channels.spec().field(name).unwrap();
         record.values[place].json()
@@ -202,7 +206,7 @@ fn update(world: &World, plan: &mut Plan, body: Value) {
     step.before = Some(fields.map(|name| (name.clone(), value(name))).collect());
 }
 
-const UPDATE: &str = "PUT /api/channel/2/update";
+pub(super) const UPDATE: &str = "PUT /api/channel/2/update";
 
 #[test]
 fn an_update_whose_replies_are_always_lost_does_not_hold_up_the_others() {
@@ -243,7 +247,7 @@ fn what_no_list_tells_of_an_update_is_left_to_a_person() {
     let mut vault = world.open();
     let open = resolve::candidates(&mut vault, 1).unwrap();
     assert!(open[0].candidates.is_empty());
-    resolve::decide(&mut vault, 1, 1, Decision::Retry, world.now()).unwrap();
+    resolve::decide(&mut vault, 1, 1, StepDecision::Retry, world.now()).unwrap();
     drop(vault);
     world.set_faults("", 1);
     let outcome = resumed(&mut world);
@@ -309,7 +313,7 @@ fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
         let channel = store.channels.get(1).unwrap().clone();
         store
             .channels
-            .add(linkvault::sandbox::store::Channel { name: "three".to_owned(), ..channel });
+            .add(linkvault::sandbox::store::StoredChannel { name: "three".to_owned(), ..channel });
     });
     let outcome = resumed(&mut world);
     assert_eq!((outcome.done, outcome.stale, outcome.skipped), (1, 3, 1), "{outcome:?}");
@@ -367,7 +371,7 @@ fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
     let open = resolve::candidates(&mut vault, 1).unwrap();
     let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
     assert_eq!(ids, [5]);
-    resolve::decide(&mut vault, 1, 1, Decision::Adopt(5), world.now()).unwrap();
+    resolve::decide(&mut vault, 1, 1, StepDecision::Adopt(5), world.now()).unwrap();
     drop(vault);
     assert_eq!(resumed(&mut world).done, 1);
 }
@@ -400,7 +404,7 @@ fn fail_fast_leaves_nothing_in_doubt_as_skipped() {
         assert_eq!(journal(&world)[1].state, StepState::Sent);
         world.meddler = None;
         world.set_faults("", 1);
-        let options = Options { fail_fast: true, ..options() };
+        let options = ApplyOptions { fail_fast: true, ..options() };
         world.resume(1, &options).unwrap();
         assert_eq!(journal(&world)[1].state, state);
     }
@@ -411,8 +415,8 @@ fn a_password_whose_answer_was_lost_may_have_been_set() {
     let mut world = world("");
     let mut plan = Plan::default();
     set_password(&mut plan, None);
-    let secrets = Secrets { password: Some("correct horse".to_owned()) };
-    let options = Options { secrets, ..options() };
+    let secrets = StepSecrets { password: Some("correct horse".to_owned()) };
+    let options = ApplyOptions { secrets, ..options() };
     let faults = Arc::clone(&world.faults);
     world.meddle(move |_, nth| {
         if nth == 3 {
@@ -445,101 +449,6 @@ fn a_refusal_of_the_second_try_says_nothing_of_the_first() {
     assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
 }
 
-/// The account behind the URL is another one by now, which has a record of the
-/// name that the lost create asked for.
-#[test]
-fn a_lost_create_adopts_nothing_of_another_account() {
-    let mut world = world("");
-    let mut plan = Plan::default();
-    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
-    world.set_faults("lost-request@POST /api/campaign/add#1", 1);
-    world.meddle(|store, nth| {
-        if nth == 4 {
-            store.account.id = 99;
-            store.add_campaign("One", None, false);
-        }
-    });
-    let stopped = world.apply(&plan, &options()).unwrap_err();
-    let row = &journal(&world)[0];
-    assert_eq!((row.state, row.id), (StepState::Sent, None));
-    assert!(stopped.to_string().contains("answers for 99 of"), "{stopped}");
-}
-
-/// An answer that comes after more than a minute is a wait, like any other.
-#[test]
-fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
-    let mut world = world("");
-    let mut plan = Plan::default();
-    update(&world, &mut plan, json!({"description": "ours"}));
-    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
-    world.set_faults(&format!("slow-body:90s@{UPDATE}#1"), 1);
-    world.meddle(|store, nth| {
-        if nth == 4 {
-            store.account.id = 99;
-        }
-    });
-    world.apply(&plan, &options()).unwrap_err();
-    let asked = world.asked();
-    assert!(!asked.iter().any(|path| path == "/api/campaign/add"), "{asked:?}");
-}
-
-/// A window of the limit is a minute, or a little less by the time its requests took.
-#[test]
-fn after_each_wait_for_the_limit_the_account_is_proven_before_the_next_write() {
-    for (limit, reserve, latency) in
-        [(10, 0, 1), (10, 0, 900), (30, 5, 80), (2, 0, 80), (30, 29, 80)]
-    {
-        let mut world = world(&format!("rate-limit={limit}"));
-        world.reserve = reserve;
-        world.latency = Duration::from_millis(latency);
-        let mut plan = Plan::default();
-        for nth in 0..3 * (limit - reserve) {
-            create(&mut plan, Resource::Campaigns, json!({"name": format!("Made {nth}")}));
-        }
-        let clock = Arc::clone(&world.clock);
-        let (began, mut switched) = (clock.monotonic(), false);
-        world.meddle(move |store, _| {
-            // During the second wait.
-            if clock.monotonic() - began > Duration::from_secs(100) && !switched {
-                switched = true;
-                store.account.id = 99;
-                store.campaigns = linkvault::sandbox::store::Table::default();
-            }
-        });
-        let options = Options { reserve, ..options() };
-        let stopped = world.apply(&plan, &options).unwrap_err();
-        assert!(stopped.to_string().contains("answers for 99 of"), "{limit}: {stopped}");
-        assert_eq!(world.service().store().campaigns.iter().count(), 0, "{limit} {latency}");
-    }
-}
-
-/// A new connection may lead to another service.
-#[test]
-fn after_a_write_without_a_connection_the_account_is_proven_before_the_next_write() {
-    for fault in ["lost-request", "lost-reply", "no-connection", "reset"] {
-        for path in [UPDATE, "POST /api/campaign/add"] {
-            let mut world = world("");
-            let mut plan = Plan::default();
-            update(&world, &mut plan, json!({"description": "ours"}));
-            create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
-            create(&mut plan, Resource::Campaigns, json!({"name": "Two"}));
-            world.set_faults(&format!("{fault}@{path}#1"), 1);
-            let failed = if path == UPDATE { 4 } else { 5 };
-            world.asked();
-            let overheard = Arc::clone(&world.overheard);
-            world.meddle(move |store, _| {
-                if overheard.lock().unwrap().asked.len() > failed {
-                    store.account.id = 99;
-                }
-            });
-            let stopped = world.apply(&plan, &options()).unwrap_err();
-            assert!(stopped.to_string().contains("answers for 99 of"), "{fault}: {stopped}");
-            let asked = world.asked();
-            assert_eq!(asked[failed..], ["/api/account"], "{fault} {path}: {asked:?}");
-        }
-    }
-}
-
 /// A service that does the work and then fails says nothing of what it did.
 #[test]
 fn what_was_done_and_answered_with_a_failure_is_done_and_can_be_taken_back() {
@@ -556,7 +465,7 @@ fn what_was_done_and_answered_with_a_failure_is_done_and_can_be_taken_back() {
         let states: Vec<_> = journal(&world).iter().map(|row| row.state).collect();
         assert_eq!(states, [StepState::Done; 3], "{fault}: {outcome:?}");
         assert_eq!(outcome.verified, 3, "{fault}: {outcome:?}");
-        let way = linkvault::apply::undo::undo_of(&mut world.open(), 1).unwrap();
+        let way = linkvault::apply::undo::undo_run(&mut world.open(), 1).unwrap();
         let wanted = &way.desired.resources[&Resource::Channels].records[0];
         let old = wanted.value(Resource::Channels, "description").unwrap().cell().into_owned();
         assert_eq!(old, before.channels.get(2).unwrap().description);
@@ -583,9 +492,9 @@ fn what_failed_and_no_list_shows_is_unknown() {
     let mut world = world("");
     let mut plan = Plan::default();
     set_password(&mut plan, None);
-    let secrets = Secrets { password: Some("correct horse".to_owned()) };
+    let secrets = StepSecrets { password: Some("correct horse".to_owned()) };
     world.set_faults("failed-reply@PUT /api", 1);
-    let outcome = world.apply(&plan, &Options { secrets, ..options() }).unwrap();
+    let outcome = world.apply(&plan, &ApplyOptions { secrets, ..options() }).unwrap();
     assert_eq!(outcome.unknown, 1, "{outcome:?}");
     assert!(journal(&world)[0].message.clone().unwrap().contains("may have been set"));
 }
@@ -601,7 +510,7 @@ fn undo_goes_by_what_became_true_and_not_by_what_was_answered() {
     world.canned = Some(("/api/channel/2/update".to_owned(), refusal.to_owned()));
     let outcome = world.apply(&plan, &options()).unwrap();
     assert_eq!((outcome.done, outcome.refused), (0, 1), "{outcome:?}");
-    let way = linkvault::apply::undo::undo_of(&mut world.open(), 1).unwrap();
+    let way = linkvault::apply::undo::undo_run(&mut world.open(), 1).unwrap();
     let wanted = &way.desired.resources[&Resource::Channels].records[0];
     let old = wanted.value(Resource::Channels, "description").unwrap().cell().into_owned();
     assert_eq!(old, before);

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use linkvault::crawl::Stats;
-use linkvault::sandbox::generate::Counts;
+use linkvault::crawl::StatisticsMode;
+use linkvault::sandbox::generate::GeneratedCounts;
 
 use super::secrets::{Echoes, Log};
 use super::stranger::Stranger;
@@ -71,7 +71,7 @@ impl Hazards {
 #[derive(Debug)]
 pub struct Drawn {
     pub seed: u64,
-    pub counts: Counts,
+    pub counts: GeneratedCounts,
     pub behaviour: String,
     pub reserve: u64,
     pub latency: Duration,
@@ -97,7 +97,7 @@ pub struct Round {
     pub most_requests: Option<u64>,
     /// From a death to the next start.
     pub rest: Duration,
-    pub stats: Stats,
+    pub stats: StatisticsMode,
     /// Forgets all but this number of the newest snapshots afterwards.
     pub keep: Option<u64>,
 }
@@ -124,7 +124,7 @@ impl Drawn {
             drift: 0.0,
             deaths: Vec::new(),
             most_requests: None,
-            stats: Stats::Changed,
+            stats: StatisticsMode::Changed,
             ..round(&mut rng)
         });
         Self {
@@ -140,8 +140,8 @@ impl Drawn {
     }
 }
 
-fn some(rng: &mut fastrand::Rng) -> Counts {
-    Counts {
+fn some(rng: &mut fastrand::Rng) -> GeneratedCounts {
+    GeneratedCounts {
         domains: few(rng, 8),
         campaigns: few(rng, 8),
         channels: few(rng, 4),
@@ -153,9 +153,9 @@ fn some(rng: &mut fastrand::Rng) -> Counts {
     }
 }
 
-fn many(rng: &mut fastrand::Rng) -> Counts {
+fn many(rng: &mut fastrand::Rng) -> GeneratedCounts {
     let small = |rng: &mut fastrand::Rng| if rng.u8(..4) == 0 { 0 } else { rng.u64(..30) };
-    Counts {
+    GeneratedCounts {
         domains: small(rng),
         campaigns: small(rng),
         channels: rng.u64(..6),
@@ -182,7 +182,14 @@ fn round(rng: &mut fastrand::Rng) -> Round {
         },
         most_requests: (rng.u8(..8) == 0).then(|| rng.u64(4..12)),
         rest: Duration::from_secs(if rng.u8(..4) == 0 { 4000 } else { rng.u64(1..900) }),
-        stats: *rng.choice(&[Stats::Changed, Stats::Changed, Stats::All, Stats::None]).unwrap(),
+        stats: *rng
+            .choice(&[
+                StatisticsMode::Changed,
+                StatisticsMode::Changed,
+                StatisticsMode::All,
+                StatisticsMode::None,
+            ])
+            .unwrap(),
         keep: (rng.u8(..4) == 0).then(|| rng.u64(1..3)),
     }
 }

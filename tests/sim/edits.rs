@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use linkvault::change::desired::Desired;
-use linkvault::change::plan::Memory;
-use linkvault::change::sheet::write::{Remembered, Writer};
-use linkvault::change::sheet::{Known, Records, SheetKind, read};
-use linkvault::model::{Key, Record, Resource, State, Value};
+use linkvault::change::csv_files::write::{CsvWriter, SentFieldValues};
+use linkvault::change::csv_files::{CsvKind, CsvRecords, ExportContext, read};
+use linkvault::change::desired::DesiredState;
+use linkvault::change::plan::AccountMemory;
+use linkvault::model::{FieldValue, Record, RecordKey, Resource, State};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::store::{Channel, Content, Domain, Item, Pixel, QrCode};
+use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, QrContentData, StoredChannel};
 use serde_json::json;
 
 use super::views::fold;
@@ -29,8 +29,8 @@ pub const SHEETS: [Resource; 6] = [
 /// A row of a file.
 #[derive(Clone)]
 struct Row {
-    values: Vec<Value<'static>>,
-    sent: Remembered,
+    values: Vec<FieldValue<'static>>,
+    sent: SentFieldValues,
     edited: bool,
 }
 
@@ -60,8 +60,8 @@ pub struct May {
 const WORDS: [&str; 8] =
     ["New", "semi; colon, \"q\"", "Größe Ж", "two\nlines", " blanks ", "=1+1", "ﬁ İ ß", "日本"];
 
-fn text(text: impl Into<String>) -> Value<'static> {
-    Value::Text(Cow::Owned(text.into()))
+fn text(text: impl Into<String>) -> FieldValue<'static> {
+    FieldValue::Text(Cow::Owned(text.into()))
 }
 
 fn at(resource: Resource, name: &str) -> usize {
@@ -75,7 +75,7 @@ fn set_url(row: &mut Row, resource: Resource, name: &str, url: &str) {
 
 impl Edited {
     /// The files as they are exported.
-    pub fn unedited(store: &Store, state: &State, memory: &Memory) -> Self {
+    pub fn unedited(store: &Store, state: &State, memory: &AccountMemory) -> Self {
         let mut rows = BTreeMap::new();
         for resource in SHEETS.into_iter().chain([Resource::Account]) {
             let records = state.get(resource).unwrap().values();
@@ -124,8 +124,13 @@ impl Edited {
         self.rows.get_mut(&resource).unwrap()
     }
 
-    fn add(&mut self, resource: Resource, fields: &[(&str, Value<'static>)], sent: Remembered) {
-        let mut values = vec![Value::Null; resource.spec().read_fields().count()];
+    fn add(
+        &mut self,
+        resource: Resource,
+        fields: &[(&str, FieldValue<'static>)],
+        sent: SentFieldValues,
+    ) {
+        let mut values = vec![FieldValue::Null; resource.spec().read_fields().count()];
         for (name, value) in fields {
             values[at(resource, name)] = value.clone();
         }
@@ -140,7 +145,7 @@ impl Edited {
             while self.rows[&resource].len() > 1 && rng.u8(..4) == 0 {
                 let count = self.rows[&resource].len();
                 let row = self.of(resource).remove(rng.usize(..count));
-                let Value::Int(id) = row.values[0] else { continue };
+                let FieldValue::Int(id) = row.values[0] else { continue };
                 let gone = id.cast_unsigned();
                 match resource {
                     Resource::Domains => drop(self.goal.domains.remove(gone)),
@@ -152,7 +157,7 @@ impl Edited {
                     row.values[1].cell() == "qr" && row.values[2].cell() == id.to_string()
                 };
                 self.of(Resource::ChannelItems).retain(|row| match resource {
-                    Resource::Channels => row.values[0] != Value::Int(id),
+                    Resource::Channels => row.values[0] != FieldValue::Int(id),
                     Resource::QrCodes => !of_code(row),
                     _ => true,
                 });
@@ -165,7 +170,7 @@ impl Edited {
         for nth in 0..self.rows[&Domains].len() {
             let number = self.number();
             let row = &mut self.rows.get_mut(&Domains).unwrap()[nth];
-            let Value::Int(id) = row.values[0] else { continue };
+            let FieldValue::Int(id) = row.values[0] else { continue };
             let goal = self.goal.domains.get_mut(id.cast_unsigned()).unwrap();
             if rng.u8(..4) == 0 {
                 let url = if rng.bool() {
@@ -188,7 +193,7 @@ impl Edited {
         }
         for _ in 0..rng.u8(..2) {
             let domain = format!("https://Made{}.example.org", self.number());
-            self.add(Domains, &[("domain", text(&domain))], Remembered::new());
+            self.add(Domains, &[("domain", text(&domain))], SentFieldValues::new());
             self.goal.domains.add(Domain { domain, ..Domain::default() });
         }
     }
@@ -209,7 +214,7 @@ impl Edited {
             let fresh = self.name(rng);
             let number = self.number();
             let row = &mut self.rows.get_mut(&Campaigns).unwrap()[nth];
-            let Value::Int(id) = row.values[0] else { continue };
+            let FieldValue::Int(id) = row.values[0] else { continue };
             let goal = self.goal.campaigns.get_mut(id.cast_unsigned()).unwrap();
             if place < chained {
                 row.edited = true;
@@ -231,7 +236,7 @@ impl Edited {
             }
             if rng.u8(..4) == 0 {
                 goal.public = !goal.public;
-                row.values[public_at] = Value::Bool(goal.public);
+                row.values[public_at] = FieldValue::Bool(goal.public);
                 row.edited = true;
             }
             if rng.u8(..6) == 0 {
@@ -246,7 +251,11 @@ impl Edited {
             let (name, number, public) = (self.name(rng), self.number(), rng.bool());
             let slug = rng.bool().then(|| format!("made-{number}"));
             let sent = slug.iter().map(|slug| ("slug".to_owned(), json!(slug))).collect();
-            self.add(Campaigns, &[("name", text(&name)), ("public", Value::Bool(public))], sent);
+            self.add(
+                Campaigns,
+                &[("name", text(&name)), ("public", FieldValue::Bool(public))],
+                sent,
+            );
             self.goal.add_campaign(&name, slug.as_deref(), public);
         }
     }
@@ -256,7 +265,7 @@ impl Edited {
         for nth in 0..self.rows[&Channels].len() {
             let fresh = self.name(rng);
             let row = &mut self.rows.get_mut(&Channels).unwrap()[nth];
-            let Value::Int(id) = row.values[0] else { continue };
+            let FieldValue::Int(id) = row.values[0] else { continue };
             let goal = self.goal.channels.get_mut(id.cast_unsigned()).unwrap();
             if rng.u8(..5) == 0 {
                 set_url(row, Channels, "name", &fresh);
@@ -274,17 +283,21 @@ impl Edited {
             }
             if rng.u8(..5) == 0 {
                 goal.starred = !goal.starred;
-                row.values[at(Channels, "starred")] = Value::Bool(goal.starred);
+                row.values[at(Channels, "starred")] = FieldValue::Bool(goal.starred);
                 row.edited = true;
             }
         }
         for _ in 0..rng.u8(..3) {
-            let row = Channel { name: self.name(rng), starred: rng.bool(), ..Channel::default() };
-            let starred = Value::Bool(row.starred);
+            let row = StoredChannel {
+                name: self.name(rng),
+                starred: rng.bool(),
+                ..StoredChannel::default()
+            };
+            let starred = FieldValue::Bool(row.starred);
             self.add(
                 Channels,
                 &[("name", text(&row.name)), ("starred", starred)],
-                Remembered::new(),
+                SentFieldValues::new(),
             );
             self.goal.channels.add(row);
         }
@@ -295,7 +308,7 @@ impl Edited {
         for nth in 0..self.rows[&QrCodes].len() {
             let number = self.number();
             let row = &mut self.rows.get_mut(&QrCodes).unwrap()[nth];
-            let Value::Int(id) = row.values[0] else { continue };
+            let FieldValue::Int(id) = row.values[0] else { continue };
             let content = &mut self.goal.qr_codes.get_mut(id.cast_unsigned()).unwrap().content;
             if rng.u8(..4) > 0 {
                 continue;
@@ -325,8 +338,11 @@ impl Edited {
             let sent = [("type", json!(kind)), ("data", data.clone())];
             let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
             self.add(QrCodes, &[], sent);
-            let content =
-                Content { kind: Some(kind.to_owned()), data: Some(data), ..Content::default() };
+            let content = QrContentData {
+                kind: Some(kind.to_owned()),
+                data: Some(data),
+                ..QrContentData::default()
+            };
             self.goal.qr_codes.add(QrCode { content, ..QrCode::default() });
         }
     }
@@ -350,7 +366,11 @@ impl Edited {
                 ..Pixel::default()
             };
             let fields = [("type", &row.kind), ("name", &row.name), ("tag", &row.tag)];
-            self.add(Pixels, &fields.map(|(name, value)| (name, text(value))), Remembered::new());
+            self.add(
+                Pixels,
+                &fields.map(|(name, value)| (name, text(value))),
+                SentFieldValues::new(),
+            );
             self.goal.pixels.add(row);
         }
     }
@@ -378,18 +398,21 @@ impl Edited {
             }
             goal.items.push(Item { kind: kind.to_owned(), id, ..Item::default() });
             let owner = match there.contains(channel) && rng.bool() {
-                true => Value::Int(channel.cast_signed()),
+                true => FieldValue::Int(channel.cast_signed()),
                 false => text(name),
             };
-            let fields =
-                [("channel", owner), ("type", text(kind)), ("id", Value::Int(id.cast_signed()))];
-            self.add(ChannelItems, &fields, Remembered::new());
+            let fields = [
+                ("channel", owner),
+                ("type", text(kind)),
+                ("id", FieldValue::Int(id.cast_signed())),
+            ];
+            self.add(ChannelItems, &fields, SentFieldValues::new());
         }
     }
 
     fn ids(&self, resource: Resource) -> BTreeSet<u64> {
         let id = |row: &Row| match row.values[0] {
-            Value::Int(id) => Some(id.cast_unsigned()),
+            FieldValue::Int(id) => Some(id.cast_unsigned()),
             _ => None,
         };
         self.rows[&resource].iter().filter_map(id).collect()
@@ -413,34 +436,38 @@ impl Edited {
 
     /// The files, read as the program reads them. Of a lone spreadsheet only
     /// edited rows, and some others.
-    pub fn desired(&self, base: Option<&State>, whole: bool, rng: &mut Rng) -> Desired {
-        let mut desired = Desired::default();
+    pub fn desired(&self, base: Option<&State>, whole: bool, rng: &mut Rng) -> DesiredState {
+        let mut desired = DesiredState::default();
         for (resource, rows) in &self.rows {
             let mut file = Vec::new();
-            let mut writer = Writer::begin(*resource, &mut file).unwrap();
+            let mut writer = CsvWriter::begin(*resource, &mut file).unwrap();
             for row in rows {
                 if whole || row.edited || rng.u8(..3) == 0 {
-                    let record =
-                        Record { key: Key::Id(0), values: row.values.clone(), raw: "".into() };
+                    let record = Record {
+                        key: RecordKey::Id(0),
+                        values: row.values.clone(),
+                        raw: "".into(),
+                    };
                     writer.record(&record, Some(&row.sent)).unwrap();
                 }
             }
             writer.finish().unwrap();
-            let known = Known { base, untouched: false };
+            let known = ExportContext { base, untouched: false };
             let name = format!("{resource}.csv");
-            let sheet = read(SheetKind::Resource(*resource), &name, &file, known)
+            let sheet = read(CsvKind::Resource(*resource), &name, &file, known)
                 .unwrap_or_else(|error| panic!("{error:?}\n{}", String::from_utf8_lossy(&file)));
-            let Records::Of(_, records) = sheet.records else { panic!("no records") };
+            let CsvRecords::Of(_, records) = sheet.records else { panic!("no records") };
             let wanted = desired.resources.entry(*resource).or_default();
-            (wanted.records, wanted.whole) = (records, whole);
+            (wanted.records, wanted.is_complete) = (records, whole);
         }
         let mut writer = "campaign,link\n".to_owned();
         for (campaign, link) in &self.links {
             writer += &format!("\"{}\",{link}\n", campaign.replace('"', "\"\""));
         }
-        let links = SheetKind::CampaignLinks;
-        let sheet = read(links, "campaign_links.csv", writer.as_bytes(), Known::default()).unwrap();
-        let Records::Links(links) = sheet.records else { panic!("no links") };
+        let links = CsvKind::CampaignLinks;
+        let sheet =
+            read(links, "campaign_links.csv", writer.as_bytes(), ExportContext::default()).unwrap();
+        let CsvRecords::Links(links) = sheet.records else { panic!("no links") };
         desired.campaign_links = links;
         desired
     }

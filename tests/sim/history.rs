@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use linkvault::crawl::{CrawlError, Summary};
-use linkvault::model::{Key, Resource};
+use linkvault::api::error::{ApiError, ApiErrorKind};
+use linkvault::clock::Clock as _;
+use linkvault::crawl::{CrawlError, CrawlReport};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::second_user::meddle;
 use linkvault::sandbox::store::Item;
-use linkvault::vault::snapshot::{Outcome, ReadState, Snapshot, Status};
+use linkvault::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 use linkvault::vault::{Vault, VaultError};
 
 use super::checks;
@@ -30,9 +32,9 @@ const LONGEST: Duration = Duration::from_secs(5 * 86_400);
 #[derive(Debug, Default)]
 pub struct Truth {
     /// All the time.
-    pub always: BTreeSet<(Resource, Key)>,
+    pub always: BTreeSet<(Resource, RecordKey)>,
     /// At some time.
-    pub ever: BTreeSet<(Resource, Key)>,
+    pub ever: BTreeSet<(Resource, RecordKey)>,
     pub drifted: bool,
 }
 
@@ -63,6 +65,8 @@ pub struct History<'d> {
     pub truth: Arc<Mutex<Truth>>,
     /// Refusals for the limit so far.
     pub throttled: u64,
+    /// When the round began.
+    pub begun: Duration,
     rng: fastrand::Rng,
 }
 
@@ -74,7 +78,15 @@ impl<'d> History<'d> {
         world.latency = drawn.latency;
         drawn.hazards.begin(&mut world);
         let rng = fastrand::Rng::with_seed(!drawn.seed);
-        Self { world, drawn, known: BTreeMap::new(), truth: Arc::default(), throttled: 0, rng }
+        Self {
+            world,
+            drawn,
+            known: BTreeMap::new(),
+            truth: Arc::default(),
+            throttled: 0,
+            begun: Duration::ZERO,
+            rng,
+        }
     }
 
     /// Lives through every round.
@@ -98,7 +110,7 @@ impl<'d> History<'d> {
                 self.read_back(&mut self.world.open());
             }
             if last && !self.drawn.behaviour.contains("not-offered") {
-                assert_eq!(summary.snapshot.status, Status::Complete, "{summary:#?}");
+                assert_eq!(summary.snapshot.status, SnapshotStatus::Complete, "{summary:#?}");
             }
         }
         self.world.keeps_its_secrets();
@@ -112,7 +124,7 @@ impl<'d> History<'d> {
         }
         let meddler = self.world.meddler.take();
         let ours = self.world.service().store().clone();
-        let theirs = generate(!self.drawn.seed, Counts::each(3));
+        let theirs = generate(!self.drawn.seed, GeneratedCounts::each(3));
         self.world.change(|store| {
             *store = Store { account: ours.account.clone(), ..theirs };
             store.account.id += 1;
@@ -122,12 +134,13 @@ impl<'d> History<'d> {
         let refused = matches!(error, CrawlError::Vault(VaultError::OtherAccount { .. }));
         assert!(refused || !faults.is_empty(), "{error}");
         let mut after = self.world.open().all_snapshots().unwrap();
-        let running = before.pop_if(|it| it.status == Status::Running);
+        let running = before.pop_if(|it| it.status == SnapshotStatus::Running);
         if running.is_some() && refused {
             // What the process before read may be of the other account.
             let ended = after.pop().unwrap();
-            assert_eq!(ended.status, Status::Partial, "{ended:?}");
-            let failed = |it: &Outcome| matches!(it.state, ReadState::Failed | ReadState::Skipped);
+            assert_eq!(ended.status, SnapshotStatus::Partial, "{ended:?}");
+            let failed =
+                |it: &ResourceOutcome| matches!(it.state, ReadState::Failed | ReadState::Skipped);
             assert!(ended.outcomes.iter().all(failed), "{ended:?}");
         } else {
             before.extend(running);
@@ -139,7 +152,7 @@ impl<'d> History<'d> {
     }
 
     /// One backup, from the first start to the one that reaches the end.
-    fn back_up(&mut self, round: &Round, nth: usize) -> Summary {
+    fn back_up(&mut self, round: &Round, nth: usize) -> CrawlReport {
         *self.truth.lock().unwrap() = Truth::now(&self.world);
         self.world.overheard.lock().unwrap().delivered.clear();
         self.world.asked();
@@ -152,6 +165,7 @@ impl<'d> History<'d> {
         }
         let mut deaths = round.deaths.iter().copied();
         let begun = self.world.now();
+        self.begun = self.world.clock.monotonic();
         for start in 1.. {
             self.world.dies_after = deaths.next();
             if start > STARTS {
@@ -178,13 +192,27 @@ impl<'d> History<'d> {
                     }
                 }
                 Err(error) => {
-                    let expected = !round.faults.is_empty() || round.most_requests.is_some();
-                    assert!(expected || self.world.stranger.is_some(), "{error}");
+                    assert!(self.expects(&error, round), "{error:?}");
                     self.world.pass(Duration::from_secs(20));
                 }
             }
         }
         unreachable!()
+    }
+
+    /// Whether a backup may end with this error: in a round of these faults and limits, and
+    /// with what else may happen now.
+    fn expects(&self, error: &CrawlError, round: &Round) -> bool {
+        match error {
+            CrawlError::Vault(VaultError::OtherAccount { what: "account", .. }) => {
+                self.world.stranger.is_some()
+            }
+            CrawlError::Api(ApiError { kind: ApiErrorKind::LimitReached(_), .. }) => {
+                self.world.limits.max_requests.is_some()
+            }
+            CrawlError::Api(_) | CrawlError::Account(_) => !round.faults.is_empty(),
+            CrawlError::Vault(_) => false,
+        }
     }
 
     fn calm(&mut self) {

@@ -1,16 +1,16 @@
 //! Hard cases of paging, one by one.
 
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, QrCode};
-use linkvault::vault::snapshot::{ReadState, Status};
+use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
 
 use super::checks;
 use super::world::World;
 
 /// The ids of the QR codes that a snapshot shows.
 fn codes(world: &World, snapshot: i64) -> Vec<i64> {
-    world.shown(snapshot)[&Resource::QrCodes].keys().map(Key::id).collect()
+    world.shown(snapshot)[&Resource::QrCodes].keys().map(RecordKey::id).collect()
 }
 
 /// The pages of QR codes asked for since the last call, in order.
@@ -90,7 +90,7 @@ fn a_first_backup_never_calls_a_list_complete_from_which_a_record_slipped_away()
                     let shown = codes(&world, found.number);
                     let stay = (1..=40).filter(|id| *id != code.cast_signed());
                     let lost: Vec<_> = stay.filter(|id| !shown.contains(id)).collect();
-                    let whole = found.status == Status::Complete;
+                    let whole = found.status == SnapshotStatus::Complete;
                     let at = format!("{behaviour}, {code} deleted after page {after}");
                     assert!(!whole || lost.is_empty(), "{at}: {lost:?} are lost");
                 }
@@ -119,7 +119,7 @@ fn a_list_that_does_not_tell_its_page_size_is_read_to_its_end() {
             let behaviour = format!("envelope=records-only,max-limit=10,beyond-last={beyond}");
             let mut world = World::codes(number, &behaviour);
             let found = world.backup().snapshot;
-            assert_eq!(found.status, Status::Complete);
+            assert_eq!(found.status, SnapshotStatus::Complete);
             assert_eq!(codes(&world, found.number).len() as u64, number, "{behaviour}");
         }
     }
@@ -134,7 +134,7 @@ fn a_list_that_never_holds_still_is_drifted_and_loses_nothing() {
     });
     let found = world.backup().snapshot;
     assert_eq!(found.outcome(Resource::QrCodes).unwrap().state, ReadState::Drifted);
-    assert_eq!(found.status, Status::Partial);
+    assert_eq!(found.status, SnapshotStatus::Partial);
     let shown = codes(&world, found.number);
     assert!((1..=30).all(|id| shown.contains(&id)));
 }
@@ -144,7 +144,7 @@ fn a_list_that_moved_once_is_read_again_and_complete() {
     let mut world = World::codes(30, "max-limit=10,result=total");
     delete_after_pages(&mut world, 1, 2);
     let found = world.backup().snapshot;
-    assert_eq!(found.status, Status::Complete);
+    assert_eq!(found.status, SnapshotStatus::Complete);
     assert_eq!(codes(&world, found.number).len(), 29);
 }
 
@@ -162,7 +162,7 @@ fn a_page_that_breaks_the_service_is_read_in_smaller_ones_from_the_same_place() 
     let mut world = World::codes(2500, "result=total");
     world.set_faults("server-error@/api/qr?limit=1000&page=2", 0);
     let found = world.backup().snapshot;
-    assert_eq!(found.status, Status::Complete);
+    assert_eq!(found.status, SnapshotStatus::Complete);
     assert_eq!(codes(&world, found.number).len(), 2500);
     let asked = ["1000/1", "1000/2", "1000/2", "500/3", "500/4", "500/5", "1000/1"];
     assert_eq!(pages(&world), asked);
@@ -175,17 +175,17 @@ fn smaller_pages_do_not_look_like_the_end_of_a_list_that_tells_nothing() {
     world.set_faults("server-error@/api/qr?limit=1000&page=3", 0);
     let found = world.backup().snapshot;
     assert_eq!(codes(&world, found.number).len(), 120);
-    assert_eq!(found.status, Status::Complete);
+    assert_eq!(found.status, SnapshotStatus::Complete);
 }
 
 #[test]
 fn a_size_that_did_not_work_either_is_not_learned() {
     let mut world = World::codes(20, "");
     world.set_faults("reset@/api/qr", 0);
-    assert_eq!(world.backup().snapshot.status, Status::Partial);
+    assert_eq!(world.backup().snapshot.status, SnapshotStatus::Partial);
     world.set_faults("", 0);
     pages(&world);
-    assert_eq!(world.backup().snapshot.status, Status::Complete);
+    assert_eq!(world.backup().snapshot.status, SnapshotStatus::Complete);
     assert_eq!(pages(&world), ["1000/1"]);
 }
 
@@ -195,13 +195,14 @@ fn a_removed_channel_takes_its_items_along() {
     let first = world.backup().snapshot.number;
     let of = |world: &World, snapshot, channel| {
         let items = &world.shown(snapshot)[&Resource::ChannelItems];
-        let within = |key: &&Key| matches!(key, Key::Item { channel: at, .. } if *at == channel);
+        let within =
+            |key: &&RecordKey| matches!(key, RecordKey::Item { channel: at, .. } if *at == channel);
         items.keys().filter(within).count()
     };
     assert!(of(&world, first, 1) > 0);
     world.change(|store| drop(store.channels.remove(1)));
     let second = world.backup().snapshot;
-    assert_eq!(second.status, Status::Complete);
+    assert_eq!(second.status, SnapshotStatus::Complete);
     assert_eq!(of(&world, second.number, 1), 0);
     assert!(of(&world, first, 1) > 0, "history stays");
 }
@@ -263,7 +264,7 @@ fn a_record_that_changed_and_changed_back_within_one_crawl_did_not_change() {
     let found = world.backup().snapshot;
     let told = found.outcome(Resource::Campaigns).unwrap();
     assert_eq!((told.records, told.added, told.changed, told.removed), (5, 0, 0, 1));
-    let history = world.open().history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    let history = world.open().history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
     assert_eq!(history.len(), 1);
     checks::is_sound(&mut world.open());
 }

@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use linkvault::api::http::Method;
-use linkvault::apply::resolve::{Decision, decide};
-use linkvault::apply::{self, ApplyError, Options, Outcome, memory, memory_in, memory_of};
-use linkvault::change::plan::{Current, Memory, Step};
-use linkvault::change::policy::{Bound, Policy};
-use linkvault::cli::planning::needed;
-use linkvault::crawl::{self, Stats};
-use linkvault::migrate::{self, Mapped, Moving, Origin};
+use linkvault::apply::resolve::{StepDecision, decide};
+use linkvault::apply::{
+    self, ApplyError, ApplyOptions, RunReport, account_memory, account_memory_with_ids_of,
+    migration_memory,
+};
+use linkvault::change::plan::{AccountMemory, CurrentState, PlanStep};
+use linkvault::change::policy::{CountOrPercent, Policy};
+use linkvault::cli::planning::needed_resources;
+use linkvault::crawl::{self, StatisticsMode};
+use linkvault::migrate::{self, MappedRecords, MigrationPlan, MigrationSource};
 use linkvault::model::{Resource, State, Verb};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::store::{Channel, Domain, Item, Pixel, QrCode};
+use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
 use linkvault::vault::journal::{JournalStep, StepState};
 use linkvault::vault::snapshot::ReadState;
 
@@ -56,11 +59,11 @@ struct Move {
     hazards: [Hazards; 2],
     rng: fastrand::Rng,
     seed: u64,
-    options: migrate::Options,
+    options: migrate::MigrateOptions,
     /// What the target was before the first move.
     at_first: Store,
     /// The creates of all runs.
-    created: Vec<Step>,
+    created: Vec<PlanStep>,
     /// How many moves there were.
     moved: u64,
 }
@@ -119,11 +122,11 @@ impl Move {
         let links: BTreeSet<u64> = items.chain(members).chain(5_001..5_010).collect();
         let links = links.into_iter().filter(|_| rng.u8(..3) > 0).map(u64::cast_signed);
         let links = links.map(|id| (id, id + 20_000));
-        let options = migrate::Options {
+        let options = migrate::MigrateOptions {
             which: Resource::ALL.to_vec(),
             links: links.collect(),
             link_codes: rng.bool(),
-            ..migrate::Options::default()
+            ..migrate::MigrateOptions::default()
         };
         let at_first = new.service().store().clone();
         let (hazards, created) = ([old_hazards, new_hazards], Vec::new());
@@ -131,7 +134,7 @@ impl Move {
     }
 
     /// What `linkvault migrate` reads of the source; tried again until it is whole.
-    fn source(&mut self, troubled: bool) -> (Mapped, String) {
+    fn source(&mut self, troubled: bool) -> (MappedRecords, String) {
         let (which, mut last) = (Resource::ALL, None);
         for start in 0..40 {
             if start == 20 {
@@ -145,8 +148,8 @@ impl Move {
             let seen = self.old.start();
             self.old.dies_after = None;
             last = Some(format!("{seen:?}"));
-            let whole = |it: &linkvault::vault::snapshot::Outcome| {
-                it.is_whole() || it.state == ReadState::NotOffered
+            let whole = |it: &linkvault::vault::snapshot::ResourceOutcome| {
+                it.is_complete() || it.state == ReadState::NotOffered
             };
             if let Ok(summary) = seen
                 && summary.snapshot.outcomes.iter().all(whole)
@@ -155,8 +158,8 @@ impl Move {
                 let state = vault.state(summary.snapshot.number, &which).unwrap();
                 let account = vault.identity().unwrap().unwrap().account;
                 let (id, name) = (format!("{OLD}#{account}"), "old@#1");
-                let known = memory(&vault).unwrap();
-                let from = Origin { id: &id, name };
+                let known = account_memory(&vault).unwrap();
+                let from = MigrationSource { id: &id, name };
                 return (migrate::map(&state, &known, from, &self.options), id);
             }
             self.old.pass(Duration::from_secs(90));
@@ -165,7 +168,7 @@ impl Move {
     }
 
     /// What it sees of the target.
-    fn target(&mut self, which: &[Resource], origin: &str) -> (State, Memory, i64) {
+    fn target(&mut self, which: &[Resource], origin: &str) -> (State, AccountMemory, i64) {
         let mut last = None;
         for start in 0..40 {
             if start == 20 {
@@ -181,12 +184,12 @@ impl Move {
                     .snapshot
                     .outcomes
                     .iter()
-                    .all(|it| !scope.contains(&it.resource) || it.is_whole())
+                    .all(|it| !scope.contains(&it.resource) || it.is_complete())
             {
                 let mut vault = self.new.open();
                 let number = summary.snapshot.number;
                 let state = vault.state(number, &scope).unwrap();
-                let memory = memory_in(&mut vault, origin, &state).unwrap();
+                let memory = migration_memory(&mut vault, origin, &state).unwrap();
                 return (state, memory, number);
             }
             self.new.pass(Duration::from_secs(90));
@@ -195,14 +198,14 @@ impl Move {
     }
 
     /// The plan of a move, and the snapshot that it was made on.
-    fn plan(&mut self, troubled: bool) -> (Moving, i64) {
+    fn plan(&mut self, troubled: bool) -> (MigrationPlan, i64) {
         let (mapped, origin) = self.source(troubled);
-        let all = Bound::Percent(100);
+        let all = CountOrPercent::Percent(100);
         let policy = Policy { max_update: all, ..Policy::default() };
-        let which = needed(&mapped.desired, &policy);
+        let which = needed_resources(&mapped.desired, &policy);
         let (state, memory, number) = self.target(&which, &origin);
-        let current = Current { state: &state, memory: &memory };
-        (Moving::plan(mapped, current, &policy).unwrap(), number)
+        let current = CurrentState { state: &state, memory: &memory };
+        (MigrationPlan::plan(mapped, current, &policy).unwrap(), number)
     }
 
     /// Moves, as often as it takes. The first plan is to be as `expected`.
@@ -212,7 +215,7 @@ impl Move {
             let troubled = nth < self.moved + 3 && self.trouble(nth);
             let (moving, snapshot) = self.plan(true);
             if let Some(expected) = expected.filter(|_| nth == self.moved) {
-                let of = |it: &Step| (it.resource, it.verb.name());
+                let of = |it: &PlanStep| (it.resource, it.verb.name());
                 let mut found: Vec<_> = moving.plan.steps.iter().map(of).collect();
                 found.sort_unstable();
                 assert_eq!(found, expected, "{:#?}", moving.plan.steps);
@@ -238,11 +241,11 @@ impl Move {
     /// After a run that did all it was to do, there is nothing more to do, and what
     /// cannot be done is the same.
     #[track_caller]
-    fn is_settled(&mut self, moving: &Moving) {
+    fn is_settled(&mut self, moving: &MigrationPlan) {
         let (again, _) = self.plan(false);
         assert_eq!(again.plan.steps, [], "planned again");
         assert_eq!(again.plan.unsupported, moving.plan.unsupported, "planned again");
-        let still = |it: &&migrate::Manual| !it.once || again.manual.contains(it);
+        let still = |it: &&migrate::ManualTask| !it.once || again.manual.contains(it);
         let before: Vec<_> = moving.manual.iter().filter(still).collect();
         assert_eq!(again.manual.iter().collect::<Vec<_>>(), before, "by hand");
         let report = again.report(&BTreeMap::new(), BTreeMap::new());
@@ -279,27 +282,27 @@ impl Move {
     }
 
     /// Carries a plan out to its end; why steps were not done.
-    fn run(&mut self, moving: &Moving, snapshot: i64, nth: u64) -> Vec<String> {
-        apply::note_matches(&mut self.new.open(), &moving.plan, false, self.new.now()).unwrap();
+    fn run(&mut self, moving: &MigrationPlan, snapshot: i64, nth: u64) -> Vec<String> {
+        apply::save_matches(&mut self.new.open(), &moving.plan, false, self.new.now()).unwrap();
         if moving.plan.steps.is_empty() {
             return Vec::new();
         }
         let creates = moving.plan.steps.iter().filter(|it| it.verb == Verb::Create);
         self.created.extend(creates.cloned());
-        let options = Options {
+        let options = ApplyOptions {
             command: "migrate".to_owned(),
-            asked: "old@#1".to_owned(),
+            input: "old@#1".to_owned(),
             plan_id: format!("move {nth} of {}", self.seed),
             service: NEW.to_owned(),
-            looked: self.rng.bool().then_some(snapshot),
-            ..Options::default()
+            snapshot_before: self.rng.bool().then_some(snapshot),
+            ..ApplyOptions::default()
         };
         let mut outcome = self.through(moving, &options);
         self.nothing_twice();
         while outcome.unknown > 0 {
             outcome = self.decided(&outcome, &options);
         }
-        assert_eq!(outcome.waiting, 0, "{outcome:?}");
+        assert_eq!(outcome.not_sent, 0, "{outcome:?}");
         self.nothing_twice();
         let journal = rows(&self.new.open());
         checks::is_sound(&mut self.new.open());
@@ -315,10 +318,11 @@ impl Move {
         let why = |row: &JournalStep| {
             (row.step, (row.state != StepState::Done).then(|| row.state.name().to_owned()))
         };
-        let made = memory_of(&self.new.open(), &self.origin()).unwrap().ids;
+        let made = account_memory_with_ids_of(&self.new.open(), &self.origin()).unwrap().ids;
         let report = moving.report(&journal.iter().map(why).collect(), made);
-        let count =
-            |of: fn(&migrate::report::Counts) -> u64| report.counts.values().map(of).sum::<u64>();
+        let count = |of: fn(&migrate::report::MigrationCounts) -> u64| {
+            report.counts.values().map(of).sum::<u64>()
+        };
         assert_eq!(count(|it| it.failed), outcome.refused + outcome.skipped);
         assert_eq!(count(|it| it.created + it.matched), outcome.done);
         let refused = journal.into_iter().filter(|row| row.state == StepState::Refused);
@@ -330,7 +334,7 @@ impl Move {
     }
 
     /// Applies, and goes on until the run has an end.
-    fn through(&mut self, moving: &Moving, options: &Options) -> Outcome {
+    fn through(&mut self, moving: &MigrationPlan, options: &ApplyOptions) -> RunReport {
         let mut deaths: Vec<_> = if self.rng.u8(..3) == 0 {
             (0..self.rng.u8(1..5)).map(|_| 1 + few(&mut self.rng, 60)).collect()
         } else {
@@ -368,23 +372,26 @@ impl Move {
     /// time: nothing in the list tells whether somebody else made it meanwhile. No other
     /// user is at work here, so a person knows that it is ours.
     #[track_caller]
-    fn only_new_code(&self, row: &JournalStep, step: &Step) -> Decision {
+    fn only_new_code(&self, row: &JournalStep, step: &PlanStep) -> StepDecision {
         assert_eq!(step.resource, Resource::QrCodes, "{row:?}");
         let message = row.message.as_deref().unwrap_or_default();
         let id = message.strip_prefix("no answer came, and ");
         let id = id.and_then(|rest| rest.strip_suffix(" may be its record"));
-        Decision::Adopt(id.unwrap_or_else(|| panic!("{row:?}")).parse().unwrap())
+        StepDecision::Adopt(id.unwrap_or_else(|| panic!("{row:?}")).parse().unwrap())
     }
 
     /// What no list shows, and whose answer was lost, is sent again by decision.
-    fn decided(&mut self, outcome: &Outcome, options: &Options) -> Outcome {
+    fn decided(&mut self, outcome: &RunReport, options: &ApplyOptions) -> RunReport {
         self.calm();
         let mut vault = self.new.open();
         for row in vault.steps(outcome.run).unwrap() {
-            let step: Step = serde_json::from_str(&row.spec).unwrap();
+            let step: PlanStep = serde_json::from_str(&row.spec).unwrap();
             if row.state == StepState::Unknown {
-                let decision =
-                    if step.verifiable { self.only_new_code(&row, &step) } else { Decision::Retry };
+                let decision = if step.verifiable {
+                    self.only_new_code(&row, &step)
+                } else {
+                    StepDecision::Retry
+                };
                 decide(&mut vault, outcome.run, row.step, decision, self.new.now()).unwrap();
             }
         }
@@ -400,8 +407,9 @@ impl Move {
             if step.resource != Resource::QrCodes && text("name").or(text("domain")).is_none() {
                 continue;
             }
-            let same =
-                |it: &&Step| (it.resource, &it.request.body) == (step.resource, &step.request.body);
+            let same = |it: &&PlanStep| {
+                (it.resource, &it.request.body) == (step.resource, &step.request.body)
+            };
             let codes = self.created.iter().filter(same).map(|it| it.replaces);
             let most = match step.resource {
                 Resource::QrCodes => {
@@ -426,10 +434,10 @@ impl Move {
 }
 
 /// The options of a crawl that a move begins with.
-fn look(service: &str, which: &[Resource]) -> crawl::Options {
-    let options = crawl::Options::new(service).only(which);
+fn look(service: &str, which: &[Resource]) -> crawl::CrawlOptions {
+    let options = crawl::CrawlOptions::new(service).only(which);
     // The accounts were known under another address before.
-    crawl::Options { stats: Stats::None, fresh: true, service_moved: true, ..options }
+    crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, service_moved: true, ..options }
 }
 
 impl Move {
@@ -437,7 +445,7 @@ impl Move {
     #[track_caller]
     fn arrived(&self) {
         let (old, new) = (self.old.service().store().clone(), self.new.service().store().clone());
-        let known = &memory(&self.old.open()).unwrap();
+        let known = &account_memory(&self.old.open()).unwrap();
         let (at_first, options) = (&self.at_first, &self.options);
         Arrival { old: &old, new: &new, at_first, options, known }.check();
     }
@@ -501,7 +509,7 @@ impl Move {
                 items.push(item("links", linked.cast_unsigned()));
             }
             let name = format!("Late {number}");
-            store.channels.add(Channel { name, items, ..Channel::default() });
+            store.channels.add(StoredChannel { name, items, ..StoredChannel::default() });
             wanted.push((Resource::Channels, "create"));
             // What goes at the source stays in the target.
             let last = store.pixels.iter().last().map(|(id, _)| id);

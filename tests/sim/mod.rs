@@ -33,6 +33,7 @@ mod migrations;
 mod moved;
 mod oracle;
 mod overtaken;
+mod proven;
 mod pushes;
 mod reused;
 mod secrets;

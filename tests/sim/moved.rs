@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkvault::change::plan::Memory;
-use linkvault::migrate::Options;
-use linkvault::model::{Key, Resource};
+use linkvault::change::plan::AccountMemory;
+use linkvault::migrate::MigrateOptions;
+use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::store::{Channel, Domain, Item, Pixel, QrCode};
+use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
 
 use super::views::fold;
 
@@ -30,7 +30,7 @@ pub fn overlap(source: &Store, target: &mut Store, rng: &mut fastrand::Rng) {
         let name = loud(rng, &row.name);
         if !target.channels.has_name(&name, None) {
             let color = format!("#{:06x}", rng.u32(..0x0100_0000));
-            target.channels.add(Channel { name, color, ..Channel::default() });
+            target.channels.add(StoredChannel { name, color, ..StoredChannel::default() });
         }
     }
     let domains: Vec<_> =
@@ -59,7 +59,7 @@ pub fn twins(store: &mut Store, rng: &mut fastrand::Rng) {
     }
     let channels: Vec<_> = store.channels.iter().filter_map(|(_, row)| twin(&row.name)).collect();
     for name in channels.into_iter().filter(|_| some.u8(..12) == 0) {
-        store.channels.add(Channel { name, ..Channel::default() });
+        store.channels.add(StoredChannel { name, ..StoredChannel::default() });
     }
 }
 
@@ -83,9 +83,9 @@ pub struct Arrival<'a> {
     pub new: &'a Store,
     /// The other account before the first move.
     pub at_first: &'a Store,
-    pub options: &'a Options,
+    pub options: &'a MigrateOptions,
     /// What the source's vault remembers.
-    pub known: &'a Memory,
+    pub known: &'a AccountMemory,
 }
 
 impl Arrival<'_> {
@@ -141,7 +141,7 @@ impl Arrival<'_> {
         id: u64,
         row: &QrCode,
     ) -> Option<(Option<String>, Option<serde_json::Value>)> {
-        let key = Key::Id(id.cast_signed());
+        let key = RecordKey::Id(id.cast_signed());
         if self.known.sent.contains_key(&(Resource::QrCodes, key)) {
             return Some((row.content.kind.clone(), row.content.data.clone()));
         }

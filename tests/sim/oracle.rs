@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkvault::api::http::{Key as ApiKey, Request};
+use linkvault::api::http::{ApiKey, Request};
 use linkvault::clock::Timestamp;
-use linkvault::model::{Key, Resource};
-use linkvault::sandbox::{Service, Store};
+use linkvault::model::{RecordKey, Resource};
+use linkvault::sandbox::{SandboxService, Store};
 use linkvault::vault::Vault;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::secrets::unechoed;
 
 /// Records by resource and key, each as the text that the service sends.
-pub type Content = BTreeMap<Resource, BTreeMap<Key, String>>;
+pub type Content = BTreeMap<Resource, BTreeMap<RecordKey, String>>;
 
 /// The list of each resource, and its key in `data`.
 const LISTS: [(Resource, &str); 7] = [
@@ -29,7 +29,7 @@ const LISTS: [(Resource, &str); 7] = [
 
 /// What `service` would tell somebody who reads everything in this instant. A
 /// resource that it does not offer is absent.
-pub fn content(service: &Service, key: &ApiKey, now: Timestamp) -> Content {
+pub fn content(service: &SandboxService, key: &ApiKey, now: Timestamp) -> Content {
     let mut quiet = service.clone();
     for (name, value) in [("rate-limit", "none"), ("max-limit", "none")] {
         quiet.behaviour_mut().set(name, value).unwrap();
@@ -41,12 +41,12 @@ pub fn content(service: &Service, key: &ApiKey, now: Timestamp) -> Content {
     };
     let account = data(&ask("/api/account")).map(|raw| {
         let raw = raw.get().to_owned();
-        BTreeMap::from([(Key::Id(id(&parse(&raw))), raw)])
+        BTreeMap::from([(RecordKey::Id(id(&parse(&raw))), raw)])
     });
     content.extend(account.map(|account| (Resource::Account, account)));
     for (resource, path) in LISTS {
         let records = list(&ask(&format!("{path}?limit=1000000")));
-        let keyed = |raw: String| (Key::Id(id(&parse(&raw))), raw);
+        let keyed = |raw: String| (RecordKey::Id(id(&parse(&raw))), raw);
         let records = records.map(|records| records.into_iter().map(keyed).collect());
         content.extend(records.map(|records: BTreeMap<_, _>| (resource, records)));
     }
@@ -67,19 +67,21 @@ pub fn content(service: &Service, key: &ApiKey, now: Timestamp) -> Content {
 /// What snapshot `number` shows, without echoes of the key.
 pub fn shown(vault: &mut Vault, number: i64) -> Content {
     let state = vault.state(number, &Resource::ALL).unwrap();
-    let of =
-        |(resource, records): (Resource, &BTreeMap<Key, linkvault::model::Record<'static>>)| {
-            let texts = records.iter().map(|(key, record)| (key.clone(), unechoed(&record.raw)));
-            (resource, texts.collect())
-        };
+    let of = |(resource, records): (
+        Resource,
+        &BTreeMap<RecordKey, linkvault::model::Record<'static>>,
+    )| {
+        let texts = records.iter().map(|(key, record)| (key.clone(), unechoed(&record.raw)));
+        (resource, texts.collect())
+    };
     state.iter().map(of).collect()
 }
 
 /// The keys of everything that `store` holds, and the service offers.
-pub fn present(store: &Store) -> BTreeSet<(Resource, Key)> {
+pub fn present(store: &Store) -> BTreeSet<(Resource, RecordKey)> {
     let mut all = BTreeSet::new();
     let mut put = |resource, id: u64| {
-        all.insert((resource, Key::Id(id.cast_signed())));
+        all.insert((resource, RecordKey::Id(id.cast_signed())));
     };
     store.domains.iter().for_each(|(id, _)| put(Resource::Domains, id));
     store.campaigns.iter().for_each(|(id, _)| put(Resource::Campaigns, id));
@@ -91,11 +93,11 @@ pub fn present(store: &Store) -> BTreeSet<(Resource, Key)> {
     for (channel, row) in store.channels.iter() {
         for item in &row.items {
             let (channel, id) = (channel.cast_signed(), item.id.cast_signed());
-            let key = Key::Item { channel, kind: item.kind.clone(), id };
+            let key = RecordKey::Item { channel, kind: item.kind.clone(), id };
             all.insert((Resource::ChannelItems, key));
         }
     }
-    all.insert((Resource::Account, Key::Id(store.account.id.cast_signed())));
+    all.insert((Resource::Account, RecordKey::Id(store.account.id.cast_signed())));
     all
 }
 
@@ -157,6 +159,6 @@ fn id(record: &Value) -> i64 {
     number(&record["id"]).unwrap().cast_signed()
 }
 
-fn item_key(channel: i64, record: &Value) -> Key {
-    Key::Item { channel, kind: record["type"].as_str().unwrap().to_owned(), id: id(record) }
+fn item_key(channel: i64, record: &Value) -> RecordKey {
+    RecordKey::Item { channel, kind: record["type"].as_str().unwrap().to_owned(), id: id(record) }
 }

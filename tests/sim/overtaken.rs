@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use linkvault::apply::{ApplyError, Options, Outcome};
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport};
 use linkvault::change::cost::{Lists, cost};
-use linkvault::change::desired::{Desired, Meant, Wanted};
-use linkvault::change::plan::{Current, Memory, Plan, Step, fingerprint, plan};
-use linkvault::change::policy::{Bound, Policy};
-use linkvault::change::staleness::{DEFAULT, Staleness};
+use linkvault::change::desired::{DesiredRecord, DesiredState, RecordRef};
+use linkvault::change::plan::{AccountMemory, CurrentState, Plan, PlanStep, fingerprint, plan};
+use linkvault::change::policy::{CountOrPercent, Policy};
+use linkvault::change::staleness::{DEFAULT, StalenessLimit};
 use linkvault::clock::{Clock as _, Timestamp};
-use linkvault::crawl::{self, Stats};
-use linkvault::model::{Key, Resource, State, Value, Verb};
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::crawl::{self, StatisticsMode};
+use linkvault::model::{FieldValue, RecordKey, Resource, State, Verb};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::journal::StepState;
 use serde_json::json;
 
@@ -23,16 +23,21 @@ use super::checks;
 use super::many::live_all;
 use super::world::World;
 
-fn options() -> Options {
+fn options() -> ApplyOptions {
     let (command, plan_id) = ("apply".to_owned(), "the plan".to_owned());
-    Options { command, plan_id, service: "http://sandbox".to_owned(), ..Options::default() }
+    ApplyOptions {
+        command,
+        plan_id,
+        service: "http://sandbox".to_owned(),
+        ..ApplyOptions::default()
+    }
 }
 
 /// What the account holds of what the plans here are about.
 fn look(world: &World) -> State {
     let which = [Resource::Campaigns, Resource::Channels, Resource::ChannelItems];
     let mut vault = linkvault::vault::Vault::in_memory().unwrap();
-    let options = crawl::Options::new("http://sandbox").only(&which);
+    let options = crawl::CrawlOptions::new("http://sandbox").only(&which);
     let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
     vault.state(number, &which).unwrap()
 }
@@ -40,33 +45,40 @@ fn look(world: &World) -> State {
 /// A plan that gives each campaign another name, deletes some channels, and gives
 /// an item to others.
 fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
-    let mut desired = Desired::default();
+    let mut desired = DesiredState::default();
     let (name, _) = Resource::Campaigns.spec().field("name").unwrap();
     let campaigns = desired.resources.entry(Resource::Campaigns).or_default();
     for key in state.get(Resource::Campaigns).unwrap().keys() {
-        let fields = BTreeMap::from([(name, Value::Text(format!("Ours {}", key.id()).into()))]);
-        campaigns.records.push(Wanted { id: Some(key.id()), channel: None, fields, source: None });
+        let fields =
+            BTreeMap::from([(name, FieldValue::Text(format!("Ours {}", key.id()).into()))]);
+        campaigns.records.push(DesiredRecord {
+            id: Some(key.id()),
+            channel: None,
+            fields,
+            source: None,
+        });
     }
-    let channels: Vec<_> = state.get(Resource::Channels).unwrap().keys().map(Key::id).collect();
+    let channels: Vec<_> =
+        state.get(Resource::Channels).unwrap().keys().map(RecordKey::id).collect();
     if delete > 0 {
         let gone = channels.iter().copied().take(delete).collect();
-        desired.unwanted.insert(Resource::Channels, gone);
+        desired.to_delete.insert(Resource::Channels, gone);
     }
     let items = desired.resources.entry(Resource::ChannelItems).or_default();
     for channel in channels.iter().skip(delete).take(assign) {
-        let fields = BTreeMap::from([(1, Value::Text("links".into()))]);
-        let channel = Some(Meant::Id(*channel));
-        items.records.push(Wanted { id: Some(3_000_000), channel, fields, source: None });
+        let fields = BTreeMap::from([(1, FieldValue::Text("links".into()))]);
+        let channel = Some(RecordRef::Id(*channel));
+        items.records.push(DesiredRecord { id: Some(3_000_000), channel, fields, source: None });
     }
-    let all = Bound::Percent(100);
+    let all = CountOrPercent::Percent(100);
     let policy = Policy { delete: true, max_delete: all, max_update: all, ..Policy::default() };
-    let current = Current { state, memory: &Memory::default() };
+    let current = CurrentState { state, memory: &AccountMemory::default() };
     plan(&desired, current, None, &policy).unwrap()
 }
 
 /// Applies, and goes on until the run has an end; `None` when somebody was faster
 /// than the first look, and nothing was written.
-fn through(world: &mut World, plan: &Plan, options: &Options) -> Option<Outcome> {
+fn through(world: &mut World, plan: &Plan, options: &ApplyOptions) -> Option<RunReport> {
     for _ in 0..20 {
         let open = world.open().unfinished_run().unwrap();
         let outcome = match open.map(|run| run.number) {
@@ -93,7 +105,7 @@ fn the_price_of_a_long_run_is_what_it_costs() {
     for (limit, reserve, max) in
         [(30, 0, 300), (60, 5, 300), (12, 0, 60), (30, 0, 900), (2, 0, 300), (30, 29, 300)]
     {
-        let counts = Counts { campaigns: 230, channels: 40, ..Counts::default() };
+        let counts = GeneratedCounts { campaigns: 230, channels: 40, ..GeneratedCounts::default() };
         let mut world = World::of(generate(5, counts), &format!("rate-limit={limit}"));
         world.reserve = reserve;
         let state = look(&world);
@@ -101,10 +113,11 @@ fn the_price_of_a_long_run_is_what_it_costs() {
         assert_eq!(plan.steps.len(), 260);
         world.pass(Duration::from_secs(120));
         let max = Duration::from_secs(max);
-        let staleness = Staleness::new(max, limit, reserve, Lists::of(&state, BTreeMap::new()));
+        let staleness =
+            StalenessLimit::new(max, limit, reserve, Lists::of(&state, BTreeMap::new()));
         // The account, campaigns, channels, and the items of each channel.
         let price = cost(&plan, (43, 33), limit, reserve, &staleness);
-        let options = Options { max_staleness: Some(max), reserve, ..options() };
+        let options = ApplyOptions { max_staleness: Some(max), reserve, ..options() };
         let outcome = world.apply(&plan, &options).unwrap();
         let at = format!("{limit} - {reserve}, {max:?}: {price:?}");
         assert_eq!((outcome.done, outcome.requests), (260, price.requests), "{at}");
@@ -123,11 +136,14 @@ fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
     // Where a list tells its length, a deleted record costs a request only if it stood at
     // the edge of a page.
     for (behaviour, edges) in [("max-limit=20", 0), ("max-limit=20,result=total", 2)] {
-        let counts = Counts { campaigns: 30, channels: 50, ..Counts::default() };
+        let counts = GeneratedCounts { campaigns: 30, channels: 50, ..GeneratedCounts::default() };
         let mut world = World::of(generate(5, counts), behaviour);
         let mut vault = linkvault::vault::Vault::in_memory().unwrap();
         let which = [Resource::Campaigns, Resource::Channels, Resource::ChannelItems];
-        let all = crawl::Options { stats: Stats::None, ..crawl::Options::new("http://sandbox") };
+        let all = crawl::CrawlOptions {
+            stats: StatisticsMode::None,
+            ..crawl::CrawlOptions::new("http://sandbox")
+        };
         let look = world.crawl(&mut vault, &all.only(&which)).unwrap();
         let state = vault.state(look.snapshot.number, &which).unwrap();
         let mut plan = Plan::default();
@@ -136,7 +152,7 @@ fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
             add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
         }
         for step in plan_for(&state, 20, 10).steps {
-            plan.steps.push(Step { step: plan.steps.len() as u32 + 1, ..step });
+            plan.steps.push(PlanStep { step: plan.steps.len() as u32 + 1, ..step });
         }
         world.pass(Duration::from_secs(120));
         let lists = Lists::of(&state, look.paging.clone());
@@ -144,8 +160,9 @@ fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
         plan.steps.iter().for_each(|step| after.carry_out(step));
         let after = which.iter().map(|it| after.requests(*it)).sum::<u64>() + 1;
         let looks = (look.usage.requests, after);
-        let price = cost(&plan, looks, 30, 0, &Staleness::new(DEFAULT, 30, 0, lists)).requests;
-        let outcome = world.apply(&plan, &Options { paging: look.paging, ..options() }).unwrap();
+        let price = cost(&plan, looks, 30, 0, &StalenessLimit::new(DEFAULT, 30, 0, lists)).requests;
+        let outcome =
+            world.apply(&plan, &ApplyOptions { paging: look.paging, ..options() }).unwrap();
         let done = (plan.steps.len() as u64, price - edges);
         assert_eq!((outcome.done, outcome.requests), done, "{behaviour}: {outcome:?}");
     }
@@ -173,9 +190,9 @@ fn a_lost_create_is_not_sent_again_when_a_later_step_reads_its_list() {
         ),
     ] {
         for (fault, sent) in [("lost-reply", 1), ("lost-request", 2)] {
-            let mut world = World::of(generate(5, Counts::each(4)), "rate-limit=0");
+            let mut world = World::of(generate(5, GeneratedCounts::each(4)), "rate-limit=0");
             let (state, (place, _)) = (look(&world), resource.spec().field("name").unwrap());
-            let owner = &state.get(resource).unwrap()[&Key::Id(2)];
+            let owner = &state.get(resource).unwrap()[&RecordKey::Id(2)];
             let mut plan = Plan::default();
             add(&mut plan, resource, Verb::Create, create, Some(json!({"name": "Ours"})));
             add(&mut plan, of, Verb::Assign, assign, None);
@@ -185,7 +202,7 @@ fn a_lost_create_is_not_sent_again_when_a_later_step_reads_its_list() {
             step.fingerprint = Some(format!("{}+-", fingerprint(resource, owner)));
             world.set_faults(&format!("{fault}@POST {create}#1"), 1);
             world.asked();
-            let options = Options { max_staleness: Some(Duration::ZERO), ..options() };
+            let options = ApplyOptions { max_staleness: Some(Duration::ZERO), ..options() };
             let outcome = world.apply(&plan, &options).unwrap();
             assert_eq!((outcome.done, outcome.unknown), (2, 0), "{fault}: {outcome:?}");
             let creates = world.asked().into_iter().filter(|path| path == create).count();
@@ -199,7 +216,7 @@ fn a_lost_create_is_not_sent_again_when_a_later_step_reads_its_list() {
 
 #[test]
 fn a_record_that_others_edit_in_mid_run_is_left_and_told() {
-    let counts = Counts { campaigns: 230, ..Counts::default() };
+    let counts = GeneratedCounts { campaigns: 230, ..GeneratedCounts::default() };
     let mut world = World::of(generate(5, counts), "");
     let plan = plan_for(&look(&world), 0, 0);
     world.meddle(|store, nth| match nth {
@@ -229,13 +246,16 @@ fn live(seed: u64) {
     println!("LINKVAULT_SIM_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let limit = rng.choice([12_u64, 30, 60]).unwrap();
-    let counts =
-        Counts { campaigns: rng.u64(60..limit * 10), channels: rng.u64(2..8), ..Counts::default() };
+    let counts = GeneratedCounts {
+        campaigns: rng.u64(60..limit * 10),
+        channels: rng.u64(2..8),
+        ..GeneratedCounts::default()
+    };
     let mut world = World::of(generate(seed, counts), &format!("rate-limit={limit}")).seeded(seed);
     let state = look(&world);
     let plan = plan_for(&state, rng.usize(..2), rng.usize(..3));
     let max = rng.choice([Duration::from_secs(60), DEFAULT, DEFAULT * 2]).unwrap();
-    let stated = Staleness::new(max, limit, 0, Lists::of(&state, BTreeMap::new()));
+    let stated = StalenessLimit::new(max, limit, 0, Lists::of(&state, BTreeMap::new()));
     let stated = stated.of(Resource::Campaigns);
     let faults = rng.choice(["", "lost-reply=0.02", "server-error=0.02", "lost-request=0.02"]);
     world.set_faults(faults.unwrap(), seed);
@@ -252,7 +272,7 @@ fn live(seed: u64) {
         }
     });
     let deaths: Vec<u64> = (0..rng.u8(..3)).map(|_| rng.u64(1..400)).collect();
-    let options = Options { max_staleness: Some(max), ..options() };
+    let options = ApplyOptions { max_staleness: Some(max), ..options() };
     for moment in deaths {
         world.dies_after = Some(moment);
         let open = world.open().unfinished_run().unwrap();

@@ -4,18 +4,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linkvault::apply::undo::{left_by, undo_of};
-use linkvault::apply::{ApplyError, Options, Outcome, deleted_since, memory};
-use linkvault::change::desired::Desired;
-use linkvault::change::plan::{Current, Memory, Plan, PlanProblems, Unsupported, plan};
-use linkvault::change::policy::{Bound, OnConflict, Policy};
-use linkvault::cli::planning::needed;
-use linkvault::crawl::{self, Stats};
+use linkvault::apply::undo::{state_after_run, undo_run};
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport, account_memory, deleted_since};
+use linkvault::change::desired::DesiredState;
+use linkvault::change::plan::{
+    AccountMemory, CurrentState, Plan, PlanProblems, UnsupportedChange, plan,
+};
+use linkvault::change::policy::{CountOrPercent, OnConflict, Policy};
+use linkvault::cli::planning::needed_resources;
+use linkvault::crawl::{self, StatisticsMode};
 use linkvault::model::{Resource, State, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::meddle;
 use linkvault::vault::journal::{JournalStep, StepState};
-use linkvault::vault::snapshot::Outcome as Read;
+use linkvault::vault::snapshot::ResourceOutcome as Read;
 
 use super::account::{Trouble, world};
 use super::applied::{interfere, nothing_twice, rows, touched};
@@ -49,27 +51,27 @@ fn exported_and_applied_unedited_is_an_empty_plan() {
         {
             let desired = edited.desired(base, whole, &mut rng);
             let policy = Policy { account: true, ..policy(whole) };
-            let current = Current { state: &state, memory: &memory };
+            let current = CurrentState { state: &state, memory: &memory };
             let made = plan(&desired, current, base, &policy).unwrap();
             assert_eq!((made.steps, made.unsupported), (vec![], vec![]), "seed {seed}");
         }
-        let desired = Desired::of_state(&state, "the snapshot");
-        let current = Current { state: &state, memory: &memory };
+        let desired = DesiredState::of_state(&state, "the snapshot");
+        let current = CurrentState { state: &state, memory: &memory };
         let made = plan(&desired, current, None, &policy(true)).unwrap();
         assert_eq!((made.steps, made.unsupported), (vec![], vec![]), "seed {seed}");
     }
 }
 
 const fn policy(delete: bool) -> Policy {
-    let all = Bound::Percent(100);
+    let all = CountOrPercent::Percent(100);
     let (max_delete, max_update, on_conflict) = (all, all, OnConflict::Fail);
     Policy { delete, max_delete, max_update, on_conflict, account: false }
 }
 
 /// The account as it is, as the program looks at it before it plans.
-fn look(world: &mut World, which: &[Resource]) -> (State, Memory, i64) {
-    let options = crawl::Options::new("http://sandbox").only(which);
-    let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
+fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, i64) {
+    let options = crawl::CrawlOptions::new("http://sandbox").only(which);
+    let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
     let mut vault = world.open();
     let snapshot = world.crawl(&mut vault, &options).unwrap().snapshot;
     assert!(
@@ -77,15 +79,15 @@ fn look(world: &mut World, which: &[Resource]) -> (State, Memory, i64) {
             .outcomes
             .iter()
             .filter(|it| options.scope.contains(&it.resource))
-            .all(Read::is_whole)
+            .all(Read::is_complete)
     );
     let state = vault.state(snapshot.number, &options.scope).unwrap();
-    (state, memory(&vault).unwrap(), snapshot.number)
+    (state, account_memory(&vault).unwrap(), snapshot.number)
 }
 
 /// What is wanted, as a command reads it.
 struct Wish {
-    desired: Desired,
+    desired: DesiredState,
     base: Option<State>,
     policy: Policy,
     /// The snapshot that the wanted ids are of.
@@ -96,8 +98,8 @@ struct Wish {
 
 impl Wish {
     fn plan(&self, world: &mut World) -> Result<(Plan, i64), PlanProblems> {
-        let (state, memory, number) = look(world, &needed(&self.desired, &self.policy));
-        let current = Current { state: &state, memory: &memory };
+        let (state, memory, number) = look(world, &needed_resources(&self.desired, &self.policy));
+        let current = CurrentState { state: &state, memory: &memory };
         let mut desired = self.desired.clone();
         if let Some(since) = self.since {
             desired.deleted = deleted_since(&world.open(), since).unwrap();
@@ -124,7 +126,7 @@ struct Life {
 
 /// What a push came to.
 struct Pushed {
-    outcome: Outcome,
+    outcome: RunReport,
     before: Store,
     /// Everything that was asked for was done, and no other user interfered.
     clean: bool,
@@ -205,7 +207,7 @@ impl Life {
         trouble.drift = 0.0;
         let before = self.world.service().store().clone();
         let delete = self.rng.bool();
-        let mut desired = Desired::of_state(first, "an older snapshot");
+        let mut desired = DesiredState::of_state(first, "an older snapshot");
         desired.resources.remove(&Resource::Account);
         let any_reused = self.gone.any_reused(at_first, &before);
         let (gone, then, now) = (std::mem::take(&mut self.gone), at_first.clone(), before.clone());
@@ -215,7 +217,7 @@ impl Life {
             }
         });
         let wish = Wish { desired, base: None, policy: policy(delete), since: Some(number), fits };
-        let known = memory(&self.world.open()).unwrap();
+        let known = account_memory(&self.world.open()).unwrap();
         // Ids that were lost in a run before lead to new records already.
         let at_first = &renumbered(at_first, &before, &known.ids);
         // What was sent since is no part of the older state.
@@ -224,7 +226,7 @@ impl Life {
         for ((_, key), fields) in sent.iter().filter(|((it, _), _)| *it == Resource::QrCodes) {
             content.insert(key.id().cast_unsigned(), fields.clone());
         }
-        let known = Memory { sent, ..known };
+        let known = AccountMemory { sent, ..known };
         let lost = Lost {
             items: true,
             restores_content: false,
@@ -247,11 +249,11 @@ impl Life {
         trouble.drift = 0.0;
         let mut vault = self.world.open();
         let run = vault.run(pushed.outcome.run).unwrap();
-        let way = undo_of(&mut vault, run.number).unwrap();
-        let base = left_by(&mut vault, &run).unwrap();
+        let way = undo_run(&mut vault, run.number).unwrap();
+        let base = state_after_run(&mut vault, &run).unwrap();
         let seen = vault.snapshot(run.before.unwrap()).unwrap().outcomes;
-        let items = seen.iter().any(|it| it.resource == Resource::ChannelItems && it.is_whole());
-        let known = memory(&vault).unwrap();
+        let items = seen.iter().any(|it| it.resource == Resource::ChannelItems && it.is_complete());
+        let known = account_memory(&vault).unwrap();
         drop(vault);
         let now = self.world.service().store().clone();
         let mut lost = Lost { items, restores_content: true, deletes: true, ..lost(&known) };
@@ -270,7 +272,8 @@ impl Life {
         };
         let Some(undone) = self.push(&wish, &trouble, None) else { return };
         // The answer told no id, and the list could not be read: the undo says so.
-        let unknown = |it: &Unsupported| it.reason.contains("which record it was is not known");
+        let unknown =
+            |it: &UnsupportedChange| it.reason.contains("which record it was is not known");
         if undone.clean && !reused && !way.unsupported.iter().any(unknown) {
             self.is_as(&goal, &[&pushed.before, &now, &goal], "after the undo");
         }
@@ -279,7 +282,7 @@ impl Life {
     /// What an update replaced and was not known stays as it is.
     fn keep_unknown(&self, goal: &mut Store, now: &Store, run: i64) {
         for row in self.world.open().steps(run).unwrap() {
-            let step: linkvault::change::plan::Step = serde_json::from_str(&row.spec).unwrap();
+            let step: linkvault::change::plan::PlanStep = serde_json::from_str(&row.spec).unwrap();
             if (step.resource, step.verb, row.state)
                 != (Resource::QrCodes, Verb::Update, StepState::Done)
             {
@@ -339,15 +342,15 @@ impl Life {
         );
         let alone = trouble.is_alone();
         if made.steps.is_empty() {
-            return Some(Pushed { outcome: Outcome::default(), before, clean: alone, alone });
+            return Some(Pushed { outcome: RunReport::default(), before, clean: alone, alone });
         }
         self.runs += 1;
-        let options = Options {
+        let options = ApplyOptions {
             command: "apply".to_owned(),
             plan_id: format!("plan {} of {}", self.runs, self.seed),
             service: "http://sandbox".to_owned(),
-            looked: self.rng.bool().then_some(snapshot),
-            ..Options::default()
+            snapshot_before: self.rng.bool().then_some(snapshot),
+            ..ApplyOptions::default()
         };
         let throttled = self.world.service().totals().throttled;
         let runs = self.world.open().runs().unwrap().len();
@@ -377,7 +380,7 @@ impl Life {
         let journal = rows(&self.world.open());
         let quiet = trouble.faults.is_empty() && trouble.deaths.is_empty() && trouble.is_alone();
         as_planned(&self.world, &made, &journal, trouble.is_alone(), quiet);
-        assert!(outcome.waiting == 0 || outcome.unknown > 0, "{outcome:?}");
+        assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
         if alone {
             // What no list shows stays unknown where no answer ever came.
             let told = |row: &&JournalStep| made.steps[row.step as usize - 1].verifiable;
@@ -408,7 +411,7 @@ impl Life {
 
     /// The same wish makes no step any more, and what cannot be done is the same.
     #[track_caller]
-    fn is_settled(&mut self, wish: &Wish, unsupported: &[Unsupported]) {
+    fn is_settled(&mut self, wish: &Wish, unsupported: &[UnsupportedChange]) {
         let (again, _) = wish.plan(&mut self.world).unwrap();
         assert_eq!(again.steps, [], "planned again");
         assert_eq!(again.unsupported, unsupported, "planned again");
@@ -431,9 +434,9 @@ impl Life {
     fn through(
         &mut self,
         plan: &Plan,
-        options: &Options,
+        options: &ApplyOptions,
         trouble: &Trouble,
-    ) -> Result<Outcome, ApplyError> {
+    ) -> Result<RunReport, ApplyError> {
         let mut deaths = trouble.deaths.iter().copied();
         let mut last = None;
         for start in 0..40 {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use linkvault::api::http::Method;
-use linkvault::change::plan::{Plan, Step};
+use linkvault::change::plan::{Plan, PlanStep};
 use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::service::LogEntry;
@@ -84,7 +84,7 @@ fn name(store: &Store, (resource, id): (Resource, u64)) -> Option<String> {
 }
 
 /// Whether a record of the kind that `step` changes is called so in `store`.
-fn knows(store: &Store, step: &Step, called: &str) -> bool {
+fn knows(store: &Store, step: &PlanStep, called: &str) -> bool {
     let ids: Vec<_> = match step.resource {
         Resource::Domains => store.domains.iter().map(|(id, _)| id).collect(),
         Resource::Campaigns => store.campaigns.iter().map(|(id, _)| id).collect(),
@@ -106,7 +106,7 @@ impl Did {
         let of = |verb: Verb| {
             let done = rows.iter().filter(|row| row.state == StepState::Done);
             let record = |row: &JournalStep| {
-                let step: Step = serde_json::from_str(&row.spec).unwrap();
+                let step: PlanStep = serde_json::from_str(&row.spec).unwrap();
                 let id = row.id.or(step.id).filter(|_| step.verb == verb);
                 id.map(|id| (step.resource, id))
             };

@@ -1,7 +1,7 @@
 //! What arrived at the service, against what the plan said would be sent.
 
 use linkvault::api::http::Method;
-use linkvault::change::plan::{Plan, Step};
+use linkvault::change::plan::{Plan, PlanStep};
 use linkvault::model::Verb;
 use linkvault::sandbox::service::LogEntry;
 use linkvault::vault::journal::{JournalStep, StepState};
@@ -24,7 +24,7 @@ pub fn arrived(world: &World) -> Vec<Write> {
 }
 
 /// The request of a step, with the ids that earlier steps got.
-fn planned(step: &Step, rows: &[JournalStep]) -> Write {
+fn planned(step: &PlanStep, rows: &[JournalStep]) -> Write {
     let mut path = step.request.path.clone();
     for on in &step.waits_for {
         if let Some(id) = rows[*on as usize - 1].id {

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use linkvault::sandbox::generate::{Counts, generate};
-use linkvault::sandbox::{Service, Store};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
+use linkvault::sandbox::{SandboxService, Store};
 
 /// Stands in each of its records.
 pub const MARK: &str = "of-the-other-account";
@@ -39,7 +39,7 @@ impl Stranger {
     }
 
     /// A request leaves at `now`.
-    pub fn meet(&mut self, service: &mut Service, now: Duration) {
+    pub fn meet(&mut self, service: &mut SandboxService, now: Duration) {
         let may = self.ended.is_none_or(|ended| now.saturating_sub(ended) > LONG);
         if self.ours.is_some() || !may || self.rng.f64() >= self.chance {
             return;
@@ -57,7 +57,7 @@ impl Stranger {
 
     /// Our account is back; nothing was written to the other one.
     #[track_caller]
-    pub fn leave(&mut self, service: &mut Service) {
+    pub fn leave(&mut self, service: &mut SandboxService) {
         let Some(ours) = self.ours.take() else { return };
         let theirs = service.mutate(|store| std::mem::replace(store, ours));
         assert_eq!(theirs, self.theirs, "another account was written to");
@@ -65,7 +65,7 @@ impl Stranger {
 }
 
 fn theirs(seed: u64) -> Store {
-    let mut store = generate(!seed, Counts::each(3));
+    let mut store = generate(!seed, GeneratedCounts::each(3));
     let mark = |text: &mut String| *text = format!("{text} {MARK}");
     mark(&mut store.account.username);
     store.domains.iter_mut().for_each(|(_, row)| mark(&mut row.redirectroot));

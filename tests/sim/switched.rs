@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use linkvault::api::client::Limits;
-use linkvault::apply::Options;
+use linkvault::api::client::ClientLimits;
+use linkvault::apply::ApplyOptions;
 use linkvault::change::plan::Plan;
 use linkvault::clock::Clock as _;
 use linkvault::crawl::CrawlError;
 use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::VaultError;
 use linkvault::vault::journal::StepState;
-use linkvault::vault::snapshot::{Outcome, ReadState, Status};
+use linkvault::vault::snapshot::{ReadState, ResourceOutcome, SnapshotStatus};
 
 use super::applied::{add, rows};
 use super::checks;
@@ -20,7 +20,7 @@ use super::world::World;
 
 /// An account with `each` records of each kind, whose codes are not scanned any more.
 fn account(seed: u64, each: u64) -> Store {
-    let mut store = generate(seed, Counts::each(each));
+    let mut store = generate(seed, GeneratedCounts::each(each));
     for (_, code) in store.qr_codes.iter_mut() {
         code.scans.period = 0;
     }
@@ -55,7 +55,7 @@ fn switch_after_a_pause(world: &mut World, moment: u64, other: Store) {
     });
 }
 
-fn is_other(result: Result<linkvault::crawl::Summary, CrawlError>, at: &str) {
+fn is_other(result: Result<linkvault::crawl::CrawlReport, CrawlError>, at: &str) {
     let Err(CrawlError::Vault(error @ VaultError::OtherAccount { .. })) = result else {
         panic!("{at}: {result:?}")
     };
@@ -76,7 +76,7 @@ fn what_another_account_does_not_have_is_not_removed() {
         let mut vault = world.open();
         checks::is_sound(&mut vault);
         let newest = vault.newest(false).unwrap().unwrap();
-        assert_eq!((newest.number, newest.status), (first + 1, Status::Partial), "{at}");
+        assert_eq!((newest.number, newest.status), (first + 1, SnapshotStatus::Partial), "{at}");
         assert!(newest.outcomes.iter().all(|it| it.state == ReadState::Failed), "{newest:?}");
         assert!(newest.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0), "{at}");
         assert_eq!(world.shown(newest.number), known, "{at}: nothing of the other is kept");
@@ -84,7 +84,7 @@ fn what_another_account_does_not_have_is_not_removed() {
         world.change(|store| store.clone_from(&ours));
         let again = world.backup();
         assert!(!again.resumed);
-        assert_eq!(again.snapshot.status, Status::Complete, "{at}");
+        assert_eq!(again.snapshot.status, SnapshotStatus::Complete, "{at}");
         assert_eq!(world.shown(again.snapshot.number), known, "{at}");
         checks::is_sound(&mut world.open());
     }
@@ -100,7 +100,7 @@ fn what_another_account_has_is_not_kept_by_a_crawl_of_minutes() {
         let mut vault = world.open();
         checks::is_sound(&mut vault);
         let newest = vault.newest(false).unwrap().unwrap();
-        assert_eq!((newest.status, newest.records()), (Status::Partial, 0), "{newest:?}");
+        assert_eq!((newest.status, newest.records()), (SnapshotStatus::Partial, 0), "{newest:?}");
         assert!(world.shown(newest.number).values().all(|records| records.is_empty()));
     }
 }
@@ -138,7 +138,7 @@ fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_k
             world.meddler = None;
             world.change(|store| store.clone_from(&ours));
             let again = world.backup().snapshot;
-            assert_eq!(again.status, Status::Complete, "{at}");
+            assert_eq!(again.status, SnapshotStatus::Complete, "{at}");
             assert!(world.shown(again.number) == known, "{at}");
             assert!(again.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0));
             if !killed {
@@ -165,7 +165,7 @@ fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ende
             let killed = matches!(world.start(), Err(CrawlError::Vault(VaultError::Stopped)));
             world.dies_after = None;
             if let Some((running, _)) = world.open().running().unwrap() {
-                let pending = |it: &Outcome| it.state == ReadState::Pending;
+                let pending = |it: &ResourceOutcome| it.state == ReadState::Pending;
                 assert!(running.outcomes.iter().any(pending), "{at}: {running:?}");
             }
             // What was read last may be of the other account, which still answers.
@@ -178,12 +178,12 @@ fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ende
             let newest = vault.newest(false).unwrap().unwrap();
             drop(vault);
             assert!(world.shown(newest.number) == known, "{at}");
-            let unchanged = |it: &Outcome| it.added + it.changed + it.removed == 0;
+            let unchanged = |it: &ResourceOutcome| it.added + it.changed + it.removed == 0;
             assert!(newest.number == first || newest.outcomes.iter().all(unchanged), "{at}");
             world.change(|store| store.clone_from(&ours));
             let again = world.backup();
             assert!(!again.resumed, "{at}");
-            assert_eq!(again.snapshot.status, Status::Complete, "{at}");
+            assert_eq!(again.snapshot.status, SnapshotStatus::Complete, "{at}");
             assert!(world.shown(again.snapshot.number) == known, "{at}");
             if !killed {
                 break;
@@ -207,7 +207,7 @@ fn goes_on_after(service: &str) -> bool {
     world.options.service = own;
     world.change(|store| store.clone_from(&ours));
     let again = world.backup();
-    assert_eq!(again.snapshot.status, Status::Complete);
+    assert_eq!(again.snapshot.status, SnapshotStatus::Complete);
     checks::is_sound(&mut world.open());
     again.resumed
 }
@@ -221,13 +221,13 @@ fn a_backup_goes_on_after_another_account_was_met_at_another_url_only() {
 /// A run stops after `requests`, and a backup is killed. The resumed run finds another account.
 fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: &[StepState]) {
     let service = "http://sandbox".to_owned();
-    let options = Options { plan_id: "one".to_owned(), service, ..Options::default() };
+    let options = ApplyOptions { plan_id: "one".to_owned(), service, ..ApplyOptions::default() };
     let mut world = World::of(account(5, 4), "");
     world.backup();
     world.set_faults(fault, 1);
     world.limits.max_requests = Some(requests);
     world.apply(plan, &options).unwrap_err();
-    world.limits = Limits::default();
+    world.limits = ClientLimits::default();
     let found = rows(&world.open()).iter().map(|row| row.state).collect::<Vec<_>>();
     assert_eq!(found, states);
     let ours = world.service().store().clone();
@@ -266,7 +266,7 @@ fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_k
 #[test]
 fn a_run_is_not_verified_by_what_another_account_shows() {
     let service = "http://sandbox".to_owned();
-    let options = Options { plan_id: "one".to_owned(), service, ..Options::default() };
+    let options = ApplyOptions { plan_id: "one".to_owned(), service, ..ApplyOptions::default() };
     let mut plan = Plan::default();
     let body = Some(serde_json::json!({"name": "One"}));
     add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
@@ -293,7 +293,7 @@ fn a_run_is_not_verified_by_what_another_account_shows() {
             Some(run) => world.resume(run.number, &options).unwrap(),
             None => world.apply(&plan, &options).unwrap(),
         };
-        assert_eq!((outcome.done, outcome.verified, outcome.differs), (1, 1, 0), "{moment}");
+        assert_eq!((outcome.done, outcome.verified, outcome.different), (1, 1, 0), "{moment}");
         checks::is_sound(&mut world.open());
     }
 }

@@ -1,15 +1,15 @@
 //! Lists that show one record more than once.
 
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::store::{Campaign, Channel, Item, QrCode};
-use linkvault::vault::browse::{Counted, Slice};
-use linkvault::vault::snapshot::{ReadState, Status};
+use linkvault::sandbox::store::{Campaign, Item, QrCode, StoredChannel};
+use linkvault::vault::browse::{ChangeCount, PageRange};
+use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
 
 use super::checks;
 use super::world::World;
 
-fn warnings(summary: &linkvault::crawl::Summary) -> Vec<String> {
+fn warnings(summary: &linkvault::crawl::CrawlReport) -> Vec<String> {
     summary.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -21,14 +21,14 @@ fn an_item_that_a_channel_lists_twice_counts_once_and_is_told_once() {
         let (channel, row) = store.channels.iter_mut().next().unwrap();
         let twin = row.items[0].clone();
         let (channel, id) = (channel.cast_signed(), twin.id.cast_signed());
-        key = Some(Key::Item { channel, kind: twin.kind.clone(), id });
+        key = Some(RecordKey::Item { channel, kind: twin.kind.clone(), id });
         row.items.push(twin);
     });
     for _ in 0..2 {
         let summary = world.backup();
         let found = summary.snapshot.outcome(Resource::ChannelItems).unwrap();
         assert_eq!(found.state, ReadState::Complete, "{found:?}");
-        assert_eq!(summary.snapshot.status, Status::Complete);
+        assert_eq!(summary.snapshot.status, SnapshotStatus::Complete);
         let (key, shown) = (key.as_ref().unwrap(), world.shown(summary.snapshot.number));
         let listed = shown[&Resource::ChannelItems].keys().filter(|it| *it == key).count();
         assert_eq!(listed, 1);
@@ -52,7 +52,7 @@ fn twins_are_proven_whatever_the_service_tells_of_its_lists() {
                     let mut world = World::codes(25, &behaviour);
                     let summary = world.backup();
                     let found = &summary.snapshot;
-                    assert_eq!(found.status, Status::Complete, "{behaviour}: {found:?}");
+                    assert_eq!(found.status, SnapshotStatus::Complete, "{behaviour}: {found:?}");
                     assert_eq!(world.shown(1)[&Resource::QrCodes].len(), 25, "{behaviour}");
                     // A warning for the codes, and one for every other list with records.
                     let told = warnings(&summary);
@@ -60,7 +60,7 @@ fn twins_are_proven_whatever_the_service_tells_of_its_lists() {
                     assert_eq!(codes, 1, "{behaviour}: {told:?}");
                     world.change(|store| drop(store.remove_qr(13)));
                     let second = world.backup().snapshot;
-                    assert_eq!(second.status, Status::Complete, "{behaviour}");
+                    assert_eq!(second.status, SnapshotStatus::Complete, "{behaviour}");
                     assert_eq!(
                         second.outcome(Resource::QrCodes).unwrap().removed,
                         1,
@@ -93,7 +93,7 @@ fn a_record_is_gone_although_another_one_stands_twice_in_the_list_in_two_spellin
 fn of_twins_that_differ_the_last_is_kept_and_a_warning_of_its_own_says_so() {
     let mut world = World::of(Store::default(), "max-limit=2,result=total");
     world.change(|store| {
-        store.channels.add(Channel { name: "Blog".to_owned(), ..Channel::default() });
+        store.channels.add(StoredChannel { name: "Blog".to_owned(), ..StoredChannel::default() });
         let row = store.channels.iter_mut().next().unwrap().1;
         for (id, title) in [(1, "first"), (2, "between"), (3, "also"), (1, "last")] {
             let title = title.to_owned();
@@ -106,7 +106,7 @@ fn of_twins_that_differ_the_last_is_kept_and_a_warning_of_its_own_says_so() {
         assert_eq!((found.state, found.records), (ReadState::Complete, 3), "{found:?}");
         assert_eq!(found.changed, expected);
         let shown = world.shown(summary.snapshot.number);
-        let key = Key::Item { channel: 1, kind: "links".to_owned(), id: 1 };
+        let key = RecordKey::Item { channel: 1, kind: "links".to_owned(), id: 1 };
         assert!(shown[&Resource::ChannelItems][&key].contains("\"last\""));
         let told = "channel_items 1/links/1: is listed more than once with different values; \
                     the last one is kept";
@@ -160,13 +160,13 @@ fn a_name_that_moves_to_another_key_of_the_json_is_no_change() {
     };
     assert_eq!((told(2), told(3)), ((0, 0, 1), (0, 1, 0)));
     for ((from, to), expected) in [
-        ((1, 2), Counted { added: 0, changed: 0, removed: 1 }),
-        ((2, 3), Counted { added: 0, changed: 1, removed: 0 }),
-        ((1, 3), Counted { added: 0, changed: 1, removed: 1 }),
+        ((1, 2), ChangeCount { added: 0, changed: 0, removed: 1 }),
+        ((2, 3), ChangeCount { added: 0, changed: 1, removed: 0 }),
+        ((1, 3), ChangeCount { added: 0, changed: 1, removed: 1 }),
     ] {
         let counted = vault.count_changes(Resource::Campaigns, from, to).unwrap();
         assert_eq!(counted, expected, "#{from} to #{to}");
-        let slice = Slice { skip: 0, take: 100 };
+        let slice = PageRange { skip: 0, take: 100 };
         let found = vault.changes_of(Resource::Campaigns, from, to, slice).unwrap();
         assert_eq!(found.len() as u64, expected.all(), "#{from} to #{to}");
     }

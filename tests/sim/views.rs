@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkvault::change::plan::Memory;
+use linkvault::change::plan::AccountMemory;
 use linkvault::model::state::SentValues;
-use linkvault::model::{Key, Resource, State};
+use linkvault::model::{RecordKey, Resource, State};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::store::{Content, Item};
+use linkvault::sandbox::store::{Item, QrContentData};
 use serde_json::{Value, json};
 
 /// Records by what their owner knows them by, each with all that can be set of it.
@@ -57,7 +57,7 @@ pub fn fold(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-fn content(content: &Content) -> String {
+fn content(content: &QrContentData) -> String {
     format!("{:?} {:?}", content.kind, content.data)
 }
 
@@ -114,7 +114,7 @@ pub struct Lost {
 }
 
 /// What is remembered of codes and links.
-pub fn lost(memory: &Memory) -> Lost {
+pub fn lost(memory: &AccountMemory) -> Lost {
     let mut codes = BTreeSet::new();
     let mut links = BTreeMap::new();
     for ((resource, key), sent) in &memory.sent {
@@ -161,7 +161,7 @@ pub fn known_then(first: &State, now: &Store, ids: &BTreeMap<(Resource, i64), i6
         let id = key.id().cast_unsigned();
         let lost = !has(now, *resource, id);
         let id = lost.then(|| new_id(now, ids, *resource, id)).flatten().unwrap_or(id);
-        ((*resource, Key::Id(id.cast_signed())), fields.clone())
+        ((*resource, RecordKey::Id(id.cast_signed())), fields.clone())
     });
     sent.collect()
 }

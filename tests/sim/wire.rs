@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use linkvault::api::http::{Request, Response, Transport, TransportError};
 use linkvault::clock::{Clock as _, SimulatedClock};
@@ -19,6 +20,8 @@ const TOO_MANY: usize = 30_000;
 pub struct Overheard {
     /// Paths with their queries, in order.
     pub asked: Vec<String>,
+    /// When each of these left, and when it had ended.
+    pub times: Vec<(Duration, Duration)>,
     /// Every record that arrived whole, as text.
     pub delivered: HashSet<String>,
 }
@@ -41,11 +44,13 @@ impl<T: Transport> Transport for Wire<T> {
             overheard.asked.push(request.path.clone());
             assert!(overheard.asked.len() < TOO_MANY, "the crawl does not end");
         }
+        let left = self.clock.monotonic();
         let outcome = self.inner.send(request);
         if let Some(stranger) = &self.stranger {
             stranger.lock().unwrap().request_ended(self.clock.monotonic());
         }
         let mut overheard = self.overheard.lock().unwrap();
+        overheard.times.push((left, self.clock.monotonic()));
         let nth = overheard.asked.len();
         let mut response = match outcome {
             Ok(response) => response,

@@ -3,23 +3,25 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use linkvault::api::client::{Client, Limits};
-use linkvault::api::http::{Key as ApiKey, Transport};
+use linkvault::api::client::{Client, ClientLimits};
+use linkvault::api::http::{ApiKey, Transport};
 use linkvault::api::pacer::{Pacer, PacerState};
-use linkvault::api::read_only::ReadOnly;
+use linkvault::api::read_only::ReadOnlyTransport;
 use linkvault::api::redact::Redactor;
-use linkvault::apply::{self, ApplyError, Outcome};
+use linkvault::apply::{self, ApplyError, RunReport};
 use linkvault::change::plan::Plan;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
-use linkvault::crawl::{self, CrawlError, Options, Summary};
-use linkvault::sandbox::generate::{Counts, generate};
+use linkvault::crawl::{self, CrawlError, CrawlOptions, CrawlReport};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::service::LogEntry;
-use linkvault::sandbox::{Behaviour, Faults, SandboxTransport, Service, Store, lifelike};
-use linkvault::vault::{Moment, Vault, VaultError};
+use linkvault::sandbox::{
+    Behaviour, Faults, SandboxService, SandboxTransport, Store, sample_account,
+};
+use linkvault::vault::{CommitPhase, Vault, VaultError};
 use tempfile::TempDir;
 
 use super::oracle::{self, Content};
@@ -35,17 +37,17 @@ pub const KEY: &str = "k3y/of+the=simulated-account";
 const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 
 /// Somebody else, who acts before each request.
-type Meddler = Arc<Mutex<dyn FnMut(&mut Service, u64) + Send>>;
+type Meddler = Arc<Mutex<dyn FnMut(&mut SandboxService, u64) + Send>>;
 
 pub struct World {
     pub clock: Arc<SimulatedClock>,
-    pub service: Arc<Mutex<Service>>,
+    pub service: Arc<Mutex<SandboxService>>,
     pub faults: Arc<Mutex<Faults>>,
     pub overheard: Arc<Mutex<Overheard>>,
     pub watcher: Arc<Watcher>,
-    pub options: Options,
+    pub options: CrawlOptions,
     pub reserve: u64,
-    pub limits: Limits,
+    pub limits: ClientLimits,
     pub latency: Duration,
     /// The service repeats the key.
     pub echoes: Echoes,
@@ -60,6 +62,8 @@ pub struct World {
     pub meddler: Option<Meddler>,
     /// The process dies at this moment of a commit, counted from now.
     pub dies_after: Option<u64>,
+    /// The process died.
+    died: Arc<AtomicBool>,
     /// How many moments of commits there were.
     pub moments: Arc<Mutex<u64>>,
     /// The requests that changed the account, as the service has them.
@@ -77,16 +81,16 @@ pub struct World {
 impl World {
     pub fn of(store: Store, behaviour: &str) -> Self {
         let behaviour = Behaviour::parse(behaviour).unwrap();
-        let service = Service::new(store, ApiKey::new(KEY), behaviour).with_log_limit(0);
+        let service = SandboxService::new(store, ApiKey::new(KEY), behaviour).with_log_limit(0);
         Self {
             clock: Arc::new(SimulatedClock::new(BEGIN)),
             service: Arc::new(Mutex::new(service)),
             faults: Arc::default(),
             overheard: Arc::default(),
             watcher: Arc::default(),
-            options: Options::new("http://sandbox"),
+            options: CrawlOptions::new("http://sandbox"),
             reserve: 0,
-            limits: Limits::default(),
+            limits: ClientLimits::default(),
             latency: Duration::from_millis(80),
             echoes: Echoes::None,
             log: None,
@@ -95,6 +99,7 @@ impl World {
             canned: None,
             meddler: None,
             dies_after: None,
+            died: Arc::default(),
             moments: Arc::default(),
             wrote: Arc::default(),
             seed: AtomicU64::new(1),
@@ -108,12 +113,12 @@ impl World {
 
     /// A small account as people have it.
     pub fn lifelike() -> Self {
-        Self::of(lifelike::lifelike(BEGIN), "")
+        Self::of(sample_account::lifelike(BEGIN), "")
     }
 
     /// An account with nothing but `number` QR codes that are not scanned.
     pub fn codes(number: u64, behaviour: &str) -> Self {
-        let counts = Counts { qr_codes: number, ..Counts::default() };
+        let counts = GeneratedCounts { qr_codes: number, ..GeneratedCounts::default() };
         let mut store = generate(7, counts);
         for (_, code) in store.qr_codes.iter_mut() {
             code.scans.base = 0;
@@ -129,12 +134,12 @@ impl World {
 
     /// Lets `act` happen before the n-th request from now, for each n from 1.
     pub fn meddle(&mut self, mut act: impl FnMut(&mut Store, u64) + Send + 'static) {
-        self.meddler = Some(Arc::new(Mutex::new(move |service: &mut Service, nth| {
+        self.meddler = Some(Arc::new(Mutex::new(move |service: &mut SandboxService, nth| {
             service.mutate(|store| act(store, nth));
         })));
     }
 
-    pub fn service(&self) -> MutexGuard<'_, Service> {
+    pub fn service(&self) -> MutexGuard<'_, SandboxService> {
         self.service.lock().unwrap()
     }
 
@@ -197,47 +202,60 @@ impl World {
 
     /// The paths asked for since the last call.
     pub fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.overheard.lock().unwrap().asked)
+        let mut overheard = self.overheard.lock().unwrap();
+        overheard.times.clear();
+        std::mem::take(&mut overheard.asked)
     }
 
     /// One process from start to end: opens the vault, crawls, and is gone.
-    pub fn start(&mut self) -> Result<Summary, CrawlError> {
+    pub fn start(&mut self) -> Result<CrawlReport, CrawlError> {
         let mut vault = self.open_mortal();
         let outcome = self.crawl(&mut vault, &self.options);
-        vault.end(outcome.is_err() && self.closes());
+        vault.end(self.closes(outcome.is_err()));
         self.come_home();
         outcome
     }
 
     /// One process that applies a plan.
-    pub fn apply(&mut self, plan: &Plan, options: &apply::Options) -> Result<Outcome, ApplyError> {
+    pub fn apply(
+        &mut self,
+        plan: &Plan,
+        options: &apply::ApplyOptions,
+    ) -> Result<RunReport, ApplyError> {
         let mut vault = self.open_mortal();
         let clock = self.clock.clone();
         let watcher = self.watcher.clone();
         let mut client = self.client();
         let outcome = self
             .logged(|| apply::apply(&mut client, &mut vault, &*clock, &*watcher, options, plan));
-        vault.end(outcome.is_err() && self.closes());
+        vault.end(self.closes(outcome.is_err()));
         self.come_home();
         outcome
     }
 
     /// One process that goes on with a run.
-    pub fn resume(&mut self, run: i64, options: &apply::Options) -> Result<Outcome, ApplyError> {
+    pub fn resume(
+        &mut self,
+        run: i64,
+        options: &apply::ApplyOptions,
+    ) -> Result<RunReport, ApplyError> {
         let mut vault = self.open_mortal();
         let clock = self.clock.clone();
         let watcher = self.watcher.clone();
         let mut client = self.client();
         let outcome = self
             .logged(|| apply::resume(&mut client, &mut vault, &*clock, &*watcher, options, run));
-        vault.end(outcome.is_err() && self.closes());
+        vault.end(self.closes(outcome.is_err()));
         self.come_home();
         outcome
     }
 
-    /// Of the processes that fail, one in three leaves its vault closed.
-    fn closes(&self) -> bool {
-        self.seed.load(Ordering::Relaxed).is_multiple_of(3)
+    /// Whether a process leaves its vault closed: each that dies, one in six that fail, and one
+    /// in twenty of the others. The next process opens the file, which takes most of its time.
+    fn closes(&self, failed: bool) -> bool {
+        let often = if failed { 6 } else { 20 };
+        let is_drawn = self.seed.load(Ordering::Relaxed).is_multiple_of(often);
+        self.died.load(Ordering::Relaxed) || is_drawn
     }
 
     /// Our account answers again.
@@ -258,14 +276,17 @@ impl World {
     fn open_mortal(&mut self) -> Opened {
         let mut vault = self.open();
         let mut left = self.dies_after.take();
+        self.died.store(false, Ordering::Relaxed);
+        let died = Arc::clone(&self.died);
         let moments = Arc::clone(&self.moments);
         let (leaked, log) = (Arc::clone(&self.leaked), self.vault_path().with_extension("db-wal"));
-        vault.on_commit(Box::new(move |_: Moment| {
+        vault.on_commit(Box::new(move |_: CommitPhase| {
             *moments.lock().unwrap() += 1;
             left = left.map(|left| left.saturating_sub(1));
             if left != Some(0) {
                 return Ok(());
             }
+            died.store(true, Ordering::Relaxed);
             let is_told = |path: &&PathBuf| has_secrets(&std::fs::read(path).unwrap_or_default());
             leaked.lock().unwrap().extend(Some(&log).filter(is_told).cloned());
             Err(VaultError::Stopped)
@@ -274,14 +295,18 @@ impl World {
     }
 
     /// A crawl into a vault that somebody else looks after.
-    pub fn crawl(&self, vault: &mut Vault, options: &Options) -> Result<Summary, CrawlError> {
+    pub fn crawl(
+        &self,
+        vault: &mut Vault,
+        options: &CrawlOptions,
+    ) -> Result<CrawlReport, CrawlError> {
         let mut client = self.client();
         self.logged(|| crawl::crawl(&mut client, vault, &*self.clock, &*self.watcher, options))
     }
 
     /// A crawl that must succeed.
     #[track_caller]
-    pub fn backup(&mut self) -> Summary {
+    pub fn backup(&mut self) -> CrawlReport {
         self.start().unwrap()
     }
 
@@ -324,14 +349,14 @@ impl World {
         let wire = Wire { inner: transport, overheard, echoes, canned, stranger: there, clock };
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         let transport: Box<dyn Transport> =
-            if self.only_read { Box::new(ReadOnly(wire)) } else { Box::new(wire) };
+            if self.only_read { Box::new(ReadOnlyTransport(wire)) } else { Box::new(wire) };
         Client::new(transport, self.clock.clone(), pacer)
             .with_redactor(self.redactor.clone())
             .with_key(ApiKey::new(KEY))
             .with_seed(seed)
             .with_limits(self.limits)
             .with_progress(self.watcher.clone())
-            .with_keep(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))
+            .with_pacer_saver(Box::new(move |state| *kept.lock().unwrap() = Some(state.clone())))
     }
 }
 

@@ -4,10 +4,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use linkvault::api::http::{Key, Method, Request, Response};
+use linkvault::api::http::{ApiKey, Method, Request, Response};
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, Service};
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService};
 use serde_json::Value;
 
 /// Ways to write a secret into a JSON string.
@@ -65,7 +65,7 @@ pub fn holds(bytes: &[u8], secret: &str) -> bool {
 /// The sandbox on a port of its own, with a loose tongue.
 pub struct EchoService {
     address: std::net::SocketAddr,
-    service: Arc<Mutex<Service>>,
+    service: Arc<Mutex<SandboxService>>,
 }
 
 impl EchoService {
@@ -74,7 +74,7 @@ impl EchoService {
     pub fn start(key: &str, how: usize, write: Write) -> Self {
         let clock = SystemClock::new(Interrupt::default());
         let behaviour = Behaviour::parse("rate-limit=none").unwrap();
-        let service = Service::new(lifelike(clock.now()), Key::new(key), behaviour);
+        let service = SandboxService::new(lifelike(clock.now()), ApiKey::new(key), behaviour);
         let service = Arc::new(Mutex::new(service));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -109,7 +109,7 @@ pub enum Write {
 
 fn converse(
     stream: TcpStream,
-    service: &Mutex<Service>,
+    service: &Mutex<SandboxService>,
     how: usize,
     write: Write,
     password: &mut String,
@@ -131,7 +131,7 @@ fn converse(
     let request = Request {
         method,
         path: words.next().unwrap().to_owned(),
-        key: Some(Key::new(key)),
+        key: Some(ApiKey::new(key)),
         body: (!body.is_empty()).then_some(body),
     };
     if let Some(given) =

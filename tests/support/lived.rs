@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linkvault::api::client::Client;
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
 use linkvault::clock::{Clock, Interrupt, SimulatedClock, SystemClock, Timestamp};
-use linkvault::crawl::{self, Options};
-use linkvault::progress::Silent;
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service, Store};
+use linkvault::crawl::{self, CrawlOptions};
+use linkvault::progress::NoProgress;
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 use linkvault::vault::Vault;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -23,8 +23,8 @@ pub fn lived(vault: &Path, days: u32, faults: &str, day: impl Fn(u32, &mut Store
     let past = i64::try_from((DAY * (days - 1)).as_millis()).unwrap();
     let begin = Timestamp(now.0 - 3_600_000 - past);
     let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(begin));
-    let key = Key::new("any");
-    let service = Service::new(lifelike(begin), key.clone(), Behaviour::default());
+    let key = ApiKey::new("any");
+    let service = SandboxService::new(lifelike(begin), key.clone(), Behaviour::default());
     let service = Arc::new(Mutex::new(service.with_log_limit(0)));
     let mut vault = Vault::open_or_create(vault).unwrap();
     for nth in 0..days {
@@ -34,8 +34,8 @@ pub fn lived(vault: &Path, days: u32, faults: &str, day: impl Fn(u32, &mut Store
             .with_latency(Duration::from_millis(150));
         let client = Client::new(Box::new(transport), Arc::clone(&clock), Pacer::new(2));
         let mut client = client.with_key(key.clone());
-        let options = Options::new("https://links.example");
-        crawl::crawl(&mut client, &mut vault, &*clock, &Silent, &options).unwrap();
+        let options = CrawlOptions::new("https://links.example");
+        crawl::crawl(&mut client, &mut vault, &*clock, &NoProgress, &options).unwrap();
         let next = begin.plus(DAY * (nth + 1));
         clock.sleep(next.since(clock.now()));
     }

@@ -5,11 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use linkvault::api::http::{Key, Method, Request};
+use linkvault::api::http::{ApiKey, Method, Request};
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 use linkvault::sandbox::behaviour::RateLimit;
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, Faults, ServeOptions, Service, Store, serve};
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, Faults, SandboxService, ServeOptions, Store, serve};
 use linkvault::server::Server;
 
 /// The key of every service here.
@@ -17,7 +17,7 @@ pub const KEY: &str = "k3y-of-the-owner";
 
 /// The sandbox on a port of its own. It ends with the test.
 pub struct LiveService {
-    service: Arc<Mutex<Service>>,
+    service: Arc<Mutex<SandboxService>>,
     faults: Arc<Mutex<Faults>>,
     server: Server,
 }
@@ -31,7 +31,7 @@ impl LiveService {
 
     pub fn serving(store: Store, behaviour: &str, faults: &str) -> Self {
         let behaviour = Behaviour::parse(&format!("rate-limit=none,{behaviour}")).unwrap();
-        let service = Arc::new(Mutex::new(Service::new(store, Key::new(KEY), behaviour)));
+        let service = Arc::new(Mutex::new(SandboxService::new(store, ApiKey::new(KEY), behaviour)));
         let faults = Arc::new(Mutex::new(faults.parse().unwrap()));
         let server = serve(
             TcpListener::bind("127.0.0.1:0").unwrap(),
@@ -49,7 +49,7 @@ impl LiveService {
     }
 
     /// The service itself, to look into or to change behind the API's back.
-    pub fn inside(&self) -> MutexGuard<'_, Service> {
+    pub fn inside(&self) -> MutexGuard<'_, SandboxService> {
         self.service.lock().unwrap()
     }
 
@@ -92,7 +92,7 @@ impl LiveService {
         service.behaviour_mut().rate_limit = RateLimit::Endless;
         service.behaviour_mut().max_limit = None;
         let now = SystemClock::new(Interrupt::default()).now();
-        let request = Request { key: Some(Key::new(KEY)), ..Request::get(path) };
+        let request = Request { key: Some(ApiKey::new(KEY)), ..Request::get(path) };
         serde_json::from_slice(&service.handle(now, &request).body).unwrap()
     }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use linkvault::change::diff::diff;
-use linkvault::model::{Key, Resource, State};
+use linkvault::model::{RecordKey, Resource, State};
 use linkvault::sandbox::Store;
 use linkvault::vault::Vault;
-use linkvault::vault::browse::{Counted, Slice};
+use linkvault::vault::browse::{ChangeCount, PageRange};
 
 use crate::support::lived;
 
@@ -32,15 +32,15 @@ fn vault(folder: &tempfile::TempDir) -> Vault {
     vault.forget(&[4], now).unwrap();
     drop(vault);
     let vault = Vault::open_read_only(&path).unwrap();
-    vault.hold_still().unwrap();
+    vault.read_transaction().unwrap();
     vault
 }
 
 type Raw = Option<String>;
 
 /// What two states do not show alike, by key, as the texts that came.
-fn expected(before: &State, after: &State, resource: Resource) -> BTreeMap<Key, (Raw, Raw)> {
-    let raw = |state: &State, key: &Key| {
+fn expected(before: &State, after: &State, resource: Resource) -> BTreeMap<RecordKey, (Raw, Raw)> {
+    let raw = |state: &State, key: &RecordKey| {
         state.get(resource).unwrap().get(key).map(|record| uncounted(&record.raw))
     };
     let keys = [before, after].into_iter().flat_map(|it| it.get(resource).unwrap().keys());
@@ -71,7 +71,7 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
                 let count = |what: fn(&(Raw, Raw)) -> bool| {
                     expected.values().filter(|it| what(it)).count() as u64
                 };
-                let wanted = Counted {
+                let wanted = ChangeCount {
                     added: count(|it| it.0.is_none()),
                     changed: count(|it| it.0.is_some() && it.1.is_some()),
                     removed: count(|it| it.1.is_none()),
@@ -80,7 +80,7 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
                 let mut found = BTreeMap::new();
                 // Pages of one: each is where it belongs.
                 for skip in 0..=counted.all() {
-                    let page = Slice { skip, take: 1 };
+                    let page = PageRange { skip, take: 1 };
                     for it in vault.changes_of(resource, from, to, page).unwrap() {
                         let raw = |record: Option<linkvault::model::Record<'_>>| {
                             record.map(|record| uncounted(&record.raw))
@@ -94,7 +94,7 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
         }
     }
     assert!(found_some > 20);
-    vault.changes_of(Resource::Channels, 1, 4, Slice { skip: 0, take: 1 }).unwrap_err();
+    vault.changes_of(Resource::Channels, 1, 4, PageRange { skip: 0, take: 1 }).unwrap_err();
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn pages_of_records_are_the_whole_list_and_can_be_searched() {
             vault.each(number, resource, |record| whole.push(record)).unwrap();
             let mut found = Vec::new();
             for skip in (0..20).step_by(3) {
-                let page = Slice { skip, take: 3 };
+                let page = PageRange { skip, take: 3 };
                 let (page, count) = vault.records_of(number, resource, None, page).unwrap();
                 assert_eq!(count, whole.len() as u64);
                 found.extend(page);
@@ -116,7 +116,7 @@ fn pages_of_records_are_the_whole_list_and_can_be_searched() {
         }
     }
     let mut count = |text: &str| {
-        let page = Slice { skip: 0, take: 50 };
+        let page = PageRange { skip: 0, take: 50 };
         let (found, count) = vault.records_of(6, Resource::Campaigns, Some(text), page).unwrap();
         assert_eq!(found.len() as u64, count);
         count
@@ -133,7 +133,7 @@ fn series_tell_what_each_snapshot_showed() {
     let scans = vault.scans_over_time().unwrap();
     assert_eq!((records.len(), scans.len()), (6, 6));
     for snapshot in vault.snapshots().unwrap() {
-        let at = |all: &[linkvault::vault::read::Sample<i64>]| {
+        let at = |all: &[linkvault::vault::read::SeriesSample<i64>]| {
             all.iter().find(|it| it.snapshot == snapshot.number).unwrap().value
         };
         assert_eq!(at(&records), i64::try_from(snapshot.records()).unwrap());
@@ -143,7 +143,7 @@ fn series_tell_what_each_snapshot_showed() {
             let place = Resource::QrCodes.spec().read_fields().position(|it| it.name == "scans");
             vault
                 .each(snapshot.number, Resource::QrCodes, |code| {
-                    if let linkvault::model::Value::Int(value) = code.values[place.unwrap()] {
+                    if let linkvault::model::FieldValue::Int(value) = code.values[place.unwrap()] {
                         sum += value;
                     }
                 })

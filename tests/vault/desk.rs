@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use linkvault::clock::Timestamp;
-use linkvault::model::{Decoded, Key, Record, Resource};
-use linkvault::vault::snapshot::{ReadState, Snapshot, Usage};
-use linkvault::vault::statistics::Statistics;
-use linkvault::vault::write::{Page, Put};
+use linkvault::model::{DecodedRecord, Record, RecordKey, Resource};
+use linkvault::vault::snapshot::{ReadState, RequestUsage, Snapshot};
+use linkvault::vault::statistics::StoredStatistics;
+use linkvault::vault::write::{CrawledPage, WriteResult};
 use linkvault::vault::{Vault, VaultError};
 use roaring::RoaringTreemap;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ impl<'v> Desk<'v> {
         Self { vault, number: snapshot.number, now: snapshot.touched, page: 100, hold: false }
     }
 
-    pub fn put(&mut self, resource: Resource, raws: &[impl AsRef<str>]) -> Put {
+    pub fn put(&mut self, resource: Resource, raws: &[impl AsRef<str>]) -> WriteResult {
         self.put_in(resource, None, raws)
     }
 
@@ -53,26 +53,26 @@ impl<'v> Desk<'v> {
         resource: Resource,
         channel: Option<i64>,
         raws: &[impl AsRef<str>],
-    ) -> Put {
+    ) -> WriteResult {
         self.page += 1;
         let decoded: Vec<_> = raws
             .iter()
-            .map(|raw| Decoded::read(resource, channel, raw.as_ref()).unwrap())
+            .map(|raw| DecodedRecord::read(resource, channel, raw.as_ref()).unwrap())
             .collect();
-        let page = Page {
+        let page = CrawledPage {
             snapshot: self.number,
             resource,
             parent: channel,
             number: self.page,
             now: self.now,
             usage: usage(self.page),
-            hold: self.hold,
+            batch: self.hold,
         };
         let seen = RoaringTreemap::new();
         self.vault.put_page(&page, &decoded, &seen, |_| String::new()).unwrap()
     }
 
-    pub fn remove(&mut self, resource: Resource, keys: &[Key]) {
+    pub fn remove(&mut self, resource: Resource, keys: &[RecordKey]) {
         let open = self.vault.unseen(resource, None, &RoaringTreemap::new()).unwrap();
         let gone: Vec<_> =
             open.into_iter().filter(|(_, key)| keys.contains(key)).map(|(row, _)| row).collect();
@@ -82,7 +82,7 @@ impl<'v> Desk<'v> {
 
     pub fn statistics(&mut self, code: i64, scans: i64, body: &str) {
         let (snapshot, now, usage) = (self.number, self.now, usage(self.page));
-        let found = Statistics { snapshot, code, scans, body, now, usage };
+        let found = StoredStatistics { snapshot, code, scans, body, now, usage };
         self.vault.put_statistics(&found).unwrap();
     }
 
@@ -99,8 +99,8 @@ impl<'v> Desk<'v> {
     }
 }
 
-fn usage(requests: u64) -> Usage {
-    Usage { requests, throttled: 0, waited: std::time::Duration::from_millis(requests * 10) }
+fn usage(requests: u64) -> RequestUsage {
+    RequestUsage { requests, throttled: 0, waited: std::time::Duration::from_millis(requests * 10) }
 }
 
 /// A snapshot of these campaigns and nothing else.
@@ -110,7 +110,7 @@ pub fn campaigns(vault: &mut Vault, now: Timestamp, names: &[(i64, &str)]) -> i6
     let raws: Vec<_> =
         names.iter().map(|(id, name)| format!(r#"{{"id":{id},"name":"{name}"}}"#)).collect();
     desk.put(Resource::Campaigns, &raws);
-    let kept: BTreeSet<_> = names.iter().map(|(id, _)| Key::Id(*id)).collect();
+    let kept: BTreeSet<_> = names.iter().map(|(id, _)| RecordKey::Id(*id)).collect();
     let gone: Vec<_> =
         known.into_iter().map(|(_, key)| key).filter(|key| !kept.contains(key)).collect();
     desk.remove(Resource::Campaigns, &gone);
@@ -154,7 +154,7 @@ pub const VIEWS: [&str; 22] = [
 pub fn contents(vault: &mut Vault, path: &Path) -> Result<Value, VaultError> {
     let mut states = serde_json::Map::new();
     let mut sent_in = serde_json::Map::new();
-    let mut keys: BTreeSet<(Resource, Key)> = BTreeSet::new();
+    let mut keys: BTreeSet<(Resource, RecordKey)> = BTreeSet::new();
     for snapshot in vault.snapshots()? {
         let sent = vault.sent_values(Some(snapshot.number), &Resource::ALL)?.into_iter();
         let sent = sent.map(|((resource, key), fields)| json!([resource, key.to_string(), fields]));
@@ -212,7 +212,7 @@ fn snapshot(snapshot: &Snapshot) -> Value {
     })
 }
 
-fn series(vault: &Vault, keys: &BTreeSet<(Resource, Key)>) -> Result<Value, VaultError> {
+fn series(vault: &Vault, keys: &BTreeSet<(Resource, RecordKey)>) -> Result<Value, VaultError> {
     let mut all = Vec::new();
     for (_, key) in keys.iter().filter(|(resource, _)| *resource == Resource::QrCodes) {
         let scans = vault.scans(key.id())?;

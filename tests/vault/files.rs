@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use linkvault::model::{Decoded, Resource};
+use linkvault::model::{DecodedRecord, Resource};
 use linkvault::vault::lock::Lock;
-use linkvault::vault::snapshot::Usage;
-use linkvault::vault::write::{Page, Put};
+use linkvault::vault::snapshot::RequestUsage;
+use linkvault::vault::write::{CrawledPage, WriteResult};
 use linkvault::vault::{Vault, VaultError};
 use roaring::RoaringTreemap;
 
@@ -46,13 +46,13 @@ fn a_backup_leaves_no_free_pages_in_the_file() {
     for round in 0..3 {
         let mut vault = Vault::open_or_create(&path).unwrap();
         let snapshot = vault.begin(day(round), None, &Resource::ALL).unwrap();
-        let usage = Usage::default();
+        let usage = RequestUsage::default();
         for number in 1..200 {
             let raw = format!(r#"{{"id":{number},"name":"x"}}"#);
-            let record = Decoded::read(Resource::Campaigns, None, &raw).unwrap();
+            let record = DecodedRecord::read(Resource::Campaigns, None, &raw).unwrap();
             let (resource, parent, now) = (Resource::Campaigns, None, day(round));
-            let page = Page { snapshot, resource, parent, number, now, usage, hold: true };
-            let note = |_: &Put| "n".repeat(1000);
+            let page = CrawledPage { snapshot, resource, parent, number, now, usage, batch: true };
+            let note = |_: &WriteResult| "n".repeat(1000);
             vault.put_page(&page, &[record], &RoaringTreemap::new(), note).unwrap();
         }
         vault.finish(snapshot, day(round), usage).unwrap();

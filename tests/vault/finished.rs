@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use linkvault::model::{Decoded, Resource};
+use linkvault::model::{DecodedRecord, Resource};
 use linkvault::vault::schema::version_table;
-use linkvault::vault::snapshot::{ReadState, Usage};
-use linkvault::vault::statistics::Statistics;
+use linkvault::vault::snapshot::{ReadState, RequestUsage};
+use linkvault::vault::statistics::StoredStatistics;
 use linkvault::vault::triggers::READ_ONLY_SNAPSHOT;
-use linkvault::vault::write::Page;
+use linkvault::vault::write::CrawledPage;
 use linkvault::vault::{Vault, VaultError};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -223,34 +223,34 @@ fn who_still_writes_to_a_snapshot_that_another_has_finished_is_refused() {
     let before = contents(&mut one, &path).unwrap();
     let mut late: Vec<(&str, Result<(), VaultError>)> = Vec::new();
     for hold in [false, true] {
-        let page = Page {
+        let page = CrawledPage {
             snapshot: number,
             resource: Resource::Campaigns,
             parent: None,
             number: 2,
             now: day(1),
-            usage: Usage::default(),
-            hold,
+            usage: RequestUsage::default(),
+            batch: hold,
         };
         let raw = r#"{"id":3,"name":"late"}"#;
-        let records = [Decoded::read(Resource::Campaigns, None, raw).unwrap()];
+        let records = [DecodedRecord::read(Resource::Campaigns, None, raw).unwrap()];
         let seen = roaring::RoaringTreemap::new();
         let put = other.put_page(&page, &records, &seen, |_| String::new());
         late.push(("a page", put.map(drop)));
     }
     late.push(("a removal", other.remove(number, Resource::Campaigns, &[1])));
-    let found = Statistics {
+    let found = StoredStatistics {
         snapshot: number,
         code: 5,
         scans: 9,
         body: "{}",
         now: day(1),
-        usage: Usage::default(),
+        usage: RequestUsage::default(),
     };
     late.push(("statistics", other.put_statistics(&found)));
     let failed = ReadState::Failed;
     late.push(("an ending", other.conclude(number, Resource::Pixels, failed, None)));
-    late.push(("the end", other.finish(number, day(1), Usage::default()).map(drop)));
+    late.push(("the end", other.finish(number, day(1), RequestUsage::default()).map(drop)));
     for (what, result) in late {
         assert!(result.is_err(), "{what}");
         assert_eq!(contents(&mut other, &path).unwrap(), before, "{what}");

@@ -1,6 +1,6 @@
 //! `forget`: what goes, what stays, and that the next backup does not mind.
 
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::snapshot::Snapshot;
 use linkvault::vault::{Vault, VaultError};
 
@@ -37,15 +37,15 @@ fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
         };
         assert_sound(desk.vault);
         desk.put(Resource::Campaigns, &[r#"{"id":4,"name":"D"}"#]);
-        desk.remove(Resource::Campaigns, &[Key::Id(3)]);
+        desk.remove(Resource::Campaigns, &[RecordKey::Id(3)]);
         let snapshot = desk.finish();
         assert_eq!(counts(&snapshot), [3, 1, 1, 1], "running: {running}");
         assert_eq!(names(&mut vault, 1), ["a", "b"]);
         assert_eq!(names(&mut vault, 3), ["a", "D", "e"]);
         assert_sound(&mut vault);
         // What only the forgotten snapshot showed is gone.
-        assert!(vault.history(Resource::Campaigns, &Key::Id(3)).unwrap().is_empty());
-        let versions = vault.history(Resource::Campaigns, &Key::Id(4)).unwrap();
+        assert!(vault.history(Resource::Campaigns, &RecordKey::Id(3)).unwrap().is_empty());
+        let versions = vault.history(Resource::Campaigns, &RecordKey::Id(4)).unwrap();
         let spans: Vec<_> = versions.iter().map(|it| (it.since, it.until)).collect();
         assert_eq!(spans, [(3, None)]);
     }
@@ -57,7 +57,7 @@ fn what_only_forgotten_snapshots_showed_is_in_no_history() {
     campaigns(&mut vault, day(0), &[(1, "a")]);
     campaigns(&mut vault, day(1), &[(1, "b")]);
     vault.forget(&[2], day(2)).unwrap();
-    let versions = vault.history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    let versions = vault.history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
     let told: Vec<_> = versions.iter().map(|it| (it.since, it.until, &*it.record.raw)).collect();
     assert_eq!(told, [(1, None, r#"{"id":1,"name":"a"}"#)]);
 }

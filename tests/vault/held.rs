@@ -50,7 +50,7 @@ fn a_clock_that_was_set_back_does_not_hold_pages_for_ever() {
 
 #[test]
 fn what_was_held_is_kept_when_a_crawl_is_stopped_or_goes_on_to_other_things() {
-    assert_eq!(crash_after(&[0, 1], |desk| desk.vault.settle().unwrap()), 2);
+    assert_eq!(crash_after(&[0, 1], |desk| desk.vault.flush().unwrap()), 2);
     let concluded = crash_after(&[0, 1], |desk| {
         let number = desk.number;
         desk.vault.conclude(number, Resource::Account, ReadState::Complete, None).unwrap();

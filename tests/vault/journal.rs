@@ -1,8 +1,8 @@
 //! The journal of runs: what it keeps, and when it is on the disk.
 
-use linkvault::model::{Key, Resource};
-use linkvault::vault::id_map::Stands;
-use linkvault::vault::journal::{NewRun, Remembered, RunStatus, Settled, StepState};
+use linkvault::model::{RecordKey, Resource};
+use linkvault::vault::id_map::IdMapping;
+use linkvault::vault::journal::{NewRun, RunStatus, SentValue, StepResult, StepState};
 use linkvault::vault::{Vault, VaultError};
 
 use super::desk::{assert_sound, campaigns, day};
@@ -29,11 +29,11 @@ fn a_step_goes_from_planned_over_sent_to_its_end_and_back_if_it_never_left() {
     let mut vault = Vault::in_memory().unwrap();
     let run = vault.begin_run(&new(3), day(0)).unwrap();
     assert_eq!(states(&vault, run), [(Planned, 0), (Planned, 0), (Planned, 0)]);
-    vault.intend(run, &[1, 2], day(0)).unwrap();
+    vault.mark_sent(run, &[1, 2], day(0)).unwrap();
     assert_eq!(states(&vault, run), [(Sent, 1), (Sent, 1), (Planned, 0)]);
-    let done = Settled { id: Some(9), ..Settled::of(Done) };
-    vault.settle_step(run, 1, &done, day(1), false).unwrap();
-    vault.take_back(run, &[2], day(1)).unwrap();
+    let done = StepResult { id: Some(9), ..StepResult::of(Done) };
+    vault.record_result(run, 1, &done, day(1), false).unwrap();
+    vault.revert_to_planned(run, &[2], day(1)).unwrap();
     assert_eq!(states(&vault, run), [(Done, 1), (Planned, 0), (Planned, 0)]);
     let steps = vault.steps(run).unwrap();
     assert_eq!(
@@ -49,11 +49,11 @@ fn what_is_held_is_on_the_disk_with_the_next_intent() {
     let path = folder.path().join("v.db");
     let mut vault = Vault::open_or_create(&path).unwrap();
     let run = vault.begin_run(&new(2), day(0)).unwrap();
-    vault.intend(run, &[1], day(0)).unwrap();
-    vault.settle_step(run, 1, &Settled::of(StepState::Done), day(0), true).unwrap();
+    vault.mark_sent(run, &[1], day(0)).unwrap();
+    vault.record_result(run, 1, &StepResult::of(StepState::Done), day(0), true).unwrap();
     let other = || Vault::open_read_only(&path).unwrap();
     assert_eq!(states(&other(), run)[0].0, StepState::Sent);
-    vault.intend(run, &[2], day(0)).unwrap();
+    vault.mark_sent(run, &[2], day(0)).unwrap();
     assert_eq!(states(&other(), run), [(StepState::Done, 1), (StepState::Sent, 1)]);
 }
 
@@ -61,20 +61,25 @@ fn what_is_held_is_on_the_disk_with_the_next_intent() {
 fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
     let mut vault = Vault::in_memory().unwrap();
     let run = vault.begin_run(&new(1), day(0)).unwrap();
-    let sent = |field: &str| Remembered {
+    let sent = |field: &str| SentValue {
         resource: Resource::Campaigns,
-        key: Key::Id(7),
+        key: RecordKey::Id(7),
         field: field.to_owned(),
         value: "\"x\"".to_owned(),
         created: true,
     };
-    let done = Settled {
+    let done = StepResult {
         remember: vec![sent("slug"), sent("password")],
-        maps: Some(Stands { origin: String::new(), resource: Resource::Campaigns, old: 3, new: 7 }),
-        ..Settled::of(StepState::Done)
+        maps: Some(IdMapping {
+            origin: String::new(),
+            resource: Resource::Campaigns,
+            old: 3,
+            new: 7,
+        }),
+        ..StepResult::of(StepState::Done)
     };
-    vault.settle_step(run, 1, &done, day(0), false).unwrap();
-    let kept = vault.remembered(Resource::Campaigns, &Key::Id(7)).unwrap();
+    vault.record_result(run, 1, &done, day(0), false).unwrap();
+    let kept = vault.remembered(Resource::Campaigns, &RecordKey::Id(7)).unwrap();
     assert_eq!(kept.keys().collect::<Vec<_>>(), ["slug"]);
     assert_eq!(vault.id_map("").unwrap()[&(Resource::Campaigns, 3)], 7);
     assert_sound(&mut vault);
@@ -86,14 +91,14 @@ fn ids_of_other_accounts_are_kept_apart_and_follow_what_was_brought_back() {
     let campaigns = Resource::Campaigns;
     let stands = |origin: &str, old, new| {
         let origin = origin.to_owned();
-        Stands { origin, resource: campaigns, old, new }
+        IdMapping { origin, resource: campaigns, old, new }
     };
     let found = [stands("a#1", 3, 30), stands("b#1", 3, 31), stands("", 30, 40), stands("", 3, 5)];
     vault.note_ids(0, &found, day(0)).unwrap();
     assert_sound(&mut vault);
     let of = |vault: &Vault, origin: &str| vault.id_map(origin).unwrap()[&(campaigns, 3)];
     assert_eq!((of(&vault, "a#1"), of(&vault, "b#1"), of(&vault, "")), (30, 31, 5));
-    let moved = linkvault::apply::memory_of(&vault, "a#1").unwrap().ids;
+    let moved = linkvault::apply::account_memory_with_ids_of(&vault, "a#1").unwrap().ids;
     assert_eq!(moved[&(campaigns, 3)], 40);
     assert_eq!(moved.len(), 1);
     vault.note_ids(2, &[stands("a#1", 3, 33)], day(1)).unwrap();
@@ -111,9 +116,9 @@ fn a_plan_is_known_to_have_been_used_and_an_unfinished_run_keeps_its_snapshots()
     assert_eq!(vault.plan_was_used("other").unwrap(), None);
     assert_eq!(vault.plan_was_used("").unwrap(), None);
     assert_eq!(vault.needed_by_runs().unwrap(), [1]);
-    vault.leave_run(run, RunStatus::Unknown, Some(1), 4, day(0)).unwrap();
+    vault.suspend_run(run, RunStatus::Unknown, Some(1), 4, day(0)).unwrap();
     assert_eq!(vault.unfinished_run().unwrap().unwrap().number, run);
-    vault.leave_run(run, RunStatus::Complete, None, 5, day(0)).unwrap();
+    vault.suspend_run(run, RunStatus::Complete, None, 5, day(0)).unwrap();
     assert!(vault.needed_by_runs().unwrap().is_empty());
     let told = vault.run(run).unwrap();
     assert_eq!((told.requests, told.after, told.finished), (9, Some(1), Some(day(0))));

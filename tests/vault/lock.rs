@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use linkvault::clock::{Clock, Slept, Timestamp};
+use linkvault::clock::{Clock, SleepOutcome, Timestamp};
 use linkvault::vault::Vault;
-use linkvault::vault::lock::{Holder, Lock, LockError};
+use linkvault::vault::lock::{Lock, LockError, LockHolder};
 
 use super::desk::day;
 
@@ -26,7 +26,7 @@ impl Clock for StillClock {
         Duration::ZERO
     }
 
-    fn sleep(&self, _: Duration) -> Slept {
+    fn sleep(&self, _: Duration) -> SleepOutcome {
         panic!("a wait")
     }
 
@@ -40,13 +40,18 @@ struct LettingGo {
     locked: Mutex<Option<Box<dyn Any + Send>>>,
     at_wait: u32,
     waits: Mutex<u32>,
-    ends: Slept,
+    ends: SleepOutcome,
 }
 
 impl LettingGo {
     fn new(locked: impl Any + Send, at_wait: u32) -> Self {
         let locked: Box<dyn Any + Send> = Box::new(locked);
-        Self { locked: Mutex::new(Some(locked)), at_wait, waits: Mutex::new(0), ends: Slept::Whole }
+        Self {
+            locked: Mutex::new(Some(locked)),
+            at_wait,
+            waits: Mutex::new(0),
+            ends: SleepOutcome::Finished,
+        }
     }
 }
 
@@ -59,7 +64,7 @@ impl Clock for LettingGo {
         *self.waits.lock().unwrap() * Duration::from_millis(200)
     }
 
-    fn sleep(&self, _: Duration) -> Slept {
+    fn sleep(&self, _: Duration) -> SleepOutcome {
         let mut waits = self.waits.lock().unwrap();
         *waits += 1;
         if *waits == self.at_wait {
@@ -69,7 +74,7 @@ impl Clock for LettingGo {
     }
 
     fn interrupted(&self) -> bool {
-        self.ends == Slept::Interrupted
+        self.ends == SleepOutcome::Interrupted
     }
 }
 
@@ -83,7 +88,7 @@ fn the_second_is_told_who_holds_the_lock_and_since_when() {
     let vault = folder.path().join("main.db");
     assert_eq!(Lock::holder(&vault), None);
     let first = take(&vault, "linkvault backup main").unwrap();
-    let ours = Holder {
+    let ours = LockHolder {
         pid: std::process::id(),
         command: "linkvault backup main".to_owned(),
         since: day(0),
@@ -122,14 +127,14 @@ fn who_waits_gets_the_lock_once_it_is_let_go() {
         let waits = *clock.waits.lock().unwrap();
         (taken, waits)
     };
-    let (taken, waits) = waiting(Slept::Whole, Duration::from_secs(10));
+    let (taken, waits) = waiting(SleepOutcome::Finished, Duration::from_secs(10));
     assert!(taken.is_ok());
     assert_eq!(waits, 3);
     drop(taken);
-    let (refused, waits) = waiting(Slept::Whole, Duration::from_millis(400));
+    let (refused, waits) = waiting(SleepOutcome::Finished, Duration::from_millis(400));
     assert!(matches!(refused, Err(LockError::Held(Some(_)))));
     assert_eq!(waits, 2);
-    let (interrupted, _) = waiting(Slept::Interrupted, Duration::from_secs(10));
+    let (interrupted, _) = waiting(SleepOutcome::Interrupted, Duration::from_secs(10));
     assert!(matches!(interrupted, Err(LockError::Interrupted)));
 }
 

@@ -1,6 +1,6 @@
 //! Records that no document describes, and what becomes of them.
 
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
 
 use super::desk::{Desk, assert_sound, day};
@@ -109,7 +109,7 @@ fn a_record_kept_verbatim_is_unchanged_once_there_is_room_for_its_template() {
     desk.put(Resource::Overlays, &all);
     desk.finish();
     let mut desk = Desk::begin(&mut vault, day(1));
-    let gone: Vec<_> = (0..4000).map(Key::Id).collect();
+    let gone: Vec<_> = (0..4000).map(RecordKey::Id).collect();
     desk.remove(Resource::Overlays, &gone);
     desk.finish();
     vault.forget(&[1], day(2)).unwrap();
@@ -148,7 +148,7 @@ fn a_counter_that_stops_being_told_is_told_no_longer() {
             .unwrap();
         assert_eq!(shown, scans.parse().ok());
         let raw = format!(r#"{{"id":1,"scans":{scans}}}"#);
-        let record = vault.record(number, Resource::QrCodes, &Key::Id(1)).unwrap().unwrap();
+        let record = vault.record(number, Resource::QrCodes, &RecordKey::Id(1)).unwrap().unwrap();
         assert_eq!(record.raw, raw);
     }
     let told: Vec<_> = vault.scans(1).unwrap().iter().map(|it| (it.snapshot, it.value)).collect();
@@ -180,7 +180,7 @@ fn a_record_that_changed_and_then_vanished_counts_as_removed() {
     // The first reading saw 1 changed and 3 new; the second saw neither.
     desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"x"}"#, r#"{"id":3,"name":"y"}"#]);
     desk.put(Resource::Campaigns, &[r#"{"id":2,"name":"two"}"#]);
-    desk.remove(Resource::Campaigns, &[Key::Id(1), Key::Id(3)]);
+    desk.remove(Resource::Campaigns, &[RecordKey::Id(1), RecordKey::Id(3)]);
     let snapshot = desk.finish();
     let outcome = snapshot.outcome(Resource::Campaigns).unwrap();
     let counts = (outcome.records, outcome.added, outcome.changed, outcome.removed);

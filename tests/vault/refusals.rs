@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use linkvault::crawl::{CrawlError, Options};
+use linkvault::crawl::{CrawlError, CrawlOptions};
 use linkvault::model::Resource;
-use linkvault::vault::{Identity, Vault, VaultError};
+use linkvault::vault::{AccountIdentity, Vault, VaultError};
 
 use super::desk::{assert_sound, campaigns, day, plain};
 use super::sample;
@@ -183,7 +183,7 @@ fn another_account_is_refused_and_the_next_backup_goes_on() {
     let ours = sample::identity();
     for moved in [false, true] {
         let mut vault = Vault::open_or_create(&path).unwrap();
-        let other = Identity { account: 8, ..ours.clone() };
+        let other = AccountIdentity { account: 8, ..ours.clone() };
         let error = vault.claim(&other, moved).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -206,7 +206,7 @@ fn another_url_is_refused_unless_the_service_moved() {
     let path = folder.0.path().join("v.db");
     sample::write(&path).close().unwrap();
     let before = folder.all();
-    let moved = Identity { service: "https://new.example.com".to_owned(), account: 7 };
+    let moved = AccountIdentity { service: "https://new.example.com".to_owned(), account: 7 };
     let mut vault = Vault::open(&path).unwrap();
     let error = vault.claim(&moved, false).unwrap_err();
     assert!(matches!(error, VaultError::OtherAccount { what: "service", .. }), "{error:?}");
@@ -223,14 +223,15 @@ fn another_url_is_refused_unless_the_service_moved() {
 fn a_crawl_of_another_account_leaves_the_vault_as_it_was() {
     let folder = Folder::new();
     let path = folder.0.path().join("v.db");
-    let other = Identity { service: "http://sandbox".to_owned(), account: 4711 };
+    let other = AccountIdentity { service: "http://sandbox".to_owned(), account: 4711 };
     let mut vault = Vault::open_or_create(&path).unwrap();
     vault.claim(&other, false).unwrap();
     campaigns(&mut vault, day(-9), &[(1, "one")]);
     vault.close().unwrap();
     let before = folder.all();
     let mut vault = Vault::open(&path).unwrap();
-    let error = World::lifelike().crawl(&mut vault, &Options::new("http://sandbox")).unwrap_err();
+    let error =
+        World::lifelike().crawl(&mut vault, &CrawlOptions::new("http://sandbox")).unwrap_err();
     assert!(matches!(error, CrawlError::Vault(VaultError::OtherAccount { .. })), "{error:?}");
     drop(vault);
     assert_eq!(folder.all(), before);
@@ -241,7 +242,7 @@ fn a_full_disk_stops_a_crawl_at_any_page_and_it_goes_on_once_there_is_room() {
     let folder = Folder::new();
     let path = folder.0.path().join("v.db");
     let world = World::lifelike();
-    let options = Options::new("http://sandbox");
+    let options = CrawlOptions::new("http://sandbox");
     let mut vault = Vault::open_or_create(&path).unwrap();
     let pages = |vault: &Vault| u32::try_from(vault.size() / 4096).unwrap();
     vault.close().unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use linkvault::vault::replace::{Candidate, Step};
+use linkvault::vault::restore::{ReplaceStep, RestoreCandidate};
 use linkvault::vault::{Vault, VaultError};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -201,7 +201,9 @@ fn a_vault_that_is_made_anew_does_not_take_up_a_log_that_was_left() {
 fn a_copy_takes_the_place_of_a_vault_and_of_its_log_at_every_step() {
     let life = life();
     let from = life.at.with_extension("from");
-    for (nth, stop) in [None, Some(Step::LogGone), Some(Step::Replaced)].into_iter().enumerate() {
+    for (nth, stop) in
+        [None, Some(ReplaceStep::LogGone), Some(ReplaceStep::Replaced)].into_iter().enumerate()
+    {
         for crash in life.crashes.iter().step_by(2) {
             for copy in life.copies.iter().skip(nth).step_by(4) {
                 put(&life.at, copy, &[]);
@@ -210,7 +212,7 @@ fn a_copy_takes_the_place_of_a_vault_and_of_its_log_at_every_step() {
                 let old = read(&life.at);
                 put(&life.at, &crash.file, &crash.log);
                 put(&from, copy, &[]);
-                let candidate = Candidate::prepare(&from, &life.at).unwrap();
+                let candidate = RestoreCandidate::prepare(&from, &life.at).unwrap();
                 assert!(!candidate.foreign_log);
                 assert_eq!(candidate.identity, Some(sample::identity()));
                 let done = candidate.replace(&mut |step| match stop {
@@ -218,7 +220,7 @@ fn a_copy_takes_the_place_of_a_vault_and_of_its_log_at_every_step() {
                     _ => Ok(()),
                 });
                 assert_eq!(done.is_ok(), stop.is_none());
-                let expected = if stop == Some(Step::LogGone) { &old } else { &new };
+                let expected = if stop == Some(ReplaceStep::LogGone) { &old } else { &new };
                 assert_eq!(&read(&life.at), expected, "{stop:?}");
                 assert_eq!(std::fs::read(&from).unwrap(), *copy);
             }
@@ -232,7 +234,7 @@ fn a_copy_with_its_own_log_is_restored_with_it_and_a_foreign_one_is_left_out() {
     let from = life.at.with_extension("from");
     let crash = &life.crashes[3];
     put(&from, &crash.file, &crash.log);
-    let candidate = Candidate::prepare(&from, &life.at).unwrap();
+    let candidate = RestoreCandidate::prepare(&from, &life.at).unwrap();
     candidate.replace(&mut |_| Ok(())).unwrap();
     let restored = read(&life.at);
     assert_eq!(std::fs::read(beside(&from, "-wal")).unwrap(), crash.log);
@@ -243,7 +245,7 @@ fn a_copy_with_its_own_log_is_restored_with_it_and_a_foreign_one_is_left_out() {
     put(&life.at, copy, &[]);
     let alone = read(&life.at);
     put(&life.at, copy, &crash.log);
-    let candidate = Candidate::prepare(&life.at, &life.at).unwrap();
+    let candidate = RestoreCandidate::prepare(&life.at, &life.at).unwrap();
     assert!(candidate.foreign_log);
     candidate.replace(&mut |_| Ok(())).unwrap();
     assert_eq!(read(&life.at), alone);
@@ -261,7 +263,7 @@ fn a_copy_that_is_damaged_newer_or_no_vault_replaces_nothing() {
     let old = read(&life.at);
     let refused = |bytes: &[u8]| {
         put(&from, bytes, &[]);
-        Candidate::prepare(&from, &life.at).unwrap_err()
+        RestoreCandidate::prepare(&from, &life.at).unwrap_err()
     };
     assert!(matches!(refused(b"a diary"), VaultError::NotAVault(_)));
     assert!(matches!(refused(b""), VaultError::NotAVault(_)));
@@ -277,7 +279,7 @@ fn a_copy_that_is_damaged_newer_or_no_vault_replaces_nothing() {
         matches!(refused(&copy[..copy.len() / 2]), VaultError::Damaged { path, .. } if path == from)
     );
     std::fs::remove_file(&from).unwrap();
-    assert!(matches!(Candidate::prepare(&from, &life.at), Err(VaultError::Missing(_))));
+    assert!(matches!(RestoreCandidate::prepare(&from, &life.at), Err(VaultError::Missing(_))));
     assert_eq!(read(&life.at), old);
 }
 
@@ -290,7 +292,7 @@ fn a_vault_that_another_program_has_open_is_not_replaced() {
     put(&from, &life.copies[0], &[]);
     let reader = plain(&life.at);
     reader.query_row("SELECT count(*) FROM snapshot", [], |_| Ok(())).unwrap();
-    let candidate = Candidate::prepare(&from, &life.at).unwrap();
+    let candidate = RestoreCandidate::prepare(&from, &life.at).unwrap();
     let refused = candidate.replace(&mut |_| Ok(())).unwrap_err();
     assert!(matches!(refused, VaultError::InUse(_)), "{refused}");
     drop(reader);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, FixedOffset};
 use linkvault::clock::Timestamp;
-use linkvault::vault::retention::{Keep, decide};
-use linkvault::vault::snapshot::{Snapshot, Status, Usage};
+use linkvault::vault::retention::{RetentionPolicy, decide};
+use linkvault::vault::snapshot::{RequestUsage, Snapshot, SnapshotStatus};
 use proptest::prelude::*;
 
 use super::desk::day;
@@ -21,13 +21,13 @@ fn snapshots() -> impl Strategy<Value = Vec<Snapshot>> {
             time += hours * HOUR;
             snapshots.push(Snapshot {
                 number: i64::try_from(nth).unwrap() + 1,
-                status: if complete { Status::Complete } else { Status::Partial },
+                status: if complete { SnapshotStatus::Complete } else { SnapshotStatus::Partial },
                 started: Timestamp(time),
                 touched: Timestamp(time),
                 finished: Some(Timestamp(time)),
                 forgotten: None,
                 tag: (tag < 2).then(|| format!("tag{tag}")),
-                usage: Usage::default(),
+                usage: RequestUsage::default(),
                 digest: None,
                 outcomes: Vec::new(),
                 of_run: false,
@@ -37,14 +37,14 @@ fn snapshots() -> impl Strategy<Value = Vec<Snapshot>> {
     })
 }
 
-fn keep() -> impl Strategy<Value = Keep> {
+fn keep() -> impl Strategy<Value = RetentionPolicy> {
     let count = || prop_oneof![3 => Just(0), 2 => 0..6_u64, 1 => Just(u64::MAX)];
     let counts = (count(), count(), count(), count(), count(), count());
     let within =
         prop::option::of((0..5000_u64).prop_map(|hours| Duration::from_secs(hours * 3600)));
     let tags = prop_oneof![Just(Vec::new()), Just(vec!["tag1".to_owned()])];
     (counts, within, tags).prop_map(
-        |((last, hourly, daily, weekly, monthly, yearly), within, tags)| Keep {
+        |((last, hourly, daily, weekly, monthly, yearly), within, tags)| RetentionPolicy {
             last,
             hourly,
             daily,
@@ -63,15 +63,15 @@ fn zone(time: Timestamp) -> Option<DateTime<FixedOffset>> {
 }
 
 /// The numbers of the snapshots that stay.
-fn kept(snapshots: &[Snapshot], keep: &Keep, needed: &[i64]) -> Vec<i64> {
+fn kept(snapshots: &[Snapshot], keep: &RetentionPolicy, needed: &[i64]) -> Vec<i64> {
     let now = Timestamp(snapshots.last().map_or(0, |it| it.started.0) + HOUR);
     let verdicts = decide(snapshots, keep, needed, now, &zone);
     assert_eq!(verdicts.len(), snapshots.len());
     verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
 }
 
-fn more(one: &Keep, other: &Keep) -> Keep {
-    Keep {
+fn more(one: &RetentionPolicy, other: &RetentionPolicy) -> RetentionPolicy {
+    RetentionPolicy {
         last: one.last.max(other.last),
         hourly: one.hourly.max(other.hourly),
         daily: one.daily.max(other.daily),
@@ -91,7 +91,7 @@ proptest! {
         all in snapshots(), keep in keep(), needed in prop::collection::vec(1..40_i64, 0..4),
     ) {
         let kept = kept(&all, &keep, &needed);
-        let complete = all.iter().rfind(|it| it.status == Status::Complete);
+        let complete = all.iter().rfind(|it| it.status == SnapshotStatus::Complete);
         if let Some(newest) = complete.or(all.last()) {
             prop_assert!(kept.contains(&newest.number));
         }
@@ -102,7 +102,7 @@ proptest! {
 
     #[test]
     fn no_rules_at_all_keep_everything(all in snapshots()) {
-        prop_assert_eq!(kept(&all, &Keep::default(), &[]).len(), all.len());
+        prop_assert_eq!(kept(&all, &RetentionPolicy::default(), &[]).len(), all.len());
     }
 
     #[test]
@@ -130,18 +130,18 @@ proptest! {
     fn a_daily_backup_kept_by_days_has_one_for_each_of_the_last_days(days in 1..60_i64, daily in 1..40_u64) {
         let all: Vec<Snapshot> = (0..days).map(|nth| Snapshot {
             number: nth + 1,
-            status: Status::Complete,
+            status: SnapshotStatus::Complete,
             started: day(nth),
             touched: day(nth),
             finished: Some(day(nth)),
             forgotten: None,
             tag: None,
-            usage: Usage::default(),
+            usage: RequestUsage::default(),
             digest: None,
             outcomes: Vec::new(),
             of_run: false,
         }).collect();
-        let kept = kept(&all, &Keep { daily, ..Keep::default() }, &[]);
+        let kept = kept(&all, &RetentionPolicy { daily, ..RetentionPolicy::default() }, &[]);
         let first = (days - i64::try_from(daily).unwrap()).max(0) + 1;
         prop_assert_eq!(kept, (first..=days).collect::<Vec<_>>());
     }

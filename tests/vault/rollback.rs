@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use linkvault::vault::replace::Candidate;
+use linkvault::vault::restore::RestoreCandidate;
 use linkvault::vault::{Vault, VaultError};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -68,7 +68,7 @@ fn a_journal_of_another_file_is_refused_and_a_restore_leaves_it_out() {
     for stopped in [true, false] {
         std::fs::write(&it.journal, &foreign).unwrap();
         let after = &mut |_| if stopped { Err(VaultError::Stopped) } else { Ok(()) };
-        let replaced = Candidate::prepare(&it.vault, &it.vault).unwrap().replace(after);
+        let replaced = RestoreCandidate::prepare(&it.vault, &it.vault).unwrap().replace(after);
         assert_eq!(replaced.is_err(), stopped);
         assert!(!it.journal.exists());
         assert_sound(&mut Vault::open(&it.vault).unwrap());

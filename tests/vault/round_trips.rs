@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use linkvault::model::differences::alike;
-use linkvault::model::{Key, Resource};
+use linkvault::model::differences::equal_fields;
+use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
 use linkvault::vault::snapshot::Snapshot;
 use proptest::prelude::*;
@@ -92,17 +92,17 @@ fn counted(id: i64, count: i64, write: impl Fn(i64, i64) -> String) -> Text {
     Text { raw: write(id, count), essence: write(id, 0), count: Some(count) }
 }
 
-fn key(kind: usize, id: i64, spelling: usize) -> (Resource, Key) {
+fn key(kind: usize, id: i64, spelling: usize) -> (Resource, RecordKey) {
     let key = match KINDS[kind] {
         Resource::ChannelItems => {
-            Key::Item { channel: id % 2, kind: ["links", "bio"][spelling % 2].to_owned(), id }
+            RecordKey::Item { channel: id % 2, kind: ["links", "bio"][spelling % 2].to_owned(), id }
         }
-        _ => Key::Id(id),
+        _ => RecordKey::Id(id),
     };
     (KINDS[kind], key)
 }
 
-type Records = BTreeMap<(Resource, Key), Text>;
+type Records = BTreeMap<(Resource, RecordKey), Text>;
 
 /// What the vault must hold, as plainly as it can be said.
 #[derive(Default)]
@@ -118,7 +118,7 @@ struct Model {
 
 struct Running {
     before: Records,
-    vanishing: BTreeSet<(Resource, Key)>,
+    vanishing: BTreeSet<(Resource, RecordKey)>,
 }
 
 struct Finished {
@@ -128,7 +128,7 @@ struct Finished {
 }
 
 impl Model {
-    fn put(&mut self, at: (Resource, Key), text: &Text) {
+    fn put(&mut self, at: (Resource, RecordKey), text: &Text) {
         let last = self.last;
         let Some(running) = &mut self.running else { return };
         running.vanishing.remove(&at);
@@ -150,9 +150,9 @@ impl Model {
             let (before, after) = (of(&running.before), of(&self.now));
             // What changed and changed back within one snapshot has not changed, and
             // neither has what is only spelled another way.
-            let differs = |at: &&(Resource, Key)| {
+            let differs = |at: &&(Resource, RecordKey)| {
                 let raw = |records: &Records| records[*at].raw.clone();
-                !alike(at.0, &at.1, &raw(&running.before), &raw(&self.now))
+                !equal_fields(at.0, &at.1, &raw(&running.before), &raw(&self.now))
             };
             let changed = before.intersection(&after).filter(differs);
             let expected = [
@@ -266,8 +266,8 @@ impl World {
                     let (at, text) =
                         (key(*kind, *id, *spelling), text(*kind, *id, *spelling, *count));
                     let channel = match &at.1 {
-                        Key::Item { channel, .. } => Some(*channel),
-                        Key::Id(_) => None,
+                        RecordKey::Item { channel, .. } => Some(*channel),
+                        RecordKey::Id(_) => None,
                     };
                     Desk::go_on(vault).put_in(at.0, channel, &[&text.raw]);
                     model.put(at, &text);

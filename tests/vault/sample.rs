@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
-use linkvault::model::{Key, Resource};
-use linkvault::vault::id_map::Stands;
-use linkvault::vault::journal::{NewRun, Remembered, RunStatus, Settled, StepState, Verified};
+use linkvault::model::{RecordKey, Resource};
+use linkvault::vault::id_map::IdMapping;
+use linkvault::vault::journal::{
+    NewRun, RunStatus, SentValue, StepResult, StepState, StepVerification,
+};
 use linkvault::vault::snapshot::ReadState;
-use linkvault::vault::{Identity, Vault};
+use linkvault::vault::{AccountIdentity, Vault};
 
 use super::desk::{Desk, day};
 
 /// Whose the sample is.
-pub fn identity() -> Identity {
-    Identity { service: "https://links.example.com".to_owned(), account: 7 }
+pub fn identity() -> AccountIdentity {
+    AccountIdentity { service: "https://links.example.com".to_owned(), account: 7 }
 }
 
 /// Writes the sample: five snapshots, the fourth forgotten, the third partial.
@@ -102,10 +104,10 @@ fn second(vault: &mut Vault) {
         Resource::Campaigns,
         &[r#"{"id":1,"name":"Spring 2026","public":true,"rotator":false,"list":"https:\/\/go.example.com\/u\/ann\/list-1"}"#],
     );
-    desk.remove(Resource::Campaigns, &[Key::Id(2)]);
+    desk.remove(Resource::Campaigns, &[RecordKey::Id(2)]);
     desk.remove(
         Resource::ChannelItems,
-        &[Key::Item { channel: 2, kind: "links".to_owned(), id: 1 }],
+        &[RecordKey::Item { channel: 2, kind: "links".to_owned(), id: 1 }],
     );
     desk.finish();
 }
@@ -133,15 +135,15 @@ fn fourth(vault: &mut Vault) {
 fn fifth(vault: &mut Vault) {
     let mut desk = Desk::begin(vault, day(4));
     desk.put(Resource::QrCodes, &[qr(1, 11, "code 1"), qr(4, 12, "code 4")]);
-    desk.remove(Resource::Domains, &[Key::Id(9)]);
-    desk.remove(Resource::QrCodes, &[Key::Id(24)]);
+    desk.remove(Resource::Domains, &[RecordKey::Id(9)]);
+    desk.remove(Resource::QrCodes, &[RecordKey::Id(24)]);
     desk.statistics(1, 11, r#"{"clicks":11,"topCountries":{"Germany":10,"France":1}}"#);
     desk.finish();
 }
 
 /// A value that later ones replace.
 fn send_slug(vault: &mut Vault, value: &str) {
-    vault.remember(Resource::Campaigns, &Key::Id(1), "slug", value, day(1)).unwrap();
+    vault.remember(Resource::Campaigns, &RecordKey::Id(1), "slug", value, day(1)).unwrap();
 }
 
 fn send(vault: &mut Vault) {
@@ -151,7 +153,7 @@ fn send(vault: &mut Vault) {
         (Resource::QrCodes, 25, "foreground", r#""rgb(0,0,0)""#),
         (Resource::Campaigns, 1, "slug", r#""spring""#),
     ] {
-        vault.remember(resource, &Key::Id(id), field, value, day(5)).unwrap();
+        vault.remember(resource, &RecordKey::Id(id), field, value, day(5)).unwrap();
     }
 }
 
@@ -167,29 +169,30 @@ fn run(vault: &mut Vault) {
         steps: vec![r#"{"step":1}"#.to_owned(), r#"{"step":2}"#.to_owned()],
     };
     let run = vault.begin_run(&new, day(6)).unwrap();
-    vault.intend(run, &[1], day(6)).unwrap();
-    let done = Settled {
+    vault.mark_sent(run, &[1], day(6)).unwrap();
+    let done = StepResult {
         id: Some(44),
-        remember: vec![Remembered {
+        remember: vec![SentValue {
             resource: Resource::Campaigns,
-            key: Key::Id(44),
+            key: RecordKey::Id(44),
             field: "slug".to_owned(),
             value: r#""winter""#.to_owned(),
             created: true,
         }],
-        maps: Some(Stands {
+        maps: Some(IdMapping {
             origin: String::new(),
             resource: Resource::Campaigns,
             old: 2,
             new: 44,
         }),
-        ..Settled::of(StepState::Done)
+        ..StepResult::of(StepState::Done)
     };
-    vault.settle_step(run, 1, &done, day(6), true).unwrap();
-    vault.intend(run, &[2], day(6)).unwrap();
-    let refused = Settled::of(StepState::Refused).saying("You have reach the maximum limit.");
-    vault.settle_step(run, 2, &refused, day(6), false).unwrap();
-    let seen = Verified {
+    vault.record_result(run, 1, &done, day(6), true).unwrap();
+    vault.mark_sent(run, &[2], day(6)).unwrap();
+    let refused =
+        StepResult::of(StepState::Refused).with_message("You have reach the maximum limit.");
+    vault.record_result(run, 2, &refused, day(6), false).unwrap();
+    let seen = StepVerification {
         step: 1,
         word: "verified".to_owned(),
         remark: Some("the service made `Winter` into `winter`".to_owned()),
@@ -198,7 +201,7 @@ fn run(vault: &mut Vault) {
         maps: None,
     };
     vault.verify_steps(run, &[seen], day(6)).unwrap();
-    vault.leave_run(run, RunStatus::Partial, Some(5), 9, day(6)).unwrap();
+    vault.suspend_run(run, RunStatus::Partial, Some(5), 9, day(6)).unwrap();
     let open = vault.begin_run(&NewRun { plan_id: "d0".to_owned(), ..new }, day(7)).unwrap();
-    vault.intend(open, &[1, 2], day(7)).unwrap();
+    vault.mark_sent(open, &[1, 2], day(7)).unwrap();
 }

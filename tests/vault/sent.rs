@@ -1,24 +1,24 @@
 //! Values that were sent and can never be read back.
 
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
-use linkvault::vault::journal::{NewRun, Remembered, Settled, StepState, Verified};
+use linkvault::vault::journal::{NewRun, SentValue, StepResult, StepState, StepVerification};
 
 use super::desk::{Desk, assert_sound, campaigns, day};
 
 #[test]
 fn what_was_sent_is_remembered_by_record_and_field_and_the_last_one_counts() {
     let mut vault = Vault::in_memory().unwrap();
-    let key = Key::Item { channel: 1, kind: "odd/kind".to_owned(), id: -3 };
-    let code = Key::Id(5);
+    let key = RecordKey::Item { channel: 1, kind: "odd/kind".to_owned(), id: -3 };
+    let code = RecordKey::Id(5);
     vault.remember(Resource::QrCodes, &code, "data", r#""old""#, day(0)).unwrap();
     vault.remember(Resource::QrCodes, &code, "data", r#"["new"]"#, day(1)).unwrap();
     vault.remember(Resource::QrCodes, &code, "type", r#""text""#, day(2)).unwrap();
-    vault.remember(Resource::QrCodes, &Key::Id(55), "type", r#""wifi""#, day(2)).unwrap();
+    vault.remember(Resource::QrCodes, &RecordKey::Id(55), "type", r#""wifi""#, day(2)).unwrap();
     let sent = vault.remembered(Resource::QrCodes, &code).unwrap();
     let told: Vec<_> = sent.iter().map(|(name, it)| (&**name, &*it.value, it.time)).collect();
     assert_eq!(told, [("data", r#"["new"]"#, day(1)), ("type", r#""text""#, day(2))]);
-    let other = vault.remembered(Resource::QrCodes, &Key::Id(55)).unwrap();
+    let other = vault.remembered(Resource::QrCodes, &RecordKey::Id(55)).unwrap();
     assert_eq!(other.values().map(|it| &*it.value).collect::<Vec<_>>(), [r#""wifi""#]);
     assert_eq!(vault.remembered_all(Resource::QrCodes).unwrap().len(), 2);
     assert!(vault.remembered_all(Resource::Campaigns).unwrap().is_empty());
@@ -35,7 +35,7 @@ fn values(vault: &Vault, number: Option<i64>, field: &str) -> Vec<String> {
 #[test]
 fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     let mut vault = Vault::in_memory().unwrap();
-    let key = Key::Id(1);
+    let key = RecordKey::Id(1);
     let send = |vault: &mut Vault, value: &str| {
         vault.remember(Resource::Campaigns, &key, "slug", value, day(-7)).unwrap();
         assert_sound(vault);
@@ -58,7 +58,7 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
         [vec![], vec!["first".to_owned()], vec!["first".into()], vec!["third".into()]]
     );
     assert_eq!(values(&vault, None, "slug"), ["third"]);
-    let history = vault.sent_history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    let history = vault.sent_history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
     let spans: Vec<_> = history.iter().map(|it| (it.since, it.until, &*it.value)).collect();
     assert_eq!(spans, [(2, Some(4), r#""first""#), (4, None, r#""third""#)]);
 }
@@ -76,9 +76,9 @@ fn begun_run(vault: &mut Vault, before: i64) -> i64 {
 }
 
 /// The slug of a campaign, as a step has it remembered.
-fn slug(id: i64, value: &str, created: bool) -> Vec<Remembered> {
-    let (resource, key, field) = (Resource::Campaigns, Key::Id(id), "slug".to_owned());
-    vec![Remembered { resource, key, field, value: value.to_owned(), created }]
+fn slug(id: i64, value: &str, created: bool) -> Vec<SentValue> {
+    let (resource, key, field) = (Resource::Campaigns, RecordKey::Id(id), "slug".to_owned());
+    vec![SentValue { resource, key, field, value: value.to_owned(), created }]
 }
 
 /// The only writes to `sent` that change what a finished snapshot shows.
@@ -87,13 +87,14 @@ fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
     let mut vault = Vault::in_memory().unwrap();
     vault.claim(&super::sample::identity(), false).unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
-    vault.remember(Resource::Campaigns, &Key::Id(1), "slug", r#""old""#, day(0)).unwrap();
+    vault.remember(Resource::Campaigns, &RecordKey::Id(1), "slug", r#""old""#, day(0)).unwrap();
     campaigns(&mut vault, day(1), &[(1, "a"), (2, "b")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (2, "b")]);
     let run = begun_run(&mut vault, 1);
-    let made = Settled { remember: slug(2, r#""made""#, true), ..Settled::of(StepState::Done) };
-    vault.settle_step(run, 1, &made, day(3), false).unwrap();
-    let seen = Verified {
+    let made =
+        StepResult { remember: slug(2, r#""made""#, true), ..StepResult::of(StepState::Done) };
+    vault.record_result(run, 1, &made, day(3), false).unwrap();
+    let seen = StepVerification {
         step: 2,
         word: "verified".to_owned(),
         remark: None,
@@ -117,14 +118,15 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     let mut vault = Vault::in_memory().unwrap();
     vault.claim(&super::sample::identity(), false).unwrap();
     campaigns(&mut vault, day(0), &[(1, "a")]);
-    vault.remember(Resource::Campaigns, &Key::Id(4), "slug", r#""hello""#, day(0)).unwrap();
-    vault.remember(Resource::Campaigns, &Key::Id(4), "links", "[3]", day(0)).unwrap();
+    vault.remember(Resource::Campaigns, &RecordKey::Id(4), "slug", r#""hello""#, day(0)).unwrap();
+    vault.remember(Resource::Campaigns, &RecordKey::Id(4), "links", "[3]", day(0)).unwrap();
     campaigns(&mut vault, day(1), &[(1, "a"), (4, "x")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (4, "x")]);
     let run = begun_run(&mut vault, 3);
-    vault.settle_step(run, 1, &Settled::of(StepState::Done), day(3), false).unwrap();
-    let made = Settled { remember: slug(4, r#""made""#, true), ..Settled::of(StepState::Done) };
-    vault.settle_step(run, 2, &made, day(3), false).unwrap();
+    vault.record_result(run, 1, &StepResult::of(StepState::Done), day(3), false).unwrap();
+    let made =
+        StepResult { remember: slug(4, r#""made""#, true), ..StepResult::of(StepState::Done) };
+    vault.record_result(run, 2, &made, day(3), false).unwrap();
     assert_sound(&mut vault);
     campaigns(&mut vault, day(4), &[(1, "a"), (4, "y")]);
     let shown: Vec<_> = (1..=4).map(|number| values(&vault, Some(number), "slug")).collect();
@@ -132,7 +134,7 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     assert_eq!(shown, [vec![], hello(), hello(), vec!["made".to_owned()]]);
     let links = |number| {
         let sent = vault.sent_values(number, &[Resource::Campaigns]).unwrap();
-        sent[&(Resource::Campaigns, Key::Id(4))].contains_key("links")
+        sent[&(Resource::Campaigns, RecordKey::Id(4))].contains_key("links")
     };
     assert_eq!([Some(2), Some(3), Some(4), None].map(links), [true, true, false, false]);
     assert_sound(&mut vault);
@@ -142,10 +144,10 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
 fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
     let mut vault = Vault::in_memory().unwrap();
     let send = |vault: &mut Vault, id: i64, value: &str| {
-        vault.remember(Resource::Campaigns, &Key::Id(id), "slug", value, day(0)).unwrap();
+        vault.remember(Resource::Campaigns, &RecordKey::Id(id), "slug", value, day(0)).unwrap();
     };
     send(&mut vault, 1, r#""one""#);
-    vault.remember(Resource::Campaigns, &Key::Id(1), "links", "[3]", day(0)).unwrap();
+    vault.remember(Resource::Campaigns, &RecordKey::Id(1), "links", "[3]", day(0)).unwrap();
     send(&mut vault, 2, r#""of a record that goes""#);
     campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
     send(&mut vault, 1, r#""two""#);
@@ -158,7 +160,7 @@ fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
     let mut now = values(&vault, None, "slug");
     now.sort();
     assert_eq!(now, ["not in a snapshot yet", "three"]);
-    let history = vault.sent_history(Resource::Campaigns, &Key::Id(1)).unwrap();
+    let history = vault.sent_history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
     // What stood before begins with the first snapshot that can be read.
     let spans: Vec<_> = history.iter().map(|it| (&*it.field, it.since, it.until)).collect();
     assert_eq!(spans, [("links", 2, None), ("slug", 2, None)]);
@@ -168,7 +170,7 @@ fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
     let mut shown = values(&vault, Some(3), "slug");
     shown.sort();
     assert_eq!(shown, ["not in a snapshot yet", "three"]);
-    assert!(vault.sent_history(Resource::Campaigns, &Key::Id(2)).unwrap().is_empty());
+    assert!(vault.sent_history(Resource::Campaigns, &RecordKey::Id(2)).unwrap().is_empty());
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn a_password_is_never_kept() {
     let path = folder.path().join("v.db");
     let mut vault = Vault::open_or_create(&path).unwrap();
     let secret = r#""correct horse battery""#;
-    vault.remember(Resource::Account, &Key::Id(1), "password", secret, day(0)).unwrap();
+    vault.remember(Resource::Account, &RecordKey::Id(1), "password", secret, day(0)).unwrap();
     assert!(vault.remembered_all(Resource::Account).unwrap().is_empty());
     vault.close().unwrap();
     let bytes = std::fs::read(&path).unwrap();

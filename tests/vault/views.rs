@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use linkvault::model::{Key, Resource};
+use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
 
 use super::desk::{Desk, VIEWS, campaigns, day, plain};
@@ -105,7 +105,7 @@ fn a_resource_s_view_shows_the_newest_finished_snapshot_and_not_a_running_one() 
     assert_eq!(rows(&file, select), newest);
     let mut desk = Desk::begin(&mut vault, day(2));
     desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"eins"}"#, r#"{"id":4,"name":"vier"}"#]);
-    desk.remove(Resource::Campaigns, &[Key::Id(3)]);
+    desk.remove(Resource::Campaigns, &[RecordKey::Id(3)]);
     assert_eq!(rows(&file, select), newest);
     desk.finish();
     assert_eq!(rows(&file, select), ["1|eins", "4|vier"]);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linkvault::change::sheet::{self, Known, Records, SheetKind, pairs, rejected};
+use linkvault::change::csv_files;
+use linkvault::change::csv_files::{CsvKind, CsvRecords, ExportContext, pairs, rejected};
 
 pub const WORDS: &[&str] = &[
     "id,name\n",
@@ -51,10 +52,10 @@ const MOST_LINES: usize = 101;
 
 pub fn run(input: &[u8]) {
     let (which, bytes) = super::choice(input);
-    let kinds: Vec<_> = SheetKind::all().collect();
+    let kinds: Vec<_> = CsvKind::all().collect();
     let kind = kinds[which % kinds.len()];
     let _ = pairs(NAME, bytes);
-    let sheet = match sheet::read(kind, NAME, bytes, Known::default()) {
+    let sheet = match csv_files::read(kind, NAME, bytes, ExportContext::default()) {
         Ok(sheet) => sheet,
         Err(problems) => {
             assert!(!problems.is_empty() && problems.count() > 0);
@@ -78,25 +79,26 @@ pub fn run(input: &[u8]) {
         found.iter().map(|line| (*line, "why; \"so\"".to_owned())).collect();
     if problems.len() == found.len() {
         let again = rejected(bytes, &problems).unwrap_or_else(|| panic!("the file has a header"));
-        let again = sheet::read(kind, NAME, &again, Known::default()).unwrap_or_else(|it| {
-            panic!("{:?} in {:?}", it.lines(), String::from_utf8_lossy(&again))
-        });
+        let again =
+            csv_files::read(kind, NAME, &again, ExportContext::default()).unwrap_or_else(|it| {
+                panic!("{:?} in {:?}", it.lines(), String::from_utf8_lossy(&again))
+            });
         assert_eq!(without_lines(again.records), without_lines(sheet.records));
     }
 }
 
-fn lines_of(records: &Records) -> Vec<u64> {
+fn lines_of(records: &CsvRecords) -> Vec<u64> {
     let sources: Vec<_> = match records {
-        Records::Of(_, rows) => rows.iter().map(|row| row.source.as_ref()).collect(),
-        Records::Links(rows) => rows.iter().map(|row| row.source.as_ref()).collect(),
+        CsvRecords::Of(_, rows) => rows.iter().map(|row| row.source.as_ref()).collect(),
+        CsvRecords::Links(rows) => rows.iter().map(|row| row.source.as_ref()).collect(),
     };
     sources.into_iter().filter_map(|source| source?.line).collect()
 }
 
-fn without_lines(mut records: Records) -> Records {
+fn without_lines(mut records: CsvRecords) -> CsvRecords {
     match &mut records {
-        Records::Of(_, rows) => rows.iter_mut().for_each(|row| row.source = None),
-        Records::Links(rows) => rows.iter_mut().for_each(|row| row.source = None),
+        CsvRecords::Of(_, rows) => rows.iter_mut().for_each(|row| row.source = None),
+        CsvRecords::Links(rows) => rows.iter_mut().for_each(|row| row.source = None),
     }
     records
 }

@@ -1,7 +1,7 @@
 //! Records of lists: `model::record`, and how the vault keeps their text.
 
-use linkvault::model::{Decoded, Key, Resource};
-use linkvault::vault::shape::{pack, unpack};
+use linkvault::model::{DecodedRecord, RecordKey, Resource};
+use linkvault::vault::template::{pack, unpack};
 
 pub const WORDS: &[&str] = &[
     "{\"id\":1,",
@@ -37,7 +37,7 @@ pub fn run(input: &[u8]) {
     let resource = Resource::ALL[which % Resource::ALL.len()];
     let Ok(raw) = std::str::from_utf8(raw) else { return };
     let channel = (resource == Resource::ChannelItems).then_some(7);
-    let decoded = match Decoded::read(resource, channel, raw) {
+    let decoded = match DecodedRecord::read(resource, channel, raw) {
         Ok(decoded) => decoded,
         Err(problem) => {
             return super::fits_a_person(&problem.to_string().replace(char::is_control, " "), 200);
@@ -47,7 +47,7 @@ pub fn run(input: &[u8]) {
     assert_eq!(decoded.record.values.len(), resource.spec().read_fields().count());
     assert_eq!(decoded.members.len(), decoded.places.len());
     let key = decoded.record.key.to_string();
-    assert_eq!(Key::parse(resource, &key).as_ref(), Some(&decoded.record.key), "{key:?}");
+    assert_eq!(RecordKey::parse(resource, &key).as_ref(), Some(&decoded.record.key), "{key:?}");
 
     // What the vault stores gives back the text to the byte.
     let packed = pack(resource, &decoded);
@@ -58,7 +58,7 @@ pub fn run(input: &[u8]) {
     let owned = decoded.record.clone().into_owned();
     assert_eq!(
         owned,
-        Decoded::read(resource, channel, &owned.raw)
+        DecodedRecord::read(resource, channel, &owned.raw)
             .map(|it| it.record)
             .unwrap_or_else(|it| panic!("{it}"))
     );

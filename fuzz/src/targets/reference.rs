@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use linkvault::clock::Timestamp;
-use linkvault::vault::reference::{Named, Reference, is_number};
-use linkvault::vault::snapshot::{Snapshot, Status, Usage};
+use linkvault::vault::reference::{QualifiedReference, Reference, is_number};
+use linkvault::vault::snapshot::{RequestUsage, Snapshot, SnapshotStatus};
 
 pub const WORDS: &[&str] = &[
     "latest",
@@ -35,7 +35,7 @@ pub fn run(input: &[u8]) {
     let (which, text) = super::choice(input);
     let Ok(text) = std::str::from_utf8(text) else { return };
     let snapshots = snapshots(which);
-    let named = Named::parse(text);
+    let named = QualifiedReference::parse(text);
     if let Ok(named) = &named {
         assert!(named.account.is_some() || named.reference.is_some());
         assert!(named.account.as_ref().is_none_or(|it| text.starts_with(it.as_str())));
@@ -82,13 +82,13 @@ fn snapshots(which: usize) -> Vec<Snapshot> {
     const DAY: i64 = 86_400_000;
     let one = |nth: i64| Snapshot {
         number: nth * 2 + 1,
-        status: Status::Complete,
+        status: SnapshotStatus::Complete,
         started: Timestamp(1_793_000_000_000 + nth * DAY),
         touched: Timestamp(0),
         finished: Some(Timestamp(0)),
         forgotten: None,
         tag: (nth % 3 == 0).then(|| if nth == 3 { "5".to_owned() } else { format!("tag{nth}") }),
-        usage: Usage::default(),
+        usage: RequestUsage::default(),
         digest: None,
         outcomes: Vec::new(),
         of_run: nth % 4 == 2,

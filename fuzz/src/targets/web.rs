@@ -10,17 +10,18 @@ use hyper::service::Service as _;
 use hyper::{Method, Request};
 use hyper_util::service::TowerToHyperService;
 use linkvault::api::client::Client;
-use linkvault::api::http::Key;
+use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
-use linkvault::cli::board::VaultBoard;
+use linkvault::cli::board::VaultAccounts;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
 use linkvault::config::{Config, Home};
-use linkvault::crawl::{self, Options};
-use linkvault::progress::Silent;
-use linkvault::sandbox::lifelike::lifelike;
-use linkvault::sandbox::{Behaviour, SandboxTransport, Service};
+use linkvault::crawl::{self, CrawlOptions};
+use linkvault::progress::NoProgress;
+use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
+use linkvault::ui;
+use linkvault::ui::WebUiSettings;
 use linkvault::vault::Vault;
-use linkvault::web::{self, Settings};
 
 pub const WORDS: &[&str] = &[
     "/accounts/main",
@@ -66,7 +67,7 @@ const LARGEST: usize = 4 << 20;
 /// What must never stand in a page as it came.
 const MARKUP: &str = "<script>alert(1)</script>";
 
-type Router = TowerToHyperService<web::Router>;
+type Router = TowerToHyperService<ui::Router>;
 
 struct Site {
     runtime: tokio::runtime::Runtime,
@@ -85,10 +86,10 @@ fn site() -> Site {
     let config = Config::parse(&at, text.as_bytes()).unwrap_or_else(|it| panic!("{it:?}"));
     let accounts = config.accounts().to_vec();
     back_up(&accounts[0].vault, &clock).unwrap_or_else(|it| panic!("{it}"));
-    let board = Arc::new(VaultBoard::new(accounts, Vec::new(), Arc::clone(&clock)));
+    let board = Arc::new(VaultAccounts::new(accounts, Vec::new(), Arc::clone(&clock)));
     let listen = ([127, 0, 0, 1], 8080).into();
-    let settings = Settings { listen, token: None, hosts: Vec::new() };
-    let router = web::router(settings, board, clock).unwrap_or_else(|it| panic!("{it}"));
+    let settings = WebUiSettings { listen, token: None, hosts: Vec::new() };
+    let router = ui::router(settings, board, clock).unwrap_or_else(|it| panic!("{it}"));
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let runtime = runtime.unwrap_or_else(|it| panic!("{it}"));
@@ -99,15 +100,15 @@ fn back_up(vault: &Path, clock: &Arc<dyn Clock>) -> Result<(), Box<dyn std::erro
     if let Some(folder) = vault.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let key = Key::new("any");
-    let service = Service::new(lifelike(clock.now()), key.clone(), Behaviour::default());
+    let key = ApiKey::new("any");
+    let service = SandboxService::new(lifelike(clock.now()), key.clone(), Behaviour::default());
     let transport = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(clock));
     let client = Client::new(Box::new(transport), Arc::clone(clock), Pacer::new(0));
     let mut client = client.with_key(key);
     let mut vault = Vault::open_or_create(vault)?;
     for _ in 0..2 {
-        let options = Options::new("http://127.0.0.1:9");
-        crawl::crawl(&mut client, &mut vault, &**clock, &Silent, &options)?;
+        let options = CrawlOptions::new("http://127.0.0.1:9");
+        crawl::crawl(&mut client, &mut vault, &**clock, &NoProgress, &options)?;
         clock.sleep(Duration::from_secs(86_400));
     }
     vault.close()?;

@@ -2,20 +2,20 @@
 //! repeats where they are safe, and the bounds on time and requests. It knows
 //! envelopes, and nothing of resources.
 
-mod policy;
-mod trace;
+mod limits;
+mod request_trace;
 
-pub use policy::{GetOptions, Limits, RetryPolicy};
+pub use limits::{ClientLimits, GetOptions, RetryPolicy};
 
 use super::envelope::{self, classify, classify_write};
 use super::error::{ApiError, ApiErrorKind};
-use super::http::{Key, Method, Request, Response, Transport, TransportError};
+use super::http::{ApiKey, Method, Request, Response, Transport, TransportError};
 use super::pacer::{Pacer, PacerState};
-use super::redact::{Redacting, Redactor};
-use super::signals::Signals;
-use super::wording;
-use crate::clock::{Clock, ClockReading, Slept};
-use crate::progress::{Event, Progress, Silent};
+use super::redact::{RedactingTransport, Redactor};
+use crate::api::rate_limit_headers::RateLimitHeaders;
+use crate::api::refusal;
+use crate::clock::{Clock, ClockReading, SleepOutcome};
+use crate::progress::{Event, NoProgress, Progress};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,11 +29,11 @@ pub const LONG_PAUSE: Duration = Duration::from_secs(70);
 pub const WIRE: &str = "requests";
 
 /// Where the pacer's state is kept for the next process.
-pub type Keep = Box<dyn FnMut(&PacerState) + Send>;
+pub type SavePacerState = Box<dyn FnMut(&PacerState) + Send>;
 
 /// What the requests so far came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct RequestCounters {
     /// Requests that left, or may have left.
     pub requests: u64,
     /// Answers that refused for the limit.
@@ -44,16 +44,16 @@ pub struct Counters {
 
 /// Speaks to one account of one service.
 pub struct Client {
-    transport: Redacting<Box<dyn Transport>>,
+    transport: RedactingTransport<Box<dyn Transport>>,
     clock: Arc<dyn Clock>,
     pacer: Pacer,
-    key: Option<Key>,
+    key: Option<ApiKey>,
     retry: RetryPolicy,
-    limits: Limits,
+    limits: ClientLimits,
     jitter: fastrand::Rng,
-    keep: Option<Keep>,
+    keep: Option<SavePacerState>,
     progress: Arc<dyn Progress + Send + Sync>,
-    counters: Counters,
+    counters: RequestCounters,
     started: Duration,
     /// When the last request left.
     left: Option<ClockReading>,
@@ -69,16 +69,16 @@ impl Client {
     pub fn new(transport: Box<dyn Transport>, clock: Arc<dyn Clock>, pacer: Pacer) -> Self {
         let started = clock.monotonic();
         Self {
-            transport: Redacting { inner: transport, redactor: Redactor::default() },
+            transport: RedactingTransport { inner: transport, redactor: Redactor::default() },
             clock,
             pacer,
             key: None,
             retry: RetryPolicy::default(),
-            limits: Limits::default(),
+            limits: ClientLimits::default(),
             jitter: fastrand::Rng::new(),
             keep: None,
-            progress: Arc::new(Silent),
-            counters: Counters::default(),
+            progress: Arc::new(NoProgress),
+            counters: RequestCounters::default(),
             started,
             left: None,
             broken: 0,
@@ -88,14 +88,14 @@ impl Client {
 
     /// Sends `key` with every request, and removes it from every answer.
     #[must_use]
-    pub fn with_key(self, key: Key) -> Self {
-        self.conceal(key.reveal());
+    pub fn with_key(self, key: ApiKey) -> Self {
+        self.redact_secret(key.reveal());
         self.with_public_key(key)
     }
 
     /// Sends `key`, which is no secret: that of a service in this process.
     #[must_use]
-    pub fn with_public_key(self, key: Key) -> Self {
+    pub fn with_public_key(self, key: ApiKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
@@ -103,11 +103,11 @@ impl Client {
     /// before [`Client::with_key`].
     #[must_use]
     pub fn with_redactor(self, redactor: Redactor) -> Self {
-        Self { transport: Redacting { redactor, ..self.transport }, ..self }
+        Self { transport: RedactingTransport { redactor, ..self.transport }, ..self }
     }
 
     /// From now on `secret` is removed from every answer.
-    pub fn conceal(&self, secret: &str) {
+    pub fn redact_secret(&self, secret: &str) {
         self.transport.redactor.add(secret);
     }
 
@@ -119,7 +119,7 @@ impl Client {
 
     /// Stops at `limits`, counted from the client's making.
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: ClientLimits) -> Self {
         Self { limits, ..self }
     }
 
@@ -131,7 +131,7 @@ impl Client {
 
     /// Hands the pacer's state to `keep` before each request and after each answer.
     #[must_use]
-    pub fn with_keep(self, keep: Keep) -> Self {
+    pub fn with_pacer_saver(self, keep: SavePacerState) -> Self {
         Self { keep: Some(keep), ..self }
     }
 
@@ -143,13 +143,13 @@ impl Client {
 
     /// What the requests so far came to.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> RequestCounters {
         self.counters
     }
 
     /// What bounds this client.
     #[must_use]
-    pub const fn limits(&self) -> &Limits {
+    pub const fn limits(&self) -> &ClientLimits {
         &self.limits
     }
 
@@ -174,7 +174,7 @@ impl Client {
     /// How many requests got no answer, or none that could be read to its end: the
     /// connection of the next one is another.
     #[must_use]
-    pub const fn broken(&self) -> u64 {
+    pub const fn connection_failures(&self) -> u64 {
         self.broken
     }
 
@@ -186,7 +186,7 @@ impl Client {
 
     /// How many refusals for the limit in a row are waited out.
     #[must_use]
-    pub fn patience(&self) -> u32 {
+    pub fn longest_wait(&self) -> u32 {
         self.retry.throttled
     }
 
@@ -240,7 +240,7 @@ impl Client {
             let (status, message) = match &error.kind {
                 ApiErrorKind::NotOffered { status, message }
                     if matches!(status, 401 | 403)
-                        || (*status != 404 && !wording::names_absence(message)) =>
+                        || (*status != 404 && !refusal::mentions_absence(message)) =>
                 {
                     (*status, message.clone())
                 }
@@ -276,14 +276,14 @@ impl Client {
     /// The error for a good answer to a `GET` of `path` whose content is not what
     /// was asked for: `why` comes from [`envelope::page`] or [`envelope::single`].
     #[must_use]
-    pub fn mistaken(&self, path: &str, response: &Response, why: &str) -> ApiError {
+    pub fn malformed_response(&self, path: &str, response: &Response, why: &str) -> ApiError {
         // Its envelope may say success, so that short secrets are still in it.
         let redactor = &self.transport.redactor;
         let head = &response.body[..response.body.len().min(MOST_SHOWN)];
         let body = redactor.text(&String::from_utf8_lossy(head)).into_owned().into_bytes();
         let shown = Response { body, status: response.status, headers: response.headers.clone() };
         let why = redactor.text(why).into_owned();
-        ApiError::new(envelope::mistaken(&shown, why, false), Method::Get, path)
+        ApiError::new(envelope::malformed_response(&shown, why, false), Method::Get, path)
     }
 
     /// Sends until the answer is not a refusal for the limit, within the bound.
@@ -360,8 +360,8 @@ impl Client {
         let slept = self.clock.sleep(time);
         self.counters.waited += self.clock.monotonic().saturating_sub(before);
         match slept {
-            Slept::Whole => Ok(()),
-            Slept::Interrupted => Err(ApiErrorKind::Interrupted),
+            SleepOutcome::Finished => Ok(()),
+            SleepOutcome::Interrupted => Err(ApiErrorKind::Interrupted),
         }
     }
 
@@ -373,14 +373,14 @@ impl Client {
         self.left = Some(ClockReading::now(&*self.clock));
         self.pacer.sent(begun);
         self.save();
-        trace::request(request, &self.transport.redactor);
+        request_trace::request(request, &self.transport.redactor);
         let outcome = self.transport.send(request);
         let now = self.clock.monotonic();
-        trace::outcome(request, &outcome, now.saturating_sub(begun));
+        request_trace::outcome(request, &outcome, now.saturating_sub(begun));
         self.broken += u64::from(outcome.is_err());
         let outcome = match outcome {
             Ok(response) => {
-                let mut signals = Signals::read(&response);
+                let mut signals = RateLimitHeaders::read(&response);
                 let classify =
                     if request.method == Method::Get { classify } else { classify_write };
                 let outcome = match classify(&response).err() {
@@ -435,7 +435,8 @@ fn names_access(message: &str) -> bool {
 fn absent(error: ApiError) -> ApiError {
     match error.kind {
         ApiErrorKind::Refused { status, message }
-            if matches!(status, 403 | 404) || (status < 500 && wording::declines(&message)) =>
+            if matches!(status, 403 | 404)
+                || (status < 500 && refusal::says_not_offered(&message)) =>
         {
             ApiError { kind: ApiErrorKind::NotOffered { status, message }, ..error }
         }

@@ -19,11 +19,11 @@ impl Clock for Still {
     fn monotonic(&self) -> Duration {
         *self.now.lock().unwrap()
     }
-    fn sleep(&self, time: Duration) -> Slept {
+    fn sleep(&self, time: Duration) -> SleepOutcome {
         let mut now = self.now.lock().unwrap();
         let end = *now + time;
         *now = self.interrupt_at.map_or(end, |at| end.min(at));
-        if *now < end { Slept::Interrupted } else { Slept::Whole }
+        if *now < end { SleepOutcome::Interrupted } else { SleepOutcome::Finished }
     }
     fn interrupted(&self) -> bool {
         self.interrupt_at.is_some_and(|at| self.monotonic() >= at)
@@ -72,7 +72,7 @@ fn unknown() -> Outcome {
 fn client(script: &Script, clock: &Arc<Still>) -> Client {
     let clock: Arc<dyn Clock> = clock.clone();
     Client::new(Box::new(script.clone()), clock, Pacer::new(0))
-        .with_key(Key::new("s3cret-key"))
+        .with_key(ApiKey::new("s3cret-key"))
         .with_seed(7)
 }
 
@@ -174,7 +174,7 @@ fn a_write_is_never_repeated_blindly() {
         let (script, clock) = (Script::of([failure]), Arc::default());
         let body = Some(b"{}".to_vec());
         let error = client(&script, &clock).send_once(Method::Post, "/api/domain/add", body);
-        assert!(error.unwrap_err().may_have_happened());
+        assert!(error.unwrap_err().has_unknown_outcome());
         assert_eq!(script.asked(), 1);
     }
 }
@@ -184,7 +184,7 @@ fn a_throttled_write_is_told_at_once_and_the_next_one_waits_as_told() {
     let (script, clock) = (Script::of([Ok(throttled(3))]), Arc::default());
     let mut client = client(&script, &clock);
     let error = client.send_once(Method::Post, "/api/domain/add", None).unwrap_err();
-    assert!(matches!(error.kind, ApiErrorKind::Throttled(_)) && !error.may_have_happened());
+    assert!(matches!(error.kind, ApiErrorKind::Throttled(_)) && !error.has_unknown_outcome());
     assert_eq!((script.asked(), clock.monotonic()), (1, Duration::ZERO));
     client.wait_for_turn(Method::Post, "/api/domain/add").unwrap();
     let waited = clock.monotonic();
@@ -212,14 +212,15 @@ fn a_request_that_was_not_sent_is_not_counted() {
     let (script, clock) = (Script::of([not_sent]), Arc::default());
     let mut client = client(&script, &clock);
     let error = client.send_once(Method::Post, "/api/domain/add", None).unwrap_err();
-    assert!(!error.may_have_happened());
+    assert!(!error.has_unknown_outcome());
     assert_eq!(client.counters().requests, 0);
 }
 
 #[test]
 fn a_wait_that_would_outlast_the_run_is_not_begun() {
     let (script, clock) = (Script::default(), Arc::default());
-    let limits = Limits { max_duration: Some(Duration::from_secs(50)), ..Limits::default() };
+    let limits =
+        ClientLimits { max_duration: Some(Duration::from_secs(50)), ..ClientLimits::default() };
     let mut client = client(&script, &clock).with_limits(limits);
     for _ in 0..30 {
         client.get("/api/qr").unwrap();
@@ -232,7 +233,7 @@ fn a_wait_that_would_outlast_the_run_is_not_begun() {
 #[test]
 fn the_bound_on_requests_is_exact() {
     let (script, clock) = (Script::default(), Arc::default());
-    let limits = Limits { max_requests: Some(3), ..Limits::default() };
+    let limits = ClientLimits { max_requests: Some(3), ..ClientLimits::default() };
     let mut client = client(&script, &clock).with_limits(limits);
     while client.get("/api/qr").is_ok() {}
     assert_eq!(script.asked(), 3);
@@ -254,7 +255,7 @@ fn the_state_is_kept_before_the_request_leaves_and_after_its_answer() {
     let states = Arc::new(Mutex::new(Vec::new()));
     let kept = states.clone();
     let mut client = client(&script, &clock)
-        .with_keep(Box::new(move |state| kept.lock().unwrap().push(state.clone())));
+        .with_pacer_saver(Box::new(move |state| kept.lock().unwrap().push(state.clone())));
     client.get("/api/qr").unwrap();
     let flights: Vec<_> = states.lock().unwrap().iter().map(|state| state.in_flight).collect();
     assert_eq!(flights, [true, false]);

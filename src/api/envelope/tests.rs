@@ -15,7 +15,7 @@ fn kind(status: u16, body: &str) -> ApiErrorKind {
     classify(&answer(status, body)).expect_err(body)
 }
 
-fn raws<'a>(page: &Page<'a>) -> Vec<&'a str> {
+fn raws<'a>(page: &ResponsePage<'a>) -> Vec<&'a str> {
     page.records.iter().map(|raw| raw.get()).collect()
 }
 

@@ -27,11 +27,11 @@
 //!   is replaced by a bound of our own: `limit - remaining` requests of ours
 //!   are in the window, so it began at the first of them at the latest.
 
-mod ledger;
+mod request_log;
 
-use super::signals::{Moment, Signals};
+use crate::api::rate_limit_headers::{RateLimitHeaders, ResetTime};
 use crate::clock::Timestamp;
-use ledger::Ledger;
+use request_log::RequestLog;
 use std::time::Duration;
 
 /// Milliseconds on the monotonic clock. Signed, because what an earlier
@@ -92,7 +92,7 @@ pub struct Pacer {
     limit: Option<u64>,
     known: Option<Known>,
     not_before: Ms,
-    ledger: Ledger,
+    ledger: RequestLog,
     offset: Option<Offset>,
     in_flight: Option<InFlight>,
     /// Refused although the headers promised otherwise: they are not enough.
@@ -127,7 +127,7 @@ impl Pacer {
             limit: None,
             known: None,
             not_before: Ms::MIN,
-            ledger: Ledger::default(),
+            ledger: RequestLog::default(),
             offset: None,
             in_flight: None,
             wary: false,
@@ -172,21 +172,21 @@ impl Pacer {
     pub fn not_sent(&mut self) {
         if let Some(flight) = self.in_flight.take() {
             self.known = flight.known_before;
-            self.ledger.take_back();
+            self.ledger.remove_last();
         }
     }
 
     /// No answer came. The request may have arrived, and stays spent.
     pub fn lost(&mut self, now: Duration) {
         self.in_flight = None;
-        self.ledger.settle(ms(now));
+        self.ledger.mark_answered(ms(now));
     }
 
     /// An answer arrived at `now`, which is `wall` on the wall clock.
-    pub fn answered(&mut self, now: Duration, wall: Timestamp, signals: &Signals) {
+    pub fn answered(&mut self, now: Duration, wall: Timestamp, signals: &RateLimitHeaders) {
         let now = ms(now);
         let sent = self.in_flight.take().map_or(now, |flight| flight.sent);
-        self.ledger.settle(now);
+        self.ledger.mark_answered(now);
         self.limit = signals.limit.or(self.limit);
         self.learn_clock(sent, now, signals.date);
         if let Some(remaining) = signals.remaining {
@@ -270,7 +270,7 @@ impl Pacer {
         let bound = if ahead > 0 { 2 * WINDOW } else { LONGEST_KEPT };
         let not_before = state.not_before.map(to_mono).filter(|at| *at <= furthest(bound));
         let not_before = not_before.unwrap_or(Ms::MIN);
-        let ledger = Ledger::from_entries(requests);
+        let ledger = RequestLog::from_entries(requests);
         Self { limit: state.limit, known, not_before, ledger, ..Self::new(reserve) }
     }
 
@@ -317,7 +317,7 @@ impl Pacer {
         }
     }
 
-    fn learn_window(&mut self, now: Ms, remaining: u64, signals: &Signals) -> Known {
+    fn learn_window(&mut self, now: Ms, remaining: u64, signals: &RateLimitHeaders) -> Known {
         if self.limit.is_some_and(|limit| limit > 0 && remaining >= limit) {
             // All left although one was just spent.
             self.counts_late = true;
@@ -339,12 +339,12 @@ impl Pacer {
 
     /// The window's end as the service tells it, at the latest, unless that
     /// cannot be true or cannot be read.
-    fn trusted_reset(&self, now: Ms, signals: &Signals) -> Option<Ms> {
+    fn trusted_reset(&self, now: Ms, signals: &RateLimitHeaders) -> Option<Ms> {
         let bound = match signals.reset? {
             // "Now" says nothing: some services always send the present time.
-            Moment::Relative(wait) if wait < 1 => return None,
-            Moment::Relative(wait) => after(now, wait),
-            Moment::Absolute(at) => {
+            ResetTime::Relative(wait) if wait < 1 => return None,
+            ResetTime::Relative(wait) => after(now, wait),
+            ResetTime::Absolute(at) => {
                 if at <= signals.date? {
                     return None;
                 }
@@ -354,10 +354,10 @@ impl Pacer {
         (now..=now + 2 * WINDOW + 2 * SECOND).contains(&bound).then_some(bound)
     }
 
-    fn retry_bound(&self, at: Moment, now: Ms, wall: Timestamp) -> Option<Ms> {
+    fn retry_bound(&self, at: ResetTime, now: Ms, wall: Timestamp) -> Option<Ms> {
         let bound = match at {
-            Moment::Relative(wait) => after(now, wait),
-            Moment::Absolute(at) => self.on_our_clock(at, now).unwrap_or_else(|| {
+            ResetTime::Relative(wait) => after(now, wait),
+            ResetTime::Absolute(at) => self.on_our_clock(at, now).unwrap_or_else(|| {
                 at.saturating_sub(wall.0).saturating_add(now).saturating_add(SECOND + MARGIN)
             }),
         };

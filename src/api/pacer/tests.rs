@@ -184,7 +184,7 @@ fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
             if trip.lost {
                 pacer.lost(mono(t));
             } else {
-                pacer.answered(mono(t), wall(t), &Signals::read(&response));
+                pacer.answered(mono(t), wall(t), &RateLimitHeaders::read(&response));
             }
             saved = pacer.save(mono(t), wall(t));
         }
@@ -311,7 +311,7 @@ proptest! {
         let _any = pacer.estimate(now, u64::MAX);
         pacer.sent(now);
         let _any = pacer.save(now, Timestamp(wall));
-        pacer.answered(now, Timestamp(wall), &Signals::default());
+        pacer.answered(now, Timestamp(wall), &RateLimitHeaders::default());
         prop_assert!(pacer.wait(now) <= millis(LONGEST_WAIT));
     }
 
@@ -320,8 +320,8 @@ proptest! {
         limit in any::<Option<u64>>(), remaining in any::<Option<u64>>(), date in any::<Option<i64>>(),
         reset in any::<Option<i64>>(), relative in any::<bool>(), throttled in any::<bool>(),
     ) {
-        let moment = reset.map(|at| if relative { Moment::Relative(at.unsigned_abs()) } else { Moment::Absolute(at) });
-        let signals = Signals { limit, remaining, reset: moment, date, retry_after: moment, throttled };
+        let moment = reset.map(|at| if relative { ResetTime::Relative(at.unsigned_abs()) } else { ResetTime::Absolute(at) });
+        let signals = RateLimitHeaders { limit, remaining, reset: moment, date, retry_after: moment, throttled };
         let mut pacer = Pacer::new(0);
         for second in 0..3 {
             let now = Duration::from_secs(second);
@@ -332,15 +332,15 @@ proptest! {
     }
 }
 
-fn answer(headers: &[(&str, &str)], body: &str) -> Signals {
+fn answer(headers: &[(&str, &str)], body: &str) -> RateLimitHeaders {
     let headers = headers.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-    Signals::read(&Response { status: 200, headers, body: body.as_bytes().to_vec() })
+    RateLimitHeaders::read(&Response { status: 200, headers, body: body.as_bytes().to_vec() })
 }
 
 /// The signals of an answer with which the service failed.
-fn failure(headers: &[(&str, &str)], body: &str) -> Signals {
+fn failure(headers: &[(&str, &str)], body: &str) -> RateLimitHeaders {
     let headers = headers.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-    Signals::read(&Response { status: 503, headers, body: body.as_bytes().to_vec() })
+    RateLimitHeaders::read(&Response { status: 503, headers, body: body.as_bytes().to_vec() })
 }
 
 fn told(headers: &[(&str, &str)], body: &str) -> Duration {
@@ -455,7 +455,7 @@ fn after_a_refusal_the_headers_alone_are_not_trusted() {
     }
     assert_eq!(pacer.wait(mono(1_000)), Duration::ZERO);
     pacer.sent(mono(1_000));
-    pacer.answered(mono(1_000), wall(1_000), &Signals { throttled: true, ..generous });
+    pacer.answered(mono(1_000), wall(1_000), &RateLimitHeaders { throttled: true, ..generous });
     assert!(pacer.wait(mono(1_000)) >= Duration::from_secs(60));
 }
 
@@ -483,7 +483,7 @@ fn a_large_limit_keeps_a_small_state() {
     let mut pacer = Pacer::new(0);
     for t in 0..3_000 {
         pacer.sent(mono(t));
-        pacer.answered(mono(t), wall(t), &Signals::read(&service.handle(t + WALL)));
+        pacer.answered(mono(t), wall(t), &RateLimitHeaders::read(&service.handle(t + WALL)));
     }
     assert!(pacer.save(mono(3_000), wall(3_000)).requests.len() <= 64);
     assert_eq!(service.refused, 0);

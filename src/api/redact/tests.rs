@@ -251,11 +251,11 @@ fn an_address_for_messages_is_a_secret_and_its_host_is_not() {
     let redactor = Redactor::default();
     let token = "0123456789abcdefghij";
     let hook = format!("https://chat.example.com/hooks/{token}/go?x=y");
-    redactor.add_address(&Hook::parse(&hook).unwrap());
-    redactor.add_address(&Hook::parse("https://alerts.example.com/").unwrap());
+    redactor.add_address(&WebhookUrl::parse(&hook).unwrap());
+    redactor.add_address(&WebhookUrl::parse("https://alerts.example.com/").unwrap());
     assert_eq!(redactor.text(&format!("at {hook}.")), "at [redacted].");
     assert_eq!(redactor.text(&format!("<{token}>")), "<[redacted]>");
-    redactor.add_address(&Hook::parse("https://a.example/alerts-of-the-receiver").unwrap());
+    redactor.add_address(&WebhookUrl::parse("https://a.example/alerts-of-the-receiver").unwrap());
     let plain = "https://chat.example.com/hooks/other https://alerts.example.com/x \
                  alerts-of-the-receiver";
     assert_eq!(redactor.text(plain), plain);
@@ -280,8 +280,8 @@ fn answers_and_errors_of_a_transport_hold_no_secret() {
     }
     for nth in 0..3 {
         let redactor = redactor(KEY);
-        let mut transport = Redacting { inner: Echo(nth), redactor };
-        let key = Some(super::super::http::Key::new(KEY));
+        let mut transport = RedactingTransport { inner: Echo(nth), redactor };
+        let key = Some(super::super::http::ApiKey::new(KEY));
         let told = transport.send(&Request { key, ..Request::get("/api/qr") });
         let told = format!("{told:?}");
         assert!(!told.contains(KEY) && !told.contains(&format!("{:?}", KEY.as_bytes())), "{told}");

@@ -8,9 +8,9 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// Certificates of authorities that are trusted instead of the built-in ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trust(Vec<Vec<u8>>);
+pub struct TrustedCertificates(Vec<Vec<u8>>);
 
-impl Trust {
+impl TrustedCertificates {
     /// Reads the certificates of a PEM file.
     ///
     /// # Errors

@@ -44,18 +44,19 @@ fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn quick() -> Options {
-    Options {
+fn quick() -> TransportOptions {
+    TransportOptions {
         connect: Duration::from_secs(2),
         read: Duration::from_millis(150),
         overall: Duration::from_millis(600),
         max_body: 1_000,
-        ..Options::default()
+        ..TransportOptions::default()
     }
 }
 
 fn send(url: &str) -> Result<Response, TransportError> {
-    let request = Request { key: Some(Key::new("s3cret-key")), ..Request::get("/api/qr?page=1") };
+    let request =
+        Request { key: Some(ApiKey::new("s3cret-key")), ..Request::get("/api/qr?page=1") };
     UreqTransport::new(url, &quick()).unwrap().send(&request)
 }
 
@@ -136,7 +137,7 @@ fn a_failed_tls_handshake_is_not_sent() {
 
 #[test]
 fn a_key_that_no_header_can_carry_is_not_sent_and_not_shown() {
-    let request = Request { key: Some(Key::new("s3cret\nX: y")), ..Request::get("/api/qr") };
+    let request = Request { key: Some(ApiKey::new("s3cret\nX: y")), ..Request::get("/api/qr") };
     let outcome = UreqTransport::new("http://127.0.0.1:1", &quick()).unwrap().send(&request);
     let Err(TransportError::NotSent(why)) = outcome else { panic!("{outcome:?}") };
     assert!(why.contains("the key") && !why.contains("s3cret"), "{why}");
@@ -286,9 +287,11 @@ fn an_address_needs_no_look_up() {
 #[test]
 fn a_message_carries_its_headers_and_no_key() {
     let (url, thread) = serve(vec![reply("204 No Content", "", b""), reply("200 OK", "", b"ok")]);
-    let hook = crate::api::hook::Hook::parse(&format!("{url}/hooks/s3cret?a=b")).unwrap();
-    call::call(&hook, Some(b"{}"), &[("x-linkvault-signature", "sha256=ab")], None).unwrap();
-    call::call(&hook, None, &[], None).unwrap();
+    let hook =
+        crate::api::webhook_url::WebhookUrl::parse(&format!("{url}/hooks/s3cret?a=b")).unwrap();
+    post_message::post_message(&hook, Some(b"{}"), &[("x-linkvault-signature", "sha256=ab")], None)
+        .unwrap();
+    post_message::post_message(&hook, None, &[], None).unwrap();
     let asked = thread.join().unwrap();
     assert!(asked[0].starts_with("POST /hooks/s3cret?a=b HTTP/1.1\r\n"), "{}", asked[0]);
     assert!(asked[0].contains("x-linkvault-signature: sha256=ab\r\n"), "{}", asked[0]);
@@ -301,12 +304,12 @@ fn a_message_carries_its_headers_and_no_key() {
 fn a_message_that_is_not_taken_is_an_error_without_the_path() {
     let moved = reply("302 Found", "location: http://elsewhere.example/\r\n", b"");
     let (url, thread) = serve(vec![moved, reply("500 Oops", "", b"")]);
-    let hook = crate::api::hook::Hook::parse(&format!("{url}/hooks/s3cret")).unwrap();
-    let first = call::call(&hook, Some(b"{}"), &[], None).unwrap_err();
-    let second = call::call(&hook, Some(b"{}"), &[], None).unwrap_err();
+    let hook = crate::api::webhook_url::WebhookUrl::parse(&format!("{url}/hooks/s3cret")).unwrap();
+    let first = post_message::post_message(&hook, Some(b"{}"), &[], None).unwrap_err();
+    let second = post_message::post_message(&hook, Some(b"{}"), &[], None).unwrap_err();
     assert_eq!(first, "127.0.0.1 answered 302, a redirect, which is not followed");
     assert_eq!(second, "127.0.0.1 answered 500");
     thread.join().unwrap();
-    let gone = call::call(&hook, None, &[], None).unwrap_err();
+    let gone = post_message::post_message(&hook, None, &[], None).unwrap_err();
     assert!(gone.starts_with("127.0.0.1: ") && !gone.contains("s3cret"), "{gone}");
 }

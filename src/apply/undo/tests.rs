@@ -14,8 +14,8 @@ fn before() -> State {
     state
 }
 
-fn done(verb: Verb, path: &str, id: i64, body: Option<serde_json::Value>) -> DoneStep {
-    DoneStep { step: step(1, Resource::Campaigns, verb, path, body), id: Some(id) }
+fn done(verb: Verb, path: &str, id: i64, body: Option<serde_json::Value>) -> FinishedStep {
+    FinishedStep { step: step(1, Resource::Campaigns, verb, path, body), id: Some(id) }
 }
 
 #[test]
@@ -23,8 +23,8 @@ fn what_was_changed_is_wanted_as_it_was_and_nothing_else() {
     let body = Some(json!({"name": "new", "slug": "s"}));
     let undo = undo(&[done(Verb::Update, "/api/campaign/1/update", 1, body)], &before(), "run 1");
     let wanted = &undo.desired.resources[&Resource::Campaigns];
-    assert!(!wanted.whole && wanted.records.len() == 1);
-    assert_eq!(wanted.records[0].fields, BTreeMap::from([(1, Value::Text("one".into()))]));
+    assert!(!wanted.is_complete && wanted.records.len() == 1);
+    assert_eq!(wanted.records[0].fields, BTreeMap::from([(1, FieldValue::Text("one".into()))]));
     let reason = "the update cannot be taken back whole: what slug was before is not known";
     assert_eq!(undo.unsupported[0].reason, reason);
     assert_eq!((undo.unsupported.len(), undo.unsupported[0].key.as_str()), (1, "k1"));
@@ -37,18 +37,18 @@ fn what_was_deleted_is_created_anew_and_what_was_created_is_deleted() {
         done(Verb::Create, "/api/campaign/add", 9, Some(json!({"name": "new"}))),
     ];
     let undo = undo(&all, &before(), "run 1");
-    assert!(undo.desired.recreate);
+    assert!(undo.desired.recreate_missing);
     let unwanted = BTreeMap::from([(Resource::Campaigns, [9].into())]);
-    assert_eq!(undo.desired.unwanted, unwanted);
+    assert_eq!(undo.desired.to_delete, unwanted);
     let wanted = &undo.desired.resources[&Resource::Campaigns];
-    assert_eq!((wanted.whole, wanted.records[0].id), (false, Some(2)));
+    assert_eq!((wanted.is_complete, wanted.records[0].id), (false, Some(2)));
 }
 
 #[test]
 fn what_was_there_before_is_not_deleted_whatever_a_create_was_answered() {
     let create = done(Verb::Create, "/api/campaign/add", 2, Some(json!({"name": "new"})));
     let undo = undo(&[create], &before(), "run 1");
-    assert_eq!(undo.desired.unwanted, BTreeMap::new());
+    assert_eq!(undo.desired.to_delete, BTreeMap::new());
     assert_eq!(undo.unsupported.len(), 1);
 }
 
@@ -56,8 +56,8 @@ fn what_was_there_before_is_not_deleted_whatever_a_create_was_answered() {
 fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
     let all = [
         done(Verb::Delete, "/api/campaign/2/delete", 2, None),
-        DoneStep {
-            step: Step {
+        FinishedStep {
+            step: PlanStep {
                 step: 2,
                 ..done(Verb::Create, "/api/campaign/add", 2, Some(json!({"name": "new"}))).step
             },
@@ -65,8 +65,8 @@ fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
         },
         // Others deleted 1 while the run was under way.
         done(Verb::Update, "/api/campaign/1/update", 1, Some(json!({"name": "changed"}))),
-        DoneStep {
-            step: Step {
+        FinishedStep {
+            step: PlanStep {
                 step: 4,
                 ..done(Verb::Create, "/api/campaign/add", 1, Some(json!({"name": "more"}))).step
             },
@@ -74,7 +74,7 @@ fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
         },
     ];
     let undo = undo(&all, &before(), "run 1");
-    assert_eq!(undo.desired, Desired { recreate: true, ..Desired::default() });
+    assert_eq!(undo.desired, DesiredState { recreate_missing: true, ..DesiredState::default() });
     let reasons: Vec<_> = undo.unsupported.iter().map(|it| it.reason.as_str()).collect();
     assert_eq!(
         reasons,
@@ -102,12 +102,15 @@ fn an_item_of_a_record_with_the_id_of_a_deleted_one_was_not_there() {
     *before.resource_mut(Resource::Channels) = records(Resource::Channels, &channels);
     for channel in [7, 8] {
         let raw = json!({"type": "qr", "id": 3}).to_string();
-        let item = crate::model::Decoded::read(Resource::ChannelItems, Some(channel), &raw);
+        let item = crate::model::DecodedRecord::read(Resource::ChannelItems, Some(channel), &raw);
         let item = item.unwrap().record.into_owned();
         before.resource_mut(Resource::ChannelItems).insert(item.key.clone(), item);
     }
-    let done = |number, resource, verb, path: &str, id, waits_for: &[u32]| DoneStep {
-        step: Step { waits_for: waits_for.to_vec(), ..step(number, resource, verb, path, None) },
+    let done = |number, resource, verb, path: &str, id, waits_for: &[u32]| FinishedStep {
+        step: PlanStep {
+            waits_for: waits_for.to_vec(),
+            ..step(number, resource, verb, path, None)
+        },
         id,
     };
     let all = [
@@ -126,7 +129,7 @@ fn an_item_of_a_record_with_the_id_of_a_deleted_one_was_not_there() {
         ),
     ];
     let undo = undo(&all, &before, "run 1");
-    assert_eq!(undo.desired.unwanted, BTreeMap::new());
+    assert_eq!(undo.desired.to_delete, BTreeMap::new());
     let wanted: Vec<_> = undo.desired.resources.keys().copied().collect();
     assert_eq!(wanted, [Resource::Channels], "no item comes back");
     let reasons: Vec<_> = undo.unsupported.iter().map(|it| it.reason.as_str()).collect();
@@ -142,13 +145,14 @@ fn a_code_comes_back_into_the_channels_that_held_it() {
     let mut before = State::default();
     *before.resource_mut(Resource::QrCodes) = records(Resource::QrCodes, &[code]);
     let path = "/api/qr/3/delete";
-    let gone = DoneStep { step: step(1, Resource::QrCodes, Verb::Delete, path, None), id: Some(3) };
+    let gone =
+        FinishedStep { step: step(1, Resource::QrCodes, Verb::Delete, path, None), id: Some(3) };
     let unread = undo(std::slice::from_ref(&gone), &before, "run 1");
     assert!(!unread.desired.resources.contains_key(&Resource::ChannelItems));
     assert!(unread.unsupported[0].reason.contains("in which channels it was"), "{unread:?}");
     for (channel, kind, id) in [(7, "qr", 3), (7, "links", 3), (8, "qr", 4)] {
         let raw = json!({"type": kind, "id": id}).to_string();
-        let item = crate::model::Decoded::read(Resource::ChannelItems, Some(channel), &raw);
+        let item = crate::model::DecodedRecord::read(Resource::ChannelItems, Some(channel), &raw);
         let item = item.unwrap().record.into_owned();
         before.resource_mut(Resource::ChannelItems).insert(item.key.clone(), item);
     }
@@ -158,19 +162,19 @@ fn a_code_comes_back_into_the_channels_that_held_it() {
         .iter()
         .map(|it| (it.channel.clone(), it.id))
         .collect();
-    assert_eq!(items, [(Some(Meant::Id(7)), Some(3))]);
+    assert_eq!(items, [(Some(RecordRef::Id(7)), Some(3))]);
 }
 
 #[test]
 fn what_the_api_cannot_take_back_is_listed() {
-    let pixel = DoneStep {
+    let pixel = FinishedStep {
         step: step(1, Resource::Pixels, Verb::Create, "/api/pixel/add", None),
         id: Some(4),
     };
     let path = "/api/channel/7/assign/links/5";
     let item =
-        DoneStep { step: step(2, Resource::ChannelItems, Verb::Assign, path, None), id: None };
+        FinishedStep { step: step(2, Resource::ChannelItems, Verb::Assign, path, None), id: None };
     let undo = undo(&[pixel, item], &State::default(), "run 1");
-    assert!(undo.desired.unwanted.is_empty());
+    assert!(undo.desired.to_delete.is_empty());
     assert_eq!(undo.unsupported.len(), 2, "{:?}", undo.unsupported);
 }

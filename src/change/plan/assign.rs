@@ -5,27 +5,30 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use super::Memory;
-use super::fields::{folded, is_empty, same, text};
+use super::AccountMemory;
+use super::fields::{equal_values, fold_case, is_empty, text};
 use super::matching;
 use super::naming::name_of;
-use super::order::Draft;
-use super::records::Planner;
-use super::request::{Ref, Subject};
-use super::{against, labels};
-use crate::change::desired::{Meant, Source, Wanted};
+use super::order::StepDraft;
+use super::request::{RequestSubject, ResolvedRef};
+use crate::change::desired::{DesiredRecord, RecordRef, SourceLocation};
+use crate::change::plan::updates::Planner;
+use crate::change::plan::{fingerprints, reversibility};
 use crate::model::resource::ITEM_TYPES;
-use crate::model::{Key, Record, Resource, Role, Value, Verb};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, Verb};
 
 /// The links that linkvault assigned to a campaign.
-pub(super) fn links_of(memory: &Memory, campaign: i64) -> impl Iterator<Item = i64> + use<'_> {
-    let sent = memory.sent.get(&(Resource::Campaigns, Key::Id(campaign)));
+pub(super) fn links_of(
+    memory: &AccountMemory,
+    campaign: i64,
+) -> impl Iterator<Item = i64> + use<'_> {
+    let sent = memory.sent.get(&(Resource::Campaigns, RecordKey::Id(campaign)));
     let links = sent.and_then(|sent| sent.get("links")?.as_array());
     links.into_iter().flatten().filter_map(Json::as_i64)
 }
 
 /// Why a reference leads nowhere.
-enum Lost {
+enum UnresolvedRef {
     /// There is none.
     None(String),
     /// There are several.
@@ -41,15 +44,15 @@ impl Planner<'_> {
             return;
         }
         let Some(live) = self.current.state.get(resource) else {
-            return self.unread(resource, &wanted.records, key_of);
+            return self.add_unread_resource(resource, &wanted.records, key_of);
         };
         let mut seen = HashSet::new();
         let mut claimed = HashSet::new();
         for row in &wanted.records {
             let Some(subject) = self.item(row) else { continue };
-            let Subject::Item { channel, kind, id } = &subject else { continue };
-            if let (Ref::Id(channel), Ref::Id(id)) = (channel, id) {
-                let key = Key::Item { channel: *channel, kind: kind.clone(), id: *id };
+            let RequestSubject::Item { channel, kind, id } = &subject else { continue };
+            if let (ResolvedRef::Id(channel), ResolvedRef::Id(id)) = (channel, id) {
+                let key = RecordKey::Item { channel: *channel, kind: kind.clone(), id: *id };
                 if let Some((key, record)) = live.get_key_value(&key) {
                     if claimed.insert(key) {
                         self.fixed(row, record);
@@ -64,37 +67,39 @@ impl Planner<'_> {
                 self.assign(resource, None, subject, row.source.clone());
             }
         }
-        if wanted.whole && self.policy.delete {
+        if wanted.is_complete && self.policy.delete {
             self.unassigned(live, &claimed);
         }
     }
 
     /// What a row means.
-    fn item(&mut self, row: &Wanted) -> Option<Subject> {
+    fn item(&mut self, row: &DesiredRecord) -> Option<RequestSubject> {
         let resource = Resource::ChannelItems;
         let kind = row.value(resource, "type").and_then(text).unwrap_or_default();
         let (Some(channel), Some(id)) = (&row.channel, row.id) else {
-            self.bad(resource, row, "needs a channel, a type and an id".to_owned());
+            self.add_invalid_row(resource, row, "needs a channel, a type and an id".to_owned());
             return None;
         };
         if !ITEM_TYPES.contains(&kind) {
             let reason = format!("a channel takes {}, not `{kind}`", ITEM_TYPES.join(", "));
-            self.refuse(resource, &key_of(row), &reason, row.source.as_ref());
+            self.add_unsupported(resource, &key_of(row), &reason, row.source.as_ref());
             return None;
         }
         let channel = self.resolve(Resource::Channels, channel);
         let item = match kind {
-            "qr" => self.resolve(Resource::QrCodes, &Meant::Id(id)),
-            _ => Ok(Ref::Id(id)),
+            "qr" => self.resolve(Resource::QrCodes, &RecordRef::Id(id)),
+            _ => Ok(ResolvedRef::Id(id)),
         };
         match (channel, item) {
-            (Ok(channel), Ok(id)) => Some(Subject::Item { channel, kind: kind.to_owned(), id }),
+            (Ok(channel), Ok(id)) => {
+                Some(RequestSubject::Item { channel, kind: kind.to_owned(), id })
+            }
             (Err(lost), _) | (_, Err(lost)) => {
                 match lost {
-                    Lost::None(why) => {
-                        self.refuse(resource, &key_of(row), &why, row.source.as_ref());
+                    UnresolvedRef::None(why) => {
+                        self.add_unsupported(resource, &key_of(row), &why, row.source.as_ref());
                     }
-                    Lost::Several(why) => self.bad(resource, row, why),
+                    UnresolvedRef::Several(why) => self.add_invalid_row(resource, row, why),
                 }
                 None
             }
@@ -102,23 +107,23 @@ impl Planner<'_> {
     }
 
     /// What is wanted of an item that is there: nothing of it can be changed.
-    fn fixed(&mut self, row: &Wanted, live: &Record<'static>) {
-        let Key::Item { channel, kind, id } = &live.key else { return };
+    fn fixed(&mut self, row: &DesiredRecord, live: &Record<'static>) {
+        let RecordKey::Item { channel, kind, id } = &live.key else { return };
         let is_made_again = self.is_made_again(Resource::Channels, *channel)
             || (kind == "qr" && self.is_made_again(Resource::QrCodes, *id));
-        let is_named = row.channel == Some(Meant::Id(*channel)) && row.id == Some(*id);
+        let is_named = row.channel == Some(RecordRef::Id(*channel)) && row.id == Some(*id);
         let own = is_named && !self.foreign() && !is_made_again;
         let resource = Resource::ChannelItems;
         let base = self.base.and_then(|base| base.get(resource)).map(|it| it.get(&live.key));
         let spec = resource.spec();
-        let differs = |(place, mine): (&usize, &Value<'static>)| {
+        let differs = |(place, mine): (&usize, &FieldValue<'static>)| {
             let field = spec.fields.get(*place).filter(|field| field.role == Role::ReadOnly)?;
             // The row that assigned it leaves empty what the service fills in.
             if is_empty(mine) {
                 return None;
             }
             let same_as = |record: &Record<'static>| {
-                record.values.get(*place).is_none_or(|value| same(field, mine, value))
+                record.values.get(*place).is_none_or(|value| equal_values(field, mine, value))
             };
             let untouched = base.flatten().is_some_and(same_as);
             (!untouched && !same_as(live)).then_some(field.name)
@@ -127,28 +132,32 @@ impl Planner<'_> {
         if own && !fixed.is_empty() {
             let names = fixed.join("` and `");
             let reason = format!("the API cannot change the `{names}` of a channel item");
-            self.refuse(resource, &live.key.to_string(), &reason, row.source.as_ref());
+            self.add_unsupported(resource, &live.key.to_string(), &reason, row.source.as_ref());
         }
     }
 
     /// Whether the item was there when the row was exported, and is gone since.
-    fn was_unassigned(&self, row: &Wanted) -> bool {
+    fn was_unassigned(&self, row: &DesiredRecord) -> bool {
         let base = self.base.and_then(|base| base.get(Resource::ChannelItems));
-        let key = Key::parse(Resource::ChannelItems, &key_of(row));
+        let key = RecordKey::parse(Resource::ChannelItems, &key_of(row));
         base.zip(key).is_some_and(|(base, key)| base.contains_key(&key))
     }
 
     /// Items that are not wanted any more.
-    fn unassigned(&mut self, live: &BTreeMap<Key, Record<'static>>, claimed: &HashSet<&Key>) {
+    fn unassigned(
+        &mut self,
+        live: &BTreeMap<RecordKey, Record<'static>>,
+        claimed: &HashSet<&RecordKey>,
+    ) {
         let base = self.base.and_then(|base| base.get(Resource::ChannelItems));
         for key in live.keys().filter(|key| !claimed.contains(key)) {
-            let Key::Item { channel, kind, id } = key else { continue };
+            let RecordKey::Item { channel, kind, id } = key else { continue };
             let goes_with_it = self.deleted.contains(&(Resource::Channels, *channel))
                 || (kind == "qr" && self.deleted.contains(&(Resource::QrCodes, *id)));
             let is_ours = base.is_none_or(|base| base.contains_key(key));
             if is_ours && !goes_with_it {
                 let reason = "the API cannot unassign an item";
-                self.refuse(Resource::ChannelItems, &key.to_string(), reason, None);
+                self.add_unsupported(Resource::ChannelItems, &key.to_string(), reason, None);
             }
         }
     }
@@ -156,33 +165,35 @@ impl Planner<'_> {
     /// The wanted links of campaigns.
     pub fn links(&mut self) {
         let resource = Resource::Campaigns;
-        let mut wanted = std::mem::take(&mut self.inherited);
+        let mut wanted = std::mem::take(&mut self.inherited_links);
         for link in &self.desired.campaign_links {
             match self.resolve(resource, &link.campaign) {
                 Ok(campaign) => wanted.push((campaign, link.link, link.source.clone())),
                 Err(lost) => {
                     let key = match &link.campaign {
-                        Meant::Id(id) => format!("{id}/links/{}", link.link),
-                        Meant::Name(name) => format!("{name}/links/{}", link.link),
+                        RecordRef::Id(id) => format!("{id}/links/{}", link.link),
+                        RecordRef::Name(name) => format!("{name}/links/{}", link.link),
                     };
                     match lost {
-                        Lost::None(why) => self.refuse(resource, &key, &why, link.source.as_ref()),
-                        Lost::Several(what) => {
+                        UnresolvedRef::None(why) => {
+                            self.add_unsupported(resource, &key, &why, link.source.as_ref())
+                        }
+                        UnresolvedRef::Several(what) => {
                             let source = link.source.clone();
-                            let row = super::problems::BadRow { resource, key, what, source };
+                            let row = super::problems::InvalidRow { resource, key, what, source };
                             self.problems.rows.push(row);
                         }
                     }
                 }
             }
         }
-        if self.desired.remembers && !self.foreign() {
+        if self.desired.has_sent_values && !self.foreign() {
             self.assigned_later(&wanted);
         }
         let mut known: HashMap<i64, HashSet<i64>> = HashMap::new();
         let mut seen = HashSet::new();
         for (campaign, link, source) in wanted {
-            if let Ref::Id(id) = campaign {
+            if let ResolvedRef::Id(id) = campaign {
                 let memory = self.current.memory;
                 let links = known.entry(id).or_insert_with(|| links_of(memory, id).collect());
                 if links.contains(&link) {
@@ -191,26 +202,31 @@ impl Planner<'_> {
             }
             if seen.insert((campaign, link)) {
                 let id = match campaign {
-                    Ref::Id(id) => Some(id),
-                    Ref::Step(_) => None,
+                    ResolvedRef::Id(id) => Some(id),
+                    ResolvedRef::Step(_) => None,
                 };
-                self.assign(resource, id, Subject::Link { campaign, link }, source);
+                self.assign(resource, id, RequestSubject::Link { campaign, link }, source);
             }
         }
     }
 
     /// Refuses to take away links that linkvault assigned after the wanted state.
-    fn assigned_later(&mut self, wanted: &[(Ref, i64, Option<Source>)]) {
+    fn assigned_later(&mut self, wanted: &[(ResolvedRef, i64, Option<SourceLocation>)]) {
         let resource = Resource::Campaigns;
         let wanted: HashSet<_> =
             wanted.iter().map(|(campaign, link, _)| (*campaign, *link)).collect();
         let (desired, memory) = (self.desired, self.current.memory);
         for row in desired.resources.get(&resource).into_iter().flat_map(|it| &it.records) {
             let campaign = row.id.and_then(|id| self.by_id(resource, id).ok());
-            let Some(campaign @ Ref::Id(id)) = campaign else { continue };
+            let Some(campaign @ ResolvedRef::Id(id)) = campaign else { continue };
             for link in links_of(memory, id).filter(|link| !wanted.contains(&(campaign, *link))) {
                 let reason = "linkvault assigned it later, and the API cannot unassign it";
-                self.refuse(resource, &format!("{id}/links/{link}"), reason, row.source.as_ref());
+                self.add_unsupported(
+                    resource,
+                    &format!("{id}/links/{link}"),
+                    reason,
+                    row.source.as_ref(),
+                );
             }
         }
     }
@@ -219,21 +235,23 @@ impl Planner<'_> {
         &mut self,
         resource: Resource,
         id: Option<i64>,
-        subject: Subject,
-        source: Option<Source>,
+        subject: RequestSubject,
+        source: Option<SourceLocation>,
     ) {
         let (id, verifiable) = match &subject {
-            Subject::Item { channel: Ref::Id(_), id: Ref::Id(item), .. } => (Some(*item), true),
-            Subject::Item { .. } => (None, true),
+            RequestSubject::Item {
+                channel: ResolvedRef::Id(_), id: ResolvedRef::Id(item), ..
+            } => (Some(*item), true),
+            RequestSubject::Item { .. } => (None, true),
             _ => (id, false),
         };
         let name = match &subject {
-            Subject::Item { channel, .. } => self.owner(Resource::Channels, *channel),
-            Subject::Link { campaign, .. } => self.owner(Resource::Campaigns, *campaign),
+            RequestSubject::Item { channel, .. } => self.owner(Resource::Channels, *channel),
+            RequestSubject::Link { campaign, .. } => self.owner(Resource::Campaigns, *campaign),
             _ => String::new(),
         };
-        let fingerprint = against::of_assign(&subject, self.current.state);
-        self.drafts.push(Draft {
+        let fingerprint = fingerprints::assignment_fingerprint(&subject, self.current.state);
+        self.drafts.push(StepDraft {
             resource,
             verb: Verb::Assign,
             key: String::new(),
@@ -243,7 +261,7 @@ impl Planner<'_> {
             before: None,
             after: None,
             body: None,
-            label: labels::of_assign(verifiable),
+            label: reversibility::of_assign(verifiable),
             replaces: None,
             fingerprint,
             source,
@@ -251,13 +269,14 @@ impl Planner<'_> {
     }
 
     /// What the record is called to which something is assigned.
-    fn owner(&self, resource: Resource, owner: Ref) -> String {
+    fn owner(&self, resource: Resource, owner: ResolvedRef) -> String {
         match owner {
-            Ref::Id(id) => {
-                let record = self.current.state.get(resource).and_then(|it| it.get(&Key::Id(id)));
+            ResolvedRef::Id(id) => {
+                let record =
+                    self.current.state.get(resource).and_then(|it| it.get(&RecordKey::Id(id)));
                 record.map(|record| name_of(resource, record)).unwrap_or_default()
             }
-            Ref::Step(draft) => {
+            ResolvedRef::Step(draft) => {
                 let draft = self.drafts.get(draft as usize);
                 draft.map(|draft| draft.name.clone()).unwrap_or_default()
             }
@@ -265,61 +284,69 @@ impl Planner<'_> {
     }
 
     /// The record that is meant, as it is or as it is going to be.
-    fn resolve(&mut self, resource: Resource, meant: &Meant) -> Result<Ref, Lost> {
+    fn resolve(
+        &mut self,
+        resource: Resource,
+        meant: &RecordRef,
+    ) -> Result<ResolvedRef, UnresolvedRef> {
         match meant {
-            Meant::Id(id) => self.by_id(resource, *id),
-            Meant::Name(name) => self.by_name(resource, name),
+            RecordRef::Id(id) => self.by_id(resource, *id),
+            RecordRef::Name(name) => self.by_name(resource, name),
         }
     }
 
-    fn by_id(&self, resource: Resource, id: i64) -> Result<Ref, Lost> {
+    fn by_id(&self, resource: Resource, id: i64) -> Result<ResolvedRef, UnresolvedRef> {
         let title = resource.spec().title;
-        if let Some(became) = self.became.get(&(resource, id)) {
+        if let Some(became) = self.resolved.get(&(resource, id)) {
             return Ok(*became);
         }
         if self.deleted.contains(&(resource, id)) {
-            return Err(Lost::None(format!("{title} {id} is deleted by the same plan")));
+            return Err(UnresolvedRef::None(format!("{title} {id} is deleted by the same plan")));
         }
         let live = self.current.state.get(resource);
         if self.foreign() {
             let memory = self.current.memory;
-            let moved = live.and_then(|live| matching::moved(memory, resource, id, live));
-            let lost = || Lost::None(format!("{title} {id} has not moved here"));
-            return moved.map(Ref::Id).ok_or_else(lost);
+            let moved = live.and_then(|live| matching::migrated_id(memory, resource, id, live));
+            let lost = || UnresolvedRef::None(format!("{title} {id} has not moved here"));
+            return moved.map(ResolvedRef::Id).ok_or_else(lost);
         }
-        let Some(live) = live else { return Ok(Ref::Id(id)) };
+        let Some(live) = live else { return Ok(ResolvedRef::Id(id)) };
         let is_reused = self.reused.contains(resource, id);
-        if live.contains_key(&Key::Id(id)) && !is_reused {
-            return Ok(Ref::Id(id));
+        if live.contains_key(&RecordKey::Id(id)) && !is_reused {
+            return Ok(ResolvedRef::Id(id));
         }
-        let mapped = matching::mapped(self.current.memory, resource, id, live);
+        let mapped = matching::current_id(self.current.memory, resource, id, live);
         if mapped.is_none_or(|now| now == id) && is_reused {
-            return Err(Lost::None(format!("the {title} that had the id {id} was deleted")));
+            return Err(UnresolvedRef::None(format!(
+                "the {title} that had the id {id} was deleted"
+            )));
         }
-        mapped.map(Ref::Id).ok_or_else(|| Lost::None(format!("the account has no {title} {id}")))
+        mapped
+            .map(ResolvedRef::Id)
+            .ok_or_else(|| UnresolvedRef::None(format!("the account has no {title} {id}")))
     }
 
-    fn by_name(&mut self, resource: Resource, name: &str) -> Result<Ref, Lost> {
+    fn by_name(&mut self, resource: Resource, name: &str) -> Result<ResolvedRef, UnresolvedRef> {
         let title = resource.spec().title;
-        let key = (resource, folded(name));
+        let key = (resource, fold_case(name));
         if !self.named.contains_key(&(resource, String::new())) {
-            self.name_the_others(resource);
+            self.index_other_names(resource);
         }
         match self.named.get(&key).map_or(&[][..], Vec::as_slice) {
-            [] => Err(Lost::None(format!("the account has no {title} called `{name}`"))),
+            [] => Err(UnresolvedRef::None(format!("the account has no {title} called `{name}`"))),
             [one] => Ok(*one),
             several => {
                 let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
                 let what = format!("`{name}` could be any of {}: give the id", ids.join(", "));
-                Err(Lost::Several(what))
+                Err(UnresolvedRef::Several(what))
             }
         }
     }
 
     /// Adds the names of the records that are not wanted otherwise. The empty name, which no
     /// row can refer to, marks that it was done.
-    fn name_the_others(&mut self, resource: Resource) {
-        let wanted: HashSet<Ref> = self
+    fn index_other_names(&mut self, resource: Resource) {
+        let wanted: HashSet<ResolvedRef> = self
             .named
             .iter()
             .filter(|((of, _), _)| *of == resource)
@@ -329,9 +356,13 @@ impl Planner<'_> {
         for record in self.current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
             let id = record.key.id();
             let name = place.and_then(|at| record.values.get(at)).and_then(text);
-            let gone = self.deleted.contains(&(resource, id)) || wanted.contains(&Ref::Id(id));
+            let gone =
+                self.deleted.contains(&(resource, id)) || wanted.contains(&ResolvedRef::Id(id));
             if let Some(name) = name.filter(|name| !gone && !name.is_empty()) {
-                self.named.entry((resource, folded(name))).or_default().push(Ref::Id(id));
+                self.named
+                    .entry((resource, fold_case(name)))
+                    .or_default()
+                    .push(ResolvedRef::Id(id));
             }
         }
         self.named.insert((resource, String::new()), Vec::new());
@@ -339,11 +370,11 @@ impl Planner<'_> {
 }
 
 /// A row's own words for an item.
-fn key_of(row: &Wanted) -> String {
+fn key_of(row: &DesiredRecord) -> String {
     let kind = row.value(Resource::ChannelItems, "type").and_then(text).unwrap_or_default();
     let channel = match &row.channel {
-        Some(Meant::Id(id)) => id.to_string(),
-        Some(Meant::Name(name)) => name.clone(),
+        Some(RecordRef::Id(id)) => id.to_string(),
+        Some(RecordRef::Name(name)) => name.clone(),
         None => String::new(),
     };
     format!("{channel}/{kind}/{}", row.id.map(|id| id.to_string()).unwrap_or_default())

@@ -2,35 +2,35 @@
 
 use serde_json::Value as Json;
 
-use super::claims::{still_true, unseen};
 use super::naming::ROTATOR;
 use super::problems::Conflict;
-use super::records::Planner;
-use super::{Fields, Kept, fields};
-use crate::change::desired::Wanted;
+use super::{JsonFields, KeptValue, fields};
+use crate::change::desired::DesiredRecord;
+use crate::change::plan::updates::Planner;
+use crate::change::plan::verify_step::{is_unlisted, still_true};
 use crate::change::policy::OnConflict;
 use crate::model::state::is_hidden;
-use crate::model::{Field, Record, Resource, Role, Value, Verb};
+use crate::model::{Field, FieldValue, Record, Resource, Role, Verb};
 
 /// What is to change in one record.
 #[derive(Default)]
-pub(super) struct Changes {
-    pub before: Fields,
-    pub after: Fields,
+pub(super) struct RecordChanges {
+    pub before: JsonFields,
+    pub after: JsonFields,
     /// Fields that the API cannot change.
-    pub fixed: Vec<&'static str>,
+    pub read_only: Vec<&'static str>,
     /// Fields whose value the API would not take.
-    pub odd: Vec<&'static str>,
+    pub unsendable: Vec<&'static str>,
     /// A value that is not known is overwritten.
-    pub forgets: bool,
+    pub overwrites_unknown: bool,
     /// A list can tell whether it was done.
     pub visible: bool,
 }
 
 /// One wanted record beside the one that is there.
-pub(super) struct Pair<'r> {
+pub(super) struct MatchedPair<'r> {
     pub resource: Resource,
-    pub row: &'r Wanted,
+    pub row: &'r DesiredRecord,
     pub live: &'r Record<'static>,
     /// The record in the base; `None` without a base.
     pub base: Option<Option<&'r Record<'static>>>,
@@ -38,8 +38,8 @@ pub(super) struct Pair<'r> {
 
 impl Planner<'_> {
     /// What is to change so that the record is as wanted.
-    pub fn compare(&mut self, pair: &Pair<'_>) -> Changes {
-        let mut changes = Changes::default();
+    pub fn compare(&mut self, pair: &MatchedPair<'_>) -> RecordChanges {
+        let mut changes = RecordChanges::default();
         let spec = pair.resource.spec();
         let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
@@ -60,7 +60,7 @@ impl Planner<'_> {
                 (Role::ReadOnly, Some(theirs)) => {
                     let follows = moves && [ROTATOR, "list"].contains(&field.name);
                     if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
-                        changes.fixed.push(field.name);
+                        changes.read_only.push(field.name);
                     }
                 }
                 (Role::Writable, Some(theirs)) => {
@@ -68,7 +68,7 @@ impl Planner<'_> {
                         continue;
                     }
                     if spec.endpoint(Verb::Update).is_some() && !settable(field) {
-                        changes.fixed.push(field.name);
+                        changes.read_only.push(field.name);
                         continue;
                     }
                     changes.set(field, theirs.json(), mine);
@@ -91,7 +91,7 @@ impl Planner<'_> {
 
     /// Refuses to restore the fields that linkvault first sent after the wanted state: no list
     /// shows them, and what they held before was not sent by linkvault.
-    pub fn sent_later(&mut self, pair: &Pair<'_>) {
+    pub fn sent_later(&mut self, pair: &MatchedPair<'_>) {
         let key = (pair.resource, pair.live.key.clone());
         let Some(sent) = self.current.memory.sent.get(&key) else { return };
         let fields = sent.keys().filter_map(|name| pair.resource.spec().field(name));
@@ -103,7 +103,7 @@ impl Planner<'_> {
             let (key, names) = (pair.live.key.to_string(), names.join("` and `"));
             let reason =
                 format!("linkvault set its `{names}` later, and what {they} replaced is not known");
-            self.refuse(pair.resource, &key, &reason, pair.row.source.as_ref());
+            self.add_unsupported(pair.resource, &key, &reason, pair.row.source.as_ref());
         }
     }
 
@@ -112,15 +112,15 @@ impl Planner<'_> {
     /// conflict.
     fn hidden(
         &mut self,
-        pair: &Pair<'_>,
+        pair: &MatchedPair<'_>,
         field: &Field,
-        mine: &Value<'_>,
+        mine: &FieldValue<'_>,
         settable: bool,
-        changes: &mut Changes,
+        changes: &mut RecordChanges,
     ) {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        let now = unseen(pair.resource, pair.live, sent, field.name);
-        let is = |it: &Json| fields::same(field, &fields::from_json(it), mine);
+        let now = is_unlisted(pair.resource, pair.live, sent, field.name);
+        let is = |it: &Json| fields::equal_values(field, &fields::from_json(it), mine);
         if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
             return;
         }
@@ -133,10 +133,10 @@ impl Planner<'_> {
             return;
         }
         if !settable {
-            changes.fixed.push(field.name);
+            changes.read_only.push(field.name);
             return;
         }
-        changes.forgets |= now.is_none();
+        changes.overwrites_unknown |= now.is_none();
         changes.set(field, now.unwrap_or_default(), mine);
     }
 
@@ -144,9 +144,9 @@ impl Planner<'_> {
     /// `now` is the account's value, where it is known.
     fn is_hidden_edited(
         &mut self,
-        pair: &Pair<'_>,
+        pair: &MatchedPair<'_>,
         field: &Field,
-        mine: &Value<'_>,
+        mine: &FieldValue<'_>,
         now: Option<&Json>,
     ) -> bool {
         if self.foreign() {
@@ -161,12 +161,12 @@ impl Planner<'_> {
             let sent = state.sent.as_ref()?.get(&(pair.resource, it.key.clone()))?;
             still_true(it, sent, field.name)
         });
-        if sent.is_some_and(|it| fields::same(field, &fields::from_json(it), mine)) {
+        if sent.is_some_and(|it| fields::equal_values(field, &fields::from_json(it), mine)) {
             return false;
         }
-        let before = base.and_then(|it| unseen(pair.resource, it, sent, field.name));
-        let before = before.as_ref().map_or(Value::Null, fields::from_json);
-        let Some(now) = now else { return !fields::same(field, mine, &before) };
+        let before = base.and_then(|it| is_unlisted(pair.resource, it, sent, field.name));
+        let before = before.as_ref().map_or(FieldValue::Null, fields::from_json);
+        let Some(now) = now else { return !fields::equal_values(field, mine, &before) };
         self.is_edited_since(pair, field, &before, mine, &fields::from_json(now), true)
     }
 
@@ -174,17 +174,17 @@ impl Planner<'_> {
     /// `writable` one are a conflict.
     fn is_edited_since(
         &mut self,
-        pair: &Pair<'_>,
+        pair: &MatchedPair<'_>,
         field: &Field,
-        before: &Value<'_>,
-        mine: &Value<'_>,
-        theirs: &Value<'_>,
+        before: &FieldValue<'_>,
+        mine: &FieldValue<'_>,
+        theirs: &FieldValue<'_>,
         writable: bool,
     ) -> bool {
-        if fields::same(field, mine, before) {
+        if fields::equal_values(field, mine, before) {
             return false;
         }
-        if fields::same(field, theirs, before) || !writable {
+        if fields::equal_values(field, theirs, before) || !writable {
             return true;
         }
         self.conflict(pair, field, before.json(), mine, theirs.json())
@@ -194,10 +194,10 @@ impl Planner<'_> {
     /// whose values are the base. What was changed in the target alone is kept.
     fn is_moved_edited(
         &mut self,
-        pair: &Pair<'_>,
+        pair: &MatchedPair<'_>,
         field: &Field,
-        mine: &Value<'_>,
-        theirs: &Value<'_>,
+        mine: &FieldValue<'_>,
+        theirs: &FieldValue<'_>,
         writable: bool,
     ) -> bool {
         let Some(old) = pair.row.id else { return true };
@@ -206,9 +206,9 @@ impl Planner<'_> {
         let Some(json) = agreed else { return true };
         let before = fields::from_json(json);
         // The service may have given another form to what it was sent.
-        let untouched = fields::same(field, theirs, &before)
-            || fields::settled(field, Some(json), &before, theirs);
-        if fields::same(field, mine, &before) {
+        let untouched = fields::equal_values(field, theirs, &before)
+            || fields::normalized(field, Some(json), &before, theirs);
+        if fields::equal_values(field, mine, &before) {
             if !untouched {
                 self.keep(pair, old, field, mine.json(), theirs.json());
             }
@@ -223,18 +223,18 @@ impl Planner<'_> {
         self.conflict(pair, field, json.clone(), mine, theirs.json())
     }
 
-    fn keep(&mut self, pair: &Pair<'_>, id: i64, field: &Field, source: Json, target: Json) {
+    fn keep(&mut self, pair: &MatchedPair<'_>, id: i64, field: &Field, source: Json, target: Json) {
         let (resource, field) = (pair.resource, field.name.to_owned());
-        self.kept.push(Kept { resource, id, field, source, target });
+        self.kept.push(KeptValue { resource, id, field, source, target });
     }
 
     /// Whether this side's value wins where both sides changed a field.
     fn conflict(
         &mut self,
-        pair: &Pair<'_>,
+        pair: &MatchedPair<'_>,
         field: &Field,
         base: Json,
-        mine: &Value<'_>,
+        mine: &FieldValue<'_>,
         theirs: Json,
     ) -> bool {
         if self.policy.on_conflict == OnConflict::Fail {
@@ -252,7 +252,7 @@ impl Planner<'_> {
     }
 
     /// The slug that gives a campaign back the rotator which it had.
-    fn slug_to_restore(&self, pair: &Pair<'_>) -> Option<Value<'static>> {
+    fn slug_to_restore(&self, pair: &MatchedPair<'_>) -> Option<FieldValue<'static>> {
         if pair.resource != Resource::Campaigns || pair.row.value(pair.resource, "slug").is_some() {
             return None;
         }
@@ -262,7 +262,7 @@ impl Planner<'_> {
         if let Some(base) = pair.base
             && base
                 .and_then(|it| it.values.get(place))
-                .is_none_or(|it| fields::same(field, it, mine))
+                .is_none_or(|it| fields::equal_values(field, it, mine))
         {
             return None;
         }
@@ -270,57 +270,61 @@ impl Planner<'_> {
         let wanted = if mine.is_empty() { "" } else { fields::slug(mine)? };
         let now = fields::text(theirs).map(|it| fields::slug(it).unwrap_or_default());
         let sent = self.sent(pair.resource, &pair.live.key, "slug").and_then(Json::as_str);
-        (now != Some(wanted) && sent != Some(wanted)).then(|| Value::Text(wanted.to_owned().into()))
+        (now != Some(wanted) && sent != Some(wanted))
+            .then(|| FieldValue::Text(wanted.to_owned().into()))
     }
 
     /// Whether a cell is to be changed: it differs from what is there, and, with a
     /// base, somebody edited it here. Two edits of a `writable` one are a conflict.
     fn is_edited(
         &mut self,
-        pair: &Pair<'_>,
+        pair: &MatchedPair<'_>,
         field: &Field,
         place: usize,
-        mine: &Value<'_>,
-        theirs: &Value<'_>,
+        mine: &FieldValue<'_>,
+        theirs: &FieldValue<'_>,
         writable: bool,
     ) -> bool {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        if fields::same(field, mine, theirs) || fields::settled(field, sent, mine, theirs) {
+        if fields::equal_values(field, mine, theirs)
+            || fields::normalized(field, sent, mine, theirs)
+        {
             return false;
         }
         if self.foreign() {
             return self.is_moved_edited(pair, field, mine, theirs, writable);
         }
         let Some(base) = pair.base else { return true };
-        let before = base.and_then(|it| it.values.get(place)).unwrap_or(&Value::Null);
+        let before = base.and_then(|it| it.values.get(place)).unwrap_or(&FieldValue::Null);
         self.is_edited_since(pair, field, before, mine, theirs, writable)
     }
 }
 
-impl Changes {
-    fn set(&mut self, field: &Field, before: Json, mine: &Value<'_>) {
+impl RecordChanges {
+    fn set(&mut self, field: &Field, before: Json, mine: &FieldValue<'_>) {
         match fields::sendable(field, mine) {
             Some(after) => {
                 self.before.insert(field.name.to_owned(), before);
                 self.after.insert(field.name.to_owned(), after);
             }
-            None => self.odd.push(field.name),
+            None => self.unsendable.push(field.name),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Current, Memory, plan};
+    use super::super::{AccountMemory, CurrentState, plan};
     use super::*;
-    use crate::change::desired::Desired;
+    use crate::change::desired::DesiredState;
     use crate::change::policy::Policy;
-    use crate::model::{Decoded, State};
+    use crate::model::{DecodedRecord, State};
     use serde_json::json;
 
     fn state(record: &Json) -> State {
         let raw = record.to_string();
-        let record = Decoded::read(Resource::Campaigns, None, &raw).unwrap().record.into_owned();
+        let record =
+            DecodedRecord::read(Resource::Campaigns, None, &raw).unwrap().record.into_owned();
         let mut state = State::default();
         state.resource_mut(Resource::Campaigns).insert(record.key.clone(), record);
         state
@@ -331,21 +335,21 @@ mod tests {
     fn a_slug_that_the_service_altered_was_not_changed_in_the_target() {
         let source = state(&json!({"id": 1, "name": "a", "rotator": "https://o/r/new"}));
         let live = state(&json!({"id": 3, "name": "a", "rotator": "https://n/r/old-1"}));
-        let mut desired = Desired::of_state(&source, "old@#1");
+        let mut desired = DesiredState::of_state(&source, "old@#1");
         desired.origin = Some("https://o#1".to_owned());
-        let slug = |row: &mut Wanted| {
+        let slug = |row: &mut DesiredRecord| {
             let place = Resource::Campaigns.spec().field("slug").map(|(place, _)| place);
-            row.fields.insert(place.unwrap(), Value::Text("new".into()));
+            row.fields.insert(place.unwrap(), FieldValue::Text("new".into()));
         };
         desired.resources.values_mut().flat_map(|it| &mut it.records).for_each(slug);
         let campaign = (Resource::Campaigns, 1);
-        let mut memory = Memory::default();
+        let mut memory = AccountMemory::default();
         memory.ids.insert(campaign, 3);
         memory.agreed.insert(campaign, json!({"slug": "old"}).as_object().unwrap().clone());
         let sent = [("slug", json!("old")), ("rotator", json!("https://n/r/old-1"))];
         let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
-        memory.sent.insert((Resource::Campaigns, crate::model::Key::Id(3)), sent);
-        let current = Current { state: &live, memory: &memory };
+        memory.sent.insert((Resource::Campaigns, crate::model::RecordKey::Id(3)), sent);
+        let current = CurrentState { state: &live, memory: &memory };
         let made = plan(&desired, current, None, &Policy::default()).unwrap();
         assert_eq!(made.steps.len(), 1, "{made:?}");
         let after = made.steps[0].after.as_ref().unwrap();

@@ -2,20 +2,25 @@
 
 use serde_json::Value as Json;
 
-use super::naming::{ROTATOR, a, everything, label, label_of};
-use super::order::Draft;
+use super::naming::{ROTATOR, all_fields, label, label_of, with_article};
+use super::order::StepDraft;
 use super::problems::Conflict;
-use super::records::Planner;
-use super::request::{Ref, Subject};
-use super::{Fields, fields, labels, matching};
-use crate::change::desired::Wanted;
+use super::request::{RequestSubject, ResolvedRef};
+use super::verify_step::same_address;
+use crate::change::desired::DesiredRecord;
+use crate::change::plan::updates::Planner;
+use crate::change::plan::{JsonFields, fields, matching, reversibility};
 use crate::change::policy::OnConflict;
-use crate::model::{Key, Record, Resource, Role, Value, Verb};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, Verb};
 
 impl Planner<'_> {
     /// A record of the base that is gone from the account.
-    pub fn gone(&mut self, resource: Resource, row: &Wanted) -> Option<Ref> {
-        let key = Key::Id(row.id?);
+    pub fn plan_deleted_since_base(
+        &mut self,
+        resource: Resource,
+        row: &DesiredRecord,
+    ) -> Option<ResolvedRef> {
+        let key = RecordKey::Id(row.id?);
         let state = self.base?;
         let base = state.get(resource)?.get(&key)?;
         let spec = resource.spec();
@@ -23,14 +28,14 @@ impl Planner<'_> {
             let Some(field) = spec.fields.get(*place) else { return false };
             match base.values.get(*place) {
                 Some(_) if matches!(field.role, Role::Identity | Role::Counter) => false,
-                Some(before) => !fields::same(field, mine, before),
+                Some(before) => !fields::equal_values(field, mine, before),
                 None => {
                     let sent = match &state.sent {
                         Some(_) => state.sent(resource, &key, field.name),
                         None => self.sent(resource, &key, field.name),
                     };
                     let sent = sent.map(fields::from_json);
-                    !fields::same(field, mine, &sent.unwrap_or(Value::Null))
+                    !fields::equal_values(field, mine, &sent.unwrap_or(FieldValue::Null))
                 }
             }
         });
@@ -41,7 +46,7 @@ impl Planner<'_> {
             OnConflict::Mine => self.create(resource, row),
             OnConflict::Theirs => None,
             OnConflict::Fail => {
-                let row_json = |it: &Record<'static>| Json::Object(everything(resource, it));
+                let row_json = |it: &Record<'static>| Json::Object(all_fields(resource, it));
                 self.problems.conflicts.push(Conflict {
                     resource,
                     key: key.to_string(),
@@ -56,15 +61,15 @@ impl Planner<'_> {
         }
     }
 
-    pub fn create(&mut self, resource: Resource, row: &Wanted) -> Option<Ref> {
+    pub fn create(&mut self, resource: Resource, row: &DesiredRecord) -> Option<ResolvedRef> {
         let spec = resource.spec();
         let (key, source) = (label(resource, row), row.source.as_ref());
         let Some(endpoint) = spec.endpoint(Verb::Create) else {
-            let reason = format!("the API cannot create {}", a(resource));
-            self.refuse(resource, &key, &reason, source);
+            let reason = format!("the API cannot create {}", with_article(resource));
+            self.add_unsupported(resource, &key, &reason, source);
             return None;
         };
-        let mut body = Fields::new();
+        let mut body = JsonFields::new();
         for param in endpoint.params {
             let Some((_, field)) = spec.field(param.name) else { continue };
             let value = row.value(resource, param.name).cloned();
@@ -76,31 +81,31 @@ impl Planner<'_> {
                 }
                 Some(None) => {
                     let reason = format!("its `{}` is of a form that cannot be sent", param.name);
-                    self.refuse(resource, &key, &reason, source);
+                    self.add_unsupported(resource, &key, &reason, source);
                     return None;
                 }
                 None if param.required => {
                     let (title, name) = (spec.title, param.name);
                     let reason =
                         format!("a {title} is created with its `{name}`, which is not known");
-                    self.refuse(resource, &key, &reason, source);
+                    self.add_unsupported(resource, &key, &reason, source);
                     return None;
                 }
                 None => {}
             }
         }
-        let natural = matching::written(resource, |name| {
+        let natural = matching::natural_key_text(resource, |name| {
             body.get(name).map(|json| json.as_str().map_or_else(|| json.to_string(), str::to_owned))
         });
-        let label = labels::of_create(resource);
+        let label = reversibility::of_create(resource);
         let number = u32::try_from(self.drafts.len()).unwrap_or(u32::MAX);
-        self.drafts.push(Draft {
+        self.drafts.push(StepDraft {
             resource,
             verb: Verb::Create,
             key: if natural.is_empty() { key } else { natural },
             name: label_of(resource, |name| row.value(resource, name)),
             id: None,
-            subject: Subject::Unnamed,
+            subject: RequestSubject::Unnamed,
             before: None,
             after: Some(body.clone()),
             body: Some(body),
@@ -110,26 +115,87 @@ impl Planner<'_> {
             fingerprint: None,
             source: row.source.clone(),
         });
-        Some(Ref::Step(number))
+        Some(ResolvedRef::Step(number))
     }
 
     /// A value that no list shows, of a record that is to come back.
-    fn lost(&self, resource: Resource, row: &Wanted, name: &str) -> Option<Value<'static>> {
+    fn lost(
+        &self,
+        resource: Resource,
+        row: &DesiredRecord,
+        name: &str,
+    ) -> Option<FieldValue<'static>> {
         let own = row.id.filter(|id| !self.reused.contains(resource, *id));
-        let own = own.filter(|_| !self.foreign() && !self.desired.remembers);
-        let sent = own.and_then(|id| self.sent(resource, &Key::Id(id), name));
+        let own = own.filter(|_| !self.foreign() && !self.desired.has_sent_values);
+        let sent = own.and_then(|id| self.sent(resource, &RecordKey::Id(id), name));
         let is_hidden = resource.spec().field(name).is_some_and(|(_, field)| !field.is_read());
-        if let Some(sent) = sent.filter(|_| is_hidden) {
+        let rotator = (name == "slug").then(|| row.value(resource, ROTATOR)).flatten();
+        let rotator = rotator.and_then(fields::text);
+        // The rotator of the row is what the service made of this slug, or of another one.
+        let seen = own.and_then(|id| self.sent(resource, &RecordKey::Id(id), ROTATOR)?.as_str());
+        let is_of_row = match (rotator, seen) {
+            (Some(rotator), Some(seen)) => {
+                same_address(seen, rotator)
+                    || (!rotator.is_empty() && fields::slug(rotator).is_none())
+            }
+            (Some(rotator), None) => fields::slug(rotator).is_none(),
+            (None, _) => true,
+        };
+        if let Some(sent) = sent.filter(|_| is_hidden && is_of_row) {
             return Some(fields::from_json(sent).into_owned());
         }
-        let rotator = (name == "slug").then(|| row.value(resource, ROTATOR)).flatten()?;
-        let slug = fields::slug(fields::text(rotator)?)?;
-        Some(Value::Text(slug.to_owned().into()))
+        let slug = fields::slug(rotator?)?;
+        Some(FieldValue::Text(slug.to_owned().into()))
     }
 }
 
-fn given(resource: Resource, row: &Wanted) -> Fields {
+fn given(resource: Resource, row: &DesiredRecord) -> JsonFields {
     let spec = resource.spec();
     let fields = row.fields.iter().filter_map(|(at, value)| Some((spec.fields.get(*at)?, value)));
     fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{record, sheet};
+    use super::super::{AccountMemory, CurrentState, plan};
+    use super::*;
+    use crate::change::policy::Policy;
+    use crate::model::State;
+    use serde_json::json;
+
+    /// The slug with which a lost campaign is created again from a row that shows `rotator`.
+    fn slug(rotator: Json, sent: &[(&str, Json)]) -> Option<String> {
+        let raw = json!({"id": 1, "name": "a", "rotator": rotator});
+        let mut desired = sheet(Resource::Campaigns, &[raw.clone()]);
+        desired.recreate_missing = true;
+        let mut state = State::default();
+        let other = record(Resource::Campaigns, &json!({"id": 2, "name": "b"}));
+        state.resource_mut(Resource::Campaigns).insert(other.key.clone(), other);
+        let mut memory = AccountMemory::default();
+        let sent = sent.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        memory.sent.insert((Resource::Campaigns, RecordKey::Id(1)), sent);
+        let current = CurrentState { state: &state, memory: &memory };
+        let plan = plan(&desired, current, None, &Policy::default()).unwrap();
+        let body = plan.steps[0].request.body.clone().unwrap();
+        body.get("slug").and_then(Json::as_str).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_lost_campaign_gets_the_slug_of_its_rotator_unless_the_service_made_that_of_a_sent_one() {
+        let is = |rotator: Json, sent: &[(&str, Json)], expected: Option<&str>| {
+            assert_eq!(slug(rotator.clone(), sent).as_deref(), expected, "{rotator} {sent:?}");
+        };
+        let (old, new) = (json!("https://x/r/old"), json!("https://x/r/new"));
+        let of = |slug: &str, seen: Json| [("slug", json!(slug)), (ROTATOR, seen)];
+        is(new.clone(), &[], Some("new"));
+        is(new.clone(), &of("old", old.clone()), Some("new"));
+        is(new.clone(), &of("old", Json::Null), Some("new"));
+        is(new.clone(), &[("slug", json!("old"))], Some("new"));
+        // The service made `new` of what was sent.
+        is(new.clone(), &of("New!", new.clone()), Some("New!"));
+        is(json!(""), &of("old", old), None);
+        is(json!(""), &of("old", json!("")), Some("old"));
+        is(json!("https://x/?c=5"), &of("old", new), Some("old"));
+    }
 }

@@ -3,18 +3,18 @@
 use serde_json::Value as Json;
 
 use super::fields::fingerprint;
-use super::labels;
-use super::matching::Matches;
-use super::naming::{a, everything, name_of};
-use super::order::Draft;
+use super::matching::RecordMatches;
+use super::naming::{all_fields, name_of, with_article};
+use super::order::StepDraft;
 use super::problems::Conflict;
-use super::records::{Planner, Records};
-use super::request::{Ref, Subject};
+use super::request::{RequestSubject, ResolvedRef};
+use crate::change::plan::reversibility;
+use crate::change::plan::updates::{Planner, Records};
 use crate::change::policy::OnConflict;
-use crate::model::{Key, Record, Resource, State, Verb};
+use crate::model::{Record, RecordKey, Resource, State, Verb};
 
 impl Planner<'_> {
-    pub fn deletions(&mut self, resource: Resource, live: &Records, matches: &Matches) {
+    pub fn plan_deletes(&mut self, resource: Resource, live: &Records, matches: &RecordMatches) {
         let base = self.base.and_then(|base| base.get(resource));
         for (key, record) in live {
             if matches.claimed.contains_key(&key.id()) {
@@ -50,8 +50,8 @@ impl Planner<'_> {
         before: &Record<'static>,
         record: &Record<'static>,
     ) -> bool {
-        let items = |state: &'_ State| -> Option<Vec<Key>> {
-            let of = |key: &&Key| matches!(key, Key::Item { channel, .. } if *channel == record.key.id());
+        let items = |state: &'_ State| -> Option<Vec<RecordKey>> {
+            let of = |key: &&RecordKey| matches!(key, RecordKey::Item { channel, .. } if *channel == record.key.id());
             Some(state.get(Resource::ChannelItems)?.keys().filter(of).cloned().collect())
         };
         let given = || {
@@ -68,11 +68,12 @@ impl Planner<'_> {
         if !self.policy.delete {
             return;
         }
-        for (resource, ids) in &self.desired.unwanted {
+        for (resource, ids) in &self.desired.to_delete {
             let live = self.current.state.get(*resource).into_iter().flatten();
             let base = self.base.and_then(|base| base.get(*resource));
-            let unwanted =
-                |key: &Key| ids.contains(&key.id()) && !self.reused.contains(*resource, key.id());
+            let unwanted = |key: &RecordKey| {
+                ids.contains(&key.id()) && !self.reused.contains(*resource, key.id())
+            };
             for (key, record) in live.filter(|(key, _)| unwanted(key)) {
                 let before = base.and_then(|base| base.get(key));
                 if let Some(before) = before
@@ -96,34 +97,34 @@ impl Planner<'_> {
                 resource,
                 key: theirs.key.to_string(),
                 field: None,
-                base: Json::Object(everything(resource, before)),
+                base: Json::Object(all_fields(resource, before)),
                 mine: Json::Null,
-                theirs: Json::Object(everything(resource, theirs)),
+                theirs: Json::Object(all_fields(resource, theirs)),
                 source: None,
             });
         }
         self.policy.on_conflict == OnConflict::Mine
     }
 
-    fn delete(&mut self, resource: Resource, key: &Key, record: &Record<'static>) {
+    fn delete(&mut self, resource: Resource, key: &RecordKey, record: &Record<'static>) {
         if resource.spec().endpoint(Verb::Delete).is_none() {
-            let reason = format!("the API cannot delete {}", a(resource));
-            return self.refuse(resource, &key.to_string(), &reason, None);
+            let reason = format!("the API cannot delete {}", with_article(resource));
+            return self.add_unsupported(resource, &key.to_string(), &reason, None);
         }
         let id = key.id();
         let lost = resource == Resource::QrCodes && self.sent(resource, key, "data").is_none();
         self.deleted.insert((resource, id));
-        self.drafts.push(Draft {
+        self.drafts.push(StepDraft {
             resource,
             verb: Verb::Delete,
             key: key.to_string(),
             name: name_of(resource, record),
             id: Some(id),
-            subject: Subject::Record(Ref::Id(id)),
-            before: Some(everything(resource, record)),
+            subject: RequestSubject::Record(ResolvedRef::Id(id)),
+            before: Some(all_fields(resource, record)),
             after: None,
             body: None,
-            label: labels::of_delete(resource, lost),
+            label: reversibility::of_delete(resource, lost),
             replaces: None,
             fingerprint: Some(fingerprint(resource, record)),
             source: None,

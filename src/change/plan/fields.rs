@@ -5,21 +5,21 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use crate::model::{Field, Kind, Record, Resource, Role, Value};
+use crate::model::{Field, FieldKind, FieldValue, Record, Resource, Role};
 
 /// Whether two values of `field` mean the same: nothing is empty text, a flag
 /// that is not set is not on, colours have no case and no blanks.
-pub(super) fn same(field: &Field, one: &Value<'_>, other: &Value<'_>) -> bool {
+pub(super) fn equal_values(field: &Field, one: &FieldValue<'_>, other: &FieldValue<'_>) -> bool {
     if one == other {
         return true;
     }
-    if field.kind == Kind::Bool {
+    if field.kind == FieldKind::Bool {
         return flag(one).is_some_and(|one| Some(one) == flag(other));
     }
     match (text(one), text(other)) {
         (Some(one), Some(other)) => match field.kind {
-            Kind::HexColor => one.eq_ignore_ascii_case(other),
-            Kind::RgbColor => compact(one) == compact(other),
+            FieldKind::HexColor => one.eq_ignore_ascii_case(other),
+            FieldKind::RgbColor => compact(one) == compact(other),
             _ if field.name == "domain" => domain(one) == domain(other),
             _ => one == other,
         },
@@ -30,35 +30,35 @@ pub(super) fn same(field: &Field, one: &Value<'_>, other: &Value<'_>) -> bool {
 
 /// Whether `live` is what became of `wanted`, which was sent before: some
 /// services lower-case what they are given.
-pub(super) fn settled(
+pub(super) fn normalized(
     field: &Field,
     sent: Option<&Json>,
-    wanted: &Value<'_>,
-    live: &Value<'_>,
+    wanted: &FieldValue<'_>,
+    live: &FieldValue<'_>,
 ) -> bool {
-    let was_sent = sent.is_some_and(|sent| same(field, &from_json(sent), wanted));
+    let was_sent = sent.is_some_and(|sent| equal_values(field, &from_json(sent), wanted));
     let but_for_case = || match (text(wanted), text(live)) {
-        (Some(wanted), Some(live)) => folded(wanted) == folded(live),
+        (Some(wanted), Some(live)) => fold_case(wanted) == fold_case(live),
         _ => false,
     };
     was_sent && but_for_case()
 }
 
 /// A remembered value, as a field's.
-pub(super) fn from_json(json: &Json) -> Value<'_> {
+pub(super) fn from_json(json: &Json) -> FieldValue<'_> {
     match json {
-        Json::Null => Value::Null,
-        Json::Bool(flag) => Value::Bool(*flag),
-        Json::String(text) => Value::Text(Cow::Borrowed(text)),
-        other => Value::Json(Cow::Owned(other.to_string())),
+        Json::Null => FieldValue::Null,
+        Json::Bool(flag) => FieldValue::Bool(*flag),
+        Json::String(text) => FieldValue::Text(Cow::Borrowed(text)),
+        other => FieldValue::Json(Cow::Owned(other.to_string())),
     }
 }
 
 /// The value as a body holds it; `None` when it does not fit the field.
-pub(super) fn sendable(field: &Field, value: &Value<'_>) -> Option<Json> {
+pub(super) fn sendable(field: &Field, value: &FieldValue<'_>) -> Option<Json> {
     match (field.kind, value) {
-        (Kind::Bool, value) => flag(value).map(Json::Bool),
-        (Kind::TextOrList, Value::Json(_)) => {
+        (FieldKind::Bool, value) => flag(value).map(Json::Bool),
+        (FieldKind::TextOrList, FieldValue::Json(_)) => {
             Some(value.json()).filter(|json| json.is_array() || json.is_object())
         }
         (_, value) => text(value).map(Json::from),
@@ -66,22 +66,22 @@ pub(super) fn sendable(field: &Field, value: &Value<'_>) -> Option<Json> {
 }
 
 /// Whether there is nothing in it.
-pub(super) fn is_empty(value: &Value<'_>) -> bool {
+pub(super) fn is_empty(value: &FieldValue<'_>) -> bool {
     text(value) == Some("")
 }
 
 /// Text; nothing is empty text.
-pub(super) fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
+pub(super) fn text<'v>(value: &'v FieldValue<'_>) -> Option<&'v str> {
     match value {
-        Value::Null => Some(""),
-        Value::Text(text) => Some(text),
+        FieldValue::Null => Some(""),
+        FieldValue::Text(text) => Some(text),
         _ => None,
     }
 }
 
-fn flag(value: &Value<'_>) -> Option<bool> {
+fn flag(value: &FieldValue<'_>) -> Option<bool> {
     match value {
-        Value::Bool(flag) => Some(*flag),
+        FieldValue::Bool(flag) => Some(*flag),
         value => is_empty(value).then_some(false),
     }
 }
@@ -91,7 +91,7 @@ fn compact(colour: &str) -> String {
 }
 
 /// Without case.
-pub(super) fn folded(text: &str) -> String {
+pub(super) fn fold_case(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
@@ -103,7 +103,7 @@ pub(super) fn domain(url: &str) -> String {
 }
 
 /// The host of a domain's URL: a service knows a domain by it, whatever its scheme.
-pub(super) fn host(url: &str) -> String {
+pub(super) fn domain_host(url: &str) -> String {
     let host = url.split_once("://").map_or(url, |(_, host)| host);
     host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
 }
@@ -130,11 +130,11 @@ pub fn fingerprint(resource: Resource, record: &Record<'_>) -> String {
     let fields = resource.spec().read_fields().zip(&record.values);
     for (_, value) in fields.filter(|(field, _)| field.role != Role::Counter) {
         let tag = match value {
-            Value::Null => b'0',
-            Value::Bool(_) => b'b',
-            Value::Int(_) => b'i',
-            Value::Text(_) => b't',
-            Value::Json(_) => b'j',
+            FieldValue::Null => b'0',
+            FieldValue::Bool(_) => b'b',
+            FieldValue::Int(_) => b'i',
+            FieldValue::Text(_) => b't',
+            FieldValue::Json(_) => b'j',
         };
         add(tag, &value.cell());
     }
@@ -144,47 +144,47 @@ pub fn fingerprint(resource: Resource, record: &Record<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Decoded;
+    use crate::model::DecodedRecord;
 
     fn field(resource: Resource, name: &str) -> &'static Field {
         resource.spec().field(name).unwrap().1
     }
 
-    fn words(text: &str) -> Value<'_> {
-        Value::Text(text.into())
+    fn words(text: &str) -> FieldValue<'_> {
+        FieldValue::Text(text.into())
     }
 
     #[test]
     fn nothing_and_empty_are_the_same_and_colours_have_no_case() {
         let name = field(Resource::Channels, "name");
-        assert!(same(name, &Value::Null, &words("")));
-        assert!(!same(name, &words("a"), &words("A")));
+        assert!(equal_values(name, &FieldValue::Null, &words("")));
+        assert!(!equal_values(name, &words("a"), &words("A")));
         let color = field(Resource::Channels, "color");
-        assert!(same(color, &words("#aabbcc"), &words("#AABBCC")));
+        assert!(equal_values(color, &words("#aabbcc"), &words("#AABBCC")));
         let rgb = field(Resource::QrCodes, "background");
-        assert!(same(rgb, &words("rgb(1, 2,3)"), &words("RGB(1,2,3)")));
+        assert!(equal_values(rgb, &words("rgb(1, 2,3)"), &words("RGB(1,2,3)")));
         let public = field(Resource::Campaigns, "public");
-        assert!(same(public, &Value::Null, &Value::Bool(false)));
-        assert!(!same(public, &Value::Null, &Value::Bool(true)));
+        assert!(equal_values(public, &FieldValue::Null, &FieldValue::Bool(false)));
+        assert!(!equal_values(public, &FieldValue::Null, &FieldValue::Bool(true)));
     }
 
     #[test]
     fn a_name_that_the_service_lowered_is_settled_only_when_we_sent_it() {
         let name = field(Resource::Channels, "name");
         let sent = Json::from("News");
-        assert!(settled(name, Some(&sent), &words("News"), &words("news")));
-        assert!(!settled(name, None, &words("News"), &words("news")));
-        assert!(!settled(name, Some(&sent), &words("Other"), &words("news")));
-        assert!(!settled(name, Some(&sent), &words("News"), &words("else")));
+        assert!(normalized(name, Some(&sent), &words("News"), &words("news")));
+        assert!(!normalized(name, None, &words("News"), &words("news")));
+        assert!(!normalized(name, Some(&sent), &words("Other"), &words("news")));
+        assert!(!normalized(name, Some(&sent), &words("News"), &words("else")));
     }
 
     #[test]
     fn lists_are_compared_as_lists() {
         let data = field(Resource::QrCodes, "data");
-        let one = Value::Json(r#"["a", "b"]"#.into());
-        assert!(same(data, &one, &Value::Json(r#"["a","b"]"#.into())));
-        assert!(!same(data, &one, &Value::Json(r#"["b","a"]"#.into())));
-        assert!(!same(data, &Value::Json("x".into()), &Value::Json("y".into())));
+        let one = FieldValue::Json(r#"["a", "b"]"#.into());
+        assert!(equal_values(data, &one, &FieldValue::Json(r#"["a","b"]"#.into())));
+        assert!(!equal_values(data, &one, &FieldValue::Json(r#"["b","a"]"#.into())));
+        assert!(!equal_values(data, &FieldValue::Json("x".into()), &FieldValue::Json("y".into())));
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_domain_is_known_by_its_host() {
         for url in ["https://Go.x.com", "http://go.x.com/", "go.x.com?a", "HTTP://GO.X.COM#b"] {
-            assert_eq!(host(url), "go.x.com");
+            assert_eq!(domain_host(url), "go.x.com");
         }
     }
 
@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn a_fingerprint_sees_values_and_neither_spelling_nor_counter() {
         let of = |raw: &str| {
-            let record = Decoded::read(Resource::QrCodes, None, raw).unwrap().record.into_owned();
+            let record =
+                DecodedRecord::read(Resource::QrCodes, None, raw).unwrap().record.into_owned();
             fingerprint(Resource::QrCodes, &record)
         };
         let first = of(r#"{"id":1,"scans":3,"name":"a"}"#);

@@ -5,37 +5,42 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use super::fields::{self, folded};
-use super::problems::BadRow;
+use super::fields::{self, fold_case};
+use super::problems::InvalidRow;
 use super::reused::Reused;
-use super::{Current, Memory, Step};
-use crate::change::desired::{Desired, Source, Wanted, WantedRecords};
-use crate::model::{Key, Record, Resource, State, Value, Verb};
+use super::{AccountMemory, CurrentState, PlanStep};
+use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
+use crate::model::{FieldValue, Record, RecordKey, Resource, State, Verb};
 
 /// What a wanted record is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Match {
+pub(super) enum RecordMatch {
     /// The record with this id.
-    Live(i64),
+    Existing(i64),
     /// None yet.
     New,
     /// It was in the base, and is gone.
-    Gone,
+    DeletedSinceBase,
     /// It cannot be had, for this reason.
     Unsupported(String),
     /// Told as a problem.
-    Bad,
+    Invalid,
 }
 
-type Records = BTreeMap<Key, Record<'static>>;
+type Records = BTreeMap<RecordKey, Record<'static>>;
 
 /// What becomes of an id after any number of restores.
-pub(super) fn mapped(memory: &Memory, resource: Resource, id: i64, live: &Records) -> Option<i64> {
+pub(super) fn current_id(
+    memory: &AccountMemory,
+    resource: Resource,
+    id: i64,
+    live: &Records,
+) -> Option<i64> {
     // More hops than anybody restores, so that a ring in the map ends.
     let mut now = id;
     for _ in 0..64 {
         now = *memory.ids.get(&(resource, now))?;
-        if live.contains_key(&Key::Id(now)) {
+        if live.contains_key(&RecordKey::Id(now)) {
             return Some(now);
         }
     }
@@ -43,26 +48,31 @@ pub(super) fn mapped(memory: &Memory, resource: Resource, id: i64, live: &Record
 }
 
 /// What the record of another account with this id moved to.
-pub(super) fn moved(memory: &Memory, resource: Resource, id: i64, live: &Records) -> Option<i64> {
+pub(super) fn migrated_id(
+    memory: &AccountMemory,
+    resource: Resource,
+    id: i64,
+    live: &Records,
+) -> Option<i64> {
     let now = *memory.ids.get(&(resource, id))?;
-    live.contains_key(&Key::Id(now)).then_some(now)
+    live.contains_key(&RecordKey::Id(now)).then_some(now)
 }
 
 /// The natural key of whatever has these fields, normalised; `None` when a part
 /// of it is missing.
 pub(super) fn natural<'v>(
     resource: Resource,
-    value: impl Fn(&str) -> Option<&'v Value<'v>>,
+    value: impl Fn(&str) -> Option<&'v FieldValue<'v>>,
 ) -> Option<String> {
     let parts = resource.spec().natural_key.iter().map(|name| {
         let value = value(name)?;
         let text = match value {
-            Value::Json(_) => value.json().to_string(),
+            FieldValue::Json(_) => value.json().to_string(),
             value => fields::text(value)?.to_owned(),
         };
         let text = match resource {
-            Resource::Domains => fields::host(&text),
-            Resource::Campaigns | Resource::Channels => folded(&text),
+            Resource::Domains => fields::domain_host(&text),
+            Resource::Campaigns | Resource::Channels => fold_case(&text),
             _ => text,
         };
         Some(text).filter(|text| !text.is_empty())
@@ -71,14 +81,17 @@ pub(super) fn natural<'v>(
 }
 
 /// What a person calls it: the natural key as it was written.
-pub(super) fn written(resource: Resource, value: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn natural_key_text(
+    resource: Resource,
+    value: impl Fn(&str) -> Option<String>,
+) -> String {
     let parts = resource.spec().natural_key.iter().filter_map(|name| value(name));
     parts.collect::<Vec<_>>().join("/")
 }
 
 /// The natural key of a record in the account.
 pub(super) fn natural_of(
-    memory: &Memory,
+    memory: &AccountMemory,
     resource: Resource,
     record: &Record<'static>,
 ) -> Option<String> {
@@ -102,19 +115,19 @@ fn natural_sent<'v>(
 /// The creates of `steps` whose record is there already, as far as linkvault
 /// remembers: a code that it made, or what a lost record came back as.
 #[must_use]
-pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
+pub fn already_created(steps: &[PlanStep], current: CurrentState<'_>) -> HashSet<u32> {
     let creates = || steps.iter().filter(|step| step.verb == Verb::Create);
     let codes = if creates().any(|step| step.resource == Resource::QrCodes) {
-        index(current, Resource::QrCodes)
+        ids_by_natural_key(current, Resource::QrCodes)
     } else {
-        Index::new()
+        IdsByNaturalKey::new()
     };
     // The old ids of another account say nothing of this one's.
-    let own = |step: &Step| step.replaces.filter(|_| step.origin.is_none());
-    let is_there = |step: &&Step| match own(step) {
+    let own = |step: &PlanStep| step.replaces.filter(|_| step.origin.is_none());
+    let is_there = |step: &&PlanStep| match own(step) {
         Some(old) => current.state.get(step.resource).is_some_and(|live| {
-            live.contains_key(&Key::Id(old))
-                || mapped(current.memory, step.resource, old, live).is_some()
+            live.contains_key(&RecordKey::Id(old))
+                || current_id(current.memory, step.resource, old, live).is_some()
         }),
         None => {
             let body = step.request.body.iter().flatten();
@@ -126,11 +139,11 @@ pub fn made_already(steps: &[Step], current: Current<'_>) -> HashSet<u32> {
 }
 
 /// Ids by natural key.
-pub(super) type Index = HashMap<String, Vec<i64>>;
+pub(super) type IdsByNaturalKey = HashMap<String, Vec<i64>>;
 
 /// Every record of `resource` by its natural key.
-fn index(current: Current<'_>, resource: Resource) -> Index {
-    let mut index = Index::new();
+fn ids_by_natural_key(current: CurrentState<'_>, resource: Resource) -> IdsByNaturalKey {
+    let mut index = IdsByNaturalKey::new();
     for record in current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
         if let Some(key) = natural_of(current.memory, resource, record) {
             index.entry(key).or_default().push(record.key.id());
@@ -141,20 +154,20 @@ fn index(current: Current<'_>, resource: Resource) -> Index {
 
 /// What each wanted record of one resource is.
 #[derive(Debug, Default)]
-pub(super) struct Matches {
+pub(super) struct RecordMatches {
     /// One for each wanted record, in their order.
-    pub found: Vec<Match>,
+    pub found: Vec<RecordMatch>,
     /// The records of the account that are wanted, with the place of who wants them.
     pub claimed: HashMap<i64, usize>,
-    pub problems: Vec<BadRow>,
+    pub problems: Vec<InvalidRow>,
 }
 
 /// One resource's matching.
-struct Matcher<'a> {
+struct RecordMatcher<'a> {
     resource: Resource,
-    current: Current<'a>,
+    current: CurrentState<'a>,
     live: &'a Records,
-    wanted: &'a [Wanted],
+    wanted: &'a [DesiredRecord],
     /// What was there when the wanted records were exported.
     base: Option<&'a Records>,
     /// The wanted ids are of another account.
@@ -162,9 +175,9 @@ struct Matcher<'a> {
     /// They come with their sent values.
     remembers: bool,
     reused: &'a Reused,
-    out: Matches,
+    out: RecordMatches,
     /// Made when the first record is looked for by its natural key.
-    index: Option<Index>,
+    index: Option<IdsByNaturalKey>,
     /// Natural keys of new records without ids, with their places; of another
     /// account's, those of all.
     fresh: HashMap<String, usize>,
@@ -173,26 +186,27 @@ struct Matcher<'a> {
 /// Matches the wanted records of one resource, channel items excepted.
 pub(super) fn match_records(
     resource: Resource,
-    wanted: &WantedRecords,
-    current: Current<'_>,
+    wanted: &DesiredRecords,
+    current: CurrentState<'_>,
     base: Option<&State>,
-    desired: &Desired,
+    desired: &DesiredState,
     reused: &Reused,
-) -> Matches {
-    let (wanted, recreate) = (wanted.records.as_slice(), desired.recreate);
+) -> RecordMatches {
+    let (wanted, recreate) = (wanted.records.as_slice(), desired.recreate_missing);
     let foreign = desired.origin.is_some();
     let nothing = Records::new();
     let live = current.state.get(resource).unwrap_or(&nothing);
     let base = base.and_then(|base| base.get(resource));
-    let out = Matches { found: vec![Match::New; wanted.len()], ..Matches::default() };
-    let mut matcher = Matcher {
+    let out =
+        RecordMatches { found: vec![RecordMatch::New; wanted.len()], ..RecordMatches::default() };
+    let mut matcher = RecordMatcher {
         resource,
         current,
         live,
         wanted,
         base,
         foreign,
-        remembers: desired.remembers,
+        remembers: desired.has_sent_values,
         reused,
         out,
         index: None,
@@ -206,55 +220,55 @@ pub(super) fn match_records(
         }
     }
     if foreign {
-        matcher.one_of_each();
+        matcher.reject_duplicate_names();
     }
     for at in rest {
         match wanted[at].id {
-            None => matcher.unnamed(at),
-            Some(id) if base.is_some_and(|base| base.contains_key(&Key::Id(id))) => {
-                matcher.out.found[at] = Match::Gone;
+            None => matcher.match_by_natural_key(at),
+            Some(id) if base.is_some_and(|base| base.contains_key(&RecordKey::Id(id))) => {
+                matcher.out.found[at] = RecordMatch::DeletedSinceBase;
             }
-            Some(_) if recreate => matcher.recreated(at),
+            Some(_) if recreate => matcher.match_recreated(at),
             Some(id) => {
                 let title = resource.spec().title;
                 let cure = "empty its id to create it";
                 let reason = format!("the account has no {title} {id}; {cure}");
-                matcher.out.found[at] = Match::Unsupported(reason);
+                matcher.out.found[at] = RecordMatch::Unsupported(reason);
             }
         }
     }
     matcher.out
 }
 
-impl Matcher<'_> {
+impl RecordMatcher<'_> {
     fn by_id(&self, id: i64) -> Option<i64> {
         if self.foreign {
-            return moved(self.current.memory, self.resource, id, self.live);
+            return migrated_id(self.current.memory, self.resource, id, self.live);
         }
         let is_reused = self.reused.contains(self.resource, id);
-        if !is_reused && self.live.contains_key(&Key::Id(id)) {
+        if !is_reused && self.live.contains_key(&RecordKey::Id(id)) {
             return Some(id);
         }
-        mapped(self.current.memory, self.resource, id, self.live).filter(|now| *now != id)
+        current_id(self.current.memory, self.resource, id, self.live).filter(|now| *now != id)
     }
 
     fn claim(&mut self, at: usize, id: i64) {
         match self.out.claimed.get(&id) {
-            Some(first) if self.foreign => self.too_many(at, *first),
-            Some(first) => self.twice(at, *first),
+            Some(first) if self.foreign => self.reject_duplicate(at, *first),
+            Some(first) => self.reject_repeated(at, *first),
             None => {
                 self.out.claimed.insert(id, at);
-                self.out.found[at] = Match::Live(id);
+                self.out.found[at] = RecordMatch::Existing(id);
             }
         }
     }
 
     /// Of another account's records that moved before, those that would take a name
     /// which another one has.
-    fn one_of_each(&mut self) {
-        let live = |id: &i64| self.live.get(&Key::Id(*id));
+    fn reject_duplicate_names(&mut self) {
+        let live = |id: &i64| self.live.get(&RecordKey::Id(*id));
         let moved = self.out.found.iter().enumerate().filter_map(|(at, found)| match found {
-            Match::Live(id) => Some((at, self.own_key(at)?, live(id)?)),
+            RecordMatch::Existing(id) => Some((at, self.own_key(at)?, live(id)?)),
             _ => None,
         });
         let has_it = |key: &String, record: &Record<'static>| {
@@ -268,7 +282,7 @@ impl Matcher<'_> {
             self.fresh.entry(key).or_insert(at);
         }
         for (at, key) in renamed {
-            self.bear(at, key);
+            self.claim_natural_key(at, key);
         }
     }
 
@@ -281,82 +295,82 @@ impl Matcher<'_> {
     }
 
     /// Whether a record of another account is the first of its natural key.
-    fn bear(&mut self, at: usize, key: String) -> bool {
+    fn claim_natural_key(&mut self, at: usize, key: String) -> bool {
         let first = *self.fresh.entry(key).or_insert(at);
         if first != at {
-            self.too_many(at, first);
+            self.reject_duplicate(at, first);
         }
         first == at
     }
 
-    fn too_many(&mut self, at: usize, first: usize) {
+    fn reject_duplicate(&mut self, at: usize, first: usize) {
         let (title, first) = (self.resource.spec().title, self.label(first));
         let names = self.resource.spec().natural_key.join("` and `");
         let case = if self.resource == Resource::Pixels { "" } else { ", case aside" };
         let reason =
             format!("has the `{names}` of {title} {first}{case}; an account holds only one such");
-        self.out.found[at] = Match::Unsupported(reason);
+        self.out.found[at] = RecordMatch::Unsupported(reason);
     }
 
     fn candidates(&mut self, at: usize) -> Option<(String, Vec<i64>)> {
         // The account's own record is the only one of its kind.
         if self.resource == Resource::Account {
-            return Some((String::new(), self.live.keys().map(Key::id).collect()));
+            return Some((String::new(), self.live.keys().map(RecordKey::id).collect()));
         }
         let (resource, current) = (self.resource, self.current);
         let row = &self.wanted[at];
         let own = row.id.filter(|id| !self.reused.contains(resource, *id));
         let own = own.filter(|_| !self.foreign && !self.remembers);
-        let sent = own.and_then(|id| current.memory.sent.get(&(resource, Key::Id(id))));
+        let sent = own.and_then(|id| current.memory.sent.get(&(resource, RecordKey::Id(id))));
         let sent: HashMap<_, _> = sent
             .into_iter()
             .flatten()
             .map(|(name, json)| (name.as_str(), fields::from_json(json)))
             .collect();
         let key = natural(resource, |name| row.value(resource, name).or_else(|| sent.get(name)))?;
-        let index = self.index.get_or_insert_with(|| index(current, resource));
+        let index = self.index.get_or_insert_with(|| ids_by_natural_key(current, resource));
         let found = index.get(&key).cloned().unwrap_or_default();
         Some((key, found))
     }
 
     /// A row without an id.
-    fn unnamed(&mut self, at: usize) {
+    fn match_by_natural_key(&mut self, at: usize) {
         let Some((key, candidates)) = self.candidates(at) else {
             let names = self.resource.spec().natural_key.join("` and `");
-            return self.bad(at, format!("has neither an id nor `{names}`"));
+            return self.reject(at, format!("has neither an id nor `{names}`"));
         };
         let free = self.free(&candidates);
         match (free.as_slice(), candidates.first()) {
             ([one], _) => self.claim(at, *one),
             ([], Some(taken)) => {
                 let first = self.out.claimed.get(taken).copied().unwrap_or(at);
-                if candidates.iter().all(|id| self.gives_up(*id, &key)) {
-                    self.fresh(at, key);
+                if candidates.iter().all(|id| self.renames_record(*id, &key)) {
+                    self.match_new(at, key);
                 } else {
-                    self.twice(at, first);
+                    self.reject_repeated(at, first);
                 }
             }
-            ([], None) => self.fresh(at, key),
+            ([], None) => self.match_new(at, key),
             (several, _) => self.ambiguous(at, several),
         }
     }
 
-    fn fresh(&mut self, at: usize, key: String) {
+    fn match_new(&mut self, at: usize, key: String) {
         match self.fresh.insert(key, at) {
-            Some(first) => self.twice(at, first),
-            None => self.out.found[at] = Match::New,
+            Some(first) => self.reject_repeated(at, first),
+            None => self.out.found[at] = RecordMatch::New,
         }
     }
 
     /// Whether the row that wants the record `id` gives it another name than
     /// `key`. Updates come before creates, so that the name is free by then.
-    fn gives_up(&self, id: i64, key: &str) -> bool {
+    fn renames_record(&self, id: i64, key: &str) -> bool {
         let resource = self.resource;
         let named = matches!(resource, Resource::Campaigns | Resource::Channels);
         let Some(row) = self.out.claimed.get(&id).map(|at| &self.wanted[*at]) else { return false };
         let Some(mine) = natural(resource, |name| row.value(resource, name)) else { return false };
         let before = self.base.map(|base| {
-            let record = base.get(&Key::Id(row.id.unwrap_or(id)))?;
+            let record = base.get(&RecordKey::Id(row.id.unwrap_or(id)))?;
             natural_of(self.current.memory, resource, record)
         });
         // What was not edited is not pushed.
@@ -365,20 +379,20 @@ impl Matcher<'_> {
     }
 
     /// A record whose id is lost, and which is to be there again.
-    fn recreated(&mut self, at: usize) {
+    fn match_recreated(&mut self, at: usize) {
         if let Some(key) = self.own_key(at)
-            && !self.bear(at, key)
+            && !self.claim_natural_key(at, key)
         {
             return;
         }
         let candidates = self.candidates(at).map(|(_, found)| found).unwrap_or_default();
         match self.free(&candidates).as_slice() {
-            [] => self.out.found[at] = Match::New,
+            [] => self.out.found[at] = RecordMatch::New,
             [one] => self.claim(at, *one),
             several if self.foreign => {
                 let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
                 let reason = format!("could be any of {}: rename one of them", ids.join(", "));
-                self.out.found[at] = Match::Unsupported(reason);
+                self.out.found[at] = RecordMatch::Unsupported(reason);
             }
             several => self.ambiguous(at, several),
         }
@@ -392,29 +406,29 @@ impl Matcher<'_> {
         let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
         let more = if several.len() > ids.len() { " and more" } else { "" };
         let what = format!("could be any of {}{more}: give the id of one", ids.join(", "));
-        self.bad(at, what);
+        self.reject(at, what);
     }
 
-    fn twice(&mut self, at: usize, first: usize) {
+    fn reject_repeated(&mut self, at: usize, first: usize) {
         let title = self.resource.spec().title;
-        let source: Option<&Source> = self.wanted[first].source.as_ref();
+        let source: Option<&SourceLocation> = self.wanted[first].source.as_ref();
         let what = match source.and_then(|source| source.line.map(|_| source)) {
             Some(source) => format!("is the same {title} as {source}"),
             None => format!("is the same {title} as {}", self.label(first)),
         };
-        self.bad(at, what);
+        self.reject(at, what);
     }
 
     fn label(&self, at: usize) -> String {
         let row = &self.wanted[at];
         let cell = |name: &str| row.value(self.resource, name).map(|it| it.cell().into_owned());
-        row.id.map_or_else(|| written(self.resource, cell), |id| id.to_string())
+        row.id.map_or_else(|| natural_key_text(self.resource, cell), |id| id.to_string())
     }
 
-    fn bad(&mut self, at: usize, what: String) {
+    fn reject(&mut self, at: usize, what: String) {
         let source = self.wanted[at].source.clone();
         let key = self.label(at);
-        self.out.found[at] = Match::Bad;
-        self.out.problems.push(BadRow { resource: self.resource, key, what, source });
+        self.out.found[at] = RecordMatch::Invalid;
+        self.out.problems.push(InvalidRow { resource: self.resource, key, what, source });
     }
 }

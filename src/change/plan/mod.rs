@@ -3,62 +3,62 @@
 //!
 //! * `matching`: which record of the account a wanted one is
 //! * `fields`: when two values are the same
-//! * `records`: updates, by `compare` · `creates` · `deletes` · `assign`: assignments
+//! * `updates`: updates, by `compare` · `creates` · `deletes` · `assign`: assignments
 //! * `reused`: ids that the service gave again
 //! * `order`: which step comes first · `request`: how it is sent
 //! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
-//! * [`against`]: the records that must be as they were
-//! * [`claims`]: whether what a step says of the account is so · `labels`: of its way back
+//! * [`fingerprints`]: the records that must be as they were
+//! * [`verify_step`]: whether what a step says of the account is so · `reversibility`: of its way back
 
-pub mod against;
 mod assign;
-pub mod claims;
 mod compare;
 mod creates;
 mod deletes;
 mod fields;
-mod labels;
+pub mod fingerprints;
 mod matching;
 mod naming;
 mod order;
 pub mod problems;
 #[cfg(test)]
 mod properties;
-mod records;
 pub mod request;
 mod reused;
+mod reversibility;
 pub mod saved;
 #[cfg(test)]
 pub(crate) mod tests;
+mod updates;
+pub mod verify_step;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::desired::{Desired, Source};
+use super::desired::{DesiredState, SourceLocation};
 use super::policy::Policy;
 use crate::model::spec::Method;
 use crate::model::state::SentValues;
 use crate::model::{Resource, State, Verb};
 
 pub use fields::{fingerprint, slug};
-pub use matching::made_already;
+pub use matching::already_created;
 pub use naming::ROTATOR;
 pub use problems::PlanProblems;
 pub use request::request;
 
 /// Fields by name, in the order of the table.
-pub type Fields = Map<String, Json>;
+pub type JsonFields = Map<String, Json>;
 
 /// What linkvault remembers of an account beside its records.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Memory {
+pub struct AccountMemory {
     /// What was sent and cannot be read back.
     pub sent: SentValues,
     /// For a move, what the last one left the same on both sides, by the ids of the
     /// source: the base of a three-way comparison.
-    pub agreed: BTreeMap<(Resource, i64), Fields>,
+    pub agreed: BTreeMap<(Resource, i64), JsonFields>,
     /// New ids of records that were created anew, by their old ones; for a move,
     /// by those of the account that it is from.
     pub ids: BTreeMap<(Resource, i64), i64>,
@@ -66,9 +66,9 @@ pub struct Memory {
 
 /// What is there now.
 #[derive(Debug, Clone, Copy)]
-pub struct Current<'a> {
+pub struct CurrentState<'a> {
     pub state: &'a State,
-    pub memory: &'a Memory,
+    pub memory: &'a AccountMemory,
 }
 
 /// A request as it will be sent. In its path, `{3}` stands for the id that step
@@ -79,12 +79,12 @@ pub struct PlannedRequest {
     pub method: Method,
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Fields>,
+    pub body: Option<JsonFields>,
 }
 
 /// One write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct PlanStep {
     /// Counted from 1, in the order of sending.
     pub step: u32,
     #[serde(with = "resource")]
@@ -99,9 +99,9 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     /// The fields that change, as they are; `null` of a create.
-    pub before: Option<Fields>,
+    pub before: Option<JsonFields>,
     /// The fields that change, as they will be; `null` of a delete.
-    pub after: Option<Fields>,
+    pub after: Option<JsonFields>,
     pub request: PlannedRequest,
     /// Steps without which this one makes no sense.
     #[serde(default)]
@@ -123,23 +123,23 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<SourceLocation>,
 }
 
 /// Something wanted that the API cannot do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unsupported {
+pub struct UnsupportedChange {
     #[serde(with = "resource")]
     pub resource: Resource,
     pub key: String,
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<SourceLocation>,
 }
 
 /// A record of the account that is what another account's record moved to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Matched {
+pub struct MatchedRecord {
     #[serde(with = "resource")]
     pub resource: Resource,
     pub old: i64,
@@ -148,19 +148,19 @@ pub struct Matched {
 
 /// What a plan for records of another account knows beside its steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Foreign {
+pub struct MigrationMatches {
     /// The other account, as `service#id`.
     pub origin: String,
-    pub matched: Vec<Matched>,
+    pub matched: Vec<MatchedRecord>,
     /// Not part of a saved plan: nothing is done about it.
     #[serde(skip)]
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptValue>,
 }
 
 /// A value that was changed in the account since the last move from the other one,
 /// and that this move keeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct KeptValue {
     #[serde(with = "resource")]
     pub resource: Resource,
     /// The record's id in the other account.
@@ -174,7 +174,7 @@ pub struct Kept {
 
 /// What a plan costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct PlanCost {
     /// Reading what it touches, before and after, and one for each step.
     pub requests: u64,
     pub seconds: f64,
@@ -182,6 +182,9 @@ pub struct Cost {
     /// both became too old.
     #[serde(default)]
     pub rereads: u64,
+    /// Whether lists are among them.
+    #[serde(skip)]
+    pub rereads_lists: bool,
     /// How old a list may be when a step that stands on it leaves, in seconds: the
     /// longest time of any list; 0 where no step stands on one.
     #[serde(default)]
@@ -191,12 +194,12 @@ pub struct Cost {
 /// A plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    pub steps: Vec<Step>,
-    pub unsupported: Vec<Unsupported>,
+    pub steps: Vec<PlanStep>,
+    pub unsupported: Vec<UnsupportedChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<MigrationMatches>,
     #[serde(flatten)]
-    pub cost: Cost,
+    pub cost: PlanCost,
     /// Wanted ids that other records have by now. Not part of a saved plan: these records
     /// are not changed into the wanted ones.
     #[serde(skip)]
@@ -216,7 +219,7 @@ impl Plan {
     /// The resources that its steps touch. A channel's items go with it.
     #[must_use]
     pub fn touched(&self) -> Vec<Resource> {
-        let goes_with = |it: &Step, resource: Resource| {
+        let goes_with = |it: &PlanStep, resource: Resource| {
             resource == Resource::ChannelItems
                 && it.resource == Resource::Channels
                 && it.verb == Verb::Delete
@@ -234,14 +237,14 @@ impl Plan {
 /// # Errors
 /// Every row that means no record or several, and every conflict, at once.
 pub fn plan(
-    desired: &Desired,
-    current: Current<'_>,
+    desired: &DesiredState,
+    current: CurrentState<'_>,
     base: Option<&State>,
     policy: &Policy,
 ) -> Result<Plan, PlanProblems> {
     let reused = reused::Reused::new(desired, current, base);
-    let mut planner = records::Planner::new(desired, current, base, policy, &reused);
-    planner.records();
+    let mut planner = updates::Planner::new(desired, current, base, policy, &reused);
+    planner.plan_records();
     planner.unwanted();
     planner.items();
     planner.links();

@@ -1,22 +1,22 @@
 //! What a record is called, and all that it holds.
 
-use super::{Fields, fields, matching};
-use crate::change::desired::Wanted;
-use crate::model::{Record, Resource, Role, Value};
+use super::{JsonFields, fields, matching};
+use crate::change::desired::DesiredRecord;
+use crate::model::{FieldValue, Record, Resource, Role};
 
 /// The field that tells a campaign's slug.
 pub const ROTATOR: &str = "rotator";
 
 /// The address of a campaign's rotator, as the service tells it.
-pub(super) fn rotator<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
+pub(super) fn rotator_url<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
     let (place, _) = resource.spec().field(ROTATOR)?;
     fields::text(record.values.get(place)?)
 }
 
 /// A row's id, or else its natural key.
-pub(super) fn label(resource: Resource, row: &Wanted) -> String {
+pub(super) fn label(resource: Resource, row: &DesiredRecord) -> String {
     let cell = |name: &str| row.value(resource, name).map(|it| it.cell().into_owned());
-    row.id.map_or_else(|| matching::written(resource, cell), |id| id.to_string())
+    row.id.map_or_else(|| matching::natural_key_text(resource, cell), |id| id.to_string())
 }
 
 /// What its owner calls a record.
@@ -26,7 +26,7 @@ pub(super) fn name_of(resource: Resource, record: &Record<'static>) -> String {
 
 pub(super) fn label_of<'v>(
     resource: Resource,
-    value: impl Fn(&str) -> Option<&'v Value<'static>>,
+    value: impl Fn(&str) -> Option<&'v FieldValue<'static>>,
 ) -> String {
     value(label_field(resource)).map(|value| value.cell().into_owned()).unwrap_or_default()
 }
@@ -42,14 +42,14 @@ pub(super) fn label_field(resource: Resource) -> &'static str {
 }
 
 /// All that a record holds, but for its counter.
-pub(super) fn everything(resource: Resource, record: &Record<'static>) -> Fields {
+pub(super) fn all_fields(resource: Resource, record: &Record<'static>) -> JsonFields {
     let fields = resource.spec().read_fields().zip(&record.values);
     let fields = fields.filter(|(field, _)| field.role != Role::Counter);
     fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
 }
 
 /// A record of `resource` in a sentence: `a campaign`, `the account`.
-pub(super) fn a(resource: Resource) -> String {
+pub(super) fn with_article(resource: Resource) -> String {
     let article = if resource == Resource::Account { "the" } else { "a" };
     format!("{article} {}", resource.spec().title)
 }

@@ -2,32 +2,32 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::fields::folded;
-use super::labels::{Label, Remark};
-use super::request::{Ref, Subject, request};
-use super::{Fields, Plan, Step, Unsupported};
-use crate::change::desired::Source;
+use super::fields::fold_case;
+use super::request::{RequestSubject, ResolvedRef, request};
+use super::{JsonFields, Plan, PlanStep, UnsupportedChange};
+use crate::change::desired::SourceLocation;
+use crate::change::plan::reversibility::{Reversibility, StepRemark};
 use crate::model::{Resource, Verb};
 
 /// A step before it has its number. Its subject counts drafts.
 #[derive(Debug, Clone)]
-pub(super) struct Draft {
+pub(super) struct StepDraft {
     pub resource: Resource,
     pub verb: Verb,
     pub key: String,
     pub name: String,
     pub id: Option<i64>,
-    pub subject: Subject,
-    pub before: Option<Fields>,
-    pub after: Option<Fields>,
-    pub body: Option<Fields>,
-    pub label: Label,
+    pub subject: RequestSubject,
+    pub before: Option<JsonFields>,
+    pub after: Option<JsonFields>,
+    pub body: Option<JsonFields>,
+    pub label: Reversibility,
     pub replaces: Option<i64>,
     pub fingerprint: Option<String>,
-    pub source: Option<Source>,
+    pub source: Option<SourceLocation>,
 }
 
-impl Draft {
+impl StepDraft {
     fn rank(&self) -> (u8, Resource) {
         let verb = match self.verb {
             Verb::Delete => 0,
@@ -40,9 +40,9 @@ impl Draft {
 
     /// A changed name: what it was and what it will be, both without case.
     fn renamed(&self) -> Option<(String, String)> {
-        let name = |fields: &Option<Fields>| {
+        let name = |fields: &Option<JsonFields>| {
             let text = fields.as_ref()?.get("name")?.as_str()?;
-            Some(folded(text))
+            Some(fold_case(text))
         };
         let (old, new) = (name(&self.before).unwrap_or_default(), name(&self.after)?);
         (self.verb == Verb::Update && old != new && !new.is_empty()).then_some((old, new))
@@ -51,7 +51,7 @@ impl Draft {
 
 /// Sorts the drafts, numbers them and makes their requests. What cannot be done
 /// has the key of its draft.
-pub(super) fn finish(drafts: &[Draft]) -> Plan {
+pub(super) fn finish(drafts: &[StepDraft]) -> Plan {
     let mut plan = Plan::default();
     let mut order: Vec<usize> = (0..drafts.len()).collect();
     order.sort_by(|one, other| sort(&drafts[*one], &drafts[*other]));
@@ -76,8 +76,8 @@ pub(super) fn finish(drafts: &[Draft]) -> Plan {
     plan
 }
 
-fn give_up(draft: &Draft, reason: &str) -> Unsupported {
-    Unsupported {
+fn give_up(draft: &StepDraft, reason: &str) -> UnsupportedChange {
+    UnsupportedChange {
         resource: draft.resource,
         key: draft.key.clone(),
         reason: reason.to_owned(),
@@ -85,23 +85,25 @@ fn give_up(draft: &Draft, reason: &str) -> Unsupported {
     }
 }
 
-fn sort(one: &Draft, other: &Draft) -> std::cmp::Ordering {
+fn sort(one: &StepDraft, other: &StepDraft) -> std::cmp::Ordering {
     let subjects = || place(&one.subject).cmp(&place(&other.subject));
     one.rank().cmp(&other.rank()).then_with(subjects).then_with(|| one.key.cmp(&other.key))
 }
 
-fn place(subject: &Subject) -> (Option<Ref>, &str, Option<Ref>) {
+fn place(subject: &RequestSubject) -> (Option<ResolvedRef>, &str, Option<ResolvedRef>) {
     match subject {
-        Subject::Unnamed => (None, "", None),
-        Subject::Record(id) => (Some(*id), "", None),
-        Subject::Item { channel, kind, id } => (Some(*channel), kind, Some(*id)),
-        Subject::Link { campaign, link } => (Some(*campaign), "", Some(Ref::Id(*link))),
+        RequestSubject::Unnamed => (None, "", None),
+        RequestSubject::Record(id) => (Some(*id), "", None),
+        RequestSubject::Item { channel, kind, id } => (Some(*channel), kind, Some(*id)),
+        RequestSubject::Link { campaign, link } => {
+            (Some(*campaign), "", Some(ResolvedRef::Id(*link)))
+        }
     }
 }
 
 /// Puts an update that takes a name behind those that give it up. The second
 /// list are those that wait for each other.
-fn untangle(drafts: &[Draft], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
+fn untangle(drafts: &[StepDraft], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let renames = |place: &usize| {
         let draft = &drafts[*place];
         draft.renamed().map(|(old, new)| ((draft.resource, old), (draft.resource, new)))
@@ -137,22 +139,24 @@ fn untangle(drafts: &[Draft], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
 }
 
 /// The step, if all that it stands on has a number.
-fn number_step(draft: &Draft, number: u32, numbers: &[u32]) -> Option<Step> {
-    let renumber = |it: Ref| match it {
-        Ref::Step(draft) => {
+fn number_step(draft: &StepDraft, number: u32, numbers: &[u32]) -> Option<PlanStep> {
+    let renumber = |it: ResolvedRef| match it {
+        ResolvedRef::Step(draft) => {
             let number = *numbers.get(draft as usize)?;
-            (number > 0).then_some(Ref::Step(number))
+            (number > 0).then_some(ResolvedRef::Step(number))
         }
-        id @ Ref::Id(_) => Some(id),
+        id @ ResolvedRef::Id(_) => Some(id),
     };
     let subject = match &draft.subject {
-        Subject::Unnamed => Subject::Unnamed,
-        Subject::Record(id) => Subject::Record(renumber(*id)?),
-        Subject::Item { channel, kind, id } => {
-            Subject::Item { channel: renumber(*channel)?, kind: kind.clone(), id: renumber(*id)? }
-        }
-        Subject::Link { campaign, link } => {
-            Subject::Link { campaign: renumber(*campaign)?, link: *link }
+        RequestSubject::Unnamed => RequestSubject::Unnamed,
+        RequestSubject::Record(id) => RequestSubject::Record(renumber(*id)?),
+        RequestSubject::Item { channel, kind, id } => RequestSubject::Item {
+            channel: renumber(*channel)?,
+            kind: kind.clone(),
+            id: renumber(*id)?,
+        },
+        RequestSubject::Link { campaign, link } => {
+            RequestSubject::Link { campaign: renumber(*campaign)?, link: *link }
         }
     };
     let (key, after) = match assigned_key(&subject) {
@@ -161,7 +165,7 @@ fn number_step(draft: &Draft, number: u32, numbers: &[u32]) -> Option<Step> {
     };
     let mut waits_for: Vec<u32> = subject.steps().collect();
     waits_for.sort_unstable();
-    Some(Step {
+    Some(PlanStep {
         step: number,
         resource: draft.resource,
         verb: draft.verb,
@@ -174,7 +178,7 @@ fn number_step(draft: &Draft, number: u32, numbers: &[u32]) -> Option<Step> {
         waits_for,
         reversible: draft.label.reversible,
         verifiable: draft.label.verifiable,
-        remark: draft.label.remark.map(Remark::text),
+        remark: draft.label.remark.map(StepRemark::text),
         replaces: draft.replaces,
         origin: None,
         fingerprint: draft.fingerprint.clone(),
@@ -183,15 +187,15 @@ fn number_step(draft: &Draft, number: u32, numbers: &[u32]) -> Option<Step> {
 }
 
 /// What an assignment tells in its `after`.
-pub(super) fn assigned(subject: &Subject) -> Option<Fields> {
-    let mut after = Fields::new();
+pub(super) fn assigned(subject: &RequestSubject) -> Option<JsonFields> {
+    let mut after = JsonFields::new();
     match subject {
-        Subject::Item { channel, kind, id } => {
+        RequestSubject::Item { channel, kind, id } => {
             after.insert("channel".to_owned(), channel.json());
             after.insert("type".to_owned(), kind.as_str().into());
             after.insert("id".to_owned(), id.json());
         }
-        Subject::Link { campaign, link } => {
+        RequestSubject::Link { campaign, link } => {
             after.insert("campaign".to_owned(), campaign.json());
             after.insert("link".to_owned(), (*link).into());
         }
@@ -201,10 +205,10 @@ pub(super) fn assigned(subject: &Subject) -> Option<Fields> {
 }
 
 /// An assignment's key.
-pub(super) fn assigned_key(subject: &Subject) -> Option<String> {
+pub(super) fn assigned_key(subject: &RequestSubject) -> Option<String> {
     match subject {
-        Subject::Item { channel, kind, id } => Some(format!("{channel}/{kind}/{id}")),
-        Subject::Link { campaign, link } => Some(format!("{campaign}/links/{link}")),
+        RequestSubject::Item { channel, kind, id } => Some(format!("{channel}/{kind}/{id}")),
+        RequestSubject::Link { campaign, link } => Some(format!("{campaign}/links/{link}")),
         _ => None,
     }
 }

@@ -5,18 +5,18 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use crate::change::desired::Source;
+use crate::change::desired::SourceLocation;
+use crate::escaped::Escaped;
 use crate::model::Resource;
-use crate::shown::Shown;
 
 /// A row that means no record, or more than one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadRow {
+pub struct InvalidRow {
     pub resource: Resource,
     /// What the row calls itself, as far as it does.
     pub key: String,
     pub what: String,
-    pub source: Option<Source>,
+    pub source: Option<SourceLocation>,
 }
 
 /// What was changed here and there, each in another way.
@@ -31,13 +31,13 @@ pub struct Conflict {
     pub mine: Json,
     /// `null` for a record that is gone.
     pub theirs: Json,
-    pub source: Option<Source>,
+    pub source: Option<SourceLocation>,
 }
 
 /// Everything that keeps a plan from being made.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlanProblems {
-    pub rows: Vec<BadRow>,
+    pub rows: Vec<InvalidRow>,
     pub conflicts: Vec<Conflict>,
 }
 
@@ -65,10 +65,10 @@ impl fmt::Display for PlanProblems {
     }
 }
 
-impl fmt::Display for BadRow {
+impl fmt::Display for InvalidRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         start(f, self.source.as_ref(), self.resource, &self.key)?;
-        write!(f, "{}", Shown(&self.what))
+        write!(f, "{}", Escaped(&self.what))
     }
 }
 
@@ -79,9 +79,9 @@ impl fmt::Display for Conflict {
             Some(field) => write!(
                 f,
                 "{field}\n  was {}\n  here {}\n  in the account {}",
-                Shown(&self.base),
-                Shown(&self.mine),
-                Shown(&self.theirs)
+                Escaped(&self.base),
+                Escaped(&self.mine),
+                Escaped(&self.theirs)
             ),
             None if self.theirs.is_null() => {
                 f.write_str("was edited here and is gone from the account")
@@ -93,13 +93,13 @@ impl fmt::Display for Conflict {
 
 fn start(
     f: &mut fmt::Formatter<'_>,
-    source: Option<&Source>,
+    source: Option<&SourceLocation>,
     resource: Resource,
     key: &str,
 ) -> fmt::Result {
     if let Some(source) = source {
-        write!(f, "{}: ", Shown(source))?;
+        write!(f, "{}: ", Escaped(source))?;
     }
     let blank = if key.is_empty() { "" } else { " " };
-    write!(f, "{resource}{blank}{}: ", Shown(key))
+    write!(f, "{resource}{blank}{}: ", Escaped(key))
 }

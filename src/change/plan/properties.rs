@@ -11,13 +11,13 @@ use serde_json::json;
 use super::tests::{FREE, record};
 use super::*;
 use crate::change::policy::OnConflict;
-use crate::model::Key;
+use crate::model::RecordKey;
 
 /// An account: its records, what is remembered of it, and the next new id.
 #[derive(Debug, Clone, PartialEq)]
 struct Model {
     state: State,
-    memory: Memory,
+    memory: AccountMemory,
     next: i64,
     /// Names are lower-cased.
     lowers: bool,
@@ -33,8 +33,12 @@ fn words(rng: &mut Rng, count: usize) -> Vec<String> {
 }
 
 fn draw(rng: &mut Rng) -> Model {
-    let mut model =
-        Model { state: State::default(), memory: Memory::default(), next: 100, lowers: rng.bool() };
+    let mut model = Model {
+        state: State::default(),
+        memory: AccountMemory::default(),
+        next: 100,
+        lowers: rng.bool(),
+    };
     for resource in Resource::ALL {
         model.state.resource_mut(resource);
     }
@@ -75,7 +79,7 @@ fn draw(rng: &mut Rng) -> Model {
         if rng.bool() {
             let sent = [("type", json!("text")), ("data", json!(format!("d{id}")))];
             let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
-            model.memory.sent.insert((Resource::QrCodes, Key::Id(id)), sent);
+            model.memory.sent.insert((Resource::QrCodes, RecordKey::Id(id)), sent);
         }
     }
     let channels: Vec<i64> = model.ids(Resource::Channels);
@@ -97,7 +101,7 @@ fn draw(rng: &mut Rng) -> Model {
 
 impl Model {
     fn ids(&self, resource: Resource) -> Vec<i64> {
-        self.state.get(resource).into_iter().flat_map(BTreeMap::keys).map(Key::id).collect()
+        self.state.get(resource).into_iter().flat_map(BTreeMap::keys).map(RecordKey::id).collect()
     }
 
     fn put(&mut self, resource: Resource, raw: Json) {
@@ -106,24 +110,25 @@ impl Model {
     }
 
     fn remember(&mut self, resource: Resource, id: i64, name: &str, value: Json) {
-        let sent = self.memory.sent.entry((resource, Key::Id(id))).or_default();
+        let sent = self.memory.sent.entry((resource, RecordKey::Id(id))).or_default();
         sent.insert(name.to_owned(), value);
     }
 
-    fn current(&self) -> Current<'_> {
-        Current { state: &self.state, memory: &self.memory }
+    fn current(&self) -> CurrentState<'_> {
+        CurrentState { state: &self.state, memory: &self.memory }
     }
 
     /// Does what the steps say, as the service would.
     fn apply(&mut self, plan: &Plan) {
         let mut made: HashMap<u32, i64> = HashMap::new();
         for step in &plan.steps {
-            let path = step.request.path.split('/').map(|part| {
-                match request::Ref::from_json(&part.into()) {
-                    Some(request::Ref::Step(step)) => made[&step].to_string(),
-                    _ => part.to_owned(),
-                }
-            });
+            let path =
+                step.request.path.split('/').map(|part| {
+                    match request::ResolvedRef::from_json(&part.into()) {
+                        Some(request::ResolvedRef::Step(step)) => made[&step].to_string(),
+                        _ => part.to_owned(),
+                    }
+                });
             let path: Vec<_> = path.collect();
             let number = |at: usize| path[at].parse::<i64>().unwrap();
             match (step.verb, step.resource) {
@@ -137,20 +142,20 @@ impl Model {
                 }
                 (Verb::Update, resource) => {
                     let id = step.id.unwrap();
-                    let raw = &self.state.get(resource).unwrap()[&Key::Id(id)].raw;
+                    let raw = &self.state.get(resource).unwrap()[&RecordKey::Id(id)].raw;
                     let raw = serde_json::from_str(raw).unwrap();
                     self.write(resource, id, raw, step);
                 }
                 (Verb::Delete, resource) => {
                     let id = number(3);
-                    let gone = self.state.resource_mut(resource).remove(&Key::Id(id));
+                    let gone = self.state.resource_mut(resource).remove(&RecordKey::Id(id));
                     assert!(gone.is_some(), "{step:?}");
                     let items = self.state.resource_mut(Resource::ChannelItems);
                     items.retain(|key, _| match key {
-                        Key::Item { channel, .. } if resource == Resource::Channels => {
+                        RecordKey::Item { channel, .. } if resource == Resource::Channels => {
                             *channel != id
                         }
-                        Key::Item { kind, id: of, .. } if resource == Resource::QrCodes => {
+                        RecordKey::Item { kind, id: of, .. } if resource == Resource::QrCodes => {
                             kind != "qr" || *of != id
                         }
                         _ => true,
@@ -169,7 +174,7 @@ impl Model {
         }
     }
 
-    fn write(&mut self, resource: Resource, id: i64, mut raw: Json, step: &Step) {
+    fn write(&mut self, resource: Resource, id: i64, mut raw: Json, step: &PlanStep) {
         raw["id"] = id.into();
         for (name, value) in step.request.body.iter().flatten() {
             let (_, field) = resource.spec().field(name).unwrap();
@@ -195,16 +200,16 @@ impl Model {
 }
 
 /// What an account should become that `source` moves to; `names` are new names of campaigns.
-fn moving(source: &Model, names: &[(i64, &'static str)]) -> Desired {
-    let mut desired = Desired::of_state(&source.state, "elsewhere");
+fn moving(source: &Model, names: &[(i64, &'static str)]) -> DesiredState {
+    let mut desired = DesiredState::of_state(&source.state, "elsewhere");
     desired.origin = Some("https://elsewhere#7".to_owned());
     desired.resources.remove(&Resource::Account);
     for (resource, wanted) in &mut desired.resources {
-        wanted.whole = false;
+        wanted.is_complete = false;
         let place = |name| resource.spec().field(name).map(|(place, _)| place);
         for row in &mut wanted.records {
             let id = row.id.unwrap();
-            let sent = source.memory.sent.get(&(*resource, Key::Id(id)));
+            let sent = source.memory.sent.get(&(*resource, RecordKey::Id(id)));
             for name in ["type", "data"].into_iter().filter(|_| *resource == Resource::QrCodes) {
                 if let Some(value) = sent.and_then(|sent| sent.get(name)) {
                     row.fields.insert(place(name).unwrap(), fields::from_json(value).into_owned());
@@ -212,12 +217,13 @@ fn moving(source: &Model, names: &[(i64, &'static str)]) -> Desired {
             }
             let rotator = row.value(*resource, "rotator").and_then(fields::text);
             if let Some(slug) = rotator.and_then(slug).map(str::to_owned) {
-                row.fields.insert(place("slug").unwrap(), crate::model::Value::Text(slug.into()));
+                row.fields
+                    .insert(place("slug").unwrap(), crate::model::FieldValue::Text(slug.into()));
             }
             let name = names.iter().find(|(of, _)| *resource == Resource::Campaigns && *of == id);
             if let Some((_, name)) = name {
                 row.fields
-                    .insert(place("name").unwrap(), crate::model::Value::Text((*name).into()));
+                    .insert(place("name").unwrap(), crate::model::FieldValue::Text((*name).into()));
             }
         }
     }
@@ -225,7 +231,7 @@ fn moving(source: &Model, names: &[(i64, &'static str)]) -> Desired {
 }
 
 /// Whether a request is one of those the document lists.
-fn is_listed(step: &Step) -> bool {
+fn is_listed(step: &PlanStep) -> bool {
     let path: Vec<_> = step.request.path.split('/').collect();
     step.resource.spec().endpoints.iter().any(|endpoint| {
         let parts: Vec<_> = endpoint.path.split('/').collect();
@@ -240,7 +246,7 @@ proptest! {
     #[test]
     fn what_is_there_already_needs_no_step(seed: u64) {
         let model = draw(&mut Rng::with_seed(seed));
-        let desired = Desired::of_state(&model.state, "itself");
+        let desired = DesiredState::of_state(&model.state, "itself");
         let made = plan(&desired, model.current(), None, &FREE);
         prop_assert_eq!(made, Ok(Plan::default()));
         let based = plan(&desired, model.current(), Some(&model.state), &FREE);
@@ -252,8 +258,8 @@ proptest! {
         let mut rng = Rng::with_seed(seed);
         let (wanted, mut live) = (draw(&mut rng), draw(&mut rng));
         live.memory.sent.extend(wanted.memory.sent.clone());
-        let mut desired = Desired::of_state(&wanted.state, "wanted");
-        desired.recreate = rng.u8(..4) > 0;
+        let mut desired = DesiredState::of_state(&wanted.state, "wanted");
+        desired.recreate_missing = rng.u8(..4) > 0;
         let policy = Policy { delete: rng.bool(), account: rng.bool(), ..FREE };
         if let Ok(first) = plan(&desired, live.current(), None, &policy) {
             for (place, step) in first.steps.iter().enumerate() {
@@ -262,16 +268,16 @@ proptest! {
                 prop_assert!(step.waits_for.iter().all(|it| *it < step.step), "{:?}", step);
                 prop_assert!(policy.delete || step.verb != Verb::Delete);
                 prop_assert!(step.reversible && step.verifiable || step.remark.is_some());
-                prop_assert!(claims::is_so(step, live.current()), "{:?}", step);
+                prop_assert!(verify_step::describes_state(step, live.current()), "{:?}", step);
             }
-            prop_assert!(made_already(&first.steps, live.current()).is_empty());
+            prop_assert!(already_created(&first.steps, live.current()).is_empty());
             let file = saved::SavedPlan::new(("a", "https://s", None), 0, (30, 5), first.clone());
             prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
             live.apply(&first);
             let again = plan(&desired, live.current(), None, &policy).unwrap();
             prop_assert_eq!(again.steps, []);
         } else {
-            prop_assert!(desired.recreate || live.lowers, "names are different here");
+            prop_assert!(desired.recreate_missing || live.lowers, "names are different here");
         }
     }
 
@@ -282,7 +288,7 @@ proptest! {
         let (source, mut live) = (draw(&mut rng), draw(&mut rng));
         let before = live.clone();
         let policy = Policy::default();
-        let move_once = |live: &mut Model, desired: &Desired| {
+        let move_once = |live: &mut Model, desired: &DesiredState| {
             let made = plan(desired, live.current(), None, &policy).unwrap();
             live.apply(&made);
             let matched = made.foreign.iter().flat_map(|it| &it.matched);
@@ -335,7 +341,7 @@ proptest! {
     fn with_a_base_what_was_not_edited_is_never_touched(seed: u64) {
         let mut rng = Rng::with_seed(seed);
         let (base, live) = (draw(&mut rng), draw(&mut rng));
-        let desired = Desired::of_state(&base.state, "unedited");
+        let desired = DesiredState::of_state(&base.state, "unedited");
         let made = plan(&desired, live.current(), Some(&base.state), &FREE);
         let changed_only = made.map(|plan| plan.steps);
         prop_assert_eq!(changed_only, Ok(Vec::new()));
@@ -346,18 +352,18 @@ proptest! {
         let mut rng = Rng::with_seed(seed);
         let (base, live, mine) = (draw(&mut rng), draw(&mut rng), draw(&mut rng));
         let policy = Policy { on_conflict: OnConflict::Theirs, ..FREE };
-        let desired = Desired::of_state(&mine.state, "mine");
+        let desired = DesiredState::of_state(&mine.state, "mine");
         let Ok(made) = plan(&desired, live.current(), Some(&base.state), &policy) else {
             return Ok(());
         };
         for step in made.steps.iter().filter(|step| step.verb == Verb::Update) {
-            let key = Key::Id(step.id.unwrap());
+            let key = RecordKey::Id(step.id.unwrap());
             let Some(old) = base.state.get(step.resource).unwrap().get(&key) else { continue };
             let now = &live.state.get(step.resource).unwrap()[&key];
             for name in step.after.as_ref().unwrap().keys() {
                 let (place, field) = step.resource.spec().field(name).unwrap();
                 if field.is_read() {
-                    prop_assert!(fields::same(field, &old.values[place], &now.values[place]));
+                    prop_assert!(fields::equal_values(field, &old.values[place], &now.values[place]));
                 }
             }
         }

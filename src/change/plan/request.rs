@@ -4,18 +4,18 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use super::{Fields, PlannedRequest};
+use super::{JsonFields, PlannedRequest};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{Resource, Verb};
 
 /// A record that is there, or one that a step before is going to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ref {
+pub enum ResolvedRef {
     Id(i64),
     Step(u32),
 }
 
-impl Ref {
+impl ResolvedRef {
     /// As it stands in a step's `after`: a number, or `"{3}"`.
     #[must_use]
     pub fn json(self) -> Json {
@@ -25,7 +25,7 @@ impl Ref {
         }
     }
 
-    /// Reads what [`Ref::json`] gives.
+    /// Reads what [`ResolvedRef::json`] gives.
     #[must_use]
     pub fn from_json(json: &Json) -> Option<Self> {
         if let Some(id) = json.as_i64() {
@@ -37,7 +37,7 @@ impl Ref {
     }
 }
 
-impl fmt::Display for Ref {
+impl fmt::Display for ResolvedRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Id(id) => write!(f, "{id}"),
@@ -48,22 +48,22 @@ impl fmt::Display for Ref {
 
 /// What a request's path is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum RequestSubject {
     /// Something that does not exist yet, or the account.
     Unnamed,
-    Record(Ref),
+    Record(ResolvedRef),
     Item {
-        channel: Ref,
+        channel: ResolvedRef,
         kind: String,
-        id: Ref,
+        id: ResolvedRef,
     },
     Link {
-        campaign: Ref,
+        campaign: ResolvedRef,
         link: i64,
     },
 }
 
-impl Subject {
+impl RequestSubject {
     /// The steps that it stands on.
     pub fn steps(&self) -> impl Iterator<Item = u32> + use<> {
         let refs = match self {
@@ -73,8 +73,8 @@ impl Subject {
             Self::Link { campaign, .. } => [Some(*campaign), None],
         };
         refs.into_iter().flatten().filter_map(|it| match it {
-            Ref::Step(step) => Some(step),
-            Ref::Id(_) => None,
+            ResolvedRef::Step(step) => Some(step),
+            ResolvedRef::Id(_) => None,
         })
     }
 
@@ -100,8 +100,8 @@ impl Subject {
 pub fn request(
     resource: Resource,
     verb: Verb,
-    subject: &Subject,
-    body: Option<Fields>,
+    subject: &RequestSubject,
+    body: Option<JsonFields>,
 ) -> Option<PlannedRequest> {
     let write = matches!(verb, Verb::Create | Verb::Update | Verb::Delete | Verb::Assign);
     let endpoint = resource.spec().endpoint(verb).filter(|_| write)?;
@@ -129,45 +129,53 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn body(json: Json) -> Option<Fields> {
+    fn body(json: Json) -> Option<JsonFields> {
         json.as_object().cloned()
     }
 
     #[test]
     fn a_request_names_ids_and_steps_in_its_path() {
-        let item = Subject::Item { channel: Ref::Step(3), kind: "qr".to_owned(), id: Ref::Id(9) };
+        let item = RequestSubject::Item {
+            channel: ResolvedRef::Step(3),
+            kind: "qr".to_owned(),
+            id: ResolvedRef::Id(9),
+        };
         let made = request(Resource::ChannelItems, Verb::Assign, &item, None).unwrap();
         assert_eq!(made.path, "/api/channel/{3}/assign/qr/9");
         assert_eq!(item.steps().collect::<Vec<_>>(), [3]);
-        let link = Subject::Link { campaign: Ref::Id(1), link: 2 };
+        let link = RequestSubject::Link { campaign: ResolvedRef::Id(1), link: 2 };
         let made = request(Resource::Campaigns, Verb::Assign, &link, None).unwrap();
         assert_eq!(made.path, "/api/campaign/1/assign/2");
     }
 
     #[test]
     fn what_the_table_does_not_offer_is_no_request() {
-        let one = Subject::Record(Ref::Id(1));
-        let none = |resource, verb, subject: &Subject, fields| {
+        let one = RequestSubject::Record(ResolvedRef::Id(1));
+        let none = |resource, verb, subject: &RequestSubject, fields| {
             assert_eq!(request(resource, verb, subject, body(fields)), None);
         };
         none(Resource::Pixels, Verb::Delete, &one, Json::Null);
         none(Resource::Domains, Verb::Update, &one, json!({"domain": "x"}));
         none(Resource::Campaigns, Verb::Update, &one, json!({"public": true}));
-        none(Resource::Account, Verb::Update, &Subject::Unnamed, json!({"password": "x"}));
+        none(Resource::Account, Verb::Update, &RequestSubject::Unnamed, json!({"password": "x"}));
         none(Resource::Campaigns, Verb::Delete, &one, json!({}));
-        none(Resource::Campaigns, Verb::Delete, &Subject::Unnamed, Json::Null);
+        none(Resource::Campaigns, Verb::Delete, &RequestSubject::Unnamed, Json::Null);
         none(Resource::Campaigns, Verb::List, &one, Json::Null);
-        let odd = Subject::Item { channel: Ref::Id(1), kind: "../x".to_owned(), id: Ref::Id(9) };
+        let odd = RequestSubject::Item {
+            channel: ResolvedRef::Id(1),
+            kind: "../x".to_owned(),
+            id: ResolvedRef::Id(9),
+        };
         none(Resource::ChannelItems, Verb::Assign, &odd, Json::Null);
     }
 
     #[test]
     fn a_reference_reads_back_as_itself_only() {
-        for it in [Ref::Id(-3), Ref::Step(7)] {
-            assert_eq!(Ref::from_json(&it.json()), Some(it));
+        for it in [ResolvedRef::Id(-3), ResolvedRef::Step(7)] {
+            assert_eq!(ResolvedRef::from_json(&it.json()), Some(it));
         }
         for wrong in [json!("{+7}"), json!("{07}"), json!("7"), json!(1.5), json!(null)] {
-            assert_eq!(Ref::from_json(&wrong), None, "{wrong}");
+            assert_eq!(ResolvedRef::from_json(&wrong), None, "{wrong}");
         }
     }
 }

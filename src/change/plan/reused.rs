@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use super::fields::{host, text};
+use super::fields::{domain_host, text};
 use super::matching::{natural, natural_of};
-use super::{Current, Memory};
-use crate::change::desired::{Desired, Wanted};
-use crate::model::{Key, Record, Resource, State, Value};
+use super::{AccountMemory, CurrentState};
+use crate::change::desired::{DesiredRecord, DesiredState};
+use crate::model::{FieldValue, Record, RecordKey, Resource, State};
 
 /// Records of the account that have the id of a wanted one and are not that record.
 #[derive(Debug, Default)]
@@ -15,13 +15,13 @@ pub(super) struct Reused(HashSet<(Resource, i64)>);
 
 impl Reused {
     /// Finds them among the ids of records that were deleted.
-    pub fn new(desired: &Desired, current: Current<'_>, base: Option<&State>) -> Self {
+    pub fn new(desired: &DesiredState, current: CurrentState<'_>, base: Option<&State>) -> Self {
         let mut all = HashSet::new();
         // Of another account, ids do not say which record is meant.
         if desired.origin.is_some() {
             return Self(all);
         }
-        let live = |resource, id| current.state.get(resource)?.get(&Key::Id(id));
+        let live = |resource, id| current.state.get(resource)?.get(&RecordKey::Id(id));
         let deleted = desired.deleted.iter().filter(|(of, id)| live(*of, *id).is_some());
         all.extend(deleted.copied());
         for (resource, wanted) in &desired.resources {
@@ -35,7 +35,7 @@ impl Reused {
             }
         }
         all.retain(|(resource, id)| {
-            let before = base.and_then(|base| base.get(*resource)?.get(&Key::Id(*id)));
+            let before = base.and_then(|base| base.get(*resource)?.get(&RecordKey::Id(*id)));
             let is_same = |(before, live): (&Record<'static>, &Record<'static>)| {
                 let mine = |name: &str| value(*resource, before, name);
                 is_same(*resource, mine, live, current.memory)
@@ -54,7 +54,7 @@ fn value<'r>(
     resource: Resource,
     record: &'r Record<'static>,
     name: &str,
-) -> Option<&'r Value<'static>> {
+) -> Option<&'r FieldValue<'static>> {
     record.values.get(resource.spec().field(name)?.0)
 }
 
@@ -62,16 +62,16 @@ fn value<'r>(
 /// key, or is a QR code of the same date, since lists do not show what a code contains.
 fn is_same<'v>(
     resource: Resource,
-    mine: impl Fn(&str) -> Option<&'v Value<'static>>,
+    mine: impl Fn(&str) -> Option<&'v FieldValue<'static>>,
     live: &Record<'static>,
-    memory: &Memory,
+    memory: &AccountMemory,
 ) -> bool {
-    let date = |it: Option<&'v Value<'static>>| it.and_then(text).filter(|it| !it.is_empty());
+    let date = |it: Option<&'v FieldValue<'static>>| it.and_then(text).filter(|it| !it.is_empty());
     let theirs = value(resource, live, "date").and_then(text);
     if resource == Resource::QrCodes && date(mine("date")).is_some_and(|it| Some(it) == theirs) {
         return true;
     }
-    let key = natural(resource, |name| -> Option<&'v Value<'v>> { mine(name) });
+    let key = natural(resource, |name| -> Option<&'v FieldValue<'v>> { mine(name) });
     key.is_some() && key == natural_of(memory, resource, live)
 }
 
@@ -79,11 +79,11 @@ fn is_same<'v>(
 /// cannot change, and so is another one.
 pub(super) fn is_another(
     resource: Resource,
-    row: &Wanted,
+    row: &DesiredRecord,
     live: &Record<'static>,
     fixed: &[&str],
 ) -> bool {
-    let host_of = |value: Option<&Value<'static>>| value.and_then(text).map(host);
+    let host_of = |value: Option<&FieldValue<'static>>| value.and_then(text).map(domain_host);
     match resource {
         // A domain may have got another scheme.
         Resource::Domains => {
@@ -98,7 +98,7 @@ pub(super) fn is_another(
 #[cfg(test)]
 mod tests {
     use super::super::tests::record;
-    use super::super::{Memory, Plan, plan};
+    use super::super::{AccountMemory, Plan, plan};
     use super::*;
     use crate::change::policy::Policy;
     use crate::model::Verb;
@@ -115,10 +115,10 @@ mod tests {
 
     /// The steps that lead from `now` back to `then`, where `deleted` were deleted since.
     fn restored(resource: Resource, then: &[Json], now: &[Json], deleted: &[i64]) -> Plan {
-        let mut desired = Desired::of_state(&state(resource, then), "then");
+        let mut desired = DesiredState::of_state(&state(resource, then), "then");
         desired.deleted = deleted.iter().map(|id| (resource, *id)).collect();
-        let (now, memory) = (state(resource, now), Memory::default());
-        let current = Current { state: &now, memory: &memory };
+        let (now, memory) = (state(resource, now), AccountMemory::default());
+        let current = CurrentState { state: &now, memory: &memory };
         plan(&desired, current, None, &Policy::default()).unwrap()
     }
 
@@ -176,16 +176,16 @@ mod tests {
             let mut then = state(Resource::QrCodes, &[code("https://x/1", "2026-01-01 00:00:00")]);
             let sent = [("type", json!("text")), ("data", json!("a"))];
             let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
-            let key = (Resource::QrCodes, Key::Id(3));
+            let key = (Resource::QrCodes, RecordKey::Id(3));
             then.sent.as_mut().unwrap().insert(key.clone(), sent);
-            let mut desired = Desired::of_state(&then, "then");
+            let mut desired = DesiredState::of_state(&then, "then");
             desired.deleted = deleted.iter().map(|id| (Resource::QrCodes, *id)).collect();
             let now = state(Resource::QrCodes, &[now]);
-            let mut memory = Memory::default();
+            let mut memory = AccountMemory::default();
             let sent = [("type", json!("text")), ("data", json!("b"))];
             let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
             memory.sent.insert(key, sent);
-            let current = Current { state: &now, memory: &memory };
+            let current = CurrentState { state: &now, memory: &memory };
             plan(&desired, current, None, &Policy::default()).unwrap()
         };
         let (old, new) = ("2026-01-01 00:00:00", "2026-01-02 00:00:00");
@@ -204,18 +204,18 @@ mod tests {
         let then =
             state(Resource::Campaigns, &[json!({"id": 4, "name": "Summer", "public": true})]);
         let now = state(Resource::Campaigns, &[json!({"id": 4, "name": "Winter", "public": true})]);
-        let mut desired = Desired::of_state(&then, "sheets");
-        desired.recreate = false;
-        let memory = Memory::default();
-        let current = Current { state: &now, memory: &memory };
-        let planned = |desired: &Desired, delete: bool| {
+        let mut desired = DesiredState::of_state(&then, "sheets");
+        desired.recreate_missing = false;
+        let memory = AccountMemory::default();
+        let current = CurrentState { state: &now, memory: &memory };
+        let planned = |desired: &DesiredState, delete: bool| {
             let policy = Policy { delete, ..Policy::default() };
             plan(desired, current, Some(&then), &policy)
         };
         let place = Resource::Campaigns.spec().field("public").unwrap().0;
         let mut edited = desired.clone();
         let rows = edited.resources.get_mut(&Resource::Campaigns).unwrap();
-        rows.records[0].fields.insert(place, Value::Bool(false));
+        rows.records[0].fields.insert(place, FieldValue::Bool(false));
         assert_eq!(steps(&planned(&edited, false).unwrap()), [(Verb::Update, Some(4), None)]);
         edited.deleted.insert((Resource::Campaigns, 4));
         let problems = planned(&edited, false).unwrap_err();
@@ -223,7 +223,7 @@ mod tests {
         // A row that was taken out does not delete the next record either.
         desired.deleted.insert((Resource::Campaigns, 4));
         desired.resources.get_mut(&Resource::Campaigns).unwrap().records.clear();
-        desired.unwanted.insert(Resource::Campaigns, [4].into());
+        desired.to_delete.insert(Resource::Campaigns, [4].into());
         assert_eq!(steps(&planned(&desired, true).unwrap()), []);
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::against::is_bound_assign;
-use super::request::{Ref, Subject, request};
-use super::{Fields, Plan, Step, claims, labels, order};
+use super::request::{RequestSubject, ResolvedRef, request};
+use crate::change::plan::fingerprints::is_bound_assign;
+use crate::change::plan::{JsonFields, Plan, PlanStep, order, reversibility, verify_step};
 use crate::model::{Resource, Verb};
 
 /// The format that this program writes and reads.
@@ -190,7 +190,7 @@ fn check(plan: &Plan, bound: bool) -> Result<(), SavedPlanError> {
     Ok(())
 }
 
-fn fault(step: &Step, number: u32, before: &[Step], bound: bool) -> Option<&'static str> {
+fn fault(step: &PlanStep, number: u32, before: &[PlanStep], bound: bool) -> Option<&'static str> {
     if step.step != number {
         return Some("is not where its number says");
     }
@@ -199,9 +199,9 @@ fn fault(step: &Step, number: u32, before: &[Step], bound: bool) -> Option<&'sta
         return Some("holds a password");
     }
     let is_bound = match step.verb {
-        Verb::Update | Verb::Delete => claims::is_bound(step),
+        Verb::Update | Verb::Delete => verify_step::has_fingerprint(step),
         Verb::Assign => is_bound_assign(step, bound),
-        _ => !claims::is_bound(step),
+        _ => !verify_step::has_fingerprint(step),
     };
     if !is_bound {
         return Some("does not say for which state of its record it was made");
@@ -209,7 +209,7 @@ fn fault(step: &Step, number: u32, before: &[Step], bound: bool) -> Option<&'sta
     if !is_called_so(step, before) {
         return Some("is called something that it is not");
     }
-    if !labels::are_so(step, None) {
+    if !reversibility::match_step(step, None) {
         return Some("says of its way back what is not so");
     }
     if step.verb != Verb::Create && step.replaces.is_some() {
@@ -229,18 +229,18 @@ fn fault(step: &Step, number: u32, before: &[Step], bound: bool) -> Option<&'sta
 }
 
 /// Whether what it creates, or gives something to, is called so in the plan.
-/// What the account has is called so in the account: [`claims::is_so`].
-fn is_called_so(step: &Step, before: &[Step]) -> bool {
-    let owner = |after: &Fields| {
+/// What the account has is called so in the account: [`verify_step::describes_state`].
+fn is_called_so(step: &PlanStep, before: &[PlanStep]) -> bool {
+    let owner = |after: &JsonFields| {
         let owner = after.get("channel").or_else(|| after.get("campaign"))?;
-        match Ref::from_json(owner)? {
+        match ResolvedRef::from_json(owner)? {
             // Each stands where its number says.
-            Ref::Step(number) => before.get((number as usize).checked_sub(1)?),
-            Ref::Id(_) => None,
+            ResolvedRef::Step(number) => before.get((number as usize).checked_sub(1)?),
+            ResolvedRef::Id(_) => None,
         }
     };
     match step.verb {
-        Verb::Create => claims::is_named(step),
+        Verb::Create => verify_step::has_correct_name(step),
         Verb::Assign => {
             let owner = step.after.as_ref().and_then(owner);
             owner.is_none_or(|owner| owner.name == step.name)
@@ -250,31 +250,33 @@ fn is_called_so(step: &Step, before: &[Step]) -> bool {
 }
 
 /// What a step is about, from everything but its request.
-fn subject(step: &Step) -> Option<Subject> {
+fn subject(step: &PlanStep) -> Option<RequestSubject> {
     let after = step.after.as_ref();
-    let reference = |name: &str| Ref::from_json(after?.get(name)?);
-    let keyed = |subject: Subject| {
+    let reference = |name: &str| ResolvedRef::from_json(after?.get(name)?);
+    let keyed = |subject: RequestSubject| {
         let id = step.id?;
         (step.key == id.to_string()).then_some(subject)
     };
     let shape = (step.before.is_some(), after.is_some());
     match (step.verb, step.resource, shape) {
-        (Verb::Create, _, (false, true)) if step.id.is_none() => Some(Subject::Unnamed),
-        (Verb::Update, Resource::Account, (true, true)) => keyed(Subject::Unnamed),
-        (Verb::Update, _, (true, true)) => keyed(Subject::Record(Ref::Id(step.id?))),
-        (Verb::Delete, _, (true, false)) => keyed(Subject::Record(Ref::Id(step.id?))),
+        (Verb::Create, _, (false, true)) if step.id.is_none() => Some(RequestSubject::Unnamed),
+        (Verb::Update, Resource::Account, (true, true)) => keyed(RequestSubject::Unnamed),
+        (Verb::Update, _, (true, true)) => keyed(RequestSubject::Record(ResolvedRef::Id(step.id?))),
+        (Verb::Delete, _, (true, false)) => {
+            keyed(RequestSubject::Record(ResolvedRef::Id(step.id?)))
+        }
         (Verb::Assign, resource, (false, true)) => {
             let (subject, id) = if resource == Resource::Campaigns {
                 let campaign = reference("campaign")?;
                 let link = after?.get("link")?.as_i64()?;
-                (Subject::Link { campaign, link }, [campaign, campaign])
+                (RequestSubject::Link { campaign, link }, [campaign, campaign])
             } else {
                 let (channel, id) = (reference("channel")?, reference("id")?);
                 let kind = after?.get("type")?.as_str()?.to_owned();
-                (Subject::Item { channel, kind, id }, [channel, id])
+                (RequestSubject::Item { channel, kind, id }, [channel, id])
             };
             let known = match id {
-                [Ref::Id(_), Ref::Id(id)] => Some(id),
+                [ResolvedRef::Id(_), ResolvedRef::Id(id)] => Some(id),
                 _ => None,
             };
             let told = order::assigned(&subject) == step.after && step.id == known;
@@ -285,30 +287,30 @@ fn subject(step: &Step) -> Option<Subject> {
 }
 
 /// Whether the steps that a subject stands on create what it needs.
-fn stands(subject: &Subject, before: &[Step]) -> bool {
-    let creates = |it: Ref, resource: Resource| match it {
-        Ref::Id(_) => true,
-        Ref::Step(number) => {
+fn stands(subject: &RequestSubject, before: &[PlanStep]) -> bool {
+    let creates = |it: ResolvedRef, resource: Resource| match it {
+        ResolvedRef::Id(_) => true,
+        ResolvedRef::Step(number) => {
             let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
             let step = place.and_then(|place| before.get(place));
             step.is_some_and(|step| step.verb == Verb::Create && step.resource == resource)
         }
     };
     match subject {
-        Subject::Item { channel, kind, id } => {
-            let made = matches!(id, Ref::Id(_)) || kind == "qr";
+        RequestSubject::Item { channel, kind, id } => {
+            let made = matches!(id, ResolvedRef::Id(_)) || kind == "qr";
             made && creates(*channel, Resource::Channels) && creates(*id, Resource::QrCodes)
         }
-        Subject::Link { campaign, .. } => creates(*campaign, Resource::Campaigns),
-        Subject::Record(Ref::Step(_)) => false,
+        RequestSubject::Link { campaign, .. } => creates(*campaign, Resource::Campaigns),
+        RequestSubject::Record(ResolvedRef::Step(_)) => false,
         _ => true,
     }
 }
 
 /// The body that a step's `after` asks for. What the API requires beside it has
 /// no other place than the request; only such a field is taken from there, and
-/// held against the account by [`claims::is_so`] before it is sent.
-fn body(step: &Step) -> Option<Fields> {
+/// held against the account by [`verify_step::describes_state`] before it is sent.
+fn body(step: &PlanStep) -> Option<JsonFields> {
     let endpoint = step.resource.spec().endpoint(step.verb)?;
     let after = step.after.as_ref().filter(|_| !endpoint.params.is_empty())?;
     let mut body = after.clone();

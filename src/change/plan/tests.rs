@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::*;
-use crate::change::desired::{CampaignLink, Wanted, WantedRecords};
-use crate::change::policy::{Bound, OnConflict};
-use crate::change::staleness::Staleness;
-use crate::model::{Decoded, Key, Record};
+use crate::change::desired::{CampaignLink, DesiredRecord, DesiredRecords};
+use crate::change::policy::{CountOrPercent, OnConflict};
+use crate::change::staleness::StalenessLimit;
+use crate::model::{DecodedRecord, Record, RecordKey};
 
 pub(crate) fn record(resource: Resource, json: &Json) -> Record<'static> {
     let channel = json.get("channel").and_then(Json::as_i64);
-    Decoded::read(resource, channel, &json.to_string()).unwrap().record.into_owned()
+    DecodedRecord::read(resource, channel, &json.to_string()).unwrap().record.into_owned()
 }
 
 pub(crate) fn state(records: &[(Resource, Json)]) -> State {
@@ -29,8 +29,8 @@ pub(crate) fn campaigns(count: i64) -> State {
 }
 
 /// All of `state` but its first `count` campaigns.
-pub(crate) fn delete_all(state: &State, count: usize) -> Desired {
-    let mut desired = Desired::of_state(state, "before");
+pub(crate) fn delete_all(state: &State, count: usize) -> DesiredState {
+    let mut desired = DesiredState::of_state(state, "before");
     let wanted = desired.resources.get_mut(&Resource::Campaigns).unwrap();
     wanted.records.drain(..count);
     desired
@@ -38,14 +38,14 @@ pub(crate) fn delete_all(state: &State, count: usize) -> Desired {
 
 pub(crate) const FREE: Policy = Policy {
     delete: true,
-    max_delete: Bound::Percent(100),
-    max_update: Bound::Percent(100),
+    max_delete: CountOrPercent::Percent(100),
+    max_update: CountOrPercent::Percent(100),
     on_conflict: OnConflict::Fail,
     account: true,
 };
 
-pub(crate) fn planned(desired: &Desired, state: &State) -> Plan {
-    plan(desired, Current { state, memory: &Memory::default() }, None, &FREE).unwrap()
+pub(crate) fn planned(desired: &DesiredState, state: &State) -> Plan {
+    plan(desired, CurrentState { state, memory: &AccountMemory::default() }, None, &FREE).unwrap()
 }
 
 /// A plan of `count` equal steps, for what depends on their number alone.
@@ -56,7 +56,7 @@ pub(crate) fn steps(count: usize) -> Plan {
 }
 
 /// Rows of a spreadsheet; a value is JSON, `null` an empty cell.
-pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> Desired {
+pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> DesiredState {
     let row = |(at, json): (usize, &Json)| {
         let mut fields = BTreeMap::new();
         for (name, value) in json.as_object().unwrap() {
@@ -66,21 +66,21 @@ pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> Desired {
             }
         }
         let channel = json.get("channel").map(|it| match it.as_str() {
-            Some(name) => crate::change::desired::Meant::Name(name.to_owned()),
-            None => crate::change::desired::Meant::Id(it.as_i64().unwrap()),
+            Some(name) => crate::change::desired::RecordRef::Name(name.to_owned()),
+            None => crate::change::desired::RecordRef::Id(it.as_i64().unwrap()),
         });
-        let source = Source { file: "sheet.csv".to_owned(), line: Some(at as u64 + 2) };
+        let source = SourceLocation { file: "sheet.csv".to_owned(), line: Some(at as u64 + 2) };
         let id = json.get("id").and_then(Json::as_i64);
-        Wanted { id, channel, fields, source: Some(source) }
+        DesiredRecord { id, channel, fields, source: Some(source) }
     };
     let records = rows.iter().enumerate().map(row).collect();
-    let mut desired = Desired::default();
-    desired.resources.insert(resource, WantedRecords { records, whole: false });
+    let mut desired = DesiredState::default();
+    desired.resources.insert(resource, DesiredRecords { records, is_complete: false });
     desired
 }
 
 pub(crate) fn told(plan: &Plan) -> Vec<String> {
-    let body = |step: &Step| step.request.body.clone().map(Json::Object).unwrap_or_default();
+    let body = |step: &PlanStep| step.request.body.clone().map(Json::Object).unwrap_or_default();
     plan.steps
         .iter()
         .map(|step| format!("{} {} {}", step.request.method, step.request.path, body(step)))
@@ -122,7 +122,7 @@ pub(crate) fn everything() -> Plan {
         (Resource::Pixels, json!({"type": "bing", "name": "q", "tag": "u"})),
         (Resource::Pixels, json!({"id": 6, "name": "other"})),
     ];
-    let mut desired = Desired::default();
+    let mut desired = DesiredState::default();
     for resource in Resource::ALL {
         let own = rows.iter().filter(|(of, _)| *of == resource).map(|(_, row)| row.clone());
         let own: Vec<_> = own.collect();
@@ -131,15 +131,15 @@ pub(crate) fn everything() -> Plan {
         }
     }
     if let Some(wanted) = desired.resources.get_mut(&Resource::Campaigns) {
-        wanted.whole = true;
+        wanted.is_complete = true;
     }
     for name in ["new", "SPRING"] {
-        let campaign = crate::change::desired::Meant::Name(name.to_owned());
+        let campaign = crate::change::desired::RecordRef::Name(name.to_owned());
         desired.campaign_links.push(CampaignLink { campaign, link: 33, source: None });
     }
     let mut plan = planned(&desired, &live);
     let lists = crate::change::cost::Lists::default();
-    let staleness = Staleness::new(crate::change::staleness::DEFAULT, 30, 5, lists);
+    let staleness = StalenessLimit::new(crate::change::staleness::DEFAULT, 30, 5, lists);
     plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5, &staleness);
     plan
 }
@@ -191,13 +191,13 @@ fn what_is_absent_from_a_sheet_is_left_alone_and_an_unknown_id_is_told() {
 }
 
 fn three_way(
-    desired: &Desired,
+    desired: &DesiredState,
     live: &State,
     base: &State,
     on: OnConflict,
 ) -> Result<Plan, String> {
     let policy = Policy { on_conflict: on, ..FREE };
-    let current = Current { state: live, memory: &Memory::default() };
+    let current = CurrentState { state: live, memory: &AccountMemory::default() };
     plan(desired, current, Some(base), &policy).map_err(|problems| {
         assert!(problems.is_conflict());
         problems.to_string()
@@ -211,7 +211,7 @@ fn one(name: &str, public: bool) -> State {
 #[test]
 fn with_a_base_only_edited_cells_are_pushed() {
     let (base, live) = (one("a", false), one("theirs", false));
-    let desired = Desired::of_state(&one("a", true), "sheet");
+    let desired = DesiredState::of_state(&one("a", true), "sheet");
     let plan = three_way(&desired, &live, &base, OnConflict::Fail).unwrap();
     assert_eq!(told(&plan), [r#"PUT /api/campaign/1/update {"name":"theirs","public":true}"#]);
     assert_eq!(plan.steps[0].after, json!({"public": true}).as_object().cloned());
@@ -220,7 +220,7 @@ fn with_a_base_only_edited_cells_are_pushed() {
 #[test]
 fn a_cell_that_two_people_changed_is_a_conflict_by_policy() {
     let (base, live) = (one("a", false), one("theirs", false));
-    let desired = Desired::of_state(&one("mine", false), "sheet");
+    let desired = DesiredState::of_state(&one("mine", false), "sheet");
     let of = |on| three_way(&desired, &live, &base, on);
     let told_off =
         "sheet: campaigns 1: name\n  was \"a\"\n  here \"mine\"\n  in the account \"theirs\"";
@@ -228,7 +228,7 @@ fn a_cell_that_two_people_changed_is_a_conflict_by_policy() {
     let mine = of(OnConflict::Mine).unwrap();
     assert_eq!(told(&mine), [r#"PUT /api/campaign/1/update {"name":"mine"}"#]);
     assert_eq!(of(OnConflict::Theirs).unwrap(), Plan::default());
-    let agreed = three_way(&Desired::of_state(&live, "x"), &live, &base, OnConflict::Fail);
+    let agreed = three_way(&DesiredState::of_state(&live, "x"), &live, &base, OnConflict::Fail);
     assert_eq!(agreed.unwrap(), Plan::default());
 }
 
@@ -237,18 +237,18 @@ fn a_record_that_is_gone_is_a_conflict_only_when_it_was_edited() {
     let base = one("a", false);
     let mut live = State::default();
     live.resource_mut(Resource::Campaigns);
-    let edited = Desired::of_state(&one("mine", false), "sheet");
-    let of = |desired: &Desired, on| three_way(desired, &live, &base, on);
+    let edited = DesiredState::of_state(&one("mine", false), "sheet");
+    let of = |desired: &DesiredState, on| three_way(desired, &live, &base, on);
     assert!(of(&edited, OnConflict::Fail).unwrap_err().contains("is gone from the account"));
     assert_eq!(of(&edited, OnConflict::Mine).unwrap().steps[0].replaces, Some(1));
-    let unedited = Desired::of_state(&base, "sheet");
+    let unedited = DesiredState::of_state(&base, "sheet");
     assert_eq!(of(&unedited, OnConflict::Fail).unwrap(), Plan::default());
 }
 
 #[test]
 fn with_a_base_somebody_elses_new_record_is_left_alone() {
     let (base, live) = (campaigns(2), campaigns(3));
-    let desired = Desired::of_state(&one("c1", false), "sheet");
+    let desired = DesiredState::of_state(&one("c1", false), "sheet");
     let plan = three_way(&desired, &live, &base, OnConflict::Fail).unwrap();
     assert_eq!(told(&plan), ["DELETE /api/campaign/2/delete null"]);
 }
@@ -261,7 +261,7 @@ fn an_ambiguous_name_is_an_error_with_its_candidates() {
     live.resource_mut(Resource::Campaigns).insert(twin.key.clone(), twin);
     let rows = [json!({"name": "SAME", "public": true}), json!({"public": true})];
     let desired = sheet(Resource::Campaigns, &rows);
-    let current = Current { state: &live, memory: &Memory::default() };
+    let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     let problems = plan(&desired, current, None, &FREE).unwrap_err();
     assert!(!problems.is_conflict());
     assert_eq!(
@@ -292,9 +292,9 @@ fn a_name_is_taken_only_after_it_was_given_up_and_a_ring_is_told() {
 fn nothing_is_deleted_without_leave_or_for_an_empty_list() {
     let live = campaigns(3);
     let desired = delete_all(&live, 1);
-    let current = Current { state: &live, memory: &Memory::default() };
+    let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     let plan_with =
-        |desired: &Desired, policy: &Policy| plan(desired, current, None, policy).unwrap();
+        |desired: &DesiredState, policy: &Policy| plan(desired, current, None, policy).unwrap();
     assert_eq!(plan_with(&desired, &Policy::default()), Plan::default());
     assert_eq!(told(&plan_with(&desired, &FREE)), ["DELETE /api/campaign/1/delete null"]);
     assert_eq!(plan_with(&delete_all(&live, 3), &FREE), Plan::default());
@@ -306,11 +306,11 @@ fn a_deleted_campaign_comes_back_with_its_slug_and_its_links() {
     let old = state(&[(Resource::Campaigns, json!({"id": 1, "name": "a", "rotator": rotator}))]);
     let mut live = State::default();
     live.resource_mut(Resource::Campaigns);
-    let mut memory = Memory::default();
+    let mut memory = AccountMemory::default();
     let links = BTreeMap::from([("links".to_owned(), json!([5, 6]))]);
-    memory.sent.insert((Resource::Campaigns, Key::Id(1)), links);
-    let desired = Desired::of_state(&old, "main@#1");
-    let plan = plan(&desired, Current { state: &live, memory: &memory }, None, &FREE).unwrap();
+    memory.sent.insert((Resource::Campaigns, RecordKey::Id(1)), links);
+    let desired = DesiredState::of_state(&old, "main@#1");
+    let plan = plan(&desired, CurrentState { state: &live, memory: &memory }, None, &FREE).unwrap();
     assert_eq!(
         told(&plan),
         [
@@ -330,11 +330,11 @@ fn a_code_is_changed_with_what_is_remembered_or_not_at_all() {
     let unknown = planned(&desired, &live);
     let reason = "qr_codes 5: an update has to send its `data`, which is not known";
     assert_eq!(reasons(&unknown), [reason]);
-    let mut memory = Memory::default();
+    let mut memory = AccountMemory::default();
     let sent = [("type", json!("text")), ("data", json!("hi"))];
     let sent = sent.map(|(name, value)| (name.to_owned(), value));
-    memory.sent.insert((Resource::QrCodes, Key::Id(5)), BTreeMap::from(sent));
-    let current = Current { state: &live, memory: &memory };
+    memory.sent.insert((Resource::QrCodes, RecordKey::Id(5)), BTreeMap::from(sent));
+    let current = CurrentState { state: &live, memory: &memory };
     let known = plan(&desired, current, None, &FREE).unwrap();
     let body = r#"PUT /api/qr/5/update {"data":"hi","foreground":"rgb(1,2,3)"}"#;
     assert_eq!(told(&known), [body]);
@@ -351,7 +351,7 @@ fn a_slug_that_was_changed_comes_back_with_the_rotator_it_made() {
     };
     let before = state(&[(Resource::Campaigns, campaign("old"))]);
     let live = state(&[(Resource::Campaigns, campaign("new"))]);
-    let plan = planned(&Desired::of_state(&before, "main@#1"), &live);
+    let plan = planned(&DesiredState::of_state(&before, "main@#1"), &live);
     assert_eq!(told(&plan), [r#"PUT /api/campaign/1/update {"name":"a","slug":"old"}"#]);
     assert!(plan.unsupported.is_empty() && plan.steps[0].reversible);
 }
@@ -362,10 +362,10 @@ fn a_campaign_that_came_back_under_another_id_loses_a_rotator_that_it_had_not() 
     let before = state(&[(Resource::Campaigns, json!({"id": 3, "name": "a"}))]);
     let live = json!({"id": 6, "name": "a", "rotator": "https://x/r/later"});
     let live = state(&[(Resource::Campaigns, live)]);
-    let mut memory = Memory::default();
+    let mut memory = AccountMemory::default();
     memory.ids.insert((Resource::Campaigns, 3), 6);
-    let current = Current { state: &live, memory: &memory };
-    let plan = plan(&Desired::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
+    let current = CurrentState { state: &live, memory: &memory };
+    let plan = plan(&DesiredState::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
     assert_eq!(told(&plan), [r#"PUT /api/campaign/6/update {"name":"a","slug":""}"#]);
 }
 
@@ -375,10 +375,10 @@ fn a_code_that_came_back_under_the_id_that_it_had_lacks_nothing_that_can_be_had(
     let code = |name: &str| state(&[(Resource::QrCodes, json!({"id": 5, "name": name}))]);
     let (before, live) = (code("Door"), code("QR code"));
     for (new, reasons) in [(None, 1), (Some(5), 0)] {
-        let mut memory = Memory::default();
+        let mut memory = AccountMemory::default();
         memory.ids.extend(new.map(|new| ((Resource::QrCodes, 5), new)));
-        let current = Current { state: &live, memory: &memory };
-        let plan = plan(&Desired::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
+        let current = CurrentState { state: &live, memory: &memory };
+        let plan = plan(&DesiredState::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
         assert_eq!((plan.steps.len(), plan.unsupported.len()), (0, reasons));
     }
 }
@@ -391,8 +391,8 @@ fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
     };
     let text = [("type", json!("text")), ("data", json!("hi"))];
     let later = [("background", json!("rgb(1,2,3)")), ("data", json!("later"))];
-    let code = (Resource::QrCodes, Key::Id(5));
-    let campaign = (Resource::Campaigns, Key::Id(1));
+    let code = (Resource::QrCodes, RecordKey::Id(5));
+    let campaign = (Resource::Campaigns, RecordKey::Id(1));
     let before = state(&[
         (Resource::QrCodes, json!({"id": 5, "name": "Door"})),
         (Resource::Campaigns, json!({"id": 1, "name": "a"})),
@@ -402,11 +402,11 @@ fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
     let mut live = State::default();
     live.resource_mut(Resource::QrCodes);
     live.resource_mut(Resource::Campaigns);
-    let mut memory = Memory::default();
+    let mut memory = AccountMemory::default();
     memory.sent.insert(code, sent(&[&text[..1], &later].concat()));
     memory.sent.insert(campaign, sent(&[("links", json!([5, 6])), ("slug", json!("later"))]));
-    let current = Current { state: &live, memory: &memory };
-    let plan = plan(&Desired::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
+    let current = CurrentState { state: &live, memory: &memory };
+    let plan = plan(&DesiredState::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
     assert_eq!(
         told(&plan),
         [
@@ -436,9 +436,9 @@ fn what_the_api_cannot_do_is_told_with_its_reason() {
         (Resource::QrCodes, json!({"id": 6, "name": "Lost"})),
         (Resource::Overlays, json!({"id": 4, "type": "message", "name": "p"})),
     ]);
-    let desired = Desired::of_state(&wanted, "main@#1");
+    let desired = DesiredState::of_state(&wanted, "main@#1");
     let policy = Policy { account: false, ..FREE };
-    let current = Current { state: &live, memory: &Memory::default() };
+    let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     let plan = plan(&desired, current, None, &policy).unwrap();
     assert_eq!(told(&plan), [""; 0]);
     assert_eq!(
@@ -457,9 +457,9 @@ fn what_the_api_cannot_do_is_told_with_its_reason() {
 }
 
 /// As `docs/moving.md` says: ids of another account mean nothing here.
-fn moving(source: &State) -> Desired {
-    let mut desired = Desired::of_state(source, "old@#1");
-    desired.resources.values_mut().for_each(|wanted| wanted.whole = false);
+fn moving(source: &State) -> DesiredState {
+    let mut desired = DesiredState::of_state(source, "old@#1");
+    desired.resources.values_mut().for_each(|wanted| wanted.is_complete = false);
     desired.origin = Some("https://old.example#1".to_owned());
     desired
 }
@@ -484,13 +484,13 @@ fn ids_of_another_account_are_matched_by_map_and_name_and_never_by_number() {
         (Resource::QrCodes, json!({"id": 9, "name": "not this"})),
         (Resource::QrCodes, json!({"id": 90, "name": "Code"})),
     ]);
-    let mut memory = Memory::default();
+    let mut memory = AccountMemory::default();
     memory.ids.insert((Resource::Campaigns, 3), 30);
     memory.ids.insert((Resource::QrCodes, 9), 90);
     let sent = [("type", json!("text")), ("data", json!("of another"))];
     let sent = sent.map(|(name, value)| (name.to_owned(), value));
-    memory.sent.insert((Resource::QrCodes, Key::Id(8)), BTreeMap::from(sent));
-    let current = Current { state: &live, memory: &memory };
+    memory.sent.insert((Resource::QrCodes, RecordKey::Id(8)), BTreeMap::from(sent));
+    let current = CurrentState { state: &live, memory: &memory };
     let plan = plan(&moving(&source), current, None, &Policy::default()).unwrap();
     assert_eq!(
         told(&plan),
@@ -530,12 +530,12 @@ fn items_follow_a_channel_and_a_code_that_come_back_with_new_ids() {
     for resource in Resource::ALL {
         live.resource_mut(resource);
     }
-    let mut memory = Memory::default();
+    let mut memory = AccountMemory::default();
     let sent = [("type", json!("text")), ("data", json!("hi"))];
     let sent = sent.map(|(name, value)| (name.to_owned(), value));
-    memory.sent.insert((Resource::QrCodes, Key::Id(5)), BTreeMap::from(sent));
-    let desired = Desired::of_state(&old, "main@#1");
-    let plan = plan(&desired, Current { state: &live, memory: &memory }, None, &FREE).unwrap();
+    memory.sent.insert((Resource::QrCodes, RecordKey::Id(5)), BTreeMap::from(sent));
+    let desired = DesiredState::of_state(&old, "main@#1");
+    let plan = plan(&desired, CurrentState { state: &live, memory: &memory }, None, &FREE).unwrap();
     assert_eq!(
         told(&plan),
         [
@@ -589,7 +589,7 @@ fn a_name_that_the_same_sheet_gives_up_can_be_taken_by_a_new_row() {
     let verbs: Vec<_> = steps.iter().map(|step| (step.verb, step.key.as_str())).collect();
     assert_eq!(verbs, [(Verb::Update, "4"), (Verb::Create, "summer")]);
     // What keeps its name, or had it changed by somebody else, gives nothing up.
-    let current = Current { state: &live, memory: &Memory::default() };
+    let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     plan(&rows("Summer"), current, None, &FREE).unwrap_err();
     let base = state(&[(Resource::Campaigns, json!({"id": 4, "name": "Autumn"}))]);
     plan(&rows("Autumn"), current, Some(&base), &FREE).unwrap_err();

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::apply::Secrets;
+use crate::apply::StepSecrets;
 use crate::cli::planning::PolicyArgs;
-use crate::cli::running::{self, Job, RunArgs};
-use crate::cli::session::Bounds;
-use crate::cli::wanted::Read;
-use crate::cli::{App, Exit, Failure, Kind};
+use crate::cli::running::{self, RunArgs, RunRequest};
+use crate::cli::session::SessionLimits;
+use crate::cli::wanted::DesiredInput;
+use crate::cli::{App, Exit, OpError, OpErrorKind};
 use crate::files::read_named;
 
 /// Lead an account to a state, or apply a saved plan
@@ -36,7 +36,7 @@ pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Plans, shows, asks, and carries the plan out.
@@ -44,42 +44,56 @@ pub struct Args {
 /// # Errors
 /// When the state cannot be had, a guard refuses, the plan is stale, or the
 /// run had to stop.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.to)?;
     let (policy, run, bounds) = (args.policy.policy(), &args.run, &args.bounds);
     // Ctrl-C ends that question as it ends any program.
     let password = password(args, app)?;
     if let Some(password) = &password {
-        app.conceal_password(password);
+        app.redact_password(password);
     }
     app.catch_interrupts();
     let Some(reference) = &args.reference else {
-        let job = Job { secrets: Secrets { password }, ..Job::new("apply", "a new password") };
-        return running::push(app, &account, job, &Read::default(), &policy, run, bounds);
+        let job = RunRequest {
+            secrets: StepSecrets { password },
+            ..RunRequest::new("apply", "a new password")
+        };
+        return running::apply_input(
+            app,
+            &account,
+            job,
+            &DesiredInput::default(),
+            &policy,
+            run,
+            bounds,
+        );
     };
-    if let Some(saved) = running::saved_plan(Path::new(reference))? {
+    if let Some(saved) = running::read_saved_plan(Path::new(reference))? {
         if password.is_some() {
             let message = "a saved plan is applied as it is, without a password";
-            return Err(Failure::new(Kind::Usage, message).hint("set the password by itself"));
+            return Err(
+                OpError::new(OpErrorKind::Usage, message).hint("set the password by itself")
+            );
         }
-        return running::saved(app, &account, reference, saved, &policy, run, bounds);
+        return running::apply_saved_plan(app, &account, reference, saved, &policy, run, bounds);
     }
     let wanted = args.policy.wanted(app, bounds, reference, &account)?;
-    let job = Job { secrets: Secrets { password }, ..Job::new("apply", reference) };
-    running::push(app, &account, job, &wanted, &policy, run, bounds)
+    let job =
+        RunRequest { secrets: StepSecrets { password }, ..RunRequest::new("apply", reference) };
+    running::apply_input(app, &account, job, &wanted, &policy, run, bounds)
 }
 
 /// The most bytes that are read of a file that should hold a password.
 const LARGEST: u64 = 64 * 1024;
 
 /// The new password, if one is to be set.
-fn password(args: &Args, app: &App) -> Result<Option<String>, Failure> {
+fn password(args: &Args, app: &App) -> Result<Option<String>, OpError> {
     if args.set_password {
         return app.out.secret("New password of the account").map(Some);
     }
     let Some(file) = &args.password_file else { return Ok(None) };
     let cannot = |why: String| {
-        Failure::new(Kind::Failed, format_args!("{} cannot be read: {why}", file.display()))
+        OpError::new(OpErrorKind::Failed, format_args!("{} cannot be read: {why}", file.display()))
     };
     let bytes = read_named(file, LARGEST).map_err(|error| cannot(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
@@ -100,11 +114,11 @@ pub fn push(
     to: &str,
     policy: &PolicyArgs,
     run: &RunArgs,
-    bounds: &Bounds,
-) -> Result<Exit, Failure> {
+    bounds: &SessionLimits,
+) -> Result<Exit, OpError> {
     let account = app.account(to)?;
     app.catch_interrupts();
     let wanted = policy.wanted(app, bounds, reference, &account)?;
-    let job = Job::new(command, reference);
-    running::push(app, &account, job, &wanted, &policy.policy(), run, bounds)
+    let job = RunRequest::new(command, reference);
+    running::apply_input(app, &account, job, &wanted, &policy.policy(), run, bounds)
 }

@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 
 use crate::api::pacer::Pacer;
 use crate::cli::attempts;
-use crate::cli::configured::{standing, which};
-use crate::cli::session::{Bounds, Session, command_words};
-use crate::cli::twins::{HINT, twins};
+use crate::cli::configured::{configured_backup, statistics_mode};
+use crate::cli::session::{AccountSession, SessionLimits, command_words};
+use crate::cli::twins::{HINT, shared_accounts};
 use crate::cli::values::scope;
-use crate::cli::{App, Ending, Exit, Failure, Kind, human, values};
-use crate::config::{Account, Stats};
-use crate::crawl::{self, Options};
-use crate::daemon::facts::{AttemptOutcome, EmptiedList};
+use crate::cli::{App, CommandResult, Exit, OpError, OpErrorKind, values};
+use crate::config::{AccountConfig, StatisticsSetting};
+use crate::crawl::{self, CrawlOptions};
+use crate::format;
+use crate::health::attempt::{AttemptOutcome, EmptiedList};
 use crate::model::Resource;
 use crate::progress::Progress;
-use crate::vault::snapshot::Usage;
+use crate::vault::snapshot::RequestUsage;
 use crate::vault::{Vault, VaultError};
 
 mod report;
@@ -49,7 +50,7 @@ pub struct Args {
         env = "LINKVAULT_STATS",
         hide_env_values = true
     )]
-    pub stats: Option<Stats>,
+    pub stats: Option<StatisticsSetting>,
     /// Fetch the statistics of at most this number of QR codes
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_STATS_BUDGET", hide_env_values = true)]
     pub stats_budget: Option<u32>,
@@ -63,7 +64,7 @@ pub struct Args {
     #[arg(long)]
     pub service_moved: bool,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
     /// Print what would be read and what it costs; ask and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -74,7 +75,7 @@ pub struct Args {
 /// # Errors
 /// When the only account's backup failed; of several, the first failure's code
 /// is the exit code, and the others are told as they come.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let accounts = app.accounts(&args.accounts)?;
     app.catch_interrupts();
     if args.dry_run {
@@ -97,17 +98,17 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
                 document["account"] = json!(account.name);
                 documents.push(document);
                 failure.message = format!("{}: {}", account.name, failure.message);
-                app.out.complain(&failure);
+                app.out.print_error(&failure);
                 failed.push(account.name.as_str());
                 exit = exit.or_worse(failure.kind.exit());
-                if failure.kind == Kind::Interrupted {
+                if failure.kind == OpErrorKind::Interrupted {
                     failed.extend(left.map(|account| account.name.as_str()));
                     break;
                 }
             }
         }
     }
-    for twins in twins(&app.accounts(&[]).unwrap_or_default(), &accounts) {
+    for twins in shared_accounts(&app.accounts(&[]).unwrap_or_default(), &accounts) {
         app.out.warn(&twins);
         app.out.note(format_args!("hint: {HINT}"));
     }
@@ -125,24 +126,24 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failure> {
+fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit), OpError> {
     let (began, started) = (app.clock.monotonic(), app.clock.now());
-    let mut spent = Usage::default();
+    let mut spent = RequestUsage::default();
     let mirrored = mirror(args, app, account, &mut spent);
     let ended = app.clock.now();
     let mirrored = match mirrored {
         Ok(mirrored) => mirrored,
         Err(failure) => {
-            let mut attempt = attempts::failed(&failure, started, ended, spent);
+            let mut attempt = attempts::attempt_of_error(&failure, started, ended, spent);
             let bounded = args.bounds.max_duration.is_some() || args.bounds.max_requests.is_some();
-            if failure.kind == Kind::Stopped && bounded {
+            if failure.kind == OpErrorKind::Stopped && bounded {
                 // The bounds that it was given say nothing about the account.
                 attempt.outcome = AttemptOutcome::Stopped;
             }
-            if failure.kind != Kind::Usage {
+            if failure.kind != OpErrorKind::Usage {
                 // Where the vault's own disk failed, that is told already.
-                let told = failure.kind == Kind::Vault;
-                if let Err(why) = attempts::record(account, &attempt)
+                let told = failure.kind == OpErrorKind::Vault;
+                if let Err(why) = attempts::save_attempt(account, &attempt)
                     && !told
                 {
                     app.out.warn(why);
@@ -153,8 +154,8 @@ fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failu
     };
     let Mirrored { summary, moved, emptied, vault } = mirrored;
     let snapshot = &summary.snapshot;
-    let attempt = attempts::made(snapshot, started, ended, spent);
-    if let Err(why) = attempts::record(account, &attempt) {
+    let attempt = attempts::attempt_of_snapshot(snapshot, started, ended, spent);
+    if let Err(why) = attempts::save_attempt(account, &attempt) {
         app.out.warn(why);
     }
     let problems = report::problems(account, &attempt, snapshot.records(), &emptied, ended);
@@ -167,13 +168,13 @@ fn one(args: &Args, app: &App, account: &Account) -> Result<(Value, Exit), Failu
     let time = app.clock.monotonic().saturating_sub(began);
     report::print(app, account, &summary, moved, time)?;
     let whole = attempt.outcome == AttemptOutcome::Complete;
-    let exit = Exit::of(Ok(Ending::complete(whole)));
+    let exit = Exit::of(Ok(CommandResult::complete(whole)));
     Ok((report::document(account, &summary, moved, &problems, &vault), exit))
 }
 
 /// What a backup made.
 struct Mirrored {
-    summary: crawl::Summary,
+    summary: crawl::CrawlReport,
     moved: (u64, i64),
     emptied: Vec<EmptiedList>,
     vault: PathBuf,
@@ -183,17 +184,18 @@ struct Mirrored {
 fn mirror(
     args: &Args,
     app: &App,
-    account: &Account,
-    spent: &mut Usage,
-) -> Result<Mirrored, Failure> {
+    account: &AccountConfig,
+    spent: &mut RequestUsage,
+) -> Result<Mirrored, OpError> {
     let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
     let words = command_words("backup", &account.name);
-    let mut session = Session::open(app, account, &words, &args.bounds, Arc::clone(&progress))?;
+    let mut session =
+        AccountSession::open(app, account, &words, &args.bounds, Arc::clone(&progress))?;
     let options = options(args, account, &session.service)?;
     let mut vault = Vault::open_or_create(&account.vault)?;
     let crawled = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options);
     let counters = session.client.counters();
-    *spent = Usage {
+    *spent = RequestUsage {
         requests: counters.requests,
         throttled: counters.throttled,
         waited: counters.waited,
@@ -205,10 +207,10 @@ fn mirror(
     Ok(Mirrored { summary, moved, emptied, vault: vault.path().to_owned() })
 }
 
-fn options(args: &Args, account: &Account, service: &str) -> Result<Options, Failure> {
-    let standing = standing(account, service);
-    Ok(Options {
-        stats: args.stats.map_or(standing.stats, which),
+fn options(args: &Args, account: &AccountConfig, service: &str) -> Result<CrawlOptions, OpError> {
+    let standing = configured_backup(account, service);
+    Ok(CrawlOptions {
+        stats: args.stats.map_or(standing.stats, statistics_mode),
         stats_budget: args.stats_budget.map(u64::from).or(standing.stats_budget),
         fresh: args.fresh,
         tag: args.tag.clone(),
@@ -218,7 +220,7 @@ fn options(args: &Args, account: &Account, service: &str) -> Result<Options, Fai
 }
 
 /// What the flags ask for; without `--only`, the configuration's `skip` holds too.
-fn asked(args: &Args, excluded: &[Resource]) -> Result<Vec<Resource>, Failure> {
+fn asked(args: &Args, excluded: &[Resource]) -> Result<Vec<Resource>, OpError> {
     if !args.only.is_empty() {
         return scope(&args.only, &args.skip);
     }
@@ -227,7 +229,7 @@ fn asked(args: &Args, excluded: &[Resource]) -> Result<Vec<Resource>, Failure> {
 }
 
 /// What a backup would cost, as far as the vault can tell.
-fn dry_run(args: &Args, app: &App, accounts: &[Account]) -> Result<Exit, Failure> {
+fn dry_run(args: &Args, app: &App, accounts: &[AccountConfig]) -> Result<Exit, OpError> {
     let mut documents = Vec::new();
     for account in accounts {
         let scope = options(args, account, "")?.scope;
@@ -247,8 +249,8 @@ fn dry_run(args: &Args, app: &App, accounts: &[Account]) -> Result<Exit, Failure
              whose scans moved",
             account.name,
             names.join(", "),
-            human::counted(requests, "request", "requests"),
-            human::duration(time),
+            format::counted(requests, "request", "requests"),
+            format::duration(time),
             limit.unwrap_or(30)
         );
         app.out.answer(text, true)?;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, Failure, Table};
-use crate::model::{Resource, Role, Spec, Verb};
+use crate::cli::{App, Exit, OpError, TextTable};
+use crate::model::{Resource, ResourceSpec, Role, Verb};
 
 /// Show what the API can and cannot do with each resource
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ const ROLES: [Role; 5] =
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     if app.out.is_json() {
         let resources: Vec<_> = Resource::ALL.into_iter().map(|r| document(r.spec())).collect();
         app.out.json(&json!({"format": 1, "resources": resources}))?;
@@ -42,18 +42,18 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn verbs(spec: &Spec) -> Vec<&'static str> {
+fn verbs(spec: &ResourceSpec) -> Vec<&'static str> {
     let offered = VERBS.into_iter().filter(|verb| spec.endpoint(*verb).is_some());
     offered.map(Verb::name).collect()
 }
 
-fn fields(spec: &Spec, role: Role) -> Vec<&'static str> {
+fn fields(spec: &ResourceSpec, role: Role) -> Vec<&'static str> {
     spec.fields.iter().filter(|field| field.role == role).map(|field| field.name).collect()
 }
 
 /// What somebody might look for and the API does not offer.
 #[must_use]
-pub fn limits(spec: &Spec) -> Vec<String> {
+pub fn limits(spec: &ResourceSpec) -> Vec<String> {
     let mut limits = Vec::new();
     for verb in [Verb::Create, Verb::Update, Verb::Delete] {
         if spec.endpoint(verb).is_none() {
@@ -72,7 +72,7 @@ pub fn limits(spec: &Spec) -> Vec<String> {
 }
 
 /// The fields that a create takes and an update does not.
-fn fixed(spec: &Spec) -> Vec<&'static str> {
+fn fixed(spec: &ResourceSpec) -> Vec<&'static str> {
     let (Some(create), Some(update)) = (spec.endpoint(Verb::Create), spec.endpoint(Verb::Update))
     else {
         return Vec::new();
@@ -81,8 +81,8 @@ fn fixed(spec: &Spec) -> Vec<&'static str> {
     create.params.iter().map(|param| param.name).filter(|name| !updates(*name)).collect()
 }
 
-fn verbs_table() -> Table {
-    let mut table = Table::new(&["resource", "can", "cannot", "natural key"]);
+fn verbs_table() -> TextTable {
+    let mut table = TextTable::new(&["resource", "can", "cannot", "natural key"]);
     for spec in Resource::ALL.map(Resource::spec) {
         let key = spec.natural_key.join(", ");
         table.row([spec.name.to_owned(), verbs(spec).join(", "), limits(spec).join(", "), key]);
@@ -90,9 +90,9 @@ fn verbs_table() -> Table {
     table
 }
 
-fn fields_table() -> Table {
+fn fields_table() -> TextTable {
     let mut table =
-        Table::new(&["resource", "identity", "writable", "read-only", "counter", "write-only"]);
+        TextTable::new(&["resource", "identity", "writable", "read-only", "counter", "write-only"]);
     for spec in Resource::ALL.map(Resource::spec) {
         let roles = ROLES.map(|role| fields(spec, role).join(", "));
         table.row(std::iter::once(spec.name.to_owned()).chain(roles));
@@ -127,7 +127,7 @@ pub fn markdown() -> String {
     text
 }
 
-fn document(spec: &Spec) -> Value {
+fn document(spec: &ResourceSpec) -> Value {
     let field = |field: &crate::model::Field| json!({"name": field.name, "kind": field.kind.name(), "role": field.role.name()});
     let endpoint = |endpoint: &crate::model::Endpoint| {
         let params: Vec<_> = endpoint

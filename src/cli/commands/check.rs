@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, Failure, Kind, human, states};
-use crate::config::Account;
+use crate::cli::{App, Exit, OpError, OpErrorKind, states};
+use crate::config::AccountConfig;
+use crate::format;
 
 /// Check every byte of the accounts' vaults
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub struct Args {
 /// # Errors
 /// When the only account's vault cannot be read at all; of several, that is told
 /// and the others are checked.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let accounts = app.accounts(&args.accounts)?;
     let alone = accounts.len() == 1;
     let mut documents = Vec::new();
@@ -32,7 +33,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
             Ok(checked) => checked,
             Err(failure) if alone => return Err(failure),
             Err(failure) => {
-                app.out.complain(&failure);
+                app.out.print_error(&failure);
                 let mut document = failure.document();
                 document["account"] = json!(account.name);
                 (document, failure.kind.exit())
@@ -50,7 +51,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn one(account: &Account, app: &App) -> Result<(Value, Exit), Failure> {
+fn one(account: &AccountConfig, app: &App) -> Result<(Value, Exit), OpError> {
     let report = states::open(account)?.check()?;
     let sound = report.problems.is_empty();
     let document = json!({
@@ -66,8 +67,8 @@ fn one(account: &Account, app: &App) -> Result<(Value, Exit), Failure> {
     }
     let checked = format!(
         "{} with {}",
-        human::counted(report.snapshots, "snapshot", "snapshots"),
-        human::counted(report.versions, "version of records", "versions of records")
+        format::counted(report.snapshots, "snapshot", "snapshots"),
+        format::counted(report.versions, "version of records", "versions of records")
     );
     if sound {
         app.out.summary(format_args!("{} is sound: {checked} checked", account.name))?;
@@ -76,7 +77,7 @@ fn one(account: &Account, app: &App) -> Result<(Value, Exit), Failure> {
     app.out.summary(format_args!(
         "{} is damaged: {} in {checked}; restore it from a copy, or move it away and back up anew",
         account.name,
-        human::counted(report.problems.len() as u64, "problem", "problems"),
+        format::counted(report.problems.len() as u64, "problem", "problems"),
     ))?;
-    Ok((document, Exit::of(Err(Kind::Vault))))
+    Ok((document, Exit::of(Err(OpErrorKind::Vault))))
 }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::status;
-use crate::cli::board::DaemonBoard;
+use crate::cli::board::DaemonAccounts;
 use crate::cli::global::LogFormat;
-use crate::cli::page::{PageArgs, cannot_serve};
-use crate::cli::unattended::Unattended;
-use crate::cli::{App, Exit, Failure, Kind, Shown};
-use crate::clock::Bell;
-use crate::config::{Config, DaemonSettings, Home, Listen, parse_listen};
-use crate::daemon::{Board, News, Service};
+use crate::cli::page::{UiArgs, cannot_serve};
+use crate::cli::unattended::DaemonWorker;
+use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind};
+use crate::clock::Waker;
+use crate::config::{Config, DaemonSettings, Home, ListenAddress, parse_listen};
+use crate::daemon::{DaemonEvent, DaemonLoop, DaemonState};
 use crate::server::Server;
+use crate::ui;
 use crate::vault::lock::{Lock, LockError};
-use crate::web;
 
 /// Back up every account that has a schedule, until told to stop
 #[derive(Debug, clap::Args)]
@@ -61,9 +61,9 @@ pub struct Args {
         env = "LINKVAULT_DAEMON_LISTEN",
         hide_env_values = true
     )]
-    pub listen: Option<Listen>,
+    pub listen: Option<ListenAddress>,
     #[command(flatten)]
-    pub page: PageArgs,
+    pub page: UiArgs,
     /// How the log on stderr is written
     #[arg(
         long,
@@ -80,54 +80,54 @@ pub struct Args {
 /// # Errors
 /// When nothing is scheduled, the configuration has mistakes, or another daemon
 /// runs.
-pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, OpError> {
     let home = app.home()?;
-    app.out.log_instead();
-    std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Shown(panic))));
+    app.out.write_to_log();
+    std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Escaped(panic))));
     let _lock = alone(app, &home)?;
     // Mistakes in it are told when the accounts are read, right below.
     let settings = Config::load(&home).map_or_else(|_| DaemonSettings::default(), |it| it.daemon);
-    let work = Arc::new(Unattended::new(app, home.clone(), args.once));
-    let (bell, reload) = (Bell::default(), Arc::new(AtomicBool::new(false)));
-    let service = Service {
-        board: Arc::new(Board::new(Arc::clone(&app.clock))),
+    let work = Arc::new(DaemonWorker::new(app, home.clone(), args.once));
+    let (bell, reload) = (Waker::default(), Arc::new(AtomicBool::new(false)));
+    let service = DaemonLoop {
+        state: Arc::new(DaemonState::new(Arc::clone(&app.clock))),
         work: Arc::clone(&work) as _,
         clock: Arc::clone(&app.clock),
-        bell: bell.clone(),
+        waker: bell.clone(),
         reload: Arc::clone(&reload),
         workers: usize::from(args.workers.or(settings.workers).unwrap_or(WORKERS)),
-        beat: watchdog().map_or(BEAT, |within| BEAT.min(within / 2)),
-        patience: PATIENCE,
+        tick: watchdog().map_or(BEAT, |within| BEAT.min(within / 2)),
+        shutdown_timeout: PATIENCE,
     };
     service.load().map_err(|mistakes| {
         let mut mistakes = mistakes.into_iter();
         let first = mistakes.next().unwrap_or_default();
-        let failure = Failure::new(Kind::Config, first).details(mistakes);
+        let failure = OpError::new(OpErrorKind::Config, first).details(mistakes);
         failure.hint("mend the file and start the daemon again; nothing was done")
     })?;
-    let scheduled = service.board.accounts().len();
+    let scheduled = service.state.accounts().len();
     if scheduled == 0 {
         let message = format!("no account has a schedule in {}", home.config_file().display());
-        return Err(Failure::new(Kind::Config, message).hint(
+        return Err(OpError::new(OpErrorKind::Config, message).hint(
             "write `schedule = \"0 3 * * *\"` below [defaults], or below the accounts that are \
              to be backed up; `linkvault init` adds an account",
         ));
     }
     let page = match args.once {
         true => None,
-        false => page(args, settings, app, &service.board)?,
+        false => page(args, settings, app, &service.state)?,
     };
     app.catch_signals(&bell, &reload);
     tracing::info!(accounts = scheduled, workers = service.workers, "the daemon begins");
     if app.out.is_json() && !args.once {
         let page = page.as_ref().map(|it| format!("http://{}", it.address()));
-        let accounts = service.board.accounts();
+        let accounts = service.state.accounts();
         app.out.json(&json!({"format": 1, "page": page, "accounts": accounts}))?;
         app.out.finish()?;
     }
     service.run(args.once, &tell);
     if app.out.is_json() && args.once {
-        let all: Vec<_> = service.board.conditions().iter().map(status::document).collect();
+        let all: Vec<_> = service.state.account_statuses().iter().map(status::document).collect();
         app.out.json(&json!({"format": 1, "accounts": all}))?;
     }
     if let Some(page) = page {
@@ -148,17 +148,17 @@ fn page(
     args: &Args,
     settings: DaemonSettings,
     app: &App,
-    board: &Arc<Board>,
-) -> Result<Option<Server>, Failure> {
+    board: &Arc<DaemonState>,
+) -> Result<Option<Server>, OpError> {
     let listen = args.listen.or(settings.listen);
     let address = match listen {
-        Some(Listen::Off) => return Ok(None),
-        Some(Listen::At(address)) => address,
+        Some(ListenAddress::Off) => return Ok(None),
+        Some(ListenAddress::At(address)) => address,
         None => SocketAddr::from(([127, 0, 0, 1], 8080)),
     };
     let settings = args.page.over(settings).settings(app, address)?;
-    let accounts = Arc::new(DaemonBoard(Arc::clone(board)));
-    match web::start(settings, accounts, Arc::clone(&app.clock)) {
+    let accounts = Arc::new(DaemonAccounts(Arc::clone(board)));
+    match ui::start(settings, accounts, Arc::clone(&app.clock)) {
         Ok(page) => {
             tracing::info!("the page is at http://{}", page.address());
             Ok(Some(page))
@@ -179,7 +179,7 @@ const BEAT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Locks the home for this daemon.
-fn alone(app: &App, home: &Home) -> Result<Lock, Failure> {
+fn alone(app: &App, home: &Home) -> Result<Lock, OpError> {
     let file = home.daemon_file();
     let lock = Lock::take(&file, "linkvault daemon", Duration::ZERO, &*app.clock);
     lock.map_err(|error| match error {
@@ -188,7 +188,7 @@ fn alone(app: &App, home: &Home) -> Result<Lock, Failure> {
                 format!(": pid {}, since {}", holder.pid, holder.since.iso())
             });
             let message = format!("another daemon looks after these accounts{who}");
-            Failure::new(Kind::Locked, message)
+            OpError::new(OpErrorKind::Locked, message)
                 .hint("stop it first, or give this one another LINKVAULT_HOME")
         }
         other => other.into(),
@@ -207,24 +207,24 @@ fn watchdog() -> Option<Duration> {
 }
 
 #[cfg(not(unix))]
-fn tell(_news: News) {}
+fn tell(_news: DaemonEvent) {}
 
 /// Tells systemd, where it listens.
 #[cfg(unix)]
-fn tell(news: News) {
+fn tell(news: DaemonEvent) {
     use sd_notify::NotifyState;
     let status;
     let mut states = Vec::new();
     match &news {
-        News::Ready => states.push(NotifyState::Ready),
-        News::Reloading => {
+        DaemonEvent::Ready => states.push(NotifyState::Ready),
+        DaemonEvent::Reloading => {
             states.push(NotifyState::Reloading);
             // What systemd wants to know beside it.
             states.extend(NotifyState::monotonic_usec_now());
         }
-        News::Stopping => states.push(NotifyState::Stopping),
-        News::Alive => states.push(NotifyState::Watchdog),
-        News::Status(text) => {
+        DaemonEvent::Stopping => states.push(NotifyState::Stopping),
+        DaemonEvent::Alive => states.push(NotifyState::Watchdog),
+        DaemonEvent::Status(text) => {
             status = text.clone();
             states.push(NotifyState::Status(&status));
         }

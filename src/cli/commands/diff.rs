@@ -4,17 +4,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::change::desired::{Meant, Wanted};
-use crate::change::diff::{self, Change, Diff, Kind as ChangeKind, Movement};
+use crate::change::csv_files::CsvKind;
+use crate::change::desired::{DesiredRecord, RecordRef};
+use crate::change::diff::{self, ChangeKind, CounterChange, RecordChange, StateDiff};
 use crate::change::overlay;
-use crate::change::sheet::SheetKind;
-use crate::cli::session::Bounds;
-use crate::cli::states::{Loaded, Target};
+use crate::cli::session::SessionLimits;
+use crate::cli::states::{LoadedState, StateRef};
 use crate::cli::values;
 use crate::cli::values::scope;
-use crate::cli::wanted::{self, Read};
-use crate::cli::{App, Ending, Exit, Failure, Kind, Paint, Shown, human};
-use crate::config::Account;
+use crate::cli::wanted::{self, DesiredInput};
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, Paint};
+use crate::config::AccountConfig;
+use crate::format;
 use crate::model::{Resource, State};
 use crate::vault::reference::Reference;
 
@@ -43,19 +44,19 @@ pub struct Args {
     pub skip: Vec<Resource>,
     /// What a CSV file holds whose name does not tell
     #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
-    pub resource: Option<SheetKind>,
+    pub resource: Option<CsvKind>,
     /// End with exit code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Compares the two states and shows what differs.
 ///
 /// # Errors
 /// When one of them cannot be had.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let which = scope(&args.only, &args.skip)?;
     let sides = sides(args, app, &which)?;
     let found = diff::diff(&sides.before.state, &sides.after.state);
@@ -74,7 +75,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     let changed = !found.changes.is_empty() || !new.is_empty();
     let (missing, changes) = (lacking.len() as u64, changed && args.detailed_exitcode);
-    Ok(Exit::of(Ok(Ending { missing, changes, ..Ending::default() })))
+    Ok(Exit::of(Ok(CommandResult { missing, changes, ..CommandResult::default() })))
 }
 
 /// One side of a comparison.
@@ -84,7 +85,7 @@ struct Side {
     lacking: Vec<String>,
     stale: Vec<String>,
     /// Rows of a file that mean no record of the other side.
-    new: Vec<(Resource, Wanted)>,
+    new: Vec<(Resource, DesiredRecord)>,
     /// What becomes of them from the first side to the second.
     kind: ChangeKind,
 }
@@ -96,18 +97,18 @@ struct Sides {
 
 /// A side as it is named, before its records are read.
 enum Named {
-    State(Box<Target>),
+    State(Box<StateRef>),
     Files(PathBuf),
 }
 
-fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, Failure> {
+fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, OpError> {
     let path = |text: Option<&str>| text.map_or(Ok(None), |text| wanted::path(app, text));
     let file = path(args.to.as_deref())?;
     // An account alone is its last two snapshots; beside something else, its newest.
     let missing = Reference::Latest(usize::from(args.to.is_none()));
     let from = match path(Some(&args.from))? {
         Some(path) => Named::Files(path),
-        None => Named::State(Box::new(Target::parse(app, &args.from, missing, None)?)),
+        None => Named::State(Box::new(StateRef::parse(app, &args.from, missing, None)?)),
     };
     let to = args.to.as_deref().unwrap_or("latest");
     let to = match file {
@@ -118,18 +119,22 @@ fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, Failure> {
                 Named::Files(_) if app_names(app, to)? => None,
                 Named::Files(path) => Some(wanted::account_of(app, path)?),
             };
-            let target = Target::parse(app, to, Reference::Latest(0), account.as_ref())?;
+            let target = StateRef::parse(app, to, Reference::Latest(0), account.as_ref())?;
             Named::State(Box::new(target))
         }
     };
     if args.resource.is_some()
         && !matches!((&from, &to), (Named::Files(_), _) | (_, Named::Files(_)))
     {
-        return Err(Failure::new(Kind::Usage, "--resource is for a CSV file, and none is named"));
+        return Err(OpError::new(
+            OpErrorKind::Usage,
+            "--resource is for a CSV file, and none is named",
+        ));
     }
-    let load = |target: &Target, which: &[Resource]| target.load(app, &args.bounds, which);
-    let files =
-        |path: &Path, account: Option<&Account>| wanted::files(path, args.resource, account, which);
+    let load = |target: &StateRef, which: &[Resource]| target.load(app, &args.bounds, which);
+    let files = |path: &Path, account: Option<&AccountConfig>| {
+        wanted::read_files(path, args.resource, account, which)
+    };
     Ok(match (from, to) {
         (Named::State(from), Named::State(to)) => Sides {
             before: Side::loaded(load(&from, which)?)?,
@@ -148,7 +153,7 @@ fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, Failure> {
             Sides { before, after }
         }
         (Named::Files(from), Named::Files(to)) => {
-            let read = |path: &Path| files(path, wanted::owner(app, path)?.as_ref());
+            let read = |path: &Path| files(path, wanted::exporting_account(app, path)?.as_ref());
             let (from, to) = (read(&from)?, read(&to)?);
             let under = from.state.clone().unwrap_or_default();
             let after = Side::laid(app, to, &under, ChangeKind::Added);
@@ -159,35 +164,35 @@ fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, Failure> {
 }
 
 /// Whether `text` begins with an account.
-fn app_names(app: &App, text: &str) -> Result<bool, Failure> {
+fn app_names(app: &App, text: &str) -> Result<bool, OpError> {
     Ok(text.contains('@') || app.config()?.account(text).is_ok())
 }
 
 /// The resources that files speak of.
-fn spoken(read: &Read) -> Vec<Resource> {
+fn spoken(read: &DesiredInput) -> Vec<Resource> {
     let wanted = &read.desired.resources;
     let items = wanted.get(&Resource::ChannelItems).into_iter().flat_map(|it| &it.records);
     // Channels are looked up by their names.
-    let named = items.into_iter().any(|row| matches!(row.channel, Some(Meant::Name(_))));
+    let named = items.into_iter().any(|row| matches!(row.channel, Some(RecordRef::Name(_))));
     let spoken = |it: &Resource| wanted.contains_key(it) || named && *it == Resource::Channels;
     Resource::ALL.into_iter().filter(spoken).collect()
 }
 
 impl Side {
-    fn loaded(mut loaded: Loaded) -> Result<Self, Failure> {
+    fn loaded(mut loaded: LoadedState) -> Result<Self, OpError> {
         Ok(Self {
             state: loaded.state()?,
             stale: loaded.stale(),
             name: loaded.name,
-            lacking: loaded.lacking,
+            lacking: loaded.unread,
             new: Vec::new(),
             kind: ChangeKind::Added,
         })
     }
 
     /// Files, laid over the other side.
-    fn laid(app: &App, read: Read, other: &State, kind: ChangeKind) -> Self {
-        for (resource, fields) in wanted::unseen(&read.desired) {
+    fn laid(app: &App, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
+        for (resource, fields) in wanted::unlisted_fields(&read.desired) {
             let fields = fields.join(", ");
             app.out
                 .note(format_args!("not compared: {fields} of {resource}; no list gives it back"));
@@ -195,7 +200,7 @@ impl Side {
         let (state, new) = match read.state {
             Some(state) => (state, Vec::new()),
             None => {
-                let laid = overlay::lay(&read.desired, other, read.base.as_ref());
+                let laid = overlay::overlay(&read.desired, other, read.base.as_ref());
                 let new = laid.new.into_iter().map(|(resource, row)| (resource, row.clone()));
                 (laid.state, new.collect())
             }
@@ -207,7 +212,7 @@ impl Side {
 /// A row that means no record of the other side.
 struct NewRow<'a> {
     resource: Resource,
-    row: &'a Wanted,
+    row: &'a DesiredRecord,
     kind: ChangeKind,
 }
 
@@ -232,7 +237,7 @@ fn new_rows(side: &Side) -> impl Iterator<Item = NewRow<'_>> {
     side.new.iter().map(move |(resource, row)| NewRow { resource: *resource, row, kind })
 }
 
-fn document(sides: &Sides, found: &Diff, new: &[NewRow<'_>]) -> Value {
+fn document(sides: &Sides, found: &StateDiff, new: &[NewRow<'_>]) -> Value {
     let (before, after) = (&sides.before, &sides.after);
     let stale = [before.stale.as_slice(), &after.stale].concat();
     let mut changes: Vec<_> = found.changes.iter().map(change).collect();
@@ -267,7 +272,7 @@ fn document(sides: &Sides, found: &Diff, new: &[NewRow<'_>]) -> Value {
 
 /// A change for programs. An item's id is unique within channel and type only,
 /// so its whole key stands there.
-pub(super) fn change(change: &Change) -> Value {
+pub(super) fn change(change: &RecordChange) -> Value {
     let fields: serde_json::Map<_, _> = change
         .fields
         .iter()
@@ -279,13 +284,13 @@ pub(super) fn change(change: &Change) -> Value {
     })
 }
 
-fn print(app: &App, sides: &Sides, found: &Diff, new: &[NewRow<'_>]) -> Result<(), Failure> {
+fn print(app: &App, sides: &Sides, found: &StateDiff, new: &[NewRow<'_>]) -> Result<(), OpError> {
     for change in &found.changes {
         lines(app, change)?;
     }
     for row in new {
         let (sigil, paint) = sigil(row.kind);
-        let head = format!("{sigil} {} of {}", row.resource, Shown(row.source()));
+        let head = format!("{sigil} {} of {}", row.resource, Escaped(row.source()));
         app.out.line(app.out.paint(paint, &head))?;
         for (name, value) in row.fields() {
             app.out.line(format_args!("    {name}: {}", short(&value)))?;
@@ -295,18 +300,19 @@ fn print(app: &App, sides: &Sides, found: &Diff, new: &[NewRow<'_>]) -> Result<(
         let changes = found.changes.iter().filter(|change| change.kind == kind).count();
         (changes + new.iter().filter(|row| row.kind == kind).count()) as u64
     };
-    let more = |sum: i64, it: &Movement| sum.saturating_add(it.after.saturating_sub(it.before));
+    let more =
+        |sum: i64, it: &CounterChange| sum.saturating_add(it.after.saturating_sub(it.before));
     let scans = found.movements.iter().fold(0, more);
     let mut text = format!(
         "{} to {}: {} added, {} changed, {} removed",
-        Shown(&sides.before.name),
-        Shown(&sides.after.name),
-        human::count(count(ChangeKind::Added)),
-        human::count(count(ChangeKind::Changed)),
-        human::count(count(ChangeKind::Removed))
+        Escaped(&sides.before.name),
+        Escaped(&sides.after.name),
+        format::count(count(ChangeKind::Added)),
+        format::count(count(ChangeKind::Changed)),
+        format::count(count(ChangeKind::Removed))
     );
     if !found.movements.is_empty() {
-        let codes = human::counted(found.movements.len() as u64, "QR code", "QR codes");
+        let codes = format::counted(found.movements.len() as u64, "QR code", "QR codes");
         text += &format!("; {scans:+} scans on {codes}");
     }
     app.out.summary(text)
@@ -321,12 +327,12 @@ const fn sigil(kind: ChangeKind) -> (&'static str, Paint) {
 }
 
 /// One change: its record on a line, and a line for each field.
-pub(super) fn lines(app: &App, change: &Change) -> Result<(), Failure> {
+pub(super) fn lines(app: &App, change: &RecordChange) -> Result<(), OpError> {
     let (sigil, paint) = sigil(change.kind);
-    let head = format!("{sigil} {} {}", change.resource, Shown(&change.key));
+    let head = format!("{sigil} {} {}", change.resource, Escaped(&change.key));
     app.out.line(app.out.paint(paint, &head))?;
     for field in &change.fields {
-        let name = Shown(&field.name);
+        let name = Escaped(&field.name);
         let text = match change.kind {
             ChangeKind::Added => format!("    {name}: {}", short(&field.after)),
             ChangeKind::Removed => format!("    {name}: {}", short(&field.before)),
@@ -341,7 +347,7 @@ pub(super) fn lines(app: &App, change: &Change) -> Result<(), Failure> {
 
 /// A value on one line, shortened where it is very long; `--json` has it whole.
 fn short(value: &Value) -> String {
-    let text = Shown(value).to_string();
+    let text = Escaped(value).to_string();
     if text.chars().count() <= 200 {
         return text;
     }

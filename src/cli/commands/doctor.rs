@@ -7,16 +7,17 @@ use serde_json::{Value, json};
 use crate::api::client::GetOptions;
 use crate::api::envelope;
 use crate::api::pacer::Pacer;
-use crate::api::signals::Signals;
-use crate::cli::session::{Bounds, Session};
-use crate::cli::twins::{HINT, twins};
-use crate::cli::{App, Exit, Failure, Kind, Paint, Shown, human};
-use crate::config::{Account, Place};
-use crate::model::{Decoded, Resource, Verb};
-use crate::progress::Silent;
+use crate::api::rate_limit_headers::RateLimitHeaders;
+use crate::cli::session::{AccountSession, SessionLimits};
+use crate::cli::twins::{HINT, shared_accounts};
+use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind, Paint};
+use crate::config::{AccountConfig, AccountLocation};
+use crate::format;
+use crate::model::{DecodedRecord, Resource, Verb};
+use crate::progress::NoProgress;
 use crate::vault::lock::Lock;
-use crate::vault::snapshot::Status;
-use crate::vault::{Identity, Vault, VaultError};
+use crate::vault::snapshot::SnapshotStatus;
+use crate::vault::{AccountIdentity, Vault, VaultError};
 
 /// Check configuration, key, clock and limit; write nothing
 #[derive(Debug, clap::Args)]
@@ -33,23 +34,23 @@ pub struct Args {
 const ONCE: GetOptions = GetOptions { retries: Some(0) };
 
 /// One thing that was looked at.
-struct Finding {
+struct CheckFinding {
     what: &'static str,
     /// `Err` is a problem.
-    found: Result<String, Failure>,
+    found: Result<String, OpError>,
 }
 
 /// Looks at everything that a backup needs, and changes nothing.
 ///
 /// # Errors
 /// With the first problem's kind, when there is one.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let names: Vec<_> = args.account.iter().cloned().collect();
     let accounts = app.accounts(&names)?;
     app.catch_interrupts();
     let mut documents = Vec::new();
     let mut exit = Exit::Done;
-    let shared = twins(&app.accounts(&[]).unwrap_or_default(), &accounts);
+    let shared = shared_accounts(&app.accounts(&[]).unwrap_or_default(), &accounts);
     for account in &accounts {
         let findings = examine(app, account);
         for finding in &findings {
@@ -72,19 +73,19 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn examine(app: &App, account: &Account) -> Vec<Finding> {
+fn examine(app: &App, account: &AccountConfig) -> Vec<CheckFinding> {
     let url = match &account.place {
-        Place::Sandbox => "built in".to_owned(),
-        Place::Service { url, .. } => url.to_string(),
+        AccountLocation::Sandbox => "built in".to_owned(),
+        AccountLocation::Service { url, .. } => url.to_string(),
     };
-    let mut findings = vec![Finding { what: "service", found: Ok(url) }];
+    let mut findings = vec![CheckFinding { what: "service", found: Ok(url) }];
     let (vault, identity) = vault(app, account);
-    findings.push(Finding { what: "vault", found: vault });
+    findings.push(CheckFinding { what: "vault", found: vault });
     if let Some(holder) = Lock::holder(&account.vault) {
         // Asking now could take the request that the other process counts on.
         let text =
             format!("pid {} runs `{}`; the service was not asked", holder.pid, holder.command);
-        findings.push(Finding { what: "lock", found: Ok(text) });
+        findings.push(CheckFinding { what: "lock", found: Ok(text) });
         return findings;
     }
     findings.extend(service(app, account, identity));
@@ -92,21 +93,21 @@ fn examine(app: &App, account: &Account) -> Vec<Finding> {
 }
 
 /// The vault in a sentence, and whose it is.
-fn vault(app: &App, account: &Account) -> (Result<String, Failure>, Option<Identity>) {
+fn vault(app: &App, account: &AccountConfig) -> (Result<String, OpError>, Option<AccountIdentity>) {
     let path = account.vault.display();
     let vault = match Vault::open_read_only(&account.vault) {
         Ok(vault) => vault,
         Err(VaultError::Missing(_)) => return (Ok(format!("none yet; it will be {path}")), None),
         Err(error) => return (Err(error.into()), None),
     };
-    let read = || -> Result<(String, Option<Identity>), Failure> {
+    let read = || -> Result<(String, Option<AccountIdentity>), OpError> {
         let snapshots = vault.snapshots()?;
-        let complete = snapshots.iter().rev().find(|it| it.status == Status::Complete);
+        let complete = snapshots.iter().rev().find(|it| it.status == SnapshotStatus::Complete);
         let age = complete.map_or_else(
             || "no complete one".to_owned(),
-            |it| format!("the newest complete one {}", human::age(it.started, app.clock.now())),
+            |it| format!("the newest complete one {}", format::age(it.started, app.clock.now())),
         );
-        let count = human::counted(snapshots.len() as u64, "snapshot", "snapshots");
+        let count = format::counted(snapshots.len() as u64, "snapshot", "snapshots");
         Ok((format!("{path}: {count}, {age}"), vault.identity()?))
     };
     match read() {
@@ -116,10 +117,10 @@ fn vault(app: &App, account: &Account) -> (Result<String, Failure>, Option<Ident
 }
 
 /// Key, account, clock and limit, from one request.
-fn service(app: &App, account: &Account, ours: Option<Identity>) -> Vec<Finding> {
-    let fail = |what, failure| vec![Finding { what, found: Err(failure) }];
-    let bounds = Bounds::default();
-    let session = Session::unlocked(app, account, &bounds, Arc::new(Silent));
+fn service(app: &App, account: &AccountConfig, ours: Option<AccountIdentity>) -> Vec<CheckFinding> {
+    let fail = |what, failure| vec![CheckFinding { what, found: Err(failure) }];
+    let bounds = SessionLimits::default();
+    let session = AccountSession::open_unlocked(app, account, &bounds, Arc::new(NoProgress));
     let mut session = match session {
         Ok(session) => session,
         Err(failure) => return fail("key", failure),
@@ -129,35 +130,37 @@ fn service(app: &App, account: &Account, ours: Option<Identity>) -> Vec<Finding>
     let response = match session.client.get_account(path, &ONCE) {
         Ok(response) => response,
         Err(error) => {
-            let failure = Failure::from(error);
-            let what = if failure.kind == Kind::Unauthorised { "key" } else { "answer" };
+            let failure = OpError::from(error);
+            let what = if failure.kind == OpErrorKind::Unauthorised { "key" } else { "answer" };
             return fail(what, failure);
         }
     };
     let took = app.clock.monotonic().saturating_sub(before);
     let who = envelope::single(&response.body, "data")
-        .map_err(|why| Failure::from(session.client.mistaken(path, &response, &why)))
+        .map_err(|why| OpError::from(session.client.malformed_response(path, &response, &why)))
         .and_then(|raw| {
-            let decoded = Decoded::read(Resource::Account, None, raw.get())
-                .map_err(|problem| Failure::new(Kind::Service, problem))?;
-            let found =
-                Identity { service: session.service.clone(), account: decoded.record.key.id() };
+            let decoded = DecodedRecord::read(Resource::Account, None, raw.get())
+                .map_err(|problem| OpError::new(OpErrorKind::Service, problem))?;
+            let found = AccountIdentity {
+                service: session.service.clone(),
+                account: decoded.record.key.id(),
+            };
             match ours.filter(|ours| ours.account != found.account) {
                 None => Ok(format!("accepted, for account {}", found.account)),
-                Some(ours) => Err(Failure::from(VaultError::OtherAccount {
+                Some(ours) => Err(OpError::from(VaultError::OtherAccount {
                     what: "account",
                     ours: ours.account.to_string(),
                     theirs: found.account.to_string(),
                 })),
             }
         });
-    let signals = Signals::read(&response);
+    let signals = RateLimitHeaders::read(&response);
     let limit = limit(app, account, &session, signals.remaining);
     vec![
-        Finding { what: "key", found: who },
-        Finding { what: "answer", found: Ok(format!("in {}", human::duration(took))) },
-        Finding { what: "clock", found: Ok(clock(app, response.header("date"))) },
-        Finding { what: "limit", found: Ok(limit) },
+        CheckFinding { what: "key", found: who },
+        CheckFinding { what: "answer", found: Ok(format!("in {}", format::duration(took))) },
+        CheckFinding { what: "clock", found: Ok(clock(app, response.header("date"))) },
+        CheckFinding { what: "limit", found: Ok(limit) },
     ]
 }
 
@@ -171,7 +174,12 @@ fn clock(app: &App, date: Option<&str>) -> String {
     }
 }
 
-fn limit(app: &App, account: &Account, session: &Session, remaining: Option<u64>) -> String {
+fn limit(
+    app: &App,
+    account: &AccountConfig,
+    session: &AccountSession,
+    remaining: Option<u64>,
+) -> String {
     let reserve = account.settings.reserve;
     let left = remaining.map_or_else(String::new, |left| format!(", {left} left now"));
     let kept = if reserve > 0 { format!(", {reserve} of them reserved") } else { String::new() };
@@ -180,25 +188,25 @@ fn limit(app: &App, account: &Account, session: &Session, remaining: Option<u64>
         Some(limit) => format!("{limit} requests a minute{left}{kept}"),
         None => {
             let pacer = Pacer::new(u64::from(reserve));
-            let time = human::duration(pacer.estimate(app.clock.monotonic(), 100));
+            let time = format::duration(pacer.estimate(app.clock.monotonic(), 100));
             format!("not told: 30 a minute are assumed (100 requests take {time})")
         }
     }
 }
 
-fn show(app: &App, account: &Account, findings: &[Finding]) -> Result<(), Failure> {
+fn show(app: &App, account: &AccountConfig, findings: &[CheckFinding]) -> Result<(), OpError> {
     if app.out.is_json() {
         return Ok(());
     }
     app.out.line(app.out.paint(Paint::Strong, &account.name))?;
-    for Finding { what, found } in findings {
+    for CheckFinding { what, found } in findings {
         match found {
-            Ok(text) => app.out.line(format_args!("  ok   {what:8} {}", Shown(text)))?,
+            Ok(text) => app.out.line(format_args!("  ok   {what:8} {}", Escaped(text)))?,
             Err(failure) => {
                 let mark = app.out.paint(Paint::Error, "fail");
-                app.out.line(format_args!("  {mark} {what:8} {}", Shown(&failure.message)))?;
+                app.out.line(format_args!("  {mark} {what:8} {}", Escaped(&failure.message)))?;
                 if let Some(hint) = &failure.hint {
-                    app.out.line(format_args!("                {}", Shown(hint)))?;
+                    app.out.line(format_args!("                {}", Escaped(hint)))?;
                 }
             }
         }
@@ -206,10 +214,10 @@ fn show(app: &App, account: &Account, findings: &[Finding]) -> Result<(), Failur
     Ok(())
 }
 
-fn document(account: &Account, findings: &[Finding]) -> Value {
+fn document(account: &AccountConfig, findings: &[CheckFinding]) -> Value {
     let all: Vec<_> = findings
         .iter()
-        .map(|Finding { what, found }| match found {
+        .map(|CheckFinding { what, found }| match found {
             Ok(text) => json!({"what": what, "ok": true, "found": text}),
             Err(failure) => json!({
                 "what": what, "ok": false, "kind": failure.kind.name(),

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::cli::exporting::{self, Exported, check_folder};
-use crate::cli::session::Bounds;
-use crate::cli::states::{Loaded, Target};
+use crate::cli::exporting::{self, ExportReport, check_folder};
+use crate::cli::session::SessionLimits;
+use crate::cli::states::{LoadedState, StateRef};
 use crate::cli::values;
 use crate::cli::values::scope;
-use crate::cli::{App, Ending, Exit, Failure, Shown, human};
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError};
 use crate::config::ExportFormat;
+use crate::format;
 use crate::model::Resource;
 use crate::vault::reference::Reference;
 use serde_json::json;
@@ -31,7 +32,7 @@ pub struct Args {
     pub to: PathBuf,
     /// The form of the files
     #[arg(long, default_value = "csv")]
-    pub format: Format,
+    pub format: FormatArg,
     /// Write only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
@@ -42,12 +43,12 @@ pub struct Args {
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// The form of exported files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum FormatArg {
     // One file for each resource.
     Csv,
     // One file.
@@ -58,12 +59,12 @@ pub enum Format {
 ///
 /// # Errors
 /// When there is no such state, or the folder holds something else.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
-    let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+    let target = StateRef::parse(app, &args.reference, Reference::Latest(0), None)?;
     check_folder(&args.to)?;
     let which = scope(&args.only, &args.skip)?;
     let mut loaded = target.load(app, &args.bounds, &which)?;
-    for what in &loaded.lacking {
+    for what in &loaded.unread {
         app.out.warn(format_args!("not exported: {what}"));
     }
     for what in loaded.stale() {
@@ -73,7 +74,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return dry_run(args, app, &loaded);
     }
     let format = args.format.form();
-    let Exported { manifest, files } =
+    let ExportReport { manifest, files } =
         exporting::export(&target.account, &mut loaded, &args.to, format)?;
     if app.out.is_json() {
         let mut document = manifest;
@@ -81,20 +82,20 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         app.out.json(&document)?;
     }
     for file in &files {
-        let records = human::counted(file.records, "record", "records");
+        let records = format::counted(file.records, "record", "records");
         app.out
-            .summary(format_args!("{}  {records}", Shown(args.to.join(&file.name).display())))?;
+            .summary(format_args!("{}  {records}", Escaped(args.to.join(&file.name).display())))?;
     }
     app.out.summary(format_args!("Exported {} as {}", loaded.name, args.format.name()))?;
     Ok(exit(&loaded))
 }
 
-fn exit(loaded: &Loaded) -> Exit {
-    Exit::of(Ok(Ending::complete(loaded.lacking.is_empty())))
+fn exit(loaded: &LoadedState) -> Exit {
+    Exit::of(Ok(CommandResult::complete(loaded.unread.is_empty())))
 }
 
 /// What would be written.
-fn dry_run(args: &Args, app: &App, loaded: &Loaded) -> Result<Exit, Failure> {
+fn dry_run(args: &Args, app: &App, loaded: &LoadedState) -> Result<Exit, OpError> {
     let counts = loaded.counts()?;
     if app.out.is_json() {
         let resources = counts.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
@@ -106,7 +107,7 @@ fn dry_run(args: &Args, app: &App, loaded: &Loaded) -> Result<Exit, Failure> {
         return Ok(exit(loaded));
     }
     for (resource, count) in counts {
-        let records = human::counted(count, "record", "records");
+        let records = format::counted(count, "record", "records");
         app.out.line(format_args!("{resource}  {records}"))?;
     }
     let (name, to) = (&loaded.name, args.to.display());
@@ -114,7 +115,7 @@ fn dry_run(args: &Args, app: &App, loaded: &Loaded) -> Result<Exit, Failure> {
     Ok(exit(loaded))
 }
 
-impl Format {
+impl FormatArg {
     const fn form(self) -> ExportFormat {
         match self {
             Self::Csv => ExportFormat::Csv,

@@ -3,12 +3,13 @@
 use serde_json::json;
 
 use crate::cli::session::command_words;
-use crate::cli::{App, Exit, Failure, Kind, Shown, Table, configured, human, states};
-use crate::config::Account;
-use crate::config::{Keep, Period, parse_period};
+use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind, TextTable, configured, states};
+use crate::config::AccountConfig;
+use crate::config::{CalendarPeriod, RetentionRules, parse_period};
+use crate::format;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
-use crate::vault::retention::Verdict;
+use crate::vault::retention::RetentionDecision;
 use crate::vault::snapshot::Snapshot;
 
 /// Forget old snapshots and keep those that the rules name
@@ -41,7 +42,7 @@ pub struct Args {
     pub keep_yearly: Option<u32>,
     /// Keep all snapshots within this period of the newest, such as 1y6m2d
     #[arg(long, value_name = "PERIOD", value_parser = parse_period)]
-    pub keep_within: Option<Period>,
+    pub keep_within: Option<CalendarPeriod>,
     /// Keep the snapshots with this tag; can be given again
     #[arg(long, value_name = "TAG")]
     pub keep_tag: Vec<String>,
@@ -57,8 +58,8 @@ impl Args {
     /// The rules of the command line; `None` when it names none, so that the
     /// account's own apply.
     #[must_use]
-    pub fn keep(&self) -> Option<Keep> {
-        let keep = Keep {
+    pub fn keep(&self) -> Option<RetentionRules> {
+        let keep = RetentionRules {
             last: self.keep_last,
             hourly: self.keep_hourly,
             daily: self.keep_daily,
@@ -68,7 +69,7 @@ impl Args {
             within: self.keep_within,
             tags: self.keep_tag.clone(),
         };
-        (keep != Keep::default()).then_some(keep)
+        (keep != RetentionRules::default()).then_some(keep)
     }
 }
 
@@ -76,10 +77,10 @@ impl Args {
 ///
 /// # Errors
 /// When no rule is given, the vault is locked, or it cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.account)?;
     let rules = args.keep().or_else(|| account.settings.keep.clone()).ok_or_else(|| {
-        Failure::new(Kind::Usage, "no rule says what to keep")
+        OpError::new(OpErrorKind::Usage, "no rule says what to keep")
             .hint("give --keep-last, --keep-daily, …, or `keep` in the account's configuration")
     })?;
     states::open(&account)?;
@@ -98,7 +99,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return finish(app, &account, &[], args.dry_run);
     };
     let needed = vault.needed_by_runs()?;
-    let verdicts = configured::decide(&account, &snapshots, &needed, &rules, newest);
+    let verdicts = configured::retention_decisions(&account, &snapshots, &needed, &rules, newest);
     show(app, &account, &snapshots, &verdicts, args.dry_run)?;
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
@@ -107,7 +108,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     let question = format!(
         "Forget {} of {}? This cannot be undone.",
-        human::counted(gone.len() as u64, "snapshot", "snapshots"),
+        format::counted(gone.len() as u64, "snapshot", "snapshots"),
         account.name
     );
     if !app.out.confirm(question, args.yes)? {
@@ -127,14 +128,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
 
 fn show(
     app: &App,
-    account: &Account,
+    account: &AccountConfig,
     snapshots: &[Snapshot],
-    verdicts: &[Verdict],
+    verdicts: &[RetentionDecision],
     asked: bool,
-) -> Result<(), Failure> {
-    let mut table = Table::new(&["#", "begun", "status", "verdict", "why"]).right(&[0]);
+) -> Result<(), OpError> {
+    let mut table = TextTable::new(&["#", "begun", "status", "verdict", "why"]).right(&[0]);
     for (snapshot, verdict) in snapshots.iter().zip(verdicts) {
-        let begun = states::local(account, verdict.time);
+        let begun = states::local_time(account, verdict.time);
         let kept = !verdict.reasons.is_empty();
         table.row([
             verdict.number.to_string(),
@@ -143,7 +144,7 @@ fn show(
             if kept { "keep" } else { "forget" }.to_owned(),
             match &snapshot.tag {
                 // A tag does not keep a snapshot unless a rule says so.
-                Some(tag) if !kept => format!("no rule keeps the tag {}", Shown(tag)),
+                Some(tag) if !kept => format!("no rule keeps the tag {}", Escaped(tag)),
                 _ => verdict.reasons.join(", "),
             },
         ]);
@@ -153,10 +154,10 @@ fn show(
 
 fn finish(
     app: &App,
-    account: &Account,
-    verdicts: &[Verdict],
+    account: &AccountConfig,
+    verdicts: &[RetentionDecision],
     untouched: bool,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, OpError> {
     let (kept, gone): (Vec<_>, Vec<_>) =
         verdicts.iter().partition(|verdict| !verdict.reasons.is_empty());
     if app.out.is_json() {
@@ -168,7 +169,7 @@ fn finish(
             "keep": kept, "forget": gone,
         }))?;
     }
-    let count = human::counted(gone.len() as u64, "snapshot", "snapshots");
+    let count = format::counted(gone.len() as u64, "snapshot", "snapshots");
     match (gone.is_empty(), untouched) {
         (true, _) => app.out.summary("nothing to forget")?,
         (false, true) => {

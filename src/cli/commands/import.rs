@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use crate::cli::planning::PolicyArgs;
-use crate::cli::running::{self, Job, RunArgs};
-use crate::cli::session::Bounds;
-use crate::cli::{App, Exit, Failure};
+use crate::cli::running::{self, RunArgs, RunRequest};
+use crate::cli::session::SessionLimits;
+use crate::cli::{App, Exit, OpError};
 
 /// Create and change records from a CSV file
 #[derive(Debug, clap::Args)]
@@ -27,17 +27,25 @@ pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Applies the file.
 ///
 /// # Errors
 /// As [`apply::run`](super::apply::run).
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.to)?;
     app.catch_interrupts();
     let wanted = args.policy.wanted_file(app, &args.file, &account)?;
-    let job = Job::new("import", &wanted.name);
-    running::push(app, &account, job, &wanted, &args.policy.policy(), &args.run, &args.bounds)
+    let job = RunRequest::new("import", &wanted.name);
+    running::apply_input(
+        app,
+        &account,
+        job,
+        &wanted,
+        &args.policy.policy(),
+        &args.run,
+        &args.bounds,
+    )
 }

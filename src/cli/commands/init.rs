@@ -10,12 +10,12 @@ use crate::api::base_url::BaseUrl;
 use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::pacer::Pacer;
-use crate::api::ureq::{Options, UreqTransport};
+use crate::api::ureq::{TransportOptions, UreqTransport};
 use crate::cli::session::trust;
-use crate::cli::{App, Exit, Failure, Kind, Shown};
+use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind};
 use crate::config::KeySource;
 use crate::config::{Home, NewAccount, add_account};
-use crate::model::{Decoded, Resource, Verb};
+use crate::model::{DecodedRecord, Resource, Verb};
 
 /// Add an account to the configuration and check its key
 #[derive(Debug, clap::Args)]
@@ -79,19 +79,19 @@ fn from_anywhere(path: &Path) -> PathBuf {
 /// # Errors
 /// When the service refuses the key, or the file cannot be written; nothing is
 /// written then.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let home = app.home()?;
     if app.config()?.accounts().iter().any(|account| account.name == args.name) {
         let file = home.config_file();
         let message = format!("there is an account `{}` already, in {}", args.name, file.display());
-        return Err(Failure::new(Kind::Config, message)
+        return Err(OpError::new(OpErrorKind::Config, message)
             .hint("give another name, `linkvault init NAME`, or edit the file"));
     }
     let account = account(args, app)?;
     app.catch_interrupts();
     let who = if args.no_check { None } else { Some(check(app, &account)?) };
     if let Some(who) = &who {
-        app.out.note(format_args!("The service accepts the key: account {}", Shown(who)));
+        app.out.note(format_args!("The service accepts the key: account {}", Escaped(who)));
     }
     let file = home.config_file();
     let question = format!("Write the account `{}` to {}?", account.name, file.display());
@@ -104,7 +104,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn account(args: &Args, app: &App) -> Result<NewAccount, Failure> {
+fn account(args: &Args, app: &App) -> Result<NewAccount, OpError> {
     let url = match &args.url {
         Some(url) => url.clone(),
         None => ask(app, "The service's URL, everything before /api:", "--url")?,
@@ -119,30 +119,31 @@ fn account(args: &Args, app: &App) -> Result<NewAccount, Failure> {
         }
     };
     let url = BaseUrl::parse(&url, args.allow_http)
-        .map_err(|error| Failure::new(Kind::Usage, format_args!("--url {url}: {error}")))?;
+        .map_err(|error| OpError::new(OpErrorKind::Usage, format_args!("--url {url}: {error}")))?;
     Ok(NewAccount { name: args.name.clone(), url, key, allow_http: args.allow_http })
 }
 
 /// Asks a question where somebody can answer; elsewhere the flag is missing.
-fn ask(app: &App, question: &str, flag: &str) -> Result<String, Failure> {
+fn ask(app: &App, question: &str, flag: &str) -> Result<String, OpError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err(Failure::new(Kind::Usage, format_args!("{flag} is missing"))
+        return Err(OpError::new(OpErrorKind::Usage, format_args!("{flag} is missing"))
             .hint("linkvault init NAME --url https://links.example.com --key-env LINKS_KEY"));
     }
     app.out.note(question);
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer).map_err(|error| {
-        Failure::new(Kind::Failed, format_args!("the answer cannot be read: {error}"))
+        OpError::new(OpErrorKind::Failed, format_args!("the answer cannot be read: {error}"))
     })?;
     Ok(answer.trim().to_owned())
 }
 
 /// Asks the service whose key it is.
-fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
+fn check(app: &App, account: &NewAccount) -> Result<String, OpError> {
     let key = app.key(&account.key)?;
     let trust = trust(None)?;
-    let options = Options { allow_http: account.allow_http, trust, ..Options::default() };
+    let options =
+        TransportOptions { allow_http: account.allow_http, trust, ..TransportOptions::default() };
     let transport = UreqTransport::new(&account.url.to_string(), &options)?;
     let mut client = Client::new(Box::new(transport), Arc::clone(&app.clock), Pacer::new(0))
         .with_redactor(app.redactor.clone())
@@ -152,14 +153,14 @@ fn check(app: &App, account: &NewAccount) -> Result<String, Failure> {
     // Somebody waits, and may have mistyped: one try tells.
     let response = client.get_account(path, &GetOptions { retries: Some(0) })?;
     let raw = envelope::single(&response.body, "data")
-        .map_err(|why| client.mistaken(path, &response, &why))?;
-    let decoded = Decoded::read(Resource::Account, None, raw.get())
-        .map_err(|problem| Failure::new(Kind::Service, problem))?;
+        .map_err(|why| client.malformed_response(path, &response, &why))?;
+    let decoded = DecodedRecord::read(Resource::Account, None, raw.get())
+        .map_err(|problem| OpError::new(OpErrorKind::Service, problem))?;
     let name = decoded.record.values.get(2).map(|name| name.cell().into_owned());
     Ok(format!("{} ({})", decoded.record.key, name.unwrap_or_default()))
 }
 
-fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), Failure> {
+fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), OpError> {
     let name = &account.name;
     let vault = home.vault_file(name);
     if app.out.is_json() {
@@ -168,7 +169,7 @@ fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(),
             "vault": vault.display().to_string(),
         }))?;
     }
-    app.out.summary(format_args!("Wrote the account `{name}` to {}", Shown(file.display())))?;
-    app.out.summary(format_args!("Its vault will be {}", Shown(vault.display())))?;
+    app.out.summary(format_args!("Wrote the account `{name}` to {}", Escaped(file.display())))?;
+    app.out.summary(format_args!("Its vault will be {}", Escaped(vault.display())))?;
     app.out.summary(format_args!("Next: linkvault backup {name}"))
 }

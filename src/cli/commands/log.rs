@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{diff as changes, show};
-use crate::change::diff::{self, Change, Diff};
+use crate::change::diff::{self, RecordChange, StateDiff};
 use crate::cli::values;
-use crate::cli::{App, Exit, Failure, Kind, human, states};
+use crate::cli::{App, Exit, OpError, OpErrorKind, states};
 use crate::clock::Timestamp;
+use crate::format;
 use crate::model::Resource;
 use crate::model::state::SentValues;
-use crate::model::{Key, State};
+use crate::model::{RecordKey, State};
 use crate::vault::Vault;
-use crate::vault::read::{Sample, Version};
-use crate::vault::sent::SentVersion;
+use crate::vault::read::{RecordVersion, SeriesSample};
+use crate::vault::sent_values::SentVersion;
 
 /// Show how a record changed, snapshot by snapshot
 #[derive(Debug, clap::Args)]
@@ -36,21 +37,21 @@ pub struct Args {
 struct Event {
     snapshot: i64,
     time: Timestamp,
-    change: Change,
+    change: RecordChange,
 }
 
 /// Shows the record's versions, each against the one before.
 ///
 /// # Errors
 /// When there is no such record, or the vault cannot be read.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.account)?;
     let key = show::key(args.resource, &args.id)?;
     let mut vault = states::open(&account)?;
     let versions = vault.history(args.resource, &key)?;
     if versions.is_empty() {
         let message = format!("no snapshot of {} has {} {key}", account.name, args.resource);
-        return Err(Failure::new(Kind::NotFound, message)
+        return Err(OpError::new(OpErrorKind::NotFound, message)
             .hint(format_args!("`linkvault show {} {}` lists them", account.name, args.resource)));
     }
     let sent = vault.sent_history(args.resource, &key)?;
@@ -64,15 +65,15 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     for event in &events {
-        app.out.line(format_args!("#{} {}", event.snapshot, human::time(event.time)))?;
+        app.out.line(format_args!("#{} {}", event.snapshot, format::time(event.time)))?;
         changes::lines(app, &event.change)?;
     }
     scans_line(app, &scans)?;
     Ok(Exit::Done)
 }
 
-fn scans_line(app: &App, scans: &[Sample<i64>]) -> Result<(), Failure> {
-    let at = |it: &Sample<i64>| format!("{} on {}", it.value, human::time(it.time));
+fn scans_line(app: &App, scans: &[SeriesSample<i64>]) -> Result<(), OpError> {
+    let at = |it: &SeriesSample<i64>| format!("{} on {}", it.value, format::time(it.time));
     match scans {
         [] => Ok(()),
         [only] => app.out.line(format_args!("scans: {}, and none since", at(only))),
@@ -85,9 +86,9 @@ fn scans_line(app: &App, scans: &[Sample<i64>]) -> Result<(), Failure> {
 fn events(
     vault: &Vault,
     resource: Resource,
-    versions: &[Version],
+    versions: &[RecordVersion],
     sent: &[SentVersion],
-) -> Result<Vec<Event>, Failure> {
+) -> Result<Vec<Event>, OpError> {
     // The snapshots in which the record, or what was sent for it, became another.
     let ends = versions.iter().flat_map(|it| [Some(it.since), it.until]);
     let sends = sent.iter().flat_map(|it| [Some(it.since), it.until]);
@@ -98,7 +99,7 @@ fn events(
     for snapshot in numbers {
         let after = state(resource, snapshot, versions, sent);
         let difference = diff::diff(&before, &after);
-        if difference == Diff::default() {
+        if difference == StateDiff::default() {
             continue;
         }
         let found = vault.snapshot(snapshot)?;
@@ -115,7 +116,12 @@ fn events(
 }
 
 /// The record as snapshot `number` shows it.
-fn state(resource: Resource, number: i64, versions: &[Version], sent: &[SentVersion]) -> State {
+fn state(
+    resource: Resource,
+    number: i64,
+    versions: &[RecordVersion],
+    sent: &[SentVersion],
+) -> State {
     let shows = |since: i64, until: Option<i64>| {
         since <= number && until.is_none_or(|until| until > number)
     };
@@ -139,9 +145,9 @@ fn state(resource: Resource, number: i64, versions: &[Version], sent: &[SentVers
 fn document(
     args: &Args,
     account: &str,
-    key: &Key,
+    key: &RecordKey,
     events: &[Event],
-    scans: &[Sample<i64>],
+    scans: &[SeriesSample<i64>],
 ) -> Value {
     let events: Vec<_> = events
         .iter()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cli::{App, Exit, Failure, Kind};
+use crate::cli::{App, Exit, OpError, OpErrorKind};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, OpError> {
     match &args.to {
         None => print(whole, app)?,
         Some(folder) => write(whole, app, folder)?,
@@ -30,7 +30,7 @@ pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-fn print(whole: clap::Command, app: &App) -> Result<(), Failure> {
+fn print(whole: clap::Command, app: &App) -> Result<(), OpError> {
     let mut page = Vec::new();
     clap_mangen::Man::new(whole).render(&mut page)?;
     if app.out.is_json() {
@@ -39,10 +39,13 @@ fn print(whole: clap::Command, app: &App) -> Result<(), Failure> {
     app.out.raw(&page)
 }
 
-fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), Failure> {
+fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), OpError> {
     let fault = |error| {
         let folder = folder.display();
-        Failure::new(Kind::Failed, format_args!("no pages can be written to {folder}: {error}"))
+        OpError::new(
+            OpErrorKind::Failed,
+            format_args!("no pages can be written to {folder}: {error}"),
+        )
     };
     std::fs::create_dir_all(folder).map_err(fault)?;
     // The global flags reach the commands' pages when the whole is built.
@@ -51,5 +54,5 @@ fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), Failu
     if app.out.is_json() {
         return app.out.json(&json!({"format": 1, "folder": folder.display().to_string()}));
     }
-    app.out.summary(format_args!("The pages are in {}", crate::cli::Shown(folder.display())))
+    app.out.summary(format_args!("The pages are in {}", crate::cli::Escaped(folder.display())))
 }

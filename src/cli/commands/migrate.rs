@@ -1,29 +1,37 @@
 //! `linkvault migrate`: move an account to another.
 
+mod document;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::apply::{self, Outcome};
-use crate::change::plan::{Current, Memory};
-use crate::change::policy::{Bound, OnConflict, Policy};
-use crate::change::sheet::{self, Known, Problems, Records, SheetKind};
-use crate::cli::desk::Desk;
+use self::document::document;
+use crate::apply::{self, RunReport};
+use crate::change::csv_files;
+use crate::change::csv_files::{CsvKind, CsvProblems, CsvRecords, ExportContext};
+use crate::change::plan::{AccountMemory, CurrentState};
+use crate::change::policy::{CountOrPercent, OnConflict, Policy};
+use crate::cli::desk::WriteSession;
 use crate::cli::failures::cannot_write;
-use crate::cli::planning::{self, Form, Looked, StalenessArgs, Whose};
-use crate::cli::running::{self, Job, RunArgs};
-use crate::cli::session::{Bounds, Session, command_words};
-use crate::cli::states::Target;
+use crate::cli::planning::{self, ConflictChoice, MaxStalenessArgs, Observation, PlanFormat};
+use crate::cli::running::{self, RunArgs, RunRequest};
+use crate::cli::session::{AccountSession, SessionLimits, command_words};
+use crate::cli::states::StateRef;
 use crate::cli::values::scope;
-use crate::cli::{App, Ending, Exit, Failure, Kind, Table, human, outcome, values, wanted};
-use crate::config::Account;
-use crate::crawl::{self, Stats};
+use crate::cli::{
+    App, CommandResult, Exit, OpError, OpErrorKind, TextTable, outcome, values, wanted,
+};
+use crate::config::AccountConfig;
+use crate::crawl::{self, StatisticsMode};
 use crate::files::write_private;
+use crate::format;
 use crate::migrate::{
-    self, Manual, Mapped, Moving, Options, Origin, Report, Substitution, Where, report::Gap,
+    self, FieldFilter, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
+    MigrationSource, Substitution, report::VerificationGap,
 };
 use crate::model::{Resource, State};
 use crate::progress::Progress;
@@ -61,7 +69,7 @@ pub struct Args {
     pub skip: Vec<Resource>,
     /// Move only records whose field matches, with what belongs to them
     #[arg(long = "where", value_name = "RESOURCE.FIELD~PATTERN")]
-    pub wheres: Vec<Where>,
+    pub wheres: Vec<FieldFilter>,
     /// A qr_codes.csv that tells what the codes contain
     #[arg(long, value_name = "FILE")]
     pub qr_data: Option<PathBuf>,
@@ -79,10 +87,10 @@ pub struct Args {
     pub verify_only: bool,
     /// Update at most this number or share of a resource's records, such as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
-    pub max_update: Bound,
+    pub max_update: CountOrPercent,
     /// Whose value counts where both accounts changed a field since the last move
     #[arg(long, value_name = "WHOSE", default_value = "fail")]
-    pub on_conflict: Whose,
+    pub on_conflict: ConflictChoice,
     /// Stop at the first step that the service refuses
     #[arg(long)]
     pub fail_fast: bool,
@@ -93,9 +101,9 @@ pub struct Args {
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
-    pub staleness: StalenessArgs,
+    pub staleness: MaxStalenessArgs,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 impl Args {
@@ -118,7 +126,7 @@ pub enum QrContent {
 ///
 /// # Errors
 /// When an account cannot be read whole, a guard refuses, or the run had to stop.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let to = app.account(&args.to)?;
     let options = options(args)?;
     if let Some(file) = &args.report {
@@ -126,44 +134,46 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     let target = Source::target(args, app, &to)?;
     app.catch_interrupts();
-    let desk = Desk::open(app, &to, "migrate", &args.bounds)?;
+    let desk = WriteSession::open(app, &to, "migrate", &args.bounds)?;
     if !args.writes_nothing() {
         // Reading the source for nothing may take long.
-        desk.refuse_a_second_run()?;
+        desk.require_no_open_run()?;
     }
     let mut source = Source::read(args, app, target, &options.which)?;
-    let from = Origin { id: &source.origin, name: &source.name };
+    let from = MigrationSource { id: &source.origin, name: &source.name };
     let mut mapped = migrate::map(&source.state, &source.memory, from, &options);
     mapped.manual.append(&mut source.unread);
-    for doubt in &mapped.doubtful {
+    for doubt in &mapped.warnings {
         app.out.warn(doubt);
     }
     Move { args, app, to: &to, name: source.name, origin: source.origin }.go(desk, mapped)
 }
 
-fn options(args: &Args) -> Result<Options, Failure> {
+fn options(args: &Args) -> Result<MigrateOptions, OpError> {
     let links = match &args.links {
-        Some(file) => {
-            sheet::pairs(&file.display().to_string(), &wanted::bytes(file)?).map_err(mistakes)?
-        }
+        Some(file) => csv_files::pairs(&file.display().to_string(), &wanted::bytes(file)?)
+            .map_err(mistakes)?,
         None => BTreeMap::new(),
     };
     let codes = match &args.qr_data {
         Some(file) => {
             let (name, bytes) = (file.display().to_string(), wanted::bytes(file)?);
-            let kind = SheetKind::Resource(Resource::QrCodes);
-            let read = sheet::read(kind, &name, &bytes, Known::default()).map_err(mistakes)?;
-            let Records::Of(_, records) = read.records else { return Err(mistakes(read.warnings)) };
+            let kind = CsvKind::Resource(Resource::QrCodes);
+            let read =
+                csv_files::read(kind, &name, &bytes, ExportContext::default()).map_err(mistakes)?;
+            let CsvRecords::Of(_, records) = read.records else {
+                return Err(mistakes(read.warnings));
+            };
             let lost = records.iter().find(|row| row.id.is_none());
             if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
                 let message = format!("{source}: id: is needed, to know which code it is");
-                return Err(Failure::new(Kind::Failed, message).hint("nothing was written"));
+                return Err(OpError::new(OpErrorKind::Failed, message).hint("nothing was written"));
             }
             records.into_iter().filter_map(|row| Some((row.id?, row.fields))).collect()
         }
         None => BTreeMap::new(),
     };
-    Ok(Options {
+    Ok(MigrateOptions {
         which: scope(&args.only, &args.skip)?,
         links,
         set: args.set.clone(),
@@ -174,7 +184,7 @@ fn options(args: &Args) -> Result<Options, Failure> {
 }
 
 /// Refuses a file that could not be written when all is done.
-fn has_a_place(file: &Path) -> Result<(), Failure> {
+fn has_a_place(file: &Path) -> Result<(), OpError> {
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let why = match (folder.is_dir(), file.is_dir()) {
         (false, _) => std::io::ErrorKind::NotADirectory,
@@ -184,8 +194,8 @@ fn has_a_place(file: &Path) -> Result<(), Failure> {
     Err(cannot_write(file, &why.into()).hint("nothing was written; name another file"))
 }
 
-fn mistakes(problems: Problems) -> Failure {
-    Failure::new(Kind::Failed, "a file has mistakes")
+fn mistakes(problems: CsvProblems) -> OpError {
+    OpError::new(OpErrorKind::Failed, "a file has mistakes")
         .details(problems.lines())
         .hint("mend the file and run the command again; nothing was written")
 }
@@ -195,23 +205,23 @@ struct Source {
     name: String,
     origin: String,
     state: State,
-    memory: Memory,
+    memory: AccountMemory,
     /// What could not be read, since the service does not offer it.
-    unread: Vec<Manual>,
+    unread: Vec<ManualTask>,
 }
 
 impl Source {
     /// What is to be moved, which is another account than `to`.
-    fn target(args: &Args, app: &App, to: &Account) -> Result<Target, Failure> {
-        let target = Target::parse(app, &args.from, Reference::Live, None)?;
+    fn target(args: &Args, app: &App, to: &AccountConfig) -> Result<StateRef, OpError> {
+        let target = StateRef::parse(app, &args.from, Reference::Live, None)?;
         let from = &target.account;
         if from.name == to.name || from.vault == to.vault {
-            return Err(Failure::new(Kind::Usage, "an account cannot be moved to itself"));
+            return Err(OpError::new(OpErrorKind::Usage, "an account cannot be moved to itself"));
         }
         Ok(target)
     }
 
-    fn read(args: &Args, app: &App, target: Target, which: &[Resource]) -> Result<Self, Failure> {
+    fn read(args: &Args, app: &App, target: StateRef, which: &[Resource]) -> Result<Self, OpError> {
         let live = target.reference == Reference::Live;
         let from = &target.account;
         let mut needed = which.to_vec();
@@ -224,8 +234,8 @@ impl Source {
         };
         let unread = unread(&snapshot, from, &needed)?;
         let identity = vault.identity()?.ok_or_else(|| {
-            Failure::new(
-                Kind::Vault,
+            OpError::new(
+                OpErrorKind::Vault,
                 format_args!("the vault of {} belongs to no account yet", from.name),
             )
             .hint(format_args!("run `linkvault backup {}` first", from.name))
@@ -233,7 +243,7 @@ impl Source {
         Ok(Self {
             name: format!("{}@#{}", from.name, snapshot.number),
             origin: format!("{}#{}", identity.service, identity.account),
-            memory: apply::memory_at(&vault, snapshot.number)?,
+            memory: apply::account_memory_at(&vault, snapshot.number)?,
             state: vault.state(snapshot.number, &needed)?,
             unread,
         })
@@ -244,16 +254,17 @@ impl Source {
 fn back_up(
     args: &Args,
     app: &App,
-    from: &Account,
+    from: &AccountConfig,
     which: &[Resource],
-) -> Result<(Vault, Snapshot), Failure> {
+) -> Result<(Vault, Snapshot), OpError> {
     let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&from.name));
     let words = command_words("migrate", &from.name);
-    let mut session = Session::open_to_read(app, from, &words, &args.bounds, Arc::clone(&progress))
-        .map_err(|failure| whose(from, failure))?;
+    let mut session =
+        AccountSession::open_to_read(app, from, &words, &args.bounds, Arc::clone(&progress))
+            .map_err(|failure| whose(from, failure))?;
     let mut vault = Vault::open_or_create(&from.vault)?;
-    let options = crawl::Options::new(&session.service).only(which);
-    let options = crawl::Options { stats: Stats::None, fresh: true, ..options };
+    let options = crawl::CrawlOptions::new(&session.service).only(which);
+    let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
     let summary = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)
         .map_err(|error| whose(from, error.into()))?;
     vault.checkpoint()?;
@@ -261,29 +272,29 @@ fn back_up(
 }
 
 /// The same, told of one of the two accounts.
-fn whose(account: &Account, failure: Failure) -> Failure {
-    Failure { message: format!("{}: {}", account.name, failure.message), ..failure }
+fn whose(account: &AccountConfig, failure: OpError) -> OpError {
+    OpError { message: format!("{}: {}", account.name, failure.message), ..failure }
 }
 
 /// What the source does not offer. All else has to be there whole.
 fn unread(
     snapshot: &Snapshot,
-    from: &Account,
+    from: &AccountConfig,
     needed: &[Resource],
-) -> Result<Vec<Manual>, Failure> {
+) -> Result<Vec<ManualTask>, OpError> {
     let mut unread = Vec::new();
     for outcome in &snapshot.outcomes {
-        if !needed.contains(&outcome.resource) || outcome.is_whole() {
+        if !needed.contains(&outcome.resource) || outcome.is_complete() {
             continue;
         }
         if outcome.state != ReadState::NotOffered {
             let (resource, state) = (outcome.resource, outcome.state.name());
             let why = outcome.message.as_deref().unwrap_or(state);
             let message = format!("{resource} of {} could not be read whole: {why}", from.name);
-            return Err(Failure::new(Kind::Service, message)
+            return Err(OpError::new(OpErrorKind::Service, message)
                 .hint("nothing was planned or written; --skip leaves a resource out"));
         }
-        unread.push(Manual::of_all(outcome.resource, migrate::manual::UNREAD));
+        unread.push(ManualTask::of_all(outcome.resource, migrate::manual::UNREAD));
     }
     Ok(unread)
 }
@@ -292,80 +303,80 @@ fn unread(
 struct Move<'a> {
     args: &'a Args,
     app: &'a App,
-    to: &'a Account,
+    to: &'a AccountConfig,
     name: String,
     origin: String,
 }
 
 impl Move<'_> {
-    fn go(&self, mut desk: Desk<'_>, mapped: Mapped) -> Result<Exit, Failure> {
+    fn go(&self, mut desk: WriteSession<'_>, mapped: MappedRecords) -> Result<Exit, OpError> {
         let (args, app) = (self.args, self.app);
         let on_conflict = match args.on_conflict {
             // A comparison goes on after a conflict, and names it.
-            Whose::Fail if args.verify_only => OnConflict::Theirs,
+            ConflictChoice::Fail if args.verify_only => OnConflict::Theirs,
             whose => whose.into(),
         };
         let policy = Policy { max_update: args.max_update, on_conflict, ..Policy::default() };
-        let which = planning::needed(&mapped.desired, &policy);
-        let looked = desk.look(&which, args.writes_nothing());
+        let which = planning::needed_resources(&mapped.desired, &policy);
+        let looked = desk.observe(&which, args.writes_nothing());
         let mut looked = looked.map_err(|failure| whose(self.to, failure))?;
         looked.max_staleness = args.staleness.of(self.to);
         let account = looked.account_id.unwrap_or_default();
         if self.origin == format!("{}#{account}", looked.service) {
             let message = format!("{} and {} are the same account", self.args.from, self.to.name);
-            return Err(desk.forgetting(&looked, Failure::new(Kind::Usage, message)));
+            return Err(desk.discard_after(&looked, OpError::new(OpErrorKind::Usage, message)));
         }
         // What the new service does not have cannot be made there.
         for resource in &looked.not_offered {
             looked.state.remove(*resource);
         }
-        looked.memory = apply::memory_in(&mut desk.vault, &self.origin, &looked.state)
-            .map_err(|error| crate::cli::failures::of_apply(error, &self.to.name))?;
-        let current = Current { state: &looked.state, memory: &looked.memory };
-        let made = Moving::plan(mapped, current, &policy);
-        let mut moving = made.map_err(|it| desk.forgetting(&looked, Failure::from(&it)))?;
+        looked.memory = apply::migration_memory(&mut desk.vault, &self.origin, &looked.state)
+            .map_err(|error| crate::cli::failures::apply_error(error, &self.to.name))?;
+        let current = CurrentState { state: &looked.state, memory: &looked.memory };
+        let made = MigrationPlan::plan(mapped, current, &policy);
+        let mut moving = made.map_err(|it| desk.discard_after(&looked, OpError::from(&it)))?;
         moving.plan.cost = looked.cost(&moving.plan);
         if args.verify_only {
             return self.verified(&desk, &moving);
         }
-        planning::show(app, &moving.plan, Form::Text, args.writes_nothing())?;
+        planning::show(app, &moving.plan, PlanFormat::Text, args.writes_nothing())?;
         if let Some(file) = &args.out {
             return self.save(&desk, &moving, &looked, file);
         }
         planning::guard(&moving.plan, &looked, &policy)
-            .map_err(|failure| desk.forgetting(&looked, failure))?;
+            .map_err(|failure| desk.discard_after(&looked, failure))?;
         if args.dry_run {
             self.by_hand(&moving.manual)?;
             self.document(&moving, &looked)?;
-            return Ok(outcome::exit(&Outcome::default(), missing(&moving)));
+            return Ok(outcome::exit(&RunReport::default(), missing(&moving)));
         }
         self.carry_out(desk, &moving, &looked)
     }
 
     fn carry_out(
         &self,
-        mut desk: Desk<'_>,
-        moving: &Moving,
-        looked: &Looked,
-    ) -> Result<Exit, Failure> {
+        mut desk: WriteSession<'_>,
+        moving: &MigrationPlan,
+        looked: &Observation,
+    ) -> Result<Exit, OpError> {
         let app = self.app;
         if moving.plan.steps.is_empty() {
-            apply::note_matches(&mut desk.vault, &moving.plan, false, desk.clock.now())?;
-            desk.forget(looked)?;
+            apply::save_matches(&mut desk.vault, &moving.plan, false, desk.clock.now())?;
+            desk.discard_observation(looked)?;
             let report = self.report(&desk.vault, moving, None)?;
             drop(desk);
             self.tell(&report, None)?;
-            return Ok(outcome::exit(&Outcome::default(), missing(moving)));
+            return Ok(outcome::exit(&RunReport::default(), missing(moving)));
         }
         let run =
             RunArgs { fail_fast: self.args.fail_fast, yes: self.args.yes, ..RunArgs::default() };
         let manual = left_to_a_person(moving);
-        let job = Job { manual, ..Job::new("migrate", &self.name) };
-        let applied = running::ask_and_apply(&mut desk, job, &moving.plan, looked, &run)?;
+        let job = RunRequest { manual, ..RunRequest::new("migrate", &self.name) };
+        let applied = running::apply_confirmed(&mut desk, job, &moving.plan, looked, &run)?;
         let Some(outcome) = applied else { return Ok(Exit::Done) };
         let checkpoint = desk.vault.checkpoint();
         let outcome =
-            outcome.map_err(|error| crate::cli::failures::of_apply(error, &self.to.name))?;
+            outcome.map_err(|error| crate::cli::failures::apply_error(error, &self.to.name))?;
         checkpoint?;
         let report = self.report(&desk.vault, moving, Some(outcome.run))?;
         drop(desk);
@@ -378,11 +389,11 @@ impl Move<'_> {
     }
 
     /// Compares only: what would be steps are differences.
-    fn verified(&self, desk: &Desk<'_>, moving: &Moving) -> Result<Exit, Failure> {
+    fn verified(&self, desk: &WriteSession<'_>, moving: &MigrationPlan) -> Result<Exit, OpError> {
         let report = self.report(&desk.vault, moving, None)?;
         let same = moving.plan.steps.is_empty();
         if !same {
-            planning::show(self.app, &moving.plan, Form::Text, true)?;
+            planning::show(self.app, &moving.plan, PlanFormat::Text, true)?;
         }
         self.tell(&report, None)?;
         let (from, to) = (&self.name, &self.to.name);
@@ -396,23 +407,23 @@ impl Move<'_> {
             self.app.out.note(format_args!(
                 "{to} has all of {from} that was compared; the rest is listed above"
             ));
-            return Ok(Exit::of(Ok(Ending { changes: true, ..Ending::default() })));
+            return Ok(Exit::of(Ok(CommandResult { changes: true, ..CommandResult::default() })));
         }
-        let steps = human::counted(moving.plan.steps.len() as u64, "step", "steps");
+        let steps = format::counted(moving.plan.steps.len() as u64, "step", "steps");
         self.app.out.note(format_args!(
             "{to} lacks something of {from}: {steps} to take; the same without --verify-only \
              takes them"
         ));
-        Ok(Exit::of(Ok(Ending { changes: true, ..Ending::default() })))
+        Ok(Exit::of(Ok(CommandResult { changes: true, ..CommandResult::default() })))
     }
 
     fn save(
         &self,
-        desk: &Desk<'_>,
-        moving: &Moving,
-        looked: &Looked,
+        desk: &WriteSession<'_>,
+        moving: &MigrationPlan,
+        looked: &Observation,
         file: &Path,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, OpError> {
         planning::save(self.app, self.to, &moving.plan, looked, file)?;
         if self.args.report.is_some() {
             self.write(&self.report(&desk.vault, moving, None)?)?;
@@ -425,7 +436,7 @@ impl Move<'_> {
     }
 
     /// The plan for programs, where nothing is carried out.
-    fn document(&self, moving: &Moving, looked: &Looked) -> Result<(), Failure> {
+    fn document(&self, moving: &MigrationPlan, looked: &Observation) -> Result<(), OpError> {
         if !self.app.out.is_json() {
             return Ok(());
         }
@@ -437,7 +448,12 @@ impl Move<'_> {
         self.app.out.json(&document)
     }
 
-    fn report(&self, vault: &Vault, moving: &Moving, run: Option<i64>) -> Result<Report, Failure> {
+    fn report(
+        &self,
+        vault: &Vault,
+        moving: &MigrationPlan,
+        run: Option<i64>,
+    ) -> Result<MigrationReport, OpError> {
         let journal = run.map(|run| vault.steps(run)).transpose()?.unwrap_or_default();
         let why = |step: JournalStep| match step.state {
             // The service said that it did it, and the list afterwards shows otherwise.
@@ -449,25 +465,31 @@ impl Move<'_> {
         };
         let steps = journal.into_iter().map(|step| (step.step, why(step))).collect();
         let made = match run {
-            Some(_) => apply::memory_of(vault, &self.origin)?.ids,
+            Some(_) => apply::account_memory_with_ids_of(vault, &self.origin)?.ids,
             None => BTreeMap::new(),
         };
         let (from, to) = (self.name.clone(), self.to.name.clone());
-        Ok(Report { from, to, run, ..moving.report(&steps, made) })
+        Ok(MigrationReport { from, to, run, ..moving.report(&steps, made) })
     }
 
-    fn tell(&self, report: &Report, outcome: Option<&Outcome>) -> Result<(), Failure> {
+    fn tell(&self, report: &MigrationReport, outcome: Option<&RunReport>) -> Result<(), OpError> {
         self.write(report)?;
         let out = &self.app.out;
         if out.is_json() {
             return out.json(&document(report, outcome));
         }
-        let mut table =
-            Table::new(&["resource", "created", "matched", "unchanged", "unsupported", "failed"])
-                .right(&[1, 2, 3, 4, 5]);
+        let mut table = TextTable::new(&[
+            "resource",
+            "created",
+            "matched",
+            "unchanged",
+            "unsupported",
+            "failed",
+        ])
+        .right(&[1, 2, 3, 4, 5]);
         for (name, it) in &report.counts {
             let counts = [it.created, it.matched, it.unchanged, it.unsupported, it.failed];
-            let cells = counts.map(human::count);
+            let cells = counts.map(format::count);
             table.row([(*name).to_owned()].into_iter().chain(cells));
         }
         if !table.is_empty() {
@@ -479,13 +501,13 @@ impl Move<'_> {
     }
 
     /// What a verification cannot vouch for, a line for each resource and reason.
-    fn gaps(&self, gaps: &[Gap]) -> Result<(), Failure> {
+    fn gaps(&self, gaps: &[VerificationGap]) -> Result<(), OpError> {
         const SHOWN: usize = 5;
         let out = &self.app.out;
         if gaps.is_empty() || out.is_json() {
             return Ok(());
         }
-        let mut table = Table::new(&["not verified", "old ids", "why"]);
+        let mut table = TextTable::new(&["not verified", "old ids", "why"]);
         for gap in gaps {
             let mut ids = gap.ids.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(" ");
             if gap.ids.len() > SHOWN {
@@ -498,7 +520,7 @@ impl Move<'_> {
     }
 
     /// What the owner of the target changed since the last move.
-    fn kept(&self, report: &Report) {
+    fn kept(&self, report: &MigrationReport) {
         const SHOWN: usize = 20;
         for it in report.kept.iter().take(SHOWN) {
             self.app.out.note(format_args!(
@@ -513,7 +535,7 @@ impl Move<'_> {
     }
 
     /// What filters keep back, and what was not asked for.
-    fn left_out(&self, report: &Report) -> Result<(), Failure> {
+    fn left_out(&self, report: &MigrationReport) -> Result<(), OpError> {
         let kept = report.kept_back.iter().map(|(resource, count)| format!("{count} {resource}"));
         let rest = report.not_asked.iter().map(|resource| format!("all {resource}"));
         let all: Vec<_> = kept.chain(rest).collect();
@@ -524,14 +546,14 @@ impl Move<'_> {
     }
 
     /// What is left to a person, a line for each kind.
-    fn by_hand(&self, manual: &[Manual]) -> Result<(), Failure> {
+    fn by_hand(&self, manual: &[ManualTask]) -> Result<(), OpError> {
         const SHOWN: usize = 5;
         let out = &self.app.out;
         if manual.is_empty() || out.is_json() {
             return Ok(());
         }
-        let report = Report { manual: manual.to_vec(), ..Report::default() };
-        let mut table = Table::new(&["to be done by hand", "old ids", "why, and what to do"]);
+        let report = MigrationReport { manual: manual.to_vec(), ..MigrationReport::default() };
+        let mut table = TextTable::new(&["to be done by hand", "old ids", "why, and what to do"]);
         for (resource, reason, all) in report.grouped() {
             let named: Vec<_> = all.iter().filter(|it| !it.id.is_empty()).collect();
             let first: Vec<_> = named.iter().take(SHOWN).map(|it| it.id.as_str()).collect();
@@ -545,7 +567,7 @@ impl Move<'_> {
         out.summary(table.render(out.width()))
     }
 
-    fn write(&self, report: &Report) -> Result<(), Failure> {
+    fn write(&self, report: &MigrationReport) -> Result<(), OpError> {
         let Some(file) = &self.args.report else { return Ok(()) };
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -556,32 +578,11 @@ impl Move<'_> {
 }
 
 /// How many records of the source are not moved and stand in no plan.
-fn left_to_a_person(moving: &Moving) -> u64 {
+fn left_to_a_person(moving: &MigrationPlan) -> u64 {
     moving.manual.iter().filter(|it| it.left).count() as u64
 }
 
 /// How much of the source the plan has no step for.
-fn missing(moving: &Moving) -> u64 {
+fn missing(moving: &MigrationPlan) -> u64 {
     moving.plan.unsupported.len() as u64 + left_to_a_person(moving)
-}
-
-/// What came of it, for programs.
-fn document(report: &Report, outcome: Option<&Outcome>) -> Value {
-    let ids = report.ids.iter().map(|(resource, moved)| {
-        let ids = moved.iter().map(|it| (it.old.to_string(), json!(it.new)));
-        (resource.name().to_owned(), Value::Object(ids.collect()))
-    });
-    let ids: Map<_, _> = ids.collect();
-    let kept = report.kept_back.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));
-    let kept: Map<_, _> = kept.collect();
-    let not_asked: Vec<_> = report.not_asked.iter().map(|it| it.name()).collect();
-    json!({
-        "format": 1, "account": report.to, "from": report.from, "run": report.run,
-        "resources": report.counts, "unsupported": report.unsupported, "failed": report.failed,
-        "manual": report.manual, "ids": ids,
-        "left_out": {"records": kept, "resources": not_asked},
-        "kept": report.kept, "not_compared": report.gaps(),
-        "requests": outcome.map(|it| it.requests), "verified": outcome.map(|it| it.verified),
-        "problems": outcome.map(|it| it.problems.clone()).unwrap_or_default(),
-    })
 }

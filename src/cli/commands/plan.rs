@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::cli::planning::{self, Form, PolicyArgs, StalenessArgs};
-use crate::cli::session::Bounds;
-use crate::cli::{App, Ending, Exit, Failure};
+use crate::cli::planning::{self, MaxStalenessArgs, PlanFormat, PolicyArgs};
+use crate::cli::session::SessionLimits;
+use crate::cli::{App, CommandResult, Exit, OpError};
 
 /// Show the steps that would lead an account to a state, and what they cost
 #[derive(Debug, clap::Args)]
@@ -26,32 +26,32 @@ pub struct Args {
     pub out: Option<PathBuf>,
     /// How the plan is printed
     #[arg(long, value_name = "FORM", default_value = "text")]
-    pub form: Form,
+    pub form: PlanFormat,
     /// End with exit code 2 if there are steps, else 3 if the API cannot do a part
     #[arg(long)]
     pub detailed_exitcode: bool,
     #[command(flatten)]
     pub policy: PolicyArgs,
     #[command(flatten)]
-    pub staleness: StalenessArgs,
+    pub staleness: MaxStalenessArgs,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Reads the account and the wanted state, and shows the way.
 ///
 /// # Errors
 /// When one of them cannot be had, or they leave open what is meant.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.to)?;
     app.catch_interrupts();
     let wanted = args.policy.wanted(app, &args.bounds, &args.reference, &account)?;
     let policy = args.policy.policy();
-    let which = planning::needed(&wanted.desired, &policy);
-    let mut looked = planning::look(app, &account, &args.bounds, &which)?;
+    let which = planning::needed_resources(&wanted.desired, &policy);
+    let mut looked = planning::observe_account(app, &account, &args.bounds, &which)?;
     looked.max_staleness = args.staleness.of(&account);
     wanted.is_of(&account, &looked.service, looked.account_id)?;
-    let plan = planning::planned(&wanted.desired, wanted.base.as_ref(), &looked, &policy)?;
+    let plan = planning::make_plan(&wanted.desired, wanted.base.as_ref(), &looked, &policy)?;
     if let Some(file) = &args.out {
         planning::save(app, &account, &plan, &looked, file)?;
     }
@@ -60,7 +60,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     } else {
         planning::show(app, &plan, args.form, true)?;
     }
-    planning::tell_what_stays(app, &wanted, &looked, &policy);
+    planning::kept_records(app, &wanted, &looked, &policy);
     if let Err(refused) = planning::guard(&plan, &looked, &policy) {
         let lines: Vec<_> = refused.details.iter().map(|line| format!("\n  {line}")).collect();
         app.out.warn(format_args!("`apply` will refuse this plan:{}", lines.concat()));
@@ -71,8 +71,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     }
     let (steps, unsupported) = (plan.steps.len() as u64, plan.unsupported.len() as u64);
     Ok(match (args.detailed_exitcode, steps) {
-        (true, 1..) => Exit::of(Ok(Ending { changes: true, ..Ending::default() })),
-        (true, 0) => Exit::of(Ok(Ending { missing: unsupported, ..Ending::default() })),
+        (true, 1..) => Exit::of(Ok(CommandResult { changes: true, ..CommandResult::default() })),
+        (true, 0) => {
+            Exit::of(Ok(CommandResult { missing: unsupported, ..CommandResult::default() }))
+        }
         (false, _) => Exit::Done,
     })
 }

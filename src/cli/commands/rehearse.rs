@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::cli::planning::{PolicyArgs, StalenessArgs};
-use crate::cli::rehearsing::{self, Assumed};
-use crate::cli::running::{self, Job, RunArgs};
-use crate::cli::session::Bounds;
-use crate::cli::{App, Exit, Failure};
+use crate::cli::planning::{MaxStalenessArgs, PolicyArgs};
+use crate::cli::rehearsing::{self, RehearsalAssumptions};
+use crate::cli::running::{self, RunArgs, RunRequest};
+use crate::cli::session::SessionLimits;
+use crate::cli::{App, Exit, OpError};
 
 /// Apply to a copy of the account on this machine: what would be refused, and how long it takes
 #[derive(Debug, clap::Args)]
@@ -24,33 +24,33 @@ pub struct Args {
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
     #[command(flatten)]
-    pub assumed: Assumed,
+    pub assumed: RehearsalAssumptions,
     /// Stop at the first step that is refused
     #[arg(long)]
     pub fail_fast: bool,
     #[command(flatten)]
     pub policy: PolicyArgs,
     #[command(flatten)]
-    pub staleness: StalenessArgs,
+    pub staleness: MaxStalenessArgs,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Applies to a copy, and tells what came of it.
 ///
 /// # Errors
 /// As `apply`; when the account has no snapshot to rehearse on.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.to)?;
     let (policy, bounds, reference) = (args.policy.policy(), &args.bounds, &args.reference);
     let (fail_fast, staleness) = (args.fail_fast, args.staleness);
     let run = RunArgs { fail_fast, yes: true, staleness, ..RunArgs::default() };
-    if let Some(saved) = running::saved_plan(Path::new(reference))? {
-        let desk = rehearsing::desk(app, &account, bounds, &args.assumed)?;
-        return running::saved_from(desk, reference, saved, &policy, &run);
+    if let Some(saved) = running::read_saved_plan(Path::new(reference))? {
+        let desk = rehearsing::rehearsal_session(app, &account, bounds, &args.assumed)?;
+        return running::apply_saved_plan_in(desk, reference, saved, &policy, &run);
     }
-    rehearsing::refuse_live(app, reference, &account)?;
-    let desk = rehearsing::desk(app, &account, bounds, &args.assumed)?;
+    rehearsing::require_snapshot_input(app, reference, &account)?;
+    let desk = rehearsing::rehearsal_session(app, &account, bounds, &args.assumed)?;
     let wanted = args.policy.wanted(app, bounds, reference, &account)?;
-    running::push_from(desk, Job::new("rehearse", reference), &wanted, &policy, &run)
+    running::apply_input_in(desk, RunRequest::new("rehearse", reference), &wanted, &policy, &run)
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::resolve::{Decision, Open, abandon, candidates, decide};
+use crate::apply::resolve::{OpenStep, StepDecision, abandon, candidates, decide};
 use crate::cli::session::command_words;
 use crate::cli::values;
-use crate::cli::{App, Ending, Exit, Failure, Kind, Shown, failures, states};
-use crate::config::Account;
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, failures, states};
+use crate::config::AccountConfig;
 use crate::model::{Record, Verb};
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
@@ -58,17 +58,17 @@ fn pair(text: &str) -> Result<(u32, i64), String> {
 ///
 /// # Errors
 /// When there is no such run, or a decision cannot be.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.account)?;
     let name = &account.name;
     states::open(&account)?;
     let words = command_words("resolve", name);
     let _lock = Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?;
     let mut vault = Vault::open(&account.vault)?;
-    let adopted = args.adopt.iter().map(|(step, id)| (*step, Decision::Adopt(*id)));
-    let again = args.retry.iter().map(|step| (*step, Decision::Retry));
-    let left = args.leave.iter().map(|step| (*step, Decision::Skip));
-    let told = |error| failures::of_apply(error, name);
+    let adopted = args.adopt.iter().map(|(step, id)| (*step, StepDecision::Adopt(*id)));
+    let again = args.retry.iter().map(|step| (*step, StepDecision::Retry));
+    let left = args.leave.iter().map(|step| (*step, StepDecision::Skip));
+    let told = |error| failures::apply_error(error, name);
     if args.abandon && !args.dry_run {
         abandon(&mut vault, args.run, app.clock.now()).map_err(told)?;
     }
@@ -76,8 +76,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     for (step, decision) in adopted.chain(again).chain(left).filter(|_| !args.dry_run) {
         decide(&mut vault, args.run, step, decision, app.clock.now()).map_err(
             |error| match told(error) {
-                failure if failure.kind == Kind::Failed => {
-                    Failure { kind: Kind::Usage, hint: None, ..failure }
+                failure if failure.kind == OpErrorKind::Failed => {
+                    OpError { kind: OpErrorKind::Usage, hint: None, ..failure }
                 }
                 failure => failure,
             },
@@ -87,28 +87,28 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let open = candidates(&mut vault, args.run).map_err(told)?;
     vault.close()?;
     show(app, &account, args.run, &open, decided)?;
-    Ok(Exit::of(Ok(Ending { unknown: open.len() as u64, ..Ending::default() })))
+    Ok(Exit::of(Ok(CommandResult { unknown: open.len() as u64, ..CommandResult::default() })))
 }
 
 fn show(
     app: &App,
-    account: &Account,
+    account: &AccountConfig,
     run: i64,
-    open: &[Open],
+    open: &[OpenStep],
     decided: u64,
-) -> Result<(), Failure> {
+) -> Result<(), OpError> {
     let name = &account.name;
     if app.out.is_json() {
         let steps: Vec<_> = open.iter().map(document).collect();
         let document = json!({"format": 1, "account": name, "run": run, "open": steps});
         return app.out.json(&document);
     }
-    for Open { step, candidates } in open {
+    for OpenStep { step, candidates } in open {
         let title = step.resource.spec().title;
-        let (verb, key) = (step.verb.name(), Shown(&step.key));
+        let (verb, key) = (step.verb.name(), Escaped(&step.key));
         app.out.line(format_args!("step {}: {verb} {title} {key}", step.step))?;
         for record in candidates {
-            app.out.line(format_args!("    may be {}: {}", record.key, Shown(&record.raw)))?;
+            app.out.line(format_args!("    may be {}: {}", record.key, Escaped(&record.raw)))?;
         }
         if candidates.is_empty() && step.verb != Verb::Create {
             app.out.line("    no list shows whether it was done")?;
@@ -127,7 +127,7 @@ fn show(
     Ok(())
 }
 
-fn document(open: &Open) -> Value {
+fn document(open: &OpenStep) -> Value {
     let record = |it: &Record<'_>| json!({"id": it.key.id(), "record": serde_json::from_str::<Value>(&it.raw).ok()});
     let candidates: Vec<_> = open.candidates.iter().map(record).collect();
     json!({"step": open.step.step, "resource": open.step.resource, "key": open.step.key,

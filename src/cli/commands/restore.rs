@@ -3,8 +3,8 @@
 use super::apply;
 use crate::cli::planning::PolicyArgs;
 use crate::cli::running::RunArgs;
-use crate::cli::session::Bounds;
-use crate::cli::{App, Exit, Failure};
+use crate::cli::session::SessionLimits;
+use crate::cli::{App, Exit, OpError};
 
 /// Lead an account back to one of its snapshots
 #[derive(Debug, clap::Args)]
@@ -28,14 +28,14 @@ pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Applies the snapshot.
 ///
 /// # Errors
 /// As [`apply::run`].
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let named = args.snapshot.contains('@');
     let reference =
         if named { args.snapshot.clone() } else { format!("{}@{}", args.to, args.snapshot) };

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::runs;
-use crate::apply::{self, Options};
-use crate::cli::desk::Desk;
+use crate::apply::{self, ApplyOptions};
+use crate::cli::desk::WriteSession;
 use crate::cli::outcome;
-use crate::cli::planning::StalenessArgs;
-use crate::cli::session::Bounds;
+use crate::cli::planning::MaxStalenessArgs;
+use crate::cli::session::SessionLimits;
 use crate::cli::values;
-use crate::cli::{App, Exit, Failure, Kind, failures};
+use crate::cli::{App, Exit, OpError, OpErrorKind, failures};
 use crate::vault::Vault;
 
 /// Go on with a run that was stopped
@@ -40,16 +40,16 @@ pub struct Args {
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
-    pub staleness: StalenessArgs,
+    pub staleness: MaxStalenessArgs,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Goes on.
 ///
 /// # Errors
 /// When there is no such run, or it had to stop again.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.account)?;
     app.catch_interrupts();
     let vault = crate::cli::states::open(&account)?;
@@ -57,7 +57,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         let unfinished = vault.unfinished_run()?.map(|run| run.number);
         args.run.or(unfinished).ok_or_else(|| {
             let message = format!("every run of {} is finished", account.name);
-            Failure::new(Kind::NotFound, message)
+            OpError::new(OpErrorKind::NotFound, message)
                 .hint(format_args!("`linkvault runs {}` lists them", account.name))
         })
     };
@@ -66,17 +66,17 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return runs::run(&runs::Args { account: account.name.clone(), run }, app);
     }
     drop(vault);
-    let mut desk = Desk::open(app, &account, "resume", &args.bounds)?;
+    let mut desk = WriteSession::open(app, &account, "resume", &args.bounds)?;
     let run = which(&desk.vault)?;
-    let began = desk.vault.run(run).map_err(|error| failures::of_vault(error, &account.name))?;
+    let began = desk.vault.run(run).map_err(|error| failures::vault_error(error, &account.name))?;
     let service = desk.session.service.clone();
-    let options = Options {
+    let options = ApplyOptions {
         service,
         fail_fast: args.fail_fast,
         max_staleness: Some(args.staleness.of(&account)),
         limit: account.settings.limit.map(u64::from),
         reserve: desk.session.reserve,
-        ..Options::default()
+        ..ApplyOptions::default()
     };
     let progress = Arc::clone(&desk.progress);
     let (client, vault) = (&mut desk.session.client, &mut desk.vault);

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::change::plan::Step;
+use crate::change::plan::PlanStep;
 use crate::cli::values;
-use crate::cli::{App, Exit, Failure, Shown, Table, failures, human, states};
+use crate::cli::{App, Escaped, Exit, OpError, TextTable, failures, states};
 use crate::clock::Timestamp;
-use crate::config::Account;
+use crate::config::AccountConfig;
+use crate::format;
 use crate::vault::journal::{JournalStep, Run, StepState};
 
 /// List the runs of an account, or the steps of one
@@ -28,11 +29,11 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no vault or no such run.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.account)?;
     let vault = states::open(&account)?;
     if let Some(number) = args.run {
-        let told = |error| failures::of_vault(error, &account.name);
+        let told = |error| failures::vault_error(error, &account.name);
         let run = vault.run(number).map_err(told)?;
         return steps(app, &account, &run, &vault.steps(number)?);
     }
@@ -47,7 +48,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let headers = ["run", "begun", "command", "from", "status", "steps"];
-    let mut table = Table::new(&headers).right(&[0]);
+    let mut table = TextTable::new(&headers).right(&[0]);
     for run in &runs {
         table.row([
             run.number.to_string(),
@@ -71,17 +72,22 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
 fn counts(run: &Run) -> String {
     let some = run.steps.iter().filter(|(_, count)| **count > 0);
     let mut parts: Vec<_> =
-        some.map(|(state, count)| format!("{} {}", human::count(*count), state.name())).collect();
+        some.map(|(state, count)| format!("{} {}", format::count(*count), state.name())).collect();
     parts.sort_by_key(|part| !part.ends_with("done"));
     parts.join(", ")
 }
 
-fn when(account: &Account, time: Timestamp) -> String {
-    let local = states::local(account, time);
+fn when(account: &AccountConfig, time: Timestamp) -> String {
+    let local = states::local_time(account, time);
     local.map_or_else(|| time.iso(), |time| time.format("%Y-%m-%d %H:%M").to_string())
 }
 
-fn steps(app: &App, account: &Account, run: &Run, steps: &[JournalStep]) -> Result<Exit, Failure> {
+fn steps(
+    app: &App,
+    account: &AccountConfig,
+    run: &Run,
+    steps: &[JournalStep],
+) -> Result<Exit, OpError> {
     if app.out.is_json() {
         let mut whole = document(run);
         whole["format"] = json!(1);
@@ -91,9 +97,9 @@ fn steps(app: &App, account: &Account, run: &Run, steps: &[JournalStep]) -> Resu
         return Ok(Exit::Done);
     }
     let mut table =
-        Table::new(&["step", "verb", "resource", "record", "state", "seen"]).right(&[0]);
+        TextTable::new(&["step", "verb", "resource", "record", "state", "seen"]).right(&[0]);
     for row in steps {
-        let Ok(step) = serde_json::from_str::<Step>(&row.spec) else {
+        let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else {
             table.row([row.step.to_string(), "(damaged)".to_owned()]);
             continue;
         };
@@ -114,7 +120,7 @@ fn steps(app: &App, account: &Account, run: &Run, steps: &[JournalStep]) -> Resu
     app.out.table(table)?;
     for row in steps {
         for text in row.message.iter().chain(&row.remark) {
-            app.out.line(format_args!("step {}: {}", row.step, Shown(text)))?;
+            app.out.line(format_args!("step {}: {}", row.step, Escaped(text)))?;
         }
     }
     let begun = when(account, run.started);
@@ -122,7 +128,7 @@ fn steps(app: &App, account: &Account, run: &Run, steps: &[JournalStep]) -> Resu
     app.out.summary(format_args!(
         "run {number} of {name}: {} of {}, begun {begun}, {}",
         run.command,
-        Shown(&run.asked),
+        Escaped(&run.asked),
         run.status.name()
     ))?;
     Ok(Exit::Done)

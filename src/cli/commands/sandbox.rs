@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use crate::api::http::Key;
+use crate::api::http::ApiKey;
 use crate::cli::failures::cannot_write;
 use crate::cli::home_sandbox::{load, save, saver};
-use crate::cli::{App, Exit, Failure, Kind, Table, served, states};
-use crate::clock::Slept;
+use crate::cli::{App, Exit, OpError, OpErrorKind, TextTable, served, states};
+use crate::clock::SleepOutcome;
 use crate::config::parse_address;
 use crate::sandbox::behaviour::CHOICES;
-use crate::sandbox::lifelike::lifelike;
-use crate::sandbox::{Behaviour, FAULT_NAMES, Faults, ServeOptions, Service, Store, serve};
+use crate::sandbox::sample_account::lifelike;
+use crate::sandbox::{Behaviour, FAULT_NAMES, Faults, SandboxService, ServeOptions, Store, serve};
 use crate::vault::Vault;
 
 /// Serve the whole API on this machine, for trying and testing
@@ -59,15 +59,14 @@ pub struct Args {
 ///
 /// # Errors
 /// When the address cannot be listened on, or a choice is none.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     if args.behaviour == ["list"] || args.fault == ["list"] {
         return list(app);
     }
     let behaviour = behaviour(args)?;
-    let faults: Faults =
-        args.fault.join(",").parse().map_err(|error| {
-            Failure::new(Kind::Usage, error).hint("--fault list shows them all")
-        })?;
+    let faults: Faults = args.fault.join(",").parse().map_err(|error| {
+        OpError::new(OpErrorKind::Usage, error).hint("--fault list shows them all")
+    })?;
     let mut store = store(args, app)?;
     let key = args.key.as_deref().unwrap_or("sandbox");
     let options = ServeOptions {
@@ -76,12 +75,12 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     };
     let cannot = |error| {
         let message = format!("{} cannot be listened on: {error}", args.listen);
-        Failure::new(Kind::Failed, message).hint("name another address with --listen")
+        OpError::new(OpErrorKind::Failed, message).hint("name another address with --listen")
     };
     let listener = TcpListener::bind(args.listen).map_err(cannot)?;
     let url = format!("http://{}", listener.local_addr().map_err(cannot)?);
     store.serve_at(&url);
-    let service = Service::new(store, Key::new(key), behaviour).with_log_limit(0);
+    let service = SandboxService::new(store, ApiKey::new(key), behaviour).with_log_limit(0);
     app.catch_interrupts();
     let (service, faults) = (Arc::new(Mutex::new(service)), Arc::new(Mutex::new(faults)));
     let server =
@@ -92,13 +91,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     app.out.summary(format_args!("The sandbox answers at {url} to the key `{key}`"))?;
     app.out.summary("Press Ctrl-C to end it")?;
     app.out.finish()?;
-    while app.clock.sleep(std::time::Duration::from_secs(3600)) == Slept::Whole {}
+    while app.clock.sleep(std::time::Duration::from_secs(3600)) == SleepOutcome::Finished {}
     server.stop();
     Ok(Exit::Done)
 }
 
-fn behaviour(args: &Args) -> Result<Behaviour, Failure> {
-    let usage = |error| Failure::new(Kind::Usage, error).hint("--behaviour list shows them all");
+fn behaviour(args: &Args) -> Result<Behaviour, OpError> {
+    let usage =
+        |error| OpError::new(OpErrorKind::Usage, error).hint("--behaviour list shows them all");
     let mut behaviour = Behaviour::parse(&args.behaviour.join(",")).map_err(usage)?;
     if let Some(limit) = args.limit {
         let limit = if limit == 0 { "zero".to_owned() } else { limit.to_string() };
@@ -109,7 +109,7 @@ fn behaviour(args: &Args) -> Result<Behaviour, Failure> {
 
 /// The account that is served: the one in the state file, a vault's newest
 /// snapshot, or the small lifelike one.
-fn store(args: &Args, app: &App) -> Result<Store, Failure> {
+fn store(args: &Args, app: &App) -> Result<Store, OpError> {
     let kept = args.state.as_deref().map(load).transpose()?.flatten();
     if let Some(store) = kept {
         return Ok(store);
@@ -124,17 +124,16 @@ fn store(args: &Args, app: &App) -> Result<Store, Failure> {
     Ok(store)
 }
 
-fn from_vault(app: &App, from: &str) -> Result<Store, Failure> {
+fn from_vault(app: &App, from: &str) -> Result<Store, OpError> {
     let path = Path::new(from);
     let mut vault = match path.is_file() {
         true => Vault::open_read_only(path)?,
         false => states::open(&app.account(from)?)?,
     };
-    let newest = vault
-        .snapshots()?
-        .pop()
-        .ok_or_else(|| Failure::new(Kind::NotFound, format_args!("{from} has no snapshot yet")))?;
-    let loaded = served::loaded(&mut vault, newest.number)?;
+    let newest = vault.snapshots()?.pop().ok_or_else(|| {
+        OpError::new(OpErrorKind::NotFound, format_args!("{from} has no snapshot yet"))
+    })?;
+    let loaded = served::sandbox_from_vault(&mut vault, newest.number)?;
     for what in &loaded.skipped {
         app.out.warn(format_args!("not served: {what}"));
     }
@@ -142,7 +141,7 @@ fn from_vault(app: &App, from: &str) -> Result<Store, Failure> {
 }
 
 /// Shows every behaviour and fault that can be asked for.
-fn list(app: &App) -> Result<Exit, Failure> {
+fn list(app: &App) -> Result<Exit, OpError> {
     if app.out.is_json() {
         app.out.json(&json!({
             "format": 1,
@@ -156,7 +155,7 @@ fn list(app: &App) -> Result<Exit, Failure> {
         }))?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(&["behaviour", "values, the default first", "what"]);
+    let mut table = TextTable::new(&["behaviour", "values, the default first", "what"]);
     for choice in CHOICES {
         let mut values = vec![choice.default_value()];
         let others = choice.values().iter().map(|value| (*value).to_owned());
@@ -165,7 +164,7 @@ fn list(app: &App) -> Result<Exit, Failure> {
         table.row([choice.name.to_owned(), values.join(" "), choice.about.to_owned()]);
     }
     app.out.table(table)?;
-    let mut table = Table::new(&["fault", "what"]);
+    let mut table = TextTable::new(&["fault", "what"]);
     for fault in FAULT_NAMES {
         table.row([fault.name, fault.about]);
     }

@@ -4,15 +4,16 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::change::diff;
-use crate::cli::session::Bounds;
-use crate::cli::states::{Loaded, Target};
+use crate::cli::session::SessionLimits;
+use crate::cli::states::{LoadedState, StateRef};
 use crate::cli::values;
 use crate::cli::values::scope;
-use crate::cli::{App, Ending, Exit, Failure, Kind, Shown, Table, human};
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, TextTable};
+use crate::format;
 use crate::model::Resource;
-use crate::model::{Key, Record};
+use crate::model::{Record, RecordKey};
 use crate::vault::reference::Reference;
-use crate::vault::snapshot::{Outcome, ReadState};
+use crate::vault::snapshot::{ReadState, ResourceOutcome};
 
 /// Show a state: its resources, the records of one, or a record
 #[derive(Debug, clap::Args)]
@@ -33,21 +34,21 @@ pub struct Args {
     #[arg(requires = "resource")]
     pub id: Option<String>,
     #[command(flatten)]
-    pub bounds: Bounds,
+    pub bounds: SessionLimits,
 }
 
 /// Shows the state, a resource of it, or a record.
 ///
 /// # Errors
 /// When there is no such state or record.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
-    let target = Target::parse(app, &args.reference, Reference::Latest(0), None)?;
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+    let target = StateRef::parse(app, &args.reference, Reference::Latest(0), None)?;
     let which = match args.resource {
         Some(resource) => vec![resource],
         None => scope(&[], &[])?,
     };
     let mut loaded = target.load(app, &args.bounds, &which)?;
-    for what in &loaded.lacking {
+    for what in &loaded.unread {
         app.out.warn(what);
     }
     match (args.resource, &args.id) {
@@ -55,32 +56,35 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         (Some(resource), None) => list(app, &mut loaded, resource)?,
         (Some(resource), Some(id)) => one(app, &mut loaded, resource, &key(resource, id)?)?,
     }
-    Ok(Exit::of(Ok(Ending::complete(loaded.lacking.is_empty()))))
+    Ok(Exit::of(Ok(CommandResult::complete(loaded.unread.is_empty()))))
 }
 
 /// The key that `text` names.
 ///
 /// # Errors
 /// When it is none.
-pub(super) fn key(resource: Resource, text: &str) -> Result<Key, Failure> {
-    Key::parse(resource, text).ok_or_else(|| {
+pub(super) fn key(resource: Resource, text: &str) -> Result<RecordKey, OpError> {
+    RecordKey::parse(resource, text).ok_or_else(|| {
         let form = match resource {
             Resource::ChannelItems => "CHANNEL/TYPE/ID, as 7/links/33",
             _ => "a whole number",
         };
-        Failure::new(Kind::Usage, format_args!("`{text}` is no id of {resource}: it is {form}"))
+        OpError::new(
+            OpErrorKind::Usage,
+            format_args!("`{text}` is no id of {resource}: it is {form}"),
+        )
     })
 }
 
 /// An id for programs: a number, or an item's whole key.
-pub(super) fn id(key: &Key) -> Value {
+pub(super) fn id(key: &RecordKey) -> Value {
     match key {
-        Key::Id(id) => json!(id),
-        Key::Item { .. } => json!(key.to_string()),
+        RecordKey::Id(id) => json!(id),
+        RecordKey::Item { .. } => json!(key.to_string()),
     }
 }
 
-fn whole(app: &App, loaded: &Loaded) -> Result<(), Failure> {
+fn whole(app: &App, loaded: &LoadedState) -> Result<(), OpError> {
     let counts = loaded.counts()?;
     if app.out.is_json() {
         let resources: serde_json::Map<_, _> = counts
@@ -97,24 +101,24 @@ fn whole(app: &App, loaded: &Loaded) -> Result<(), Failure> {
             "{}, {}, begun {}{}",
             loaded.name,
             snapshot.status.name(),
-            human::time(snapshot.started),
-            snapshot.tag.as_ref().map_or(String::new(), |tag| format!(", tag {}", Shown(tag)))
+            format::time(snapshot.started),
+            snapshot.tag.as_ref().map_or(String::new(), |tag| format!(", tag {}", Escaped(tag)))
         ))?;
     }
-    let mut table = Table::new(&["resource", "records", "note"]).right(&[1]);
+    let mut table = TextTable::new(&["resource", "records", "note"]).right(&[1]);
     for (resource, records) in counts {
         let outcome = loaded.snapshot.as_ref().and_then(|it| it.outcome(resource));
-        let odd = |it: &&Outcome| !it.is_whole() || it.state == ReadState::NotOffered;
+        let odd = |it: &&ResourceOutcome| !it.is_complete() || it.state == ReadState::NotOffered;
         let note = outcome.filter(odd).map_or_else(String::new, |it| {
             let why = it.message.as_deref().unwrap_or_default();
             format!("{}: {why}", it.state.name()).trim_end_matches(": ").to_owned()
         });
-        table.row([resource.name().to_owned(), human::count(records), note]);
+        table.row([resource.name().to_owned(), format::count(records), note]);
     }
     app.out.table(table)
 }
 
-fn list(app: &App, loaded: &mut Loaded, resource: Resource) -> Result<(), Failure> {
+fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), OpError> {
     if app.out.is_json() {
         let mut records = Vec::new();
         loaded.each(resource, |record| records.extend(raw(&record)))?;
@@ -128,25 +132,30 @@ fn list(app: &App, loaded: &mut Loaded, resource: Resource) -> Result<(), Failur
         return table.map_or(Ok(()), |table| app.out.table(table));
     }
     let names: Vec<_> = resource.spec().read_fields().map(|field| field.name).collect();
-    let mut table = Table::new(&names);
+    let mut table = TextTable::new(&names);
     let mut count = 0;
     loaded.each(resource, |record| {
-        table.row(record.values.iter().map(crate::model::Value::cell));
+        table.row(record.values.iter().map(crate::model::FieldValue::cell));
         count += 1;
     })?;
     if count > 0 {
         app.out.table(table)?;
     }
-    let records = human::counted(count, "record", "records");
+    let records = format::counted(count, "record", "records");
     app.out.note(format_args!("{records} of {resource} in {}", loaded.name));
     Ok(())
 }
 
-fn one(app: &App, loaded: &mut Loaded, resource: Resource, key: &Key) -> Result<(), Failure> {
+fn one(
+    app: &App,
+    loaded: &mut LoadedState,
+    resource: Resource,
+    key: &RecordKey,
+) -> Result<(), OpError> {
     let record = loaded.record(resource, key)?.ok_or_else(|| {
         let message = format!("{} has no {resource} {key}", loaded.name);
         let account = loaded.name.split('@').next().unwrap_or_default();
-        Failure::new(Kind::NotFound, message).hint(format_args!(
+        OpError::new(OpErrorKind::NotFound, message).hint(format_args!(
             "`linkvault log {account} {resource} {key}` tells whether there ever was one"
         ))
     })?;
@@ -170,8 +179,8 @@ fn one(app: &App, loaded: &mut Loaded, resource: Resource, key: &Key) -> Result<
 }
 
 /// A record with a line for each field.
-fn fields(resource: Resource, record: &Record<'static>) -> Table {
-    let mut table = Table::new(&["field", "value"]);
+fn fields(resource: Resource, record: &Record<'static>) -> TextTable {
+    let mut table = TextTable::new(&["field", "value"]);
     for (field, value) in resource.spec().read_fields().zip(&record.values) {
         table.row([field.name.to_owned(), value.cell().into_owned()]);
     }

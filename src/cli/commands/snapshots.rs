@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, Failure, Table, human, states};
-use crate::config::Account;
+use crate::cli::{App, Exit, OpError, TextTable, states};
+use crate::config::AccountConfig;
+use crate::format;
 use crate::vault::snapshot::Snapshot;
 
 /// List the snapshots of an account
@@ -21,7 +22,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no vault, or it cannot be read.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.account)?;
     let vault = states::open(&account)?;
     let snapshots = vault.snapshots()?;
@@ -39,21 +40,21 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
         app.out.note(format_args!(
             "snapshot #{}, begun {}, is not finished; `linkvault backup {}` goes on with it",
             running.number,
-            human::age(running.started, app.clock.now()),
+            format::age(running.started, app.clock.now()),
             account.name
         ));
     }
     Ok(Exit::Done)
 }
 
-fn table(account: &Account, snapshots: &[Snapshot]) -> Table {
+fn table(account: &AccountConfig, snapshots: &[Snapshot]) -> TextTable {
     let headers = ["#", "begun", "status", "records", "added", "changed", "removed", "tag"];
-    let mut table = Table::new(&headers).right(&[0, 3, 4, 5, 6]);
+    let mut table = TextTable::new(&headers).right(&[0, 3, 4, 5, 6]);
     for snapshot in snapshots {
-        let sum = |count: fn(&crate::vault::snapshot::Outcome) -> u64| {
-            human::count(snapshot.outcomes.iter().map(count).sum())
+        let sum = |count: fn(&crate::vault::snapshot::ResourceOutcome) -> u64| {
+            format::count(snapshot.outcomes.iter().map(count).sum())
         };
-        let begun = states::local(account, snapshot.started);
+        let begun = states::local_time(account, snapshot.started);
         table.row([
             snapshot.number.to_string(),
             begun.map_or_else(
@@ -61,7 +62,7 @@ fn table(account: &Account, snapshots: &[Snapshot]) -> Table {
                 |time| time.format("%Y-%m-%d %H:%M").to_string(),
             ),
             snapshot.status.name().to_owned(),
-            human::count(snapshot.records()),
+            format::count(snapshot.records()),
             sum(|it| it.added),
             sum(|it| it.changed),
             sum(|it| it.removed),

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cli::board::condition;
-use crate::cli::unattended::charges;
-use crate::cli::{App, Ending, Exit, Failure, Kind, Table, human};
+use crate::cli::board::account_status;
+use crate::cli::unattended::scheduled_accounts;
+use crate::cli::{App, CommandResult, Exit, OpError, OpErrorKind, TextTable};
 use crate::clock::Timestamp;
-use crate::daemon::condition::{Condition, Health};
-use crate::daemon::facts::{Attempt, AttemptOutcome};
+use crate::format;
+use crate::health::account_status::{AccountStatus, Health};
+use crate::health::attempt::{AttemptOutcome, BackupAttempt};
 
 /// Show how each account's backups fare, with an exit code for monitoring
 #[derive(Debug, clap::Args)]
@@ -40,9 +41,9 @@ pub struct Args {
 ///
 /// # Errors
 /// When an account does not exist, or the output cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let accounts = app.accounts(&args.accounts)?;
-    let scheduled: BTreeMap<_, _> = charges(&accounts, app)?
+    let scheduled: BTreeMap<_, _> = scheduled_accounts(&accounts, app)?
         .into_iter()
         .map(|charge| (charge.account.clone(), charge))
         .collect();
@@ -50,7 +51,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let conditions: Vec<_> = accounts
         .iter()
         .map(|account| {
-            let (condition, trouble) = condition(account, scheduled.get(&account.name), now);
+            let (condition, trouble) = account_status(account, scheduled.get(&account.name), now);
             trouble.iter().for_each(|what| app.out.warn(what));
             condition
         })
@@ -64,25 +65,26 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     let worst = conditions.iter().map(|it| it.health).max().unwrap_or(Health::Good);
     Ok(match worst {
         Health::Good => Exit::Done,
-        Health::New | Health::Warning => Exit::of(Ok(Ending::complete(false))),
-        Health::Failing => Exit::of(Err(Kind::Failed)),
+        Health::New | Health::Warning => Exit::of(Ok(CommandResult::complete(false))),
+        Health::Failing => Exit::of(Err(OpErrorKind::Failed)),
     })
 }
 
-fn show(app: &App, conditions: &[Condition], now: Timestamp) -> Result<(), Failure> {
+fn show(app: &App, conditions: &[AccountStatus], now: Timestamp) -> Result<(), OpError> {
     let headers = ["account", "state", "complete", "last run", "next run", "records"];
-    let mut table = Table::new(&headers).right(&[5]);
+    let mut table = TextTable::new(&headers).right(&[5]);
     for it in conditions {
-        let age =
-            |time: Option<Timestamp>| time.map_or("never".to_owned(), |time| human::age(time, now));
+        let age = |time: Option<Timestamp>| {
+            time.map_or("never".to_owned(), |time| format::age(time, now))
+        };
         let next = match (it.running, it.next) {
             (Some(_), _) => "under way".to_owned(),
             (None, None) => "not scheduled".to_owned(),
             (None, Some(next)) if next <= now => "now".to_owned(),
-            (None, Some(next)) => human::age(next, now),
+            (None, Some(next)) => format::age(next, now),
         };
         let last = it.last.as_ref().map(|last| last.ended);
-        let records = human::count(it.records.values().sum());
+        let records = format::count(it.records.values().sum());
         let name = it.account.clone();
         let state = it.health.name().to_owned();
         table.row([name, state, age(it.last_complete), age(last), next, records]);
@@ -91,11 +93,11 @@ fn show(app: &App, conditions: &[Condition], now: Timestamp) -> Result<(), Failu
     for it in conditions {
         for problem in &it.problems {
             app.out.line("")?;
-            let (account, since) = (&it.account, human::age(problem.since, now));
+            let (account, since) = (&it.account, format::age(problem.since, now));
             let text = format!("{account}: {} (since {since})", problem.message);
-            app.out.line(crate::cli::ShownLines(text))?;
+            app.out.line(crate::cli::EscapedLines(text))?;
             if let Some(hint) = &problem.hint {
-                app.out.line(crate::cli::ShownLines(hint))?;
+                app.out.line(crate::cli::EscapedLines(hint))?;
             }
         }
     }
@@ -104,7 +106,7 @@ fn show(app: &App, conditions: &[Condition], now: Timestamp) -> Result<(), Failu
 
 /// An account's condition, for programs.
 #[must_use]
-pub fn document(it: &Condition) -> Value {
+pub fn document(it: &AccountStatus) -> Value {
     let iso = |time: Option<Timestamp>| time.map(Timestamp::iso);
     let problems = it.problems.iter().map(|problem| {
         json!({
@@ -137,7 +139,7 @@ pub fn document(it: &Condition) -> Value {
     })
 }
 
-fn attempt(it: &Attempt) -> Value {
+fn attempt(it: &BackupAttempt) -> Value {
     let outcome = match it.outcome {
         AttemptOutcome::Complete => "complete",
         AttemptOutcome::Partial => "partial",

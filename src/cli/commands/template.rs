@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::change::sheet::{SheetKind, write};
-use crate::cli::{App, Exit, Failure, values};
+use crate::change::csv_files::{CsvKind, write};
+use crate::cli::{App, Exit, OpError, values};
 
 /// Print the header of a resource's CSV file
 #[derive(Debug, clap::Args)]
@@ -14,14 +14,14 @@ Examples:
 pub struct Args {
     /// The resource
     #[arg(value_parser = values::sheet())]
-    pub resource: SheetKind,
+    pub resource: CsvKind,
 }
 
 /// Prints the header.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let name = args.resource.name();
     let columns = args.resource.template();
     if app.out.is_json() {

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cli::board::VaultBoard;
-use crate::cli::page::{PageArgs, cannot_serve};
-use crate::cli::unattended::charges;
-use crate::cli::{App, Exit, Failure};
-use crate::clock::Slept;
-use crate::config::{Account, SANDBOX, parse_address};
-use crate::web;
+use crate::cli::board::VaultAccounts;
+use crate::cli::page::{UiArgs, cannot_serve};
+use crate::cli::unattended::scheduled_accounts;
+use crate::cli::{App, Exit, OpError};
+use crate::clock::SleepOutcome;
+use crate::config::{AccountConfig, SANDBOX, parse_address};
+use crate::ui;
 
 /// Show vaults in a browser: accounts, changes, scans over time
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct Args {
     )]
     pub listen: SocketAddr,
     #[command(flatten)]
-    pub page: PageArgs,
+    pub page: UiArgs,
 }
 
 /// Serves until it is interrupted.
@@ -44,14 +44,14 @@ pub struct Args {
 /// # Errors
 /// When there is no such account, the token cannot be read, or the address
 /// cannot be listened on.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let accounts = accounts(args, app)?;
     let settings = args.page.settings(app, args.listen)?;
     let needs_token = settings.token.is_some();
-    let charges = charges(&accounts, app)?;
-    let board = Arc::new(VaultBoard::new(accounts, charges, Arc::clone(&app.clock)));
+    let charges = scheduled_accounts(&accounts, app)?;
+    let board = Arc::new(VaultAccounts::new(accounts, charges, Arc::clone(&app.clock)));
     app.catch_interrupts();
-    let page = web::start(settings, board, Arc::clone(&app.clock))
+    let page = ui::start(settings, board, Arc::clone(&app.clock))
         .map_err(|error| cannot_serve(args.listen, &error))?;
     let url = format!("http://{}", page.address());
     if app.out.is_json() {
@@ -61,14 +61,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
     app.out.summary(format_args!("The page is at {url}{key}"))?;
     app.out.summary("Press Ctrl-C to end it")?;
     app.out.finish()?;
-    while app.clock.sleep(Duration::from_secs(3600)) == Slept::Whole {}
+    while app.clock.sleep(Duration::from_secs(3600)) == SleepOutcome::Finished {}
     page.stop();
     Ok(Exit::Done)
 }
 
 /// The named accounts; without names all that are configured, and the built-in
 /// one where it was used or is all there is.
-fn accounts(args: &Args, app: &App) -> Result<Vec<Account>, Failure> {
+fn accounts(args: &Args, app: &App) -> Result<Vec<AccountConfig>, OpError> {
     let config = app.config()?;
     if !args.accounts.is_empty() {
         return Ok(config.select(&args.accounts)?);

@@ -6,11 +6,12 @@ use clap::Subcommand;
 use serde_json::json;
 
 use crate::cli::session::{command_words, service};
-use crate::cli::{App, Exit, Failure, Kind, Shown, human, states};
-use crate::config::Account;
+use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind, states};
+use crate::config::AccountConfig;
+use crate::format;
 use crate::vault::lock::Lock;
-use crate::vault::replace::Candidate;
-use crate::vault::{Identity, VaultError};
+use crate::vault::restore::RestoreCandidate;
+use crate::vault::{AccountIdentity, VaultError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,11 +23,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: VaultCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum VaultCommand {
     Restore(RestoreArgs),
 }
 
@@ -56,21 +57,21 @@ pub struct RestoreArgs {
 ///
 /// # Errors
 /// As the command.
-pub fn run(args: &Args, app: &App) -> Result<Exit, Failure> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     match &args.command {
-        Command::Restore(args) => restore(args, app),
+        VaultCommand::Restore(args) => restore(args, app),
     }
 }
 
-fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, Failure> {
+fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, OpError> {
     let account = app.account(&args.to)?;
     let words = command_words("vault restore", &account.name);
     let _lock = Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?;
     let candidate =
-        Candidate::prepare(&args.file, &account.vault).map_err(|error| match error {
-            VaultError::Missing(path) if path != account.vault => Failure::new(
-                Kind::NotFound,
-                format_args!("there is no file {}", Shown(&path.display().to_string())),
+        RestoreCandidate::prepare(&args.file, &account.vault).map_err(|error| match error {
+            VaultError::Missing(path) if path != account.vault => OpError::new(
+                OpErrorKind::NotFound,
+                format_args!("there is no file {}", Escaped(&path.display().to_string())),
             ),
             error => error.into(),
         })?;
@@ -82,8 +83,8 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, Failure> {
         ));
     }
     let newest = candidate.snapshots.last();
-    let count = human::counted(candidate.snapshots.len() as u64, "snapshot", "snapshots");
-    let begun = newest.and_then(|it| states::local(&account, it.started));
+    let count = format::counted(candidate.snapshots.len() as u64, "snapshot", "snapshots");
+    let begun = newest.and_then(|it| states::local_time(&account, it.started));
     let begun = begun.map(|time| time.format("%Y-%m-%d %H:%M").to_string());
     let what = match &begun {
         Some(begun) => format!("{count}, the newest of {begun}"),
@@ -128,7 +129,11 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, Failure> {
 
 /// Refuses the vault of another account. The account's id is that of the vault that is replaced;
 /// where that cannot be read, the id of the copy is unproven and given back.
-fn unproven(candidate: &Candidate, account: &Account, app: &App) -> Result<Option<i64>, Failure> {
+fn unproven(
+    candidate: &RestoreCandidate,
+    account: &AccountConfig,
+    app: &App,
+) -> Result<Option<i64>, OpError> {
     let Some(found) = &candidate.identity else {
         // It has no snapshot, so that it can become any account's.
         return Ok(None);
@@ -141,8 +146,8 @@ fn unproven(candidate: &Candidate, account: &Account, app: &App) -> Result<Optio
         }
     };
     let unproven = ours.is_none().then_some(found.account);
-    let expected =
-        ours.unwrap_or_else(|| Identity { service: service(account), account: found.account });
+    let expected = ours
+        .unwrap_or_else(|| AccountIdentity { service: service(account), account: found.account });
     if *found == expected {
         if let Some(id) = unproven {
             app.out.warn(format_args!(
@@ -153,8 +158,8 @@ fn unproven(candidate: &Candidate, account: &Account, app: &App) -> Result<Optio
         }
         return Ok(unproven);
     }
-    Err(Failure::new(
-        Kind::Vault,
+    Err(OpError::new(
+        OpErrorKind::Vault,
         format_args!(
             "cannot restore the vault of {}: the copy belongs to account {} of {}, not to account \
              {} of {}",

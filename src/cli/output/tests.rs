@@ -22,20 +22,21 @@ impl Pipe {
     }
 }
 
-fn wired(around: Surroundings, flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
+fn wired(around: TerminalInfo, flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
     let (out, err) = (Pipe::default(), Pipe::default());
     let output = Output::new(Box::new(out.clone()), Box::new(err.clone()), around, flags);
     (output, out, err)
 }
 
 fn piped(flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
-    wired(Surroundings { width: 80, ..Surroundings::default() }, flags)
+    wired(TerminalInfo { width: 80, ..TerminalInfo::default() }, flags)
 }
 
 #[test]
 fn a_failure_is_told_to_people_and_to_programs() {
     let (output, out, err) = piped(&GlobalArgs { json: true, ..GlobalArgs::default() });
-    let failure = Failure::new(Kind::Vault, "bad \u{1b}[2J").details(["one".into()]).hint("do");
+    let failure =
+        OpError::new(OpErrorKind::Vault, "bad \u{1b}[2J").details(["one".into()]).hint("do");
     output.failure(&failure);
     assert_eq!(err.text(), "error: bad \\u{1b}[2J\n  one\nhint: do\n");
     assert!(out.text().starts_with(r#"{"format":1,"error":{"kind":"vault""#));
@@ -73,14 +74,14 @@ fn without_a_terminal_a_question_is_an_error_unless_yes_was_said() {
 
 #[test]
 fn colours_are_for_terminals_that_want_them() {
-    let terminal = Surroundings { stdout_terminal: true, ..Surroundings::default() };
+    let terminal = TerminalInfo { stdout_terminal: true, ..TerminalInfo::default() };
     let painted = |around, color| {
         let flags = GlobalArgs { color, ..GlobalArgs::default() };
         wired(around, &flags).0.paint(Paint::Added, "x") != "x"
     };
     assert!(painted(terminal, ColorChoice::Auto));
-    assert!(!painted(Surroundings { no_color: true, ..terminal }, ColorChoice::Auto));
-    assert!(!painted(Surroundings::default(), ColorChoice::Auto));
-    assert!(painted(Surroundings::default(), ColorChoice::Always));
+    assert!(!painted(TerminalInfo { no_color: true, ..terminal }, ColorChoice::Auto));
+    assert!(!painted(TerminalInfo::default(), ColorChoice::Auto));
+    assert!(painted(TerminalInfo::default(), ColorChoice::Always));
     assert!(!painted(terminal, ColorChoice::Never));
 }

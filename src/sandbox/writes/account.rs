@@ -1,21 +1,21 @@
 //! The account's own record. A password is taken and kept nowhere.
 
-use super::{Answer, Writer, set};
-use crate::sandbox::fields::Refusal;
+use super::{Answer, WriteHandler, set};
+use crate::sandbox::fields::RequestRefusal;
 
-impl Writer<'_> {
-    pub(super) fn update_account(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+impl WriteHandler<'_> {
+    pub(super) fn update_account(&mut self, body: Option<&[u8]>) -> Result<Answer, RequestRefusal> {
         let fields = self.fields(body, &["email", "password"])?;
         let email = fields.text("email")?;
         let password = fields.text("password")?;
         if email.is_none() && password.is_none() {
-            return Err(Refusal::bad("Please send an email, a password or both."));
+            return Err(RequestRefusal::bad("Please send an email, a password or both."));
         }
         if email.is_some_and(|email| !is_email(email)) {
-            return Err(Refusal::bad("Please enter a valid email."));
+            return Err(RequestRefusal::bad("Please enter a valid email."));
         }
         if password.is_some_and(str::is_empty) {
-            return Err(Refusal::bad("The password cannot be empty."));
+            return Err(RequestRefusal::bad("The password cannot be empty."));
         }
         let account = &mut self.store.account;
         set(&mut account.email, &mut account.extra, "email", email.map(str::to_owned));

@@ -1,14 +1,14 @@
 //! Campaigns and the short links assigned to them.
 
-use super::{Answer, Writer, room, set};
+use super::{Answer, WriteHandler, room, set};
 use crate::sandbox::behaviour::AssignAgain;
-use crate::sandbox::fields::{Fields, Refusal};
-use crate::sandbox::render::{Look, Object, written_campaign};
+use crate::sandbox::fields::{RequestFields, RequestRefusal};
+use crate::sandbox::render::{Object, RenderOptions, written_campaign};
 
 const LISTED: [&str; 3] = ["name", "slug", "public"];
 
-impl Writer<'_> {
-    pub(super) fn add_campaign(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+impl WriteHandler<'_> {
+    pub(super) fn add_campaign(&mut self, body: Option<&[u8]>) -> Result<Answer, RequestRefusal> {
         let fields = self.fields(body, &LISTED)?;
         let name = self.name(fields.text("name")?.unwrap_or_default());
         let slug = slug(&fields)?;
@@ -23,9 +23,9 @@ impl Writer<'_> {
         &mut self,
         id: u64,
         body: Option<&[u8]>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, RequestRefusal> {
         let fields = self.fields(body, &LISTED)?;
-        self.store.campaigns.get(id).ok_or_else(|| Refusal::unknown("campaign"))?;
+        self.store.campaigns.get(id).ok_or_else(|| RequestRefusal::unknown("campaign"))?;
         let name = self.name(fields.required("name")?);
         let slug = slug(&fields)?;
         let public = fields.flag("public")?;
@@ -44,28 +44,32 @@ impl Writer<'_> {
         self.campaign(id).map(Answer::Plain)
     }
 
-    pub(super) fn delete_campaign(&mut self, id: u64) -> Result<Answer, Refusal> {
-        self.store.campaigns.remove(id).ok_or_else(|| Refusal::unknown("campaign"))?;
+    pub(super) fn delete_campaign(&mut self, id: u64) -> Result<Answer, RequestRefusal> {
+        self.store.campaigns.remove(id).ok_or_else(|| RequestRefusal::unknown("campaign"))?;
         Ok(Answer::message("Campaign has been deleted successfully."))
     }
 
-    pub(super) fn assign_link(&mut self, campaign: u64, link: u64) -> Result<Answer, Refusal> {
+    pub(super) fn assign_link(
+        &mut self,
+        campaign: u64,
+        link: u64,
+    ) -> Result<Answer, RequestRefusal> {
         let exists = self.link_exists(link);
         let row = self.store.campaigns.get_mut(campaign);
-        let row = row.ok_or_else(|| Refusal::unknown("campaign"))?;
+        let row = row.ok_or_else(|| RequestRefusal::unknown("campaign"))?;
         if !exists {
-            return Err(Refusal::unknown("link"));
+            return Err(RequestRefusal::unknown("link"));
         }
         if !row.members.insert(link) && self.behaviour.assign_again == AssignAgain::Refuse {
-            return Err(Refusal::bad("This link is already part of the campaign."));
+            return Err(RequestRefusal::bad("This link is already part of the campaign."));
         }
         Ok(Answer::message("Link successfully added to the campaign."))
     }
 
     /// An empty name is no name, so any number of campaigns can go without.
-    fn free_campaign_name(&mut self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
+    fn free_campaign_name(&mut self, own: Option<u64>, name: &str) -> Result<(), RequestRefusal> {
         if !name.is_empty() && self.store.campaigns.has_name(name, own) {
-            return Err(Refusal::bad("You already have a campaign with that name."));
+            return Err(RequestRefusal::bad("You already have a campaign with that name."));
         }
         Ok(())
     }
@@ -82,14 +86,15 @@ impl Writer<'_> {
         }
     }
 
-    fn campaign(&self, id: u64) -> Result<Object, Refusal> {
-        let row = self.store.campaigns.get(id).ok_or_else(|| Refusal::unknown("campaign"))?;
-        Ok(written_campaign(Look(self.behaviour), id, row))
+    fn campaign(&self, id: u64) -> Result<Object, RequestRefusal> {
+        let row =
+            self.store.campaigns.get(id).ok_or_else(|| RequestRefusal::unknown("campaign"))?;
+        Ok(written_campaign(RenderOptions(self.behaviour), id, row))
     }
 }
 
 /// A slug becomes a segment of two URLs, so what would end the segment is replaced.
-fn slug(fields: &Fields) -> Result<Option<String>, Refusal> {
+fn slug(fields: &RequestFields) -> Result<Option<String>, RequestRefusal> {
     let ends = |c: char| c.is_whitespace() || "/?#".contains(c);
     Ok(fields.text("slug")?.map(|slug| slug.replace(ends, "-")))
 }

@@ -1,27 +1,28 @@
 //! Channels and what is assigned to them.
 
-use super::{Answer, Writer, room, set};
+use super::{Answer, WriteHandler, room, set};
 use crate::sandbox::behaviour::{AssignAgain, ChannelUpdate};
-use crate::sandbox::fields::{Refusal, is_hex};
-use crate::sandbox::render::{self, Look};
-use crate::sandbox::store::{Channel, Item, date};
+use crate::sandbox::fields::{RequestRefusal, is_hex};
+use crate::sandbox::render::{self, RenderOptions};
+use crate::sandbox::store::{Item, StoredChannel, date};
 
 const LISTED: [&str; 4] = ["name", "description", "color", "starred"];
 const HEX: &str = "#RRGGBB";
 
-impl Writer<'_> {
-    pub(super) fn add_channel(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+impl WriteHandler<'_> {
+    pub(super) fn add_channel(&mut self, body: Option<&[u8]>) -> Result<Answer, RequestRefusal> {
         let fields = self.fields(body, &LISTED)?;
-        let row = Channel {
+        let row = StoredChannel {
             name: self.name(fields.required("name")?),
             description: fields.text("description")?.unwrap_or_default().to_owned(),
             color: fields.colour("color", HEX, is_hex)?.unwrap_or_default().to_owned(),
             starred: fields.flag("starred")?.unwrap_or_default(),
-            ..Channel::default()
+            ..StoredChannel::default()
         };
         room(self.store.channels.len(), self.behaviour.cap_channels)?;
         self.free_channel_name(None, &row.name)?;
-        let answer = render::channel(Look(self.behaviour), self.store.channels.next_id(), &row);
+        let answer =
+            render::channel(RenderOptions(self.behaviour), self.store.channels.next_id(), &row);
         self.store.channels.add(row);
         Ok(Answer::Created(answer))
     }
@@ -30,9 +31,9 @@ impl Writer<'_> {
         &mut self,
         id: u64,
         body: Option<&[u8]>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, RequestRefusal> {
         let fields = self.fields(body, &LISTED)?;
-        self.store.channels.get(id).ok_or_else(|| Refusal::unknown("channel"))?;
+        self.store.channels.get(id).ok_or_else(|| RequestRefusal::unknown("channel"))?;
         let name = match fields.text("name")? {
             None => None,
             Some(_) => Some(self.name(fields.required("name")?)),
@@ -43,19 +44,22 @@ impl Writer<'_> {
         let description = fields.text("description")?.map(str::to_owned);
         let color = fields.colour("color", HEX, is_hex)?.map(str::to_owned);
         let starred = fields.flag("starred")?;
-        let row = self.store.channels.get_mut(id).ok_or_else(|| Refusal::unknown("channel"))?;
+        let row =
+            self.store.channels.get_mut(id).ok_or_else(|| RequestRefusal::unknown("channel"))?;
         set(&mut row.name, &mut row.extra, "name", name);
         set(&mut row.description, &mut row.extra, "description", description);
         set(&mut row.color, &mut row.extra, "color", color);
         set(&mut row.starred, &mut row.extra, "starred", starred);
         Ok(match self.behaviour.channel_update {
             ChannelUpdate::Message => Answer::message("Channel has been updated successfully."),
-            ChannelUpdate::Whole => Answer::Plain(render::channel(Look(self.behaviour), id, row)),
+            ChannelUpdate::Whole => {
+                Answer::Plain(render::channel(RenderOptions(self.behaviour), id, row))
+            }
         })
     }
 
-    pub(super) fn delete_channel(&mut self, id: u64) -> Result<Answer, Refusal> {
-        self.store.channels.remove(id).ok_or_else(|| Refusal::unknown("channel"))?;
+    pub(super) fn delete_channel(&mut self, id: u64) -> Result<Answer, RequestRefusal> {
+        self.store.channels.remove(id).ok_or_else(|| RequestRefusal::unknown("channel"))?;
         Ok(Answer::message("Channel has been deleted successfully."))
     }
 
@@ -64,31 +68,34 @@ impl Writer<'_> {
         channel: u64,
         kind: &str,
         id: u64,
-    ) -> Result<Answer, Refusal> {
-        self.store.channels.get(channel).ok_or_else(|| Refusal::unknown("channel"))?;
+    ) -> Result<Answer, RequestRefusal> {
+        self.store.channels.get(channel).ok_or_else(|| RequestRefusal::unknown("channel"))?;
         let item = self.item(kind, id)?;
-        let row =
-            self.store.channels.get_mut(channel).ok_or_else(|| Refusal::unknown("channel"))?;
+        let row = self
+            .store
+            .channels
+            .get_mut(channel)
+            .ok_or_else(|| RequestRefusal::unknown("channel"))?;
         if !row.items.iter().any(|held| held.kind == kind && held.id == id) {
             row.items.push(item);
         } else if self.behaviour.assign_again == AssignAgain::Refuse {
-            return Err(Refusal::bad("This item is already part of the channel."));
+            return Err(RequestRefusal::bad("This item is already part of the channel."));
         }
         Ok(Answer::message("Item successfully added to the channel."))
     }
 
     /// Short links and bio pages are known by their ids alone.
-    fn item(&self, kind: &str, id: u64) -> Result<Item, Refusal> {
+    fn item(&self, kind: &str, id: u64) -> Result<Item, RequestRefusal> {
         let store = &self.store;
         let (title, link) = match kind {
             "links" if self.link_exists(id) => (format!("Link {id}"), store.link_url(id)),
             "bio" if self.link_exists(id) => (format!("Bio page {id}"), store.link_url(id)),
             "qr" => {
-                let row = store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("item"))?;
+                let row = store.qr_codes.get(id).ok_or_else(|| RequestRefusal::unknown("item"))?;
                 (row.name.clone(), row.link.clone())
             }
-            "links" | "bio" => return Err(Refusal::unknown("item")),
-            _ => return Err(Refusal::bad("The type must be one of links, bio and qr.")),
+            "links" | "bio" => return Err(RequestRefusal::unknown("item")),
+            _ => return Err(RequestRefusal::bad("The type must be one of links, bio and qr.")),
         };
         Ok(Item {
             kind: kind.to_owned(),
@@ -101,9 +108,9 @@ impl Writer<'_> {
         })
     }
 
-    fn free_channel_name(&mut self, own: Option<u64>, name: &str) -> Result<(), Refusal> {
+    fn free_channel_name(&mut self, own: Option<u64>, name: &str) -> Result<(), RequestRefusal> {
         if self.store.channels.has_name(name, own) {
-            return Err(Refusal::bad("You already have a channel with this name."));
+            return Err(RequestRefusal::bad("You already have a channel with this name."));
         }
         Ok(())
     }

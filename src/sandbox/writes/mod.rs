@@ -12,7 +12,7 @@ pub use pixels::TYPES as PIXEL_TYPES;
 use serde_json::{Value, json};
 
 use super::behaviour::{Behaviour, Names};
-use super::fields::{Fields, Refusal};
+use super::fields::{RequestFields, RequestRefusal};
 use super::render::Object;
 use super::routes::Route;
 use super::store::{Extra, Store};
@@ -43,15 +43,15 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Object {
 }
 
 /// One write at one moment.
-pub struct Writer<'a> {
+pub struct WriteHandler<'a> {
     pub store: &'a mut Store,
     pub behaviour: &'a Behaviour,
     pub now: Timestamp,
 }
 
-impl Writer<'_> {
+impl WriteHandler<'_> {
     /// Does what `route` asks for; a refusal leaves the store as it was.
-    pub fn write(&mut self, route: Route, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+    pub fn write(&mut self, route: Route, body: Option<&[u8]>) -> Result<Answer, RequestRefusal> {
         match route {
             Route::UpdateAccount => self.update_account(body),
             Route::AddDomain => self.add_domain(body),
@@ -69,12 +69,16 @@ impl Writer<'_> {
             Route::AddQrCode => self.add_qr_code(body),
             Route::UpdateQrCode(id) => self.update_qr_code(id, body),
             Route::DeleteQrCode(id) => self.delete_qr_code(id),
-            _ => Err(Refusal::wrong_method()),
+            _ => Err(RequestRefusal::wrong_method()),
         }
     }
 
-    fn fields(&self, body: Option<&[u8]>, listed: &[&str]) -> Result<Fields, Refusal> {
-        Fields::read(body, listed, self.behaviour)
+    fn fields(
+        &self,
+        body: Option<&[u8]>,
+        listed: &[&str],
+    ) -> Result<RequestFields, RequestRefusal> {
+        RequestFields::read(body, listed, self.behaviour)
     }
 
     /// A name as this deployment keeps it.
@@ -91,9 +95,9 @@ impl Writer<'_> {
 }
 
 /// Refuses one more when the plan's cap is reached.
-fn room(held: usize, cap: Option<u64>) -> Result<(), Refusal> {
+fn room(held: usize, cap: Option<u64>) -> Result<(), RequestRefusal> {
     if cap.is_some_and(|cap| held as u64 >= cap) {
-        return Err(Refusal::bad("You have reach the maximum limit for this feature."));
+        return Err(RequestRefusal::bad("You have reach the maximum limit for this feature."));
     }
     Ok(())
 }

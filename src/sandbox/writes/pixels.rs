@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{Answer, Writer, object, room};
+use super::{Answer, WriteHandler, object, room};
 use crate::sandbox::behaviour::{PixelAnswer, PixelType};
-use crate::sandbox::fields::Refusal;
-use crate::sandbox::render::{Look, Object};
+use crate::sandbox::fields::RequestRefusal;
+use crate::sandbox::render::{Object, RenderOptions};
 use crate::sandbox::store::{Pixel, datetime};
 
 /// In the order of the document's table.
@@ -25,19 +25,19 @@ pub const TYPES: [&str; 13] = [
     "tiktok",
 ];
 
-impl Writer<'_> {
-    pub(super) fn add_pixel(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+impl WriteHandler<'_> {
+    pub(super) fn add_pixel(&mut self, body: Option<&[u8]>) -> Result<Answer, RequestRefusal> {
         let fields = self.fields(body, &["type", "name", "tag"])?;
         let kind = fields.required("type")?;
         let name = fields.required("name")?;
         let tag = fields.required("tag")?;
         let known = TYPES.contains(&kind);
         if !known && self.behaviour.pixel_type == PixelType::Refuse {
-            return Err(Refusal::bad("The pixel type is not supported."));
+            return Err(RequestRefusal::bad("The pixel type is not supported."));
         }
         room(self.store.pixels.len(), self.behaviour.cap_pixels)?;
         if self.store.pixels.iter().any(|(_, row)| row.kind == kind && row.tag == tag) {
-            return Err(Refusal::bad("A pixel with this provider and tag already exists."));
+            return Err(RequestRefusal::bad("A pixel with this provider and tag already exists."));
         }
         let row = Pixel {
             kind: kind.to_owned(),
@@ -52,7 +52,7 @@ impl Writer<'_> {
 
     fn pixel_answer(&self, id: u64, known: bool) -> Object {
         let mut answer = match self.behaviour.pixel_answer {
-            PixelAnswer::Id => object([("id", Look(self.behaviour).id(id))]),
+            PixelAnswer::Id => object([("id", RenderOptions(self.behaviour).id(id))]),
             PixelAnswer::Message => object([("message", json!("Pixel has been added."))]),
             PixelAnswer::Bare => Object::new(),
         };

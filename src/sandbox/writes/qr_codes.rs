@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Writer, object, room};
+use super::{Answer, WriteHandler, object, room};
 use crate::sandbox::behaviour::{QrData, QrName, QrUpdateType};
-use crate::sandbox::fields::{Fields, Refusal, is_rgb};
-use crate::sandbox::render::Look;
-use crate::sandbox::store::{Content, QrCode, Scans, datetime};
+use crate::sandbox::fields::{RequestFields, RequestRefusal, is_rgb};
+use crate::sandbox::render::RenderOptions;
+use crate::sandbox::store::{QrCode, QrContentData, Scans, datetime};
 
 const TYPES: [&str; 7] = ["text", "vcard", "link", "email", "phone", "sms", "wifi"];
 const RGB: &str = "rgb(r,g,b)";
 const LOGOS: [&str; 3] = [".png", ".jpg", ".jpeg"];
 
-impl Writer<'_> {
-    pub(super) fn add_qr_code(&mut self, body: Option<&[u8]>) -> Result<Answer, Refusal> {
+impl WriteHandler<'_> {
+    pub(super) fn add_qr_code(&mut self, body: Option<&[u8]>) -> Result<Answer, RequestRefusal> {
         let mut listed = vec!["type", "data", "background", "foreground", "logo"];
         listed.extend((self.behaviour.qr_name == QrName::Taken).then_some("name"));
         let fields = self.fields(body, &listed)?;
@@ -34,7 +34,7 @@ impl Writer<'_> {
             ..QrCode::default()
         };
         self.store.qr_codes.put(id, row);
-        let id = Look(self.behaviour).id(id);
+        let id = RenderOptions(self.behaviour).id(id);
         Ok(Answer::Created(object([("id", id), ("link", json!(link))])))
     }
 
@@ -42,20 +42,21 @@ impl Writer<'_> {
         &mut self,
         id: u64,
         body: Option<&[u8]>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, RequestRefusal> {
         let mut listed = vec!["data", "background", "foreground", "logo"];
         let typed = self.behaviour.qr_update_type == QrUpdateType::Required;
         listed.extend(typed.then_some("type"));
         let fields = self.fields(body, &listed)?;
-        let row = self.store.qr_codes.get(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+        let row = self.store.qr_codes.get(id).ok_or_else(|| RequestRefusal::unknown("QR code"))?;
         let kind = match typed {
             true => kind(&fields)?.to_owned(),
             false => row.content.kind.clone().unwrap_or_default(),
         };
         let sent = self.content(&fields, &kind)?;
-        let row = self.store.qr_codes.get_mut(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+        let row =
+            self.store.qr_codes.get_mut(id).ok_or_else(|| RequestRefusal::unknown("QR code"))?;
         let kept = std::mem::take(&mut row.content);
-        row.content = Content {
+        row.content = QrContentData {
             kind: kept.kind,
             data: sent.data,
             background: sent.background.or(kept.background),
@@ -65,16 +66,16 @@ impl Writer<'_> {
         Ok(Answer::message("QR code has been updated successfully."))
     }
 
-    pub(super) fn delete_qr_code(&mut self, id: u64) -> Result<Answer, Refusal> {
-        self.store.remove_qr(id).ok_or_else(|| Refusal::unknown("QR code"))?;
+    pub(super) fn delete_qr_code(&mut self, id: u64) -> Result<Answer, RequestRefusal> {
+        self.store.remove_qr(id).ok_or_else(|| RequestRefusal::unknown("QR code"))?;
         Ok(Answer::message("QR code has been deleted successfully."))
     }
 
-    fn content(&self, fields: &Fields, kind: &str) -> Result<Content, Refusal> {
-        let colour = |name| -> Result<Option<String>, Refusal> {
+    fn content(&self, fields: &RequestFields, kind: &str) -> Result<QrContentData, RequestRefusal> {
+        let colour = |name| -> Result<Option<String>, RequestRefusal> {
             Ok(fields.colour(name, RGB, is_rgb)?.map(str::to_owned))
         };
-        Ok(Content {
+        Ok(QrContentData {
             kind: Some(kind.to_owned()),
             data: Some(self.data(fields, kind)?),
             background: colour("background")?,
@@ -85,7 +86,7 @@ impl Writer<'_> {
 
     /// What the code contains: text, or parts. The document's type is "string or
     /// array depending on type", and PHP writes an array with keys as an object.
-    fn data(&self, fields: &Fields, kind: &str) -> Result<Value, Refusal> {
+    fn data(&self, fields: &RequestFields, kind: &str) -> Result<Value, RequestRefusal> {
         let objects = match self.behaviour.qr_data {
             QrData::Documented => !matches!(kind, "text" | "link"),
             QrData::Lists => false,
@@ -95,28 +96,28 @@ impl Writer<'_> {
             Some(Value::String(text)) if !text.is_empty() => Ok(json!(text)),
             Some(Value::Array(parts)) if !parts.is_empty() => Ok(json!(parts)),
             Some(Value::Object(parts)) if objects && !parts.is_empty() => Ok(json!(parts)),
-            None => Err(Refusal::bad("The field data is required.")),
-            Some(_) => Err(Refusal::bad("The field data must be a string or an array.")),
+            None => Err(RequestRefusal::bad("The field data is required.")),
+            Some(_) => Err(RequestRefusal::bad("The field data must be a string or an array.")),
         }
     }
 }
 
-fn kind(fields: &Fields) -> Result<&str, Refusal> {
+fn kind(fields: &RequestFields) -> Result<&str, RequestRefusal> {
     let kind = fields.required("type")?;
     if TYPES.contains(&kind) {
         return Ok(kind);
     }
-    Err(Refusal::bad(format!("The type must be one of {}.", TYPES.join(", "))))
+    Err(RequestRefusal::bad(format!("The type must be one of {}.", TYPES.join(", "))))
 }
 
-fn logo(fields: &Fields) -> Result<Option<&str>, Refusal> {
+fn logo(fields: &RequestFields) -> Result<Option<&str>, RequestRefusal> {
     let is_image = |text: &str| {
         let path = text.split(['?', '#']).next().unwrap_or_default().to_lowercase();
         LOGOS.iter().any(|end| path.ends_with(end))
     };
     match fields.text("logo")? {
         Some(text) if !text.is_empty() && !is_image(text) => {
-            Err(Refusal::bad("The logo must be a png or jpg image."))
+            Err(RequestRefusal::bad("The logo must be a png or jpg image."))
         }
         other => Ok(other),
     }

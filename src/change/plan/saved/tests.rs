@@ -1,10 +1,10 @@
 //! Plans that were written, read, altered and forged.
 
 use super::*;
-use crate::change::plan::against::against;
+use crate::change::plan::fingerprints::fingerprints;
 use crate::change::plan::tests::{everything, lifelike, told};
-use crate::change::plan::{Current, Memory, fingerprint};
-use crate::model::Key;
+use crate::change::plan::{AccountMemory, CurrentState, fingerprint};
+use crate::model::RecordKey;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -47,7 +47,7 @@ fn an_edited_plan_is_refused_and_another_layout_is_not() {
 fn a_forged_step_is_refused_whatever_its_sum_says() {
     let of = |verb: &str, resource: &str| {
         let steps = saved().plan.steps;
-        let is = |step: &&Step| step.verb.name() == verb && step.resource.name() == resource;
+        let is = |step: &&PlanStep| step.verb.name() == verb && step.resource.name() == resource;
         steps.iter().rfind(is).unwrap().step as usize - 1
     };
     let update = format!("/steps/{}", of("update", "campaigns"));
@@ -118,8 +118,10 @@ fn what_is_sent_never_changes_unless_what_is_shown_does() {
 
 /// Whether steps tell the truth of the account that the plan is for.
 fn all_is_so(plan: &Plan) -> bool {
-    let (state, memory) = (lifelike(), Memory::default());
-    plan.steps.iter().all(|step| claims::is_so(step, Current { state: &state, memory: &memory }))
+    let (state, memory) = (lifelike(), AccountMemory::default());
+    plan.steps.iter().all(|step| {
+        verify_step::describes_state(step, CurrentState { state: &state, memory: &memory })
+    })
 }
 
 /// Members that a step may have, and such as it never has.
@@ -138,11 +140,11 @@ const OPTIONAL: [&str; 9] = [
 /// Whether each step is for the records that the account has.
 fn all_are_as_planned(plan: &Plan) -> bool {
     let state = lifelike();
-    let is = |it: super::super::against::Against<'_>| {
-        let record = state.get(it.resource).and_then(|all| all.get(&Key::Id(it.id)));
+    let is = |it: crate::change::plan::fingerprints::RecordFingerprint<'_>| {
+        let record = state.get(it.resource).and_then(|all| all.get(&RecordKey::Id(it.id)));
         record.is_some_and(|record| fingerprint(it.resource, record) == it.fingerprint)
     };
-    plan.steps.iter().flat_map(against).all(is)
+    plan.steps.iter().flat_map(fingerprints).all(is)
 }
 
 #[test]

@@ -6,14 +6,15 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::cli::alerting::most_removed;
-use crate::cli::{App, Failure, Paint, Shown, Table, human};
+use crate::cli::{App, Escaped, OpError, Paint, TextTable};
 use crate::clock::Timestamp;
-use crate::config::Account;
-use crate::crawl::Summary;
-use crate::daemon::facts::{Attempt, EmptiedList, Problem, ProblemKind};
-use crate::daemon::problems::{Facts, judge};
+use crate::config::AccountConfig;
+use crate::crawl::CrawlReport;
+use crate::format;
+use crate::health::attempt::{BackupAttempt, EmptiedList, HealthProblem, ProblemKind};
+use crate::health::rules::{HealthFacts, evaluate};
 use crate::model::Resource;
-use crate::vault::snapshot::{Outcome, ReadState, Snapshot, Status};
+use crate::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 
 /// The requests that reading `scope` takes at least, judged by what the newest
 /// snapshot held: pages of 1,000, and page 1 again where there are several.
@@ -34,25 +35,25 @@ pub fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
 /// What the daemon would send an alert about: many records that are gone, and lists
 /// that have become empty.
 pub fn problems(
-    account: &Account,
-    attempt: &Attempt,
+    account: &AccountConfig,
+    attempt: &BackupAttempt,
     records: u64,
     emptied: &[EmptiedList],
     now: Timestamp,
-) -> Vec<Problem> {
-    let facts = Facts { made: Some(attempt), records, emptied, ..Facts::default() };
+) -> Vec<HealthProblem> {
+    let facts = HealthFacts { made: Some(attempt), records, emptied, ..HealthFacts::default() };
     let most = most_removed(&account.settings.alerts);
-    let (mut found, _) = judge(&[], &facts, most, &account.name, now);
+    let (mut found, _) = evaluate(&[], &facts, most, &account.name, now);
     found.retain(|it| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied));
     found
 }
 
 /// The document of `--json`.
 pub fn document(
-    account: &Account,
-    summary: &Summary,
+    account: &AccountConfig,
+    summary: &CrawlReport,
     (moved, scans): (u64, i64),
-    found: &[Problem],
+    found: &[HealthProblem],
     vault: &Path,
 ) -> Value {
     let snapshot = &summary.snapshot;
@@ -97,7 +98,7 @@ pub fn document(
     })
 }
 
-fn resource(outcome: &Outcome) -> Value {
+fn resource(outcome: &ResourceOutcome) -> Value {
     let mut value = json!({
         "state": outcome.state.name(),
         "records": outcome.records,
@@ -117,11 +118,11 @@ fn resource(outcome: &Outcome) -> Value {
 /// When it cannot be written.
 pub fn print(
     app: &App,
-    account: &Account,
-    summary: &Summary,
+    account: &AccountConfig,
+    summary: &CrawlReport,
     moved: (u64, i64),
     time: Duration,
-) -> Result<(), Failure> {
+) -> Result<(), OpError> {
     let snapshot = &summary.snapshot;
     for outcome in snapshot.outcomes.iter().filter(|outcome| outcome.message.is_some()) {
         let message = outcome.message.as_deref().unwrap_or_default();
@@ -135,7 +136,7 @@ pub fn print(
         }
     }
     let status = match snapshot.status {
-        Status::Complete => app.out.paint(Paint::Added, "complete"),
+        SnapshotStatus::Complete => app.out.paint(Paint::Added, "complete"),
         status => app.out.paint(Paint::Warning, status.name()),
     };
     let resumed = if summary.resumed { ", went on from where it stopped" } else { "" };
@@ -155,8 +156,8 @@ pub fn print(
     let size = std::fs::metadata(&account.vault).map_or(0, |file| file.len());
     app.out.summary(format_args!(
         "Saved in {} ({})",
-        Shown(account.vault.display()),
-        human::size(size)
+        Escaped(account.vault.display()),
+        format::size(size)
     ))?;
     app.out.summary("")?;
     app.out.summary(next(account, snapshot))
@@ -179,60 +180,61 @@ fn left_out(snapshot: &Snapshot) -> String {
     text
 }
 
-fn was_left_out(outcome: &Outcome) -> bool {
+fn was_left_out(outcome: &ResourceOutcome) -> bool {
     matches!(outcome.state, ReadState::Skipped | ReadState::Excluded)
 }
 
-fn table(snapshot: &Snapshot) -> Table {
-    let mut table = Table::new(&["resource", "records", "added", "changed", "removed", "state"])
-        .right(&[1, 2, 3, 4]);
+fn table(snapshot: &Snapshot) -> TextTable {
+    let mut table =
+        TextTable::new(&["resource", "records", "added", "changed", "removed", "state"])
+            .right(&[1, 2, 3, 4]);
     for outcome in snapshot.outcomes.iter().filter(|it| !was_left_out(it)) {
         table.row([
             outcome.resource.name().to_owned(),
-            human::count(outcome.records),
-            human::count(outcome.added),
-            human::count(outcome.changed),
-            human::count(outcome.removed),
+            format::count(outcome.records),
+            format::count(outcome.added),
+            format::count(outcome.changed),
+            format::count(outcome.removed),
             outcome.state.name().replace('_', " "),
         ]);
     }
     table
 }
 
-fn cost(summary: &Summary, time: Duration) -> String {
+fn cost(summary: &CrawlReport, time: Duration) -> String {
     let mut text = format!(
         "{} in {}",
-        human::counted(summary.usage.requests, "request", "requests"),
-        human::duration(time)
+        format::counted(summary.usage.requests, "request", "requests"),
+        format::duration(time)
     );
     if summary.usage.waited >= Duration::from_secs(1) {
-        text += &format!(", {} of them waiting", human::duration(summary.usage.waited));
+        text += &format!(", {} of them waiting", format::duration(summary.usage.waited));
     }
     if summary.usage.throttled > 0 {
-        text += &format!(", {} refused for the limit", human::count(summary.usage.throttled));
+        text += &format!(", {} refused for the limit", format::count(summary.usage.throttled));
     }
     if summary.stats.fetched > 0 {
-        let codes = human::counted(summary.stats.fetched, "QR code", "QR codes");
+        let codes = format::counted(summary.stats.fetched, "QR code", "QR codes");
         text += &format!("; statistics of {codes} fetched");
     }
     if summary.stats.left > 0 {
-        let codes = human::counted(summary.stats.left, "QR code", "QR codes");
+        let codes = format::counted(summary.stats.left, "QR code", "QR codes");
         text += &format!("; those of {codes} left for the next backup");
     }
     text
 }
 
 fn movement((codes, scans): (u64, i64)) -> Option<String> {
-    let codes = (codes > 0).then(|| human::counted(codes, "QR code", "QR codes"))?;
+    let codes = (codes > 0).then(|| format::counted(codes, "QR code", "QR codes"))?;
     let word = if scans.unsigned_abs() == 1 { "scan" } else { "scans" };
     Some(format!("{scans:+} {word} on {codes} since the snapshot before"))
 }
 
 /// What to try now: read what could not be read, after the first backup look at
 /// it, later at what changed.
-fn next(account: &Account, snapshot: &Snapshot) -> String {
+fn next(account: &AccountConfig, snapshot: &Snapshot) -> String {
     let name = &account.name;
-    let lacks = |it: &Outcome| matches!(it.state, ReadState::Failed | ReadState::Drifted);
+    let lacks = |it: &ResourceOutcome| matches!(it.state, ReadState::Failed | ReadState::Drifted);
     if snapshot.outcomes.iter().any(lacks) {
         format!(
             "Next: linkvault backup {name}   again, to read what is missing\n      \

@@ -1,0 +1,79 @@
+//! What the log says of requests: a line for each, and at the finest level their content.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tracing::Level;
+
+use crate::api::client::WIRE;
+use crate::api::http::{Request, Response, TransportError};
+use crate::api::redact::{PLACEHOLDER, Redactor};
+use crate::escaped::Escaped;
+
+/// So much of a body is logged.
+const LONGEST: usize = 4 << 10;
+
+/// What is sent.
+pub(super) fn request(request: &Request, redactor: &Redactor) {
+    if !tracing::enabled!(target: WIRE, Level::TRACE) {
+        return;
+    }
+    let (method, path) = (request.method, Escaped(&request.path));
+    let key = if request.key.is_some() { "; authorization: Bearer [redacted]" } else { "" };
+    let body = request.body.as_deref().map(|body| without_password(body, redactor));
+    let body = body.map(|body| format!("; body: {}", Escaped(&body))).unwrap_or_default();
+    tracing::trace!(target: WIRE, "> {method} {path}{key}{body}");
+}
+
+/// The result.
+pub(super) fn outcome(
+    request: &Request,
+    outcome: &Result<Response, TransportError>,
+    time: Duration,
+) {
+    if !tracing::enabled!(target: WIRE, Level::DEBUG) {
+        return;
+    }
+    let (method, path, time) = (request.method, Escaped(&request.path), time.as_millis());
+    let response = match outcome {
+        Ok(response) => response,
+        Err(why) => {
+            tracing::debug!(target: WIRE, "{method} {path}: {}, {time} ms", Escaped(why));
+            return;
+        }
+    };
+    let (status, size) = (response.status, response.body.len());
+    let left = response.header("x-ratelimit-remaining").unwrap_or("unknown");
+    let left = Escaped(left);
+    tracing::debug!(
+        target: WIRE,
+        "{method} {path}: HTTP {status}, {size} bytes, {time} ms, limit left: {left}"
+    );
+    for (name, value) in &response.headers {
+        tracing::trace!(target: WIRE, "< {}: {}", Escaped(name), Escaped(value));
+    }
+    if size > 0 {
+        tracing::trace!(target: WIRE, "< {}", Escaped(bounded(&response.body)));
+    }
+}
+
+/// The begin of a body, and how much is left out.
+fn bounded(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(LONGEST)]).into_owned();
+    match body.len().checked_sub(LONGEST) {
+        None | Some(0) => text,
+        Some(more) => format!("{text}… and {more} bytes more"),
+    }
+}
+
+/// A request's body without secrets. A password may be too short to be found.
+fn without_password(body: &[u8], redactor: &Redactor) -> String {
+    let mut text = String::from_utf8_lossy(body).into_owned();
+    if let Ok(Value::Object(mut members)) = serde_json::from_slice(body)
+        && let Some(password) = members.get_mut("password")
+    {
+        *password = PLACEHOLDER.into();
+        text = Value::Object(members).to_string();
+    }
+    bounded(redactor.text(&text).as_bytes())
+}

@@ -1,0 +1,57 @@
+//! One message to an address that the owner named. It carries no key, follows
+//! no redirect, and reads next to nothing of the answer.
+
+use std::time::Duration;
+
+use ureq::Agent;
+
+use crate::api::ureq::certificates::TrustedCertificates;
+use crate::api::ureq::describe;
+use crate::api::webhook_url::WebhookUrl;
+
+/// How long a message and its answer may take.
+const TIME: Duration = Duration::from_secs(30);
+
+/// Asks `hook`, with `body` as a POST of JSON with these headers, else as a GET.
+///
+/// # Errors
+/// What went wrong, for a person, without the address's path. Every status
+/// other than 2xx is an error.
+pub fn post_message(
+    hook: &WebhookUrl,
+    body: Option<&[u8]>,
+    headers: &[(&str, &str)],
+    trust: Option<&TrustedCertificates>,
+) -> Result<(), String> {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .https_only(hook.secure())
+        .user_agent(concat!("linkvault/", env!("CARGO_PKG_VERSION")))
+        .max_idle_connections(0)
+        .timeout_global(Some(TIME));
+    if !hook.secure() {
+        config = config.proxy(None);
+    }
+    if let Some(trust) = trust {
+        config = config.tls_config(trust.config());
+    }
+    let agent = Agent::new_with_config(config.build());
+    let answer = match body {
+        Some(body) => {
+            let mut request = agent.post(hook.reveal()).header("content-type", "application/json");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            request.send(body)
+        }
+        None => agent.get(hook.reveal()).call(),
+    };
+    let status = answer.map_err(|error| format!("{hook}: {}", describe(&error)))?.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    let redirect = if status.is_redirection() { ", a redirect, which is not followed" } else { "" };
+    Err(format!("{hook} answered {}{redirect}", status.as_u16()))
+}

@@ -1,0 +1,296 @@
+//! What must hold before a write leaves: the account behind the URL is the vault's
+//! own, and the lists that show what the write stands on are young enough.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::api::client::Client;
+use crate::apply::ApplyOptions;
+use crate::apply::error::ApplyError;
+use crate::apply::recovery::{ListingEvidence, evidence_for};
+use crate::apply::run::{LOOKS, parse_step};
+use crate::apply::stale::changed_by_others;
+use crate::apply::step_run::{PlanRunner, StepRun};
+use crate::change::cost::Lists;
+use crate::change::plan::fingerprints::fingerprints;
+use crate::change::staleness::{DEFAULT, StalenessLimit, is_account_due, lists};
+use crate::clock::{Clock, ClockReading};
+use crate::crawl::{self, CrawlError};
+use crate::model::paging::Paging;
+use crate::model::{Resource, State, Verb};
+use crate::vault::journal::{Run, StepResult, StepState};
+use crate::vault::snapshot::ResourceOutcome;
+use crate::vault::{Vault, VaultError};
+
+/// After a longer pause, the account is proven again.
+const LONG_PAUSE: Duration = Duration::from_secs(60);
+/// A shorter wait for the limit leaves what was read just now as young as it is.
+const MOMENT: Duration = Duration::from_secs(1);
+/// Requests a minute where the service has not told its limit.
+const DEFAULT_LIMIT: u64 = 30;
+
+/// A moment at which the account was asked for, and how many requests of the client had
+/// failed for want of a connection by then: a new connection may lead to another service.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AccountCheck {
+    pub at: ClockReading,
+    broken: u64,
+}
+
+impl AccountCheck {
+    pub fn now(clock: &dyn Clock, client: &Client) -> Self {
+        Self { at: ClockReading::now(clock), broken: client.connection_failures() }
+    }
+}
+
+/// Places of updates, by the records that they change.
+pub(super) type OwnUpdates = BTreeMap<(Resource, i64), Vec<usize>>;
+
+/// What was proven of the account, and when.
+#[derive(Debug)]
+pub(super) struct Freshness {
+    /// What the run's steps stand on, as the run found it.
+    pub base: State,
+    pub staleness: StalenessLimit,
+    /// When each list was last read whole, or rather when reading it began.
+    pub read: BTreeMap<Resource, ClockReading>,
+    /// When the account was last seen to be the vault's own.
+    pub account: Option<AccountCheck>,
+}
+
+impl Freshness {
+    /// What is known when a process begins to work on a run: with `fresh`, that the
+    /// run's first snapshot was just made.
+    pub fn new(
+        vault: &mut Vault,
+        clock: &dyn Clock,
+        client: &Client,
+        options: &ApplyOptions,
+        run: &Run,
+        fresh: bool,
+    ) -> Result<Self, ApplyError> {
+        let mut proofs = Self {
+            base: State::default(),
+            staleness: StalenessLimit::new(DEFAULT, 0, 0, Lists::default()),
+            read: BTreeMap::new(),
+            account: None,
+        };
+        let Some(before) = run.before else { return Ok(proofs) };
+        let snapshot = match vault.snapshot(before) {
+            // Without it, the plan's fingerprints tell what was there.
+            Err(VaultError::NoSnapshot(_)) => return Ok(proofs),
+            found => found?,
+        };
+        let rows = vault.steps(run.number)?;
+        let mut which = Vec::new();
+        for row in &rows {
+            which.extend(lists(&parse_step(row)?));
+        }
+        which.sort_unstable();
+        which.dedup();
+        which.retain(|it| snapshot.outcome(*it).is_some_and(ResourceOutcome::is_complete));
+        proofs.base = vault.state(before, &which)?;
+        let mut paging = BTreeMap::new();
+        for resource in &which {
+            if let Some(size) = vault.learned_page_size(*resource)? {
+                paging.insert(*resource, Paging { size, ..Paging::default() });
+            }
+        }
+        paging.extend(&options.paging);
+        let limit = client.limit().or(options.limit).unwrap_or(DEFAULT_LIMIT);
+        let max = options.max_staleness.unwrap_or(DEFAULT);
+        let lists = Lists::of(&proofs.base, paging);
+        proofs.staleness = StalenessLimit::new(max, limit, options.reserve, lists);
+        if fresh {
+            let began = ClockReading::at(clock, snapshot.started);
+            proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();
+            // When the client failed is not known: if it did, the account is asked again.
+            proofs.account = Some(AccountCheck { at: began, broken: 0 });
+        }
+        Ok(proofs)
+    }
+}
+
+impl PlanRunner<'_> {
+    /// Waits until the request of the `nth` step may leave, and makes sure that it
+    /// still should: reads again what was read too long ago, and closes the steps
+    /// that others have overtaken. False when the step is closed by that.
+    pub fn prepare(&mut self, nth: usize) -> Result<bool, ApplyError> {
+        let prepared = self.prepare_once_ready(nth);
+        if prepared.is_err() {
+            // What stopped it is told, whatever becomes of the journal now.
+            let _ = self.revert_to_planned();
+        }
+        prepared
+    }
+
+    fn prepare_once_ready(&mut self, nth: usize) -> Result<bool, ApplyError> {
+        let (method, path) = {
+            let request = &self.all[nth].step.request;
+            (request.method, request.path.clone())
+        };
+        let (mut looks, mut proofs, mut young) = (0, 0, Vec::new());
+        loop {
+            let began = self.clock.monotonic();
+            if let Err(error) = self.client.wait_for_turn(method, &path) {
+                return self.stop(error).map(|()| false);
+            }
+            if self.clock.monotonic().saturating_sub(began) > MOMENT {
+                young.clear();
+            }
+            if !self.all[nth].is_open() {
+                return Ok(false);
+            }
+            let mut due = self.lists_due(nth);
+            due.retain(|list| !young.contains(list));
+            if due.is_empty() && self.qr_codes_are_stale(nth) {
+                due.push(self.all[nth].step.resource);
+            }
+            if !self.is_unresolved(|it| due.contains(&it)).is_empty() {
+                // After this look, what they made would pass for known.
+                self.reconcile(|it| due.contains(&it))?;
+            } else if !due.is_empty() {
+                looks += 1;
+                if looks > LOOKS {
+                    let why = "it takes longer to read than --max-staleness allows".to_owned();
+                    return Err(ApplyError::Unsettled { run: self.run, resource: due[0], why });
+                }
+                let state = self.observe_into_vault(&due)?;
+                self.close_steps_changed_by_others(&state)?;
+                young = due;
+            } else if proofs < self.proofs.staleness.proofs() && self.is_account_due() {
+                proofs += 1;
+                self.verify_account()?;
+            } else {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The lists that the step stands on and that were read too long ago.
+    fn lists_due(&self, nth: usize) -> Vec<Resource> {
+        let proofs = &self.proofs;
+        let is_due = |list: &Resource| {
+            let age = proofs.read.get(list).map(|it| it.age(self.clock));
+            age.is_none_or(|age| proofs.staleness.is_due(*list, age))
+        };
+        let mut due: Vec<_> = lists(&self.all[nth].step).filter(is_due).collect();
+        due.dedup();
+        due
+    }
+
+    fn is_account_due(&self) -> bool {
+        let Some(proven) = self.proofs.account else { return true };
+        let paused = || self.client.idle().is_none_or(|idle| idle > LONG_PAUSE);
+        proven.broken != self.client.connection_failures()
+            || is_account_due(proven.at.age(self.clock))
+            || paused()
+    }
+
+    /// Asks whose account it is: it must be the vault's own.
+    fn verify_account(&mut self) -> Result<(), ApplyError> {
+        let at = ClockReading::now(self.clock);
+        match crawl::verify_account(self.client, self.vault, &self.options.service) {
+            Ok(()) => {
+                self.proofs.account =
+                    Some(AccountCheck { at, broken: self.client.connection_failures() });
+                Ok(())
+            }
+            Err(CrawlError::Api(error)) => self.stop(error),
+            Err(other) => Err(self.look_failed(other)),
+        }
+    }
+
+    /// Notes that lists were read whole, beginning at `began`.
+    pub fn record_observation(&mut self, lists: &[Resource], began: AccountCheck) {
+        self.proofs.account = Some(began);
+        self.proofs.read.extend(lists.iter().map(|list| (*list, began.at)));
+    }
+
+    /// Closes the open steps whose records others have changed, as `now` shows.
+    pub fn close_steps_changed_by_others(&mut self, now: &State) -> Result<(), ApplyError> {
+        let ours = self.own_updates();
+        for nth in 0..self.all.len() {
+            let work = &self.all[nth];
+            if !work.is_open() || work.step.verb == Verb::Create {
+                continue;
+            }
+            if work.may_have_run && matches!(work.step.verb, Verb::Update | Verb::Delete) {
+                self.close_if_evident(nth, now, &ours)?;
+                continue;
+            }
+            let Some(why) = self.overtaken(nth, now, &ours) else { continue };
+            if work.may_have_run {
+                self.close_as_unknown(nth, &why)?;
+            } else {
+                self.intended.remove(&nth);
+                self.close(nth, &StepResult::of(StepState::Stale).with_message(why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The updates of this run that are done or may be, by their records.
+    pub fn own_updates(&self) -> OwnUpdates {
+        let mut ours = OwnUpdates::new();
+        for (nth, work) in self.all.iter().enumerate() {
+            let may_be_done = matches!(work.state, StepState::Done | StepState::Unknown)
+                || (work.state == StepState::Sent && work.may_have_run);
+            if let Some(id) = work.step.id.filter(|_| work.step.verb == Verb::Update && may_be_done)
+            {
+                ours.entry((work.step.resource, id)).or_default().push(nth);
+            }
+        }
+        ours
+    }
+
+    /// What others have changed of what the step stands on.
+    fn overtaken(&self, nth: usize, now: &State, ours: &OwnUpdates) -> Option<String> {
+        let ours = |resource: Resource, id: i64| {
+            let places = ours.get(&(resource, id)).into_iter().flatten();
+            places.map(|at| &self.all[*at].step).collect::<Vec<_>>()
+        };
+        changed_by_others(&self.all[nth].step, &self.proofs.base, now, ours)
+    }
+
+    /// A step that may have been done already: what `now` tells of it.
+    fn close_if_evident(
+        &mut self,
+        nth: usize,
+        now: &State,
+        ours: &OwnUpdates,
+    ) -> Result<(), ApplyError> {
+        let step = &self.all[nth].step;
+        if now.get(step.resource).is_none() || fingerprints(step).next().is_none() {
+            return Ok(());
+        }
+        match evidence_for(step, &[], now) {
+            ListingEvidence::Done => {
+                self.intended.remove(&nth);
+                self.done(nth, None, &[])
+            }
+            ListingEvidence::Changed(why) => self.close_as_unknown(nth, &why),
+            ListingEvidence::NotDone | ListingEvidence::NotVisible(_) => {
+                match self.overtaken(nth, now, ours) {
+                    None => Ok(()),
+                    Some(why) => self.close_as_unknown(nth, &why),
+                }
+            }
+        }
+    }
+
+    fn close_as_unknown(&mut self, nth: usize, why: &str) -> Result<(), ApplyError> {
+        self.intended.remove(&nth);
+        let why = format!("no answer came, and {why}");
+        self.close(nth, &StepResult::of(StepState::Unknown).with_message(why))
+    }
+
+    /// Before a create that no key will tell apart: whether it must be known anew
+    /// which records there are.
+    fn qr_codes_are_stale(&self, nth: usize) -> bool {
+        let StepRun { step, state, .. } = &self.all[nth];
+        let keyless = step.verb == Verb::Create && !step.resource.spec().shows_key();
+        let fresh = self.known.get(&step.resource).is_some_and(|it| it.is_fresh(self.clock.now()));
+        keyless && *state == StepState::Planned && !fresh
+    }
+}

@@ -1,0 +1,459 @@
+//! What became of a create that had no answer: decided from the records known
+//! before it was sent, a listing that was read after it, and what was asked for.
+//! One risk stays: a code that somebody else makes in the minutes between our
+//! last look and a create of ours that never arrived is taken for ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use chrono::NaiveDateTime;
+
+use crate::change::plan::{JsonFields, PlanStep, fingerprint};
+use crate::change::staleness::is_fresh;
+use crate::clock::Timestamp;
+use crate::model::{FieldValue, Record, RecordKey, Resource, Verb};
+
+/// The records of one resource.
+pub type RecordMap = BTreeMap<RecordKey, Record<'static>>;
+
+/// What a listing says of a create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CreateOutcome {
+    /// It made exactly this record.
+    Created(i64),
+    /// It made nothing, as far as this listing shows.
+    NotCreated,
+    /// It made one of these, or none.
+    Ambiguous(Vec<i64>),
+}
+
+/// A record that is older than a create by more than this is not its own; less
+/// may be another zone, or a clock that goes wrong.
+const SKEW: Duration = Duration::from_secs(24 * 3600);
+
+/// What was seen of a resource's ids, in listings and in answers to creates.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownIds {
+    /// Each with what its record was in the newest listing, where one showed it.
+    ids: BTreeMap<i64, Option<String>>,
+    /// Those that the run has changed, with the natural key that it set, where lists show one.
+    changed: Vec<(i64, Option<Vec<String>>)>,
+    /// The highest of them that was seen in time.
+    highest: Option<i64>,
+    /// The highest id of the newest listing.
+    listed: Option<i64>,
+    /// Whether a newer record was seen to have a lower id.
+    falls: bool,
+    /// When it was last known which records there are.
+    at: Option<Timestamp>,
+}
+
+impl KnownIds {
+    /// A listing that was begun at `at` showed these.
+    pub fn add_listing(&mut self, resource: Resource, records: &RecordMap, at: Timestamp) {
+        let ids = || records.keys().map(RecordKey::id);
+        let new = ids().filter(|id| !self.ids.contains_key(id)).min();
+        self.falls |= new.zip(self.listed).is_some_and(|(new, listed)| new < listed);
+        self.listed = ids().max();
+        self.highest = self.highest.max(self.listed);
+        let known = |record: &Record<'_>| (record.key.id(), Some(identity(resource, record)));
+        self.ids.extend(records.values().map(known));
+        self.at = Some(at);
+    }
+
+    /// These updates of the run are done, or may be; no others are.
+    pub fn changed_by<'a>(&mut self, updates: impl Iterator<Item = &'a PlanStep>) {
+        self.changed = updates.filter_map(|step| Some((step.id?, wanted_key(step)))).collect();
+    }
+
+    /// A create of ours made this one.
+    pub fn add_created(&mut self, id: i64, at: Timestamp) {
+        self.falls |=
+            !self.ids.contains_key(&id) && self.highest.is_some_and(|highest| id < highest);
+        self.highest = self.highest.max(Some(id));
+        self.ids.insert(id, None);
+        // What others made before it has a lower id.
+        if !self.falls {
+            self.at = Some(at);
+        }
+    }
+
+    /// A delete of ours removed this one. A service may give its id to the next
+    /// record, which is then new.
+    pub fn remove_deleted(&mut self, id: i64) {
+        self.ids.remove(&id);
+        let below = self.ids.range(..id).next_back().map(|(id, _)| *id);
+        for highest in [&mut self.highest, &mut self.listed] {
+            if *highest == Some(id) {
+                *highest = below;
+            }
+        }
+    }
+
+    /// Whether what is new at `now` can be told from what was there before.
+    #[must_use]
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        self.at.is_some_and(|at| at <= now && is_fresh(now.since(at)))
+    }
+
+    /// A create that was sent later made this one.
+    pub fn add_created_later(&mut self, id: i64) {
+        self.ids.insert(id, None);
+    }
+
+    /// Whether `record` has the id of another one that was seen: a service may give the id of
+    /// a deleted record again. Nothing tells it from a record that others have changed since.
+    fn may_replace(&self, resource: Resource, record: &Record<'_>) -> bool {
+        let id = record.key.id();
+        let known = self.ids.get(&id).and_then(Option::as_ref);
+        let ours = |(of, set): &(i64, Option<Vec<String>>)| {
+            *of == id && (set.is_none() || *set == record_key(resource, record))
+        };
+        known.is_some_and(|known| *known != identity(resource, record))
+            && !self.changed.iter().any(ours)
+    }
+
+    /// Whether `record` may be what a create made that was sent at `sent`.
+    #[must_use]
+    pub fn may_be_new(
+        &self,
+        resource: Resource,
+        record: &Record<'_>,
+        sent: Option<Timestamp>,
+    ) -> bool {
+        let id = record.key.id();
+        // Answers to creates with a key may be out of order.
+        let low =
+            !resource.spec().shows_key() && !self.falls && self.highest.is_some_and(|it| id < it);
+        let made = made_at(resource, record);
+        let old = made.zip(sent).is_some_and(|(made, sent)| sent.since(made) > SKEW);
+        !self.ids.contains_key(&id) && !low && !old
+    }
+}
+
+/// What tells a record from another one with its id: its natural key, or all that lists show.
+fn identity(resource: Resource, record: &Record<'_>) -> String {
+    match record_key(resource, record) {
+        Some(key) => key.join("\n"),
+        None => fingerprint(resource, record),
+    }
+}
+
+/// When the service says that it made the record; where it names no zone, in UTC.
+fn made_at(resource: Resource, record: &Record<'_>) -> Option<Timestamp> {
+    let (place, _) = resource.spec().field("date")?;
+    let text = record.values.get(place)?.cell();
+    let time = NaiveDateTime::parse_from_str(&text, "%Y-%m-%d %H:%M:%S").ok()?;
+    Some(Timestamp(time.and_utc().timestamp_millis()))
+}
+
+/// What `listing` says of the create `step`, which was sent at `sent`, when
+/// `seen` was seen before.
+#[must_use]
+pub fn reconcile_create(
+    step: &PlanStep,
+    seen: &KnownIds,
+    sent: Option<Timestamp>,
+    listing: &RecordMap,
+) -> CreateOutcome {
+    let wanted = wanted_key(step);
+    let ours = listing.values().filter(|record| match &wanted {
+        None => seen.may_be_new(step.resource, record, sent),
+        Some(_) if seen.ids.contains_key(&record.key.id()) => false,
+        Some(_) => wanted == record_key(step.resource, record),
+    });
+    let ids: Vec<_> = ours.map(|record| record.key.id()).collect();
+    match ids[..] {
+        [] => {
+            let ours = |record: &&Record<'_>| {
+                seen.may_replace(step.resource, record)
+                    && (wanted.is_none() || wanted == record_key(step.resource, record))
+            };
+            let ids: Vec<_> = listing.values().filter(ours).map(|it| it.key.id()).collect();
+            if ids.is_empty() { CreateOutcome::NotCreated } else { CreateOutcome::Ambiguous(ids) }
+        }
+        // It may have been there for hours when ours was sent.
+        [id] if wanted.is_none() && !sent.is_some_and(|sent| seen.is_fresh(sent)) => {
+            CreateOutcome::Ambiguous(vec![id])
+        }
+        [id] => CreateOutcome::Created(id),
+        _ => CreateOutcome::Ambiguous(ids),
+    }
+}
+
+/// The records that are new, whatever they are called, and that no step explains:
+/// none of `made`, which are creates that are done, some of them without an id.
+#[must_use]
+pub fn unexplained_ids<'a>(
+    (resource, made): (Resource, impl Iterator<Item = &'a PlanStep>),
+    seen: &KnownIds,
+    sent: Option<Timestamp>,
+    listing: &RecordMap,
+) -> Vec<i64> {
+    let made = made.filter(|step| step.resource == resource && step.verb == Verb::Create);
+    let made: BTreeSet<_> = made.filter_map(wanted_key).collect();
+    let ours =
+        |record: &Record<'_>| record_key(resource, record).is_some_and(|key| made.contains(&key));
+    let new =
+        listing.values().filter(|record| seen.may_be_new(resource, record, sent) && !ours(record));
+    new.map(|record| record.key.id()).collect()
+}
+
+/// The natural key that a create or an update asks for, to be compared with that of records;
+/// `None` where lists do not show it.
+#[must_use]
+pub fn wanted_key(step: &PlanStep) -> Option<Vec<String>> {
+    key_of_step(step, normal)
+}
+
+/// The same as the planner compares it: blanks count.
+pub(super) fn exact_wanted_key(step: &PlanStep) -> Option<Vec<String>> {
+    key_of_step(step, exact)
+}
+
+/// How the text of a natural key is compared.
+type KeyNormalization = fn(Resource, &str) -> String;
+
+fn key_of_step(step: &PlanStep, form: KeyNormalization) -> Option<Vec<String>> {
+    if !step.resource.spec().shows_key() {
+        return None;
+    }
+    let none = JsonFields::new();
+    let fields = step.request.body.as_ref().or(step.after.as_ref()).unwrap_or(&none);
+    let names = step.resource.spec().natural_key.iter();
+    Some(names.map(|name| form(step.resource, &text(fields.get(*name)))).collect())
+}
+
+/// The natural key of a record, to be compared with what is asked for.
+#[must_use]
+pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<Vec<String>> {
+    key_of_record(resource, record, normal)
+}
+
+/// The same as the planner compares it: blanks count.
+pub(super) fn exact_record_key(resource: Resource, record: &Record<'_>) -> Option<Vec<String>> {
+    key_of_record(resource, record, exact)
+}
+
+fn key_of_record(
+    resource: Resource,
+    record: &Record<'_>,
+    form: KeyNormalization,
+) -> Option<Vec<String>> {
+    let spec = resource.spec();
+    let value = |name: &&str| {
+        let (place, _) = spec.field(name)?;
+        record.values.get(place).map(|value| form(resource, &value.cell()))
+    };
+    spec.natural_key.iter().map(value).collect()
+}
+
+fn text(value: Option<&serde_json::Value>) -> String {
+    match value {
+        None | Some(serde_json::Value::Null) => String::new(),
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Services change blanks of names, too.
+fn normal(resource: Resource, text: &str) -> String {
+    exact(resource, &text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Services change the case of names; a domain is its host.
+fn exact(resource: Resource, text: &str) -> String {
+    match resource {
+        Resource::Pixels => text.to_owned(),
+        Resource::Domains => {
+            let host = text.split_once("://").map_or(text, |(_, host)| host);
+            host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
+        }
+        _ => text.to_lowercase(),
+    }
+}
+
+/// Why a create is in doubt when these may be what it made.
+#[must_use]
+pub fn ambiguous_create_message(ids: &[i64]) -> String {
+    let any = if ids.len() > 1 { "any of " } else { "" };
+    format!("no answer came, and {any}{} may be its record", format_ids(ids))
+}
+
+/// As `FieldValue` cells, for messages: `12, 15 and 99`.
+#[must_use]
+pub fn format_ids(ids: &[i64]) -> String {
+    let shown: Vec<_> =
+        ids.iter().take(20).map(|id| FieldValue::Int(*id).cell().into_owned()).collect();
+    match shown.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::apply::reconcile::*;
+    use crate::apply::tests::{records, step};
+    use crate::model::Verb::{Create, Update};
+    use serde_json::json;
+
+    /// 2026-11-20, 12:31:25.
+    const SENT: Timestamp = Timestamp(1_795_177_885_000);
+
+    fn seen(ids: &[i64]) -> KnownIds {
+        let mut seen = KnownIds::default();
+        seen.add_listing(Resource::QrCodes, &codes(ids), SENT);
+        seen
+    }
+
+    fn codes(ids: &[i64]) -> RecordMap {
+        let raw = ids.iter().map(|id| json!({"id": id, "name": "code"}).to_string());
+        records(Resource::QrCodes, &raw.collect::<Vec<_>>())
+    }
+
+    fn campaign(name: &str) -> PlanStep {
+        step(1, Resource::Campaigns, Create, "/api/campaign/add", Some(json!({"name": name})))
+    }
+
+    fn add_listing(names: &[(i64, &str)]) -> RecordMap {
+        let raw = names.iter().map(|(id, name)| json!({"id": id, "name": name}).to_string());
+        records(Resource::Campaigns, &raw.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn one_new_record_with_the_key_is_the_one_whatever_its_case() {
+        let known = seen(&[1]);
+        let find = |step: &PlanStep, known: &KnownIds, all: &RecordMap| {
+            reconcile_create(step, known, None, all)
+        };
+        let all = add_listing(&[(1, "spring"), (2, "other"), (3, "spring")]);
+        assert_eq!(find(&campaign("Spring "), &known, &all), CreateOutcome::Created(3));
+        assert_eq!(find(&campaign("winter"), &known, &all), CreateOutcome::NotCreated);
+        let twice = add_listing(&[(2, "Spring"), (3, "spring")]);
+        assert_eq!(find(&campaign("spring"), &known, &twice), CreateOutcome::Ambiguous(vec![2, 3]));
+    }
+
+    #[test]
+    fn a_code_is_the_one_new_record_since_its_list_shows_no_key() {
+        let create = json!({"type": "text", "data": "x"});
+        let create = step(1, Resource::QrCodes, Create, "/api/qr/add", Some(create));
+        let find =
+            |known: &KnownIds, all: &RecordMap| reconcile_create(&create, known, Some(SENT), all);
+        let known = seen(&[4]);
+        assert_eq!(find(&known, &codes(&[4])), CreateOutcome::NotCreated);
+        assert_eq!(find(&known, &codes(&[4, 6])), CreateOutcome::Created(6));
+        assert_eq!(find(&known, &codes(&[4, 6, 9])), CreateOutcome::Ambiguous(vec![6, 9]));
+        assert!(!Resource::QrCodes.spec().shows_key() && Resource::Pixels.spec().shows_key());
+    }
+
+    #[test]
+    fn an_id_that_a_delete_of_ours_freed_is_new_when_it_is_given_again() {
+        let mut known = seen(&[4, 7]);
+        let find = |known: &KnownIds, all: &RecordMap| {
+            reconcile_create(&code_create(), known, Some(SENT), all)
+        };
+        assert_eq!(find(&known, &codes(&[4, 7])), CreateOutcome::NotCreated);
+        known.remove_deleted(7);
+        assert_eq!(find(&known, &codes(&[4, 7])), CreateOutcome::Created(7));
+        assert_eq!(find(&known, &codes(&[4, 5])), CreateOutcome::Created(5));
+    }
+
+    /// Somebody deletes the record that has id 7, and the service gives it again.
+    #[test]
+    fn a_known_id_that_another_record_has_now_may_be_what_a_create_made() {
+        let mut known = KnownIds::default();
+        known.add_listing(Resource::Campaigns, &add_listing(&[(1, "old"), (7, "gone")]), SENT);
+        let find = |known: &KnownIds, all: &RecordMap| {
+            reconcile_create(&campaign("Spring"), known, None, all)
+        };
+        let again = add_listing(&[(1, "old"), (7, "spring")]);
+        assert_eq!(find(&known, &again), CreateOutcome::Ambiguous(vec![7]));
+        // What was made under a name of its own is told as before.
+        let more = add_listing(&[(1, "old"), (7, "spring"), (8, "spring")]);
+        assert_eq!(find(&known, &more), CreateOutcome::Created(8));
+        assert_eq!(
+            find(&known, &add_listing(&[(1, "new"), (7, "gone")])),
+            CreateOutcome::NotCreated
+        );
+        for (field, value, found) in [
+            ("name", "Spring", CreateOutcome::NotCreated),
+            ("name", "summer", CreateOutcome::Ambiguous(vec![7])),
+            ("rotator", "x", CreateOutcome::Ambiguous(vec![7])),
+        ] {
+            let (path, body) = ("/api/campaign/7/update", Some(json!({field: value})));
+            let update = step(2, Resource::Campaigns, Update, path, body);
+            known.changed_by([&PlanStep { id: Some(7), ..update }].into_iter());
+            assert_eq!(find(&known, &again), found, "the run set its {field} to {value}");
+        }
+        let code = |date: &str| {
+            let raw = json!({"id": 7, "name": "code", "scans": date.len(), "date": date});
+            records(Resource::QrCodes, &[raw.to_string()])
+        };
+        let mut known = KnownIds::default();
+        known.add_listing(Resource::QrCodes, &code("2026-11-20 10:00:00"), SENT);
+        let find = |all: &RecordMap| reconcile_create(&code_create(), &known, Some(SENT), all);
+        assert_eq!(find(&code("2026-11-20 12:00:00")), CreateOutcome::Ambiguous(vec![7]));
+        let body = Some(json!({"name": "new"}));
+        let update = step(2, Resource::QrCodes, Update, "/api/qr/7/update", body);
+        let mut changed = known.clone();
+        changed.changed_by([&PlanStep { id: Some(7), ..update }].into_iter());
+        let all = code("2026-11-20 12:00:00");
+        assert_eq!(
+            reconcile_create(&code_create(), &changed, Some(SENT), &all),
+            CreateOutcome::NotCreated
+        );
+        let counted = json!({"id": 7, "name": "code", "scans": 99, "date": "2026-11-20 10:00:00"});
+        let counted = records(Resource::QrCodes, &[counted.to_string()]);
+        assert_eq!(find(&counted), CreateOutcome::NotCreated);
+    }
+
+    fn code_create() -> PlanStep {
+        let body = Some(json!({"type": "text", "data": "x"}));
+        step(1, Resource::QrCodes, Create, "/api/qr/add", body)
+    }
+
+    #[test]
+    fn a_code_below_what_was_seen_is_somebody_elses_unless_ids_fall() {
+        let find = |seen: &KnownIds, all: &RecordMap| {
+            reconcile_create(&code_create(), seen, Some(SENT), all)
+        };
+        let mut known = seen(&[1, 4]);
+        known.add_created(8, SENT);
+        assert_eq!(find(&known, &codes(&[1, 4, 6, 8])), CreateOutcome::NotCreated);
+        assert_eq!(find(&known, &codes(&[1, 4, 6, 8, 9])), CreateOutcome::Created(9));
+        known.add_listing(Resource::QrCodes, &codes(&[1, 2, 4, 8]), SENT);
+        assert_eq!(find(&known, &codes(&[1, 2, 4, 6, 8])), CreateOutcome::Created(6));
+        let mut known = seen(&[5]);
+        known.add_created(3, SENT);
+        assert_eq!(find(&known, &codes(&[2, 3, 5])), CreateOutcome::Created(2));
+    }
+
+    #[test]
+    fn a_code_that_is_days_older_is_somebody_elses_and_a_lone_one_after_a_pause_may_be() {
+        let dated = |date: &str| {
+            let raw = json!({"id": 9, "name": "code", "date": date}).to_string();
+            records(Resource::QrCodes, &[raw])
+        };
+        let find =
+            |sent, date| reconcile_create(&code_create(), &seen(&[4]), Some(sent), &dated(date));
+        assert_eq!(find(SENT, "2026-11-18 12:00:00"), CreateOutcome::NotCreated);
+        assert_eq!(find(SENT, "2026-11-20 01:00:00"), CreateOutcome::Created(9));
+        assert_eq!(find(SENT, "yesterday"), CreateOutcome::Created(9));
+        let later = SENT.plus(Duration::from_secs(600));
+        assert_eq!(find(later, "2026-11-20 12:31:25"), CreateOutcome::Ambiguous(vec![9]));
+    }
+
+    #[test]
+    fn a_domain_is_its_host_and_a_pixel_its_type_and_tag() {
+        let key = |resource, path, body| wanted_key(&step(1, resource, Create, path, Some(body)));
+        let one = key(Resource::Domains, "/api/domain/add", json!({"domain": "https://Go.x.com/"}));
+        let raw = [r#"{"id":1,"domain":"http://go.x.com"}"#.to_owned()];
+        let domain = records(Resource::Domains, &raw);
+        assert_eq!(one, record_key(Resource::Domains, domain.values().next().unwrap()));
+        let body = json!({"type": "bing", "name": "n", "tag": "A"});
+        let pixel = key(Resource::Pixels, "/api/pixel/add", body);
+        assert_eq!(pixel, Some(vec!["bing".to_owned(), "A".to_owned()]));
+    }
+}

@@ -1,0 +1,292 @@
+//! Steps in doubt: whose request may have done its work though no answer came.
+//! A listing tells what became of them, or a person has to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Method;
+use crate::apply::error::ApplyError;
+use crate::apply::reconcile;
+use crate::apply::reconcile::{CreateOutcome, KnownIds};
+use crate::apply::run::LOOKS;
+use crate::apply::step_run::{MAY_BE_SET, PlanRunner, StepRun};
+use crate::apply::verify::{Verification, verify};
+use crate::apply::{remember, stale, step_request};
+use crate::change::plan::fingerprints::fingerprints;
+use crate::change::plan::{CurrentState, PlanStep, fingerprint};
+use crate::change::staleness::lists;
+use crate::clock::SleepOutcome;
+use crate::model::{Record, RecordKey, Resource, State, Verb};
+use crate::vault::journal::{StepResult, StepState};
+
+/// How often a create is sent whose record no list shows.
+const ROUNDS: u32 = 3;
+/// A request whose answer was lost may still be under way.
+const UNDER_WAY: Duration = Duration::from_secs(3);
+
+/// What a listing tells of an update, a delete or an assignment.
+pub(super) enum ListingEvidence {
+    Done,
+    NotDone,
+    /// Its record is neither as it was nor as asked.
+    Changed(String),
+    /// No list shows it.
+    NotVisible(String),
+}
+
+pub(super) fn evidence_for(step: &PlanStep, params: &[String], state: &State) -> ListingEvidence {
+    let record = || state.get(step.resource)?.get(&RecordKey::Id(step.id?));
+    let unmoved = |record: &Record<'_>| {
+        step.fingerprint.as_ref() == Some(&fingerprint(step.resource, record))
+    };
+    if step_request::sets_password(step) && step.after.as_ref().is_some_and(|it| it.len() == 1) {
+        return ListingEvidence::NotVisible("no list shows a password".to_owned());
+    }
+    match verify(step, step.id, params, state).0 {
+        // What was asked for differs from what was there in its form alone, so
+        // it cannot be told whether it was done. To do it again does no harm.
+        Verification::AsAsked(Some(_))
+            if step.verb == Verb::Update && record().is_some_and(unmoved) =>
+        {
+            ListingEvidence::NotDone
+        }
+        Verification::AsAsked(_) => ListingEvidence::Done,
+        Verification::Hidden(why) => ListingEvidence::NotVisible(why),
+        Verification::Differs(why) => match (&step.fingerprint, record()) {
+            (Some(planned), Some(record))
+                if step.verb == Verb::Update && fingerprint(step.resource, record) != *planned =>
+            {
+                ListingEvidence::Changed(format!("it is not what it was before: {why}"))
+            }
+            _ => ListingEvidence::NotDone,
+        },
+    }
+}
+
+impl PlanRunner<'_> {
+    /// Looks, when a run is taken up again, whether what is still to be sent was
+    /// planned for what is there now. What was not is stale.
+    pub fn compare(&mut self) -> Result<(), ApplyError> {
+        self.reconcile(|_| true)?;
+        let by_key =
+            |step: &PlanStep| step.verb == Verb::Create && step.resource.spec().shows_key();
+        let mut which = BTreeSet::new();
+        let mut open = Vec::new();
+        for (nth, work) in self.all.iter().enumerate().filter(|(_, work)| work.is_open()) {
+            which.extend(lists(&work.step));
+            which.extend(by_key(&work.step).then_some(work.step.resource));
+            open.push(nth);
+        }
+        if which.is_empty() {
+            return Ok(());
+        }
+        let known = self.known.clone();
+        let mut state = self.observe_into_vault(&which.into_iter().collect::<Vec<_>>())?;
+        for nth in open.iter().copied() {
+            if self.all[nth].may_have_run && by_key(&self.all[nth].step) {
+                self.check_unknown_create(nth, &known, &state)?;
+            }
+        }
+        self.close_steps_changed_by_others(&state)?;
+        let ours: Vec<_> = self.all.iter().filter(|work| !work.is_open()).collect();
+        for work in &ours {
+            let Some(id) = work.id.or(work.step.id) else { continue };
+            if work.step.verb == Verb::Create {
+                state.resource_mut(work.step.resource).remove(&RecordKey::Id(id));
+            }
+        }
+        // What this run has changed itself is not as the plan found it.
+        let changed = self.own_updates();
+        let is_ours = |step: &PlanStep| {
+            fingerprints(step).any(|it| changed.contains_key(&(it.resource, it.id)))
+        };
+        let steps = open.into_iter().filter(|nth| self.all[*nth].is_open());
+        let steps = steps.map(|nth| self.all[nth].step.clone()).filter(|step| !is_ours(step));
+        let steps: Vec<_> =
+            steps.filter(|step| by_key(step) || step.fingerprint.is_some()).collect();
+        let memory = remember::account_memory(self.vault)?;
+        for stale in stale::stale_steps(&steps, CurrentState { state: &state, memory: &memory }) {
+            let nth = stale.step as usize - 1;
+            let work = &self.all[nth];
+            if !work.may_have_run || work.step.verb == Verb::Create {
+                self.close(nth, &StepResult::of(StepState::Stale).with_message(stale.why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A create that may have been done before the run stopped.
+    fn check_unknown_create(
+        &mut self,
+        nth: usize,
+        known: &BTreeMap<Resource, KnownIds>,
+        state: &State,
+    ) -> Result<(), ApplyError> {
+        let StepRun { step, sent, .. } = &self.all[nth];
+        let all = state.get(step.resource).zip(known.get(&step.resource));
+        match all.map(|(records, seen)| reconcile::reconcile_create(step, seen, *sent, records)) {
+            Some(CreateOutcome::Created(id)) => self.done(nth, Some(id), &[]),
+            Some(CreateOutcome::Ambiguous(ids)) => self.doubt(nth, &ids),
+            // This run did not make the record that has its key now.
+            _ => Ok(()),
+        }
+    }
+
+    fn doubt(&mut self, nth: usize, ids: &[i64]) -> Result<(), ApplyError> {
+        self.close(
+            nth,
+            &StepResult::of(StepState::Unknown)
+                .with_message(reconcile::ambiguous_create_message(ids)),
+        )
+    }
+
+    /// A try may have worked though no answer said so: its list tells. Where it
+    /// was not done, the step ends as `otherwise`.
+    pub fn look_up_outcome(
+        &mut self,
+        nth: usize,
+        params: &[String],
+        otherwise: &StepResult,
+    ) -> Result<(), ApplyError> {
+        let resource = self.all[nth].step.resource;
+        for look in 0..2 {
+            if look > 0 {
+                self.wait_for_requests_in_flight(resource)?;
+            }
+            let state = match self.listing(resource) {
+                Ok(state) => state,
+                Err(error) => {
+                    self.revert_to_planned()?;
+                    return Err(error);
+                }
+            };
+            match evidence_for(&self.all[nth].step, params, &state) {
+                ListingEvidence::Done => return self.done(nth, None, params),
+                ListingEvidence::NotDone => {}
+                ListingEvidence::NotVisible(_)
+                    if step_request::sets_password(&self.all[nth].step) =>
+                {
+                    let unknown = StepResult::of(StepState::Unknown).with_message(MAY_BE_SET);
+                    return self.close(nth, &unknown);
+                }
+                ListingEvidence::NotVisible(why) | ListingEvidence::Changed(why) => {
+                    let why = format!("no answer came, and {why}");
+                    return self.close(nth, &StepResult::of(StepState::Unknown).with_message(why));
+                }
+            }
+        }
+        self.close(nth, otherwise)
+    }
+
+    fn wait_for_requests_in_flight(&mut self, resource: Resource) -> Result<(), ApplyError> {
+        if self.pause(UNDER_WAY) == SleepOutcome::Finished {
+            return Ok(());
+        }
+        let path = resource.spec().endpoint(Verb::List).map_or("", |it| it.path);
+        self.revert_to_planned()?;
+        let source = ApiError::new(ApiErrorKind::Interrupted, Method::Get, path);
+        Err(ApplyError::Stopped { run: self.run, source })
+    }
+
+    /// The creates without an answer, of the resources for which `which` holds.
+    pub fn is_unresolved(&self, which: impl Fn(Resource) -> bool) -> Vec<usize> {
+        let open = |(nth, work): &(usize, &StepRun)| {
+            work.state == StepState::Sent
+                && work.step.verb == Verb::Create
+                && !self.intended.contains(nth)
+                && which(work.step.resource)
+        };
+        self.all.iter().enumerate().filter(open).map(|(nth, _)| nth).collect()
+    }
+
+    /// Finds out what became of creates without an answer: adopts what they
+    /// made, and plans anew those that made nothing.
+    pub fn reconcile(&mut self, which: impl Fn(Resource) -> bool) -> Result<(), ApplyError> {
+        let resources: BTreeSet<_> =
+            self.is_unresolved(which).into_iter().map(|nth| self.all[nth].step.resource).collect();
+        for resource in resources {
+            self.reconcile_resource(resource)?;
+        }
+        Ok(())
+    }
+
+    fn reconcile_resource(&mut self, resource: Resource) -> Result<(), ApplyError> {
+        let mut seen = None;
+        for look in 0..2 {
+            if look > 0 {
+                self.wait_for_requests_in_flight(resource)?;
+            }
+            let began = self.clock.now();
+            let state = self.listing(resource)?;
+            let Some(records) = state.get(resource) else { continue };
+            let ours = self.own_updates();
+            let ours = ours.range((resource, i64::MIN)..=(resource, i64::MAX));
+            let ours = ours.flat_map(|(_, places)| places).map(|at| &self.all[*at].step);
+            self.known.entry(resource).or_default().changed_by(ours);
+            for nth in self.is_unresolved(|it| it == resource) {
+                let known = self.known.entry(resource).or_default();
+                let work = &self.all[nth];
+                match reconcile::reconcile_create(&work.step, known, work.sent, records) {
+                    CreateOutcome::Created(id) => self.done(nth, Some(id), &[])?,
+                    CreateOutcome::NotCreated => {}
+                    CreateOutcome::Ambiguous(ids) => self.doubt(nth, &ids)?,
+                }
+            }
+            seen = Some((records.clone(), began));
+            if self.is_unresolved(|it| it == resource).is_empty() {
+                break;
+            }
+        }
+        if let Some((records, began)) = seen {
+            let known = self.known.entry(resource).or_default().clone();
+            for nth in self.is_unresolved(|it| it == resource) {
+                // The service may have given what it made another name.
+                let work = &self.all[nth];
+                let done = self.all.iter().filter(|it| it.state == StepState::Done);
+                let made = (resource, done.map(|it| &it.step));
+                let ids = reconcile::unexplained_ids(made, &known, work.sent, &records);
+                if !ids.is_empty() {
+                    self.doubt(nth, &ids)?;
+                }
+            }
+            self.known.entry(resource).or_default().add_listing(resource, &records, began);
+        }
+        for nth in self.is_unresolved(|it| it == resource) {
+            let work = &self.all[nth];
+            let why = work.message.clone().unwrap_or_else(|| "no answer came".to_owned());
+            if work.declined || work.attempts >= ROUNDS {
+                self.close(nth, &StepResult::of(StepState::Refused).with_message(why))?;
+            } else {
+                let again = StepResult::of(StepState::Planned);
+                self.vault.record_result(
+                    self.run,
+                    work.step.step,
+                    &again,
+                    self.clock.now(),
+                    false,
+                )?;
+                self.all[nth].state = StepState::Planned;
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of a resource, in a listing that is proven whole. Where a create is known
+    /// only by being new, a process that takes up the run must know of the listing as well.
+    fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
+        if !resource.spec().shows_key() {
+            let (state, began, _) = self.look_whole(&[resource])?;
+            self.proofs.account = Some(began);
+            return Ok(state);
+        }
+        let mut why = String::new();
+        for _ in 0..LOOKS {
+            match self.observe_in_memory(resource)? {
+                Ok(state) => return Ok(state),
+                Err(reason) => why = reason,
+            }
+        }
+        Err(ApplyError::Unsettled { run: self.run, resource, why })
+    }
+}

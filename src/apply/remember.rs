@@ -1,0 +1,371 @@
+//! What is remembered of what was sent, since no list gives it back.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use crate::apply::ApplyError;
+use crate::apply::reconcile::{record_key, wanted_key};
+use crate::apply::run::parse_step;
+use crate::apply::verify::{DIFFERS, unlisted_values};
+use crate::change::plan::{AccountMemory, MatchedRecord, Plan, PlanStep, ROTATOR};
+use crate::clock::Timestamp;
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State, Verb};
+use crate::vault::id_map::IdMapping;
+use crate::vault::journal::{JournalStep, Run, SentValue, StepState};
+use crate::vault::{Vault, VaultError};
+
+/// What the vault remembers, for planning.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
+    let sent = vault.sent_values(None, &Resource::ALL)?;
+    Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
+}
+
+/// The same, with the sent values that were true in snapshot `number`.
+///
+/// # Errors
+/// As [`memory`].
+pub fn account_memory_at(vault: &Vault, number: i64) -> Result<AccountMemory, VaultError> {
+    let sent = vault.sent_values(Some(number), &Resource::ALL)?;
+    Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
+}
+
+/// What is remembered now, with the ids that records of `origin` have in this account.
+///
+/// # Errors
+/// As [`memory`].
+pub fn account_memory_with_ids_of(
+    vault: &Vault,
+    origin: &str,
+) -> Result<AccountMemory, VaultError> {
+    let own = account_memory(vault)?;
+    let mut ids = vault.id_map(origin)?;
+    for ((resource, _), id) in &mut ids {
+        // What moved here may have been lost and brought back since.
+        for _ in 0..64 {
+            match own.ids.get(&(*resource, *id)) {
+                Some(newer) => *id = *newer,
+                None => break,
+            }
+        }
+    }
+    Ok(AccountMemory { ids, ..own })
+}
+
+/// The same for planning a move on the account that `state` shows, with what the
+/// journal tells of earlier moves: which records they made, also where no answer
+/// told the id, and the values that they set.
+///
+/// # Errors
+/// When the vault cannot be read, or a step of its journal.
+pub fn migration_memory(
+    vault: &mut Vault,
+    origin: &str,
+    state: &State,
+) -> Result<AccountMemory, ApplyError> {
+    let mut memory = account_memory_with_ids_of(vault, origin)?;
+    let mut done = Vec::new();
+    let mut first = None;
+    for run in vault.runs()? {
+        let rows = vault.steps(run.number)?;
+        // A saved move is carried out by `apply`.
+        if run.command != "migrate" && !rows.iter().any(|row| row.spec.contains(origin)) {
+            continue;
+        }
+        let steps: Vec<_> = rows.iter().map(parse_step).collect::<Result<_, _>>()?;
+        if !is_from(&run, &steps, origin) {
+            continue;
+        }
+        first = first.or(run.before);
+        let is_done = |row: &JournalStep| {
+            row.state == StepState::Done && row.verified.as_deref() != Some(DIFFERS)
+        };
+        let all = rows.into_iter().zip(steps).filter(|(row, _)| is_done(row));
+        done.extend(all.map(|(row, step)| (row.id, step)));
+    }
+    for (id, step) in &done {
+        let Some(old) = step.replaces.filter(|_| step.origin.as_deref() == Some(origin)) else {
+            continue;
+        };
+        if let Some(id) = id.is_none().then(|| created_record(step, state)).flatten() {
+            memory.ids.entry((step.resource, old)).or_insert(id);
+            let sent = memory.sent.entry((step.resource, RecordKey::Id(id))).or_default();
+            for (name, value) in unlisted_values(step) {
+                sent.entry(name.to_owned()).or_insert_with(|| value.clone());
+            }
+        }
+    }
+    let olds = memory.ids.iter().map(|((resource, old), new)| ((*resource, *new), *old));
+    let olds: BTreeMap<_, _> = olds.collect();
+    for (_, step) in &done {
+        let moved = step.id.and_then(|id| olds.get(&(step.resource, id)).copied());
+        let old = match step.verb {
+            Verb::Create if step.origin.as_deref() == Some(origin) => step.replaces,
+            Verb::Update => moved,
+            _ => None,
+        };
+        let Some(old) = old else { continue };
+        let agreed = memory.agreed.entry((step.resource, old)).or_default();
+        if step.verb == Verb::Create {
+            // What it did not send was empty in the source.
+            let fields = step.resource.spec().fields.iter();
+            let fields = fields.filter(|it| matches!(it.role, Role::Writable | Role::WriteOnly));
+            agreed.extend(fields.map(|field| (field.name.to_owned(), Json::Null)));
+        }
+        let sent = step.after.iter().flatten().filter(|(name, _)| *name != "password");
+        agreed.extend(sent.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    if let Some(first) = first {
+        add_base_values(vault, first, &mut memory)?;
+    }
+    Ok(memory)
+}
+
+/// Whether a run moved records from the account `origin`. Runs of earlier versions that
+/// created nothing do not tell from which account they moved.
+fn is_from(run: &Run, steps: &[PlanStep], origin: &str) -> bool {
+    let mut origins = steps.iter().filter_map(|step| step.origin.as_deref());
+    origins.next().map_or(run.command == "migrate", |it| it == origin)
+}
+
+/// What no move has set was the same on both sides when the first one began, or is
+/// still to be set: the snapshot before it shows it.
+fn add_base_values(
+    vault: &mut Vault,
+    first: i64,
+    memory: &mut AccountMemory,
+) -> Result<(), VaultError> {
+    let before = match vault.state(first, &Resource::ALL) {
+        // It was forgotten.
+        Err(VaultError::NoSnapshot(_)) => return Ok(()),
+        read => read?,
+    };
+    for ((resource, old), new) in &memory.ids {
+        let records = before.get(*resource);
+        let Some(record) = records.and_then(|it| it.get(&RecordKey::Id(*new))) else { continue };
+        let agreed = memory.agreed.entry((*resource, *old)).or_default();
+        let fields = resource.spec().read_fields().zip(&record.values);
+        for (field, value) in fields.filter(|(field, _)| field.role == Role::Writable) {
+            agreed.entry(field.name).or_insert_with(|| value.json());
+        }
+    }
+    Ok(())
+}
+
+/// The record that a create made whose answer told no id: the only one of its key.
+fn created_record(step: &PlanStep, state: &State) -> Option<i64> {
+    let key = wanted_key(step)?;
+    let is = |it: &&Record<'_>| record_key(step.resource, it).as_ref() == Some(&key);
+    let mut found = state.get(step.resource)?.values().filter(is);
+    match (found.next(), found.next()) {
+        (Some(only), None) => Some(only.key.id()),
+        _ => None,
+    }
+}
+
+/// Remembers what the records of another account were found to be here; `saved`
+/// when the plan is from a file.
+///
+/// # Errors
+/// When the vault cannot be written.
+pub fn save_matches(
+    vault: &mut Vault,
+    plan: &Plan,
+    saved: bool,
+    now: Timestamp,
+) -> Result<(), VaultError> {
+    let Some(foreign) = &plan.foreign else { return Ok(()) };
+    let known = vault.id_map(&foreign.origin)?;
+    // What a plan file says replaces nothing that is known.
+    let is_new = |it: &&MatchedRecord| match known.get(&(it.resource, it.old)) {
+        Some(here) => !saved && *here != it.new,
+        None => true,
+    };
+    let new = foreign.matched.iter().filter(is_new);
+    let new = new.map(|it| IdMapping {
+        origin: foreign.origin.clone(),
+        resource: it.resource,
+        old: it.old,
+        new: it.new,
+    });
+    let new: Vec<_> = new.collect();
+    vault.note_ids(0, &new, now)
+}
+
+/// What to remember of `step`, whose record has `id`.
+pub(super) fn sent_values_of_step(step: &PlanStep, id: i64) -> Vec<SentValue> {
+    // Which rotator comes of a slug is not seen yet.
+    let unseen = sends_slug(step).then_some((ROTATOR, &Json::Null));
+    let all = unlisted_values(step).chain(unseen);
+    all.map(|(field, value)| remembered(step, id, field, value)).collect()
+}
+
+fn remembered(step: &PlanStep, id: i64, field: &str, value: &Json) -> SentValue {
+    SentValue {
+        resource: step.resource,
+        key: RecordKey::Id(id),
+        field: field.to_owned(),
+        value: value.to_string(),
+        created: step.verb == Verb::Create,
+    }
+}
+
+fn sends_slug(step: &PlanStep) -> bool {
+    let body = step.request.body.as_ref();
+    step.resource == Resource::Campaigns && body.is_some_and(|body| body.contains_key("slug"))
+}
+
+/// The rotator that the first look after `step` shows, where it sent a slug. Later looks of a
+/// run that was taken up again may show what others made of it since.
+pub(super) fn of_look(
+    vault: &Vault,
+    step: &PlanStep,
+    id: i64,
+    state: &State,
+) -> Result<Option<SentValue>, VaultError> {
+    let key = RecordKey::Id(id);
+    let record = state.get(step.resource).and_then(|records| records.get(&key));
+    let Some(record) = record.filter(|_| sends_slug(step)) else { return Ok(None) };
+    let known = vault.remembered(step.resource, &key)?;
+    if known.get(ROTATOR).is_some_and(|it| it.value != "null") {
+        return Ok(None);
+    }
+    let place = step.resource.spec().field(ROTATOR).map(|(place, _)| place);
+    let shown = place.and_then(|place| record.values.get(place)).map(FieldValue::cell);
+    Ok(shown.map(|shown| remembered(step, id, ROTATOR, &Json::from(shown))))
+}
+
+/// Without what an update only had to repeat, in a form that the service has
+/// given to what was wanted: that is remembered already.
+pub(super) fn changed_sent_values(
+    vault: &Vault,
+    step: &PlanStep,
+    mut sent: Vec<SentValue>,
+) -> Result<Vec<SentValue>, VaultError> {
+    let is_changed = |name: &str| step.after.as_ref().is_none_or(|it| it.contains_key(name));
+    let Some(key) = sent.iter().find(|it| !is_changed(&it.field)).map(|it| it.key.clone()) else {
+        return Ok(sent);
+    };
+    let known = vault.remembered(step.resource, &key)?;
+    sent.retain(|it| {
+        let before = known.get(&it.field).map(|before| before.value.to_lowercase());
+        is_changed(&it.field) || before.is_none_or(|before| before != it.value.to_lowercase())
+    });
+    Ok(sent)
+}
+
+/// What to remember of a link that a campaign was given.
+pub(super) fn sent_values_of_link(
+    vault: &Vault,
+    params: &[String],
+) -> Result<Vec<SentValue>, VaultError> {
+    let numbers: Option<Vec<i64>> = params.iter().map(|it| it.parse().ok()).collect();
+    let Some([campaign, link]) = numbers.as_deref() else { return Ok(Vec::new()) };
+    let key = RecordKey::Id(*campaign);
+    let known = vault.remembered(Resource::Campaigns, &key)?;
+    let known = known.get("links").and_then(|sent| serde_json::from_str(&sent.value).ok());
+    let mut links: Vec<i64> = known.unwrap_or_default();
+    if !links.contains(link) {
+        links.push(*link);
+    }
+    let field = "links".to_owned();
+    let value = Json::from(links).to_string();
+    Ok(vec![SentValue { resource: Resource::Campaigns, key, field, value, created: false }])
+}
+
+/// Which record stands for which, where a create brought one back.
+pub(super) fn id_mapping(step: &PlanStep, id: Option<i64>) -> Option<IdMapping> {
+    let (old, new) = step.replaces.zip(id).filter(|_| step.verb == Verb::Create)?;
+    let origin = step.origin.clone().unwrap_or_default();
+    Some(IdMapping { origin, resource: step.resource, old, new })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::apply::remember::*;
+    use crate::apply::tests::step;
+    use crate::vault::journal::{NewRun, StepResult};
+    use serde_json::json;
+
+    /// Seeds 70003818, 70000024, 70001377 and 70003504 of `sim::migrations`: the answer to
+    /// a create told no id, and its list could not be read at the end of the run.
+    #[test]
+    fn a_record_that_a_move_made_is_known_again_though_no_answer_told_its_id() {
+        let mut vault = Vault::in_memory().unwrap();
+        let body = json!({"name": "Spring", "public": true});
+        let mut create = step(1, Resource::Campaigns, Verb::Create, "/x", Some(body));
+        create.replaces = Some(7);
+        create.origin = Some("http://old#1".to_owned());
+        let run = NewRun {
+            command: "migrate".to_owned(),
+            touched: vec![Resource::Campaigns],
+            steps: vec![serde_json::to_string(&create).unwrap()],
+            ..NewRun::default()
+        };
+        let run = vault.begin_run(&run, Timestamp(0)).unwrap();
+        vault.mark_sent(run, &[1], Timestamp(0)).unwrap();
+        let done = StepResult::of(StepState::Done);
+        vault.record_result(run, 1, &done, Timestamp(0), false).unwrap();
+        // The service gives names another form.
+        let mut state = State::default();
+        let records = [json!({"id": 3, "name": "spring"}), json!({"id": 4, "name": "other"})];
+        let records: Vec<_> = records.iter().map(ToString::to_string).collect();
+        *state.resource_mut(Resource::Campaigns) =
+            crate::apply::tests::records(Resource::Campaigns, &records);
+        let memory = migration_memory(&mut vault, "http://old#1", &state).unwrap();
+        assert_eq!(memory.ids, BTreeMap::from([((Resource::Campaigns, 7), 3)]));
+        assert_eq!(memory.sent[&(Resource::Campaigns, RecordKey::Id(3))]["name"], "Spring");
+        let agreed = &memory.agreed[&(Resource::Campaigns, 7)];
+        assert_eq!((&agreed["name"], &agreed["slug"]), (&json!("Spring"), &Json::Null));
+        let other = migration_memory(&mut vault, "http://other#1", &state).unwrap();
+        assert_eq!((other.ids.len(), other.agreed.len()), (0, 0));
+    }
+
+    /// A run that is taken up again looks again at the steps that were done before.
+    #[test]
+    fn the_rotator_counts_that_the_first_look_after_a_slug_shows() {
+        let body = json!({"name": "a", "slug": "s"});
+        let step = step(1, Resource::Campaigns, Verb::Update, "/x", Some(body));
+        let mut vault = Vault::in_memory().unwrap();
+        let looks = |vault: &mut Vault, shown: &str| {
+            let raw = [json!({"id": 1, "name": "a", "rotator": shown}).to_string()];
+            let mut state = State::default();
+            *state.resource_mut(Resource::Campaigns) =
+                crate::apply::tests::records(Resource::Campaigns, &raw);
+            keep(vault, of_look(vault, &step, 1, &state).unwrap());
+            vault.remembered(Resource::Campaigns, &RecordKey::Id(1)).unwrap()[ROTATOR].value.clone()
+        };
+        assert_eq!(looks(&mut vault, "https://x/r/s-1"), r#""https://x/r/s-1""#);
+        assert_eq!(looks(&mut vault, "https://x/r/theirs"), r#""https://x/r/s-1""#);
+        // It is sent again.
+        let sent = changed_sent_values(&vault, &step, sent_values_of_step(&step, 1)).unwrap();
+        keep(&mut vault, sent);
+        assert_eq!(looks(&mut vault, "https://x/r/s-2"), r#""https://x/r/s-2""#);
+    }
+
+    fn keep(vault: &mut Vault, all: impl IntoIterator<Item = SentValue>) {
+        for it in all {
+            vault.remember(it.resource, &it.key, &it.field, &it.value, Timestamp(0)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_only_repeated_does_not_replace_what_was_wanted() {
+        let body = Some(json!({"name": "spring", "public": true}));
+        let mut step = step(1, Resource::Campaigns, Verb::Update, "/x", body);
+        step.after = json!({"public": true}).as_object().cloned();
+        let mut vault = Vault::in_memory().unwrap();
+        let new = |vault: &Vault, step: &PlanStep| {
+            changed_sent_values(vault, step, sent_values_of_step(step, 1)).unwrap()
+        };
+        assert_eq!(new(&vault, &step).len(), 1, "the service may give it another form");
+        let key = RecordKey::Id(1);
+        vault.remember(Resource::Campaigns, &key, "name", "\"Spring\"", Timestamp(0)).unwrap();
+        assert_eq!(new(&vault, &step), []);
+        step.after = json!({"name": "spring", "public": true}).as_object().cloned();
+        assert_eq!(new(&vault, &step).len(), 1);
+    }
+}

@@ -1,0 +1,148 @@
+//! What the answer to a write means for its step.
+
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Response;
+use crate::model::Verb;
+
+/// What became of one request.
+#[derive(Debug)]
+pub enum StepResponse {
+    /// The service says that it did it; of a create, the id where it told one.
+    Done(Option<i64>),
+    /// The service says that it did not, in these words.
+    Refused(String),
+    /// It is not known. `failed`: the service itself answered, with a failure of its own.
+    Unknown { why: String, failed: bool, error: Option<ApiError> },
+    /// It never left.
+    Unsent(ApiError),
+    /// It was not executed, and no other would be now.
+    Stop(ApiError),
+}
+
+/// Sorts an outcome.
+#[must_use]
+pub fn classify_response(verb: Verb, outcome: Result<Response, ApiError>) -> StepResponse {
+    match outcome {
+        Ok(response) if response.body.iter().all(u8::is_ascii_whitespace) => match verb {
+            Verb::Create => StepResponse::Unknown {
+                why: "the answer was empty".to_owned(),
+                failed: false,
+                error: None,
+            },
+            _ => StepResponse::Done(None),
+        },
+        Ok(response) => {
+            StepResponse::Done(if verb == Verb::Create { id(&response.body) } else { None })
+        }
+        Err(error) => failed(error),
+    }
+}
+
+fn failed(error: ApiError) -> StepResponse {
+    if error.has_unknown_outcome() {
+        let failed = match &error.kind {
+            ApiErrorKind::Refused { status, .. } | ApiErrorKind::Malformed { status, .. } => {
+                *status >= 500
+            }
+            _ => false,
+        };
+        let why = match &error.kind {
+            ApiErrorKind::Refused { message, .. } => message.clone(),
+            kind => kind.to_string(),
+        };
+        return StepResponse::Unknown { why, failed, error: Some(error) };
+    }
+    match &error.kind {
+        ApiErrorKind::NotSent(_) => StepResponse::Unsent(error),
+        ApiErrorKind::Refused { message, .. } => StepResponse::Refused(message.clone()),
+        ApiErrorKind::NotOffered { .. } | ApiErrorKind::Malformed { .. } => {
+            StepResponse::Refused(error.kind.to_string())
+        }
+        _ => StepResponse::Stop(error),
+    }
+}
+
+/// The id that an answer tells, as a number or as text.
+fn id(body: &[u8]) -> Option<i64> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let told = |id: &serde_json::Value| id.as_i64().or_else(|| id.as_str()?.trim().parse().ok());
+    let id = body.get("id").and_then(told).or_else(|| body.get("data")?.get("id").and_then(told));
+    // What is no record's id says as little as none.
+    id.filter(|id| *id > 0)
+}
+
+/// Whether a refusal says that the thing is not there (any more).
+#[must_use]
+pub fn says_absent(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["not found", "does not exist", "doesn't exist", "no such"]
+        .iter()
+        .any(|words| message.contains(words))
+}
+
+/// Whether a refusal says that the thing is there already.
+#[must_use]
+pub fn says_present(message: &str) -> bool {
+    let message = message.to_lowercase();
+    message.contains("already") && !["limit", "maximum"].iter().any(|it| message.contains(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::http::Method;
+    use crate::apply::response::*;
+
+    fn answer(body: &str) -> Result<Response, ApiError> {
+        Ok(Response { status: 200, headers: Vec::new(), body: body.as_bytes().to_vec() })
+    }
+
+    fn error(kind: ApiErrorKind) -> Result<Response, ApiError> {
+        Err(ApiError::new(kind, Method::Post, "/api/qr/add"))
+    }
+
+    #[test]
+    fn an_id_may_come_as_number_or_text_and_may_be_missing() {
+        for (body, expected) in [
+            (r#"{"error":0,"id":7}"#, Some(7)),
+            (r#"{"error":"0","id":"8"}"#, Some(8)),
+            (r#"{"error":0,"data":{"id":9}}"#, Some(9)),
+            (r#"{"error":0,"id":1e300}"#, None),
+            (r#"{"error":0,"id":0}"#, None),
+            (r#"{"error":0,"id":"-3"}"#, None),
+            (r#"{"error":0,"message":"ok"}"#, None),
+        ] {
+            let fate = classify_response(Verb::Create, answer(body));
+            assert!(matches!(fate, StepResponse::Done(id) if id == expected), "{body}: {fate:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_answer_proves_a_delete_and_no_create() {
+        assert!(matches!(classify_response(Verb::Delete, answer("")), StepResponse::Done(None)));
+        assert!(matches!(
+            classify_response(Verb::Create, answer(" ")),
+            StepResponse::Unknown { .. }
+        ));
+    }
+
+    #[test]
+    fn what_is_there_already_is_no_limit_that_is_reached() {
+        assert!(says_present("This link is already part of the campaign."));
+        assert!(!says_present("You have already reached the maximum."));
+        assert!(!says_present("Not found."));
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_words_and_a_server_failure_is_no_refusal() {
+        let refused = |status| ApiErrorKind::Refused { status, message: "No.".to_owned() };
+        assert!(
+            matches!(classify_response(Verb::Create, error(refused(400))), StepResponse::Refused(why) if why == "No.")
+        );
+        let failed = classify_response(Verb::Create, error(refused(503)));
+        assert!(matches!(failed, StepResponse::Unknown { failed: true, .. }));
+        let stop = classify_response(Verb::Create, error(ApiErrorKind::Interrupted));
+        assert!(matches!(stop, StepResponse::Stop(_)));
+        let unsent = classify_response(Verb::Create, error(ApiErrorKind::NotSent(String::new())));
+        assert!(matches!(unsent, StepResponse::Unsent(_)));
+    }
+}

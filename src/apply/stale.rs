@@ -1,0 +1,238 @@
+//! What has changed since the plan was made, of what the plan touches.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::apply::reconcile::{exact_record_key, exact_wanted_key};
+use crate::apply::verify::is_as_asked;
+use crate::change::plan::fingerprints::{RecordFingerprint, fingerprints};
+use crate::change::plan::verify_step::describes_state;
+use crate::change::plan::{CurrentState, PlanStep, already_created, fingerprint};
+use crate::model::{Record, RecordKey, Resource, Role, State, Verb};
+
+/// A step that was planned for another state of things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleStep {
+    pub step: u32,
+    pub resource: Resource,
+    pub key: String,
+    pub why: String,
+}
+
+impl fmt::Display for StaleStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {}: {} {} {}", self.step, self.resource.spec().title, self.key, self.why)
+    }
+}
+
+/// The steps for which `current` is not what the plan was made for, or says it was.
+#[must_use]
+pub fn stale_steps(steps: &[PlanStep], current: CurrentState<'_>) -> Vec<StaleStep> {
+    let taken = TakenKeys::new(steps, current.state);
+    let made = already_created(steps, current);
+    let exists = |step: &PlanStep| made.contains(&step.step) || taken.by(step);
+    let why = |step: &PlanStep| {
+        let why = match step.verb {
+            Verb::Create => exists(step).then(|| "exists already".to_owned()),
+            _ => changed(step, current.state),
+        };
+        why.or_else(|| {
+            (!describes_state(step, current)).then(|| "is not what the plan says it is".into())
+        })
+    };
+    let stale = |step: &PlanStep| {
+        why(step).map(|why| StaleStep {
+            step: step.step,
+            resource: step.resource,
+            key: step.key.clone(),
+            why,
+        })
+    };
+    steps.iter().filter_map(stale).collect()
+}
+
+const GONE: &str = "is gone since the plan was made";
+const CHANGED: &str = "has changed since the plan was made";
+
+fn changed(step: &PlanStep, state: &State) -> Option<String> {
+    fingerprints(step).find_map(|it| {
+        let records = state.get(it.resource);
+        // What a plan does not need to read cannot be compared.
+        let read = records.is_some() || step.verb != Verb::Assign;
+        let why = match records.and_then(|records| records.get(&RecordKey::Id(it.id))) {
+            None => GONE,
+            Some(record) if fingerprint(it.resource, record) != it.fingerprint => CHANGED,
+            Some(_) => return None,
+        };
+        read.then(|| stale_reason(step, it, why))
+    })
+}
+
+/// An assignment says which of the records that it names it speaks of.
+fn stale_reason(step: &PlanStep, it: RecordFingerprint<'_>, why: &str) -> String {
+    match step.verb {
+        Verb::Assign => format!("names {} {}, which {why}", it.resource.spec().title, it.id),
+        _ => why.to_owned(),
+    }
+}
+
+/// What others have changed of the records that `step` stands on, from `then`, as
+/// the run found them, to `now`. `ours` tells the updates of this run that are done,
+/// or may be, of a record.
+#[must_use]
+pub fn changed_by_others<'a>(
+    step: &PlanStep,
+    then: &State,
+    now: &State,
+    ours: impl Fn(Resource, i64) -> Vec<&'a PlanStep>,
+) -> Option<String> {
+    fingerprints(step).find_map(|it| {
+        let key = RecordKey::Id(it.id);
+        let Some(found) = now.get(it.resource)?.get(&key) else {
+            return Some(stale_reason(step, it, GONE));
+        };
+        let ours = ours(it.resource, it.id);
+        let Some(then) = then.get(it.resource).and_then(|records| records.get(&key)) else {
+            let same = !ours.is_empty() || fingerprint(it.resource, found) == it.fingerprint;
+            return (!same).then(|| stale_reason(step, it, CHANGED));
+        };
+        let what = changed_fields(it.resource, then, found, &ours);
+        (!what.is_empty())
+            .then(|| stale_reason(step, it, &format!("{CHANGED}: {}", what.join("; "))))
+    })
+}
+
+/// The fields of a record that differ from what it was, but for what `ours` did.
+fn changed_fields(
+    resource: Resource,
+    then: &Record<'_>,
+    now: &Record<'_>,
+    ours: &[&PlanStep],
+) -> Vec<String> {
+    let asked = |step: &&PlanStep, name: &str| {
+        let sent = step.request.body.as_ref().and_then(|body| body.get(name));
+        sent.or_else(|| step.after.as_ref()?.get(name)).cloned()
+    };
+    let fields = resource.spec().read_fields().zip(&then.values).zip(&now.values);
+    let mut all = Vec::new();
+    for ((field, was), is) in fields.filter(|((field, _), _)| field.role != Role::Counter) {
+        let (old, new) = (was.cell(), is.cell());
+        // Of what it was told, the service makes addresses.
+        let follows = field.role == Role::ReadOnly && !ours.is_empty();
+        let is_asked = |step: &&PlanStep| {
+            asked(step, field.name).is_some_and(|asked| is_as_asked(field.kind, &asked, is))
+        };
+        if old != new && !follows && !ours.iter().any(is_asked) {
+            all.push(format!("`{}` was `{old}` and is `{new}`", field.name));
+        }
+    }
+    all
+}
+
+/// The natural keys of what is there and stays there.
+struct TakenKeys(BTreeSet<(Resource, Vec<String>)>);
+
+impl TakenKeys {
+    fn new(steps: &[PlanStep], state: &State) -> Self {
+        let creates = steps.iter().filter(|step| step.verb == Verb::Create);
+        let resources: BTreeSet<_> = creates.map(|step| step.resource).collect();
+        // What an earlier step deletes or renames gives its key up.
+        let given_up: BTreeSet<_> = steps
+            .iter()
+            .filter(|step| matches!(step.verb, Verb::Delete | Verb::Update))
+            .filter_map(|step| Some((step.resource, step.id?)))
+            .collect();
+        let mut taken = BTreeSet::new();
+        for resource in resources {
+            for record in state.get(resource).into_iter().flatten().map(|(_, record)| record) {
+                if !given_up.contains(&(resource, record.key.id())) {
+                    taken.extend(exact_record_key(resource, record).map(|key| (resource, key)));
+                }
+            }
+        }
+        Self(taken)
+    }
+
+    fn by(&self, step: &PlanStep) -> bool {
+        let nameless = |key: &Vec<String>| key.iter().all(String::is_empty);
+        let key = exact_wanted_key(step).filter(|key| !nameless(key));
+        key.is_some_and(|key| self.0.contains(&(step.resource, key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::apply::stale::*;
+    use crate::apply::tests::{records, step};
+    use crate::change::plan::AccountMemory;
+    use serde_json::json;
+
+    fn stale(steps: &[PlanStep], state: &State) -> Vec<StaleStep> {
+        stale_steps(steps, CurrentState { state, memory: &AccountMemory::default() })
+    }
+
+    fn state(names: &[(i64, &str)]) -> State {
+        let raw: Vec<_> =
+            names.iter().map(|(id, name)| json!({"id": id, "name": name}).to_string()).collect();
+        let mut state = State::default();
+        *state.resource_mut(Resource::Campaigns) = records(Resource::Campaigns, &raw);
+        state
+    }
+
+    fn delete(id: i64, planned_in: &State) -> PlanStep {
+        let path = format!("/api/campaign/{id}/delete");
+        let record = &planned_in.get(Resource::Campaigns).unwrap()[&RecordKey::Id(id)];
+        let fields = Resource::Campaigns.spec().read_fields().zip(&record.values);
+        let fields = fields.map(|(field, value)| (field.name.to_owned(), value.json()));
+        PlanStep {
+            id: Some(id),
+            name: record.values[1].cell().into_owned(),
+            before: Some(fields.collect()),
+            fingerprint: Some(fingerprint(Resource::Campaigns, record)),
+            ..step(1, Resource::Campaigns, Verb::Delete, &path, None)
+        }
+    }
+
+    fn create(name: &str) -> PlanStep {
+        let body = Some(json!({"name": name}));
+        step(2, Resource::Campaigns, Verb::Create, "/api/campaign/add", body)
+    }
+
+    #[test]
+    fn a_record_that_changed_or_went_makes_its_step_stale() {
+        let then = state(&[(1, "a"), (2, "b")]);
+        assert_eq!(stale(&[delete(1, &then)], &then), []);
+        let told = |now: &State| stale(&[delete(1, &then)], now)[0].to_string();
+        assert_eq!(
+            told(&state(&[(1, "x")])),
+            "step 1: campaign k1 has changed since the plan was made"
+        );
+        assert_eq!(
+            told(&state(&[(2, "b")])),
+            "step 1: campaign k1 is gone since the plan was made"
+        );
+    }
+
+    #[test]
+    fn a_name_is_taken_as_the_planner_compares_it() {
+        let now = state(&[(1, "a b")]);
+        assert_eq!(stale(&[create("A b")], &now).len(), 1);
+        assert_eq!(stale(&[create("a  b")], &now), [], "another name, for the planner");
+    }
+
+    #[test]
+    fn a_step_that_calls_its_record_by_another_name_is_not_sent() {
+        let now = state(&[(1, "a")]);
+        let forged = PlanStep { name: "b".to_owned(), ..delete(1, &now) };
+        let why = "step 1: campaign k1 is not what the plan says it is";
+        assert_eq!(stale(&[forged], &now)[0].to_string(), why);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_makes_a_create_stale_unless_the_plan_frees_it() {
+        let now = state(&[(1, "A")]);
+        assert_eq!(stale(&[create("a")], &now).len(), 1);
+        assert_eq!(stale(&[create("b")], &now), []);
+        assert_eq!(stale(&[delete(1, &now), create("a")], &now), []);
+    }
+}

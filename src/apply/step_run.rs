@@ -1,0 +1,505 @@
+//! Each step of a run with its journal: when its intent is written, what is
+//! repeated, and what has to be looked up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::api::client::Client;
+use crate::api::error::{ApiError, ApiErrorKind};
+use crate::api::http::Response;
+use crate::apply::error::ApplyError;
+use crate::apply::preconditions::Freshness;
+use crate::apply::reconcile::KnownIds;
+use crate::apply::response::{StepResponse, classify_response, says_absent, says_present};
+use crate::apply::{ApplyOptions, remember, step_request};
+use crate::change::plan::PlanStep;
+use crate::clock::{Clock, SleepOutcome, Timestamp};
+use crate::model::{Resource, Verb};
+use crate::progress::{Event, Progress};
+use crate::vault::Vault;
+use crate::vault::journal::{StepResult, StepState};
+
+/// How often a request is tried whose outcome is not known.
+const TRIES: u32 = 5;
+/// Why a step failed whose every answer was lost.
+const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
+/// Of a password whose answer was lost, and which is stored nowhere.
+pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
+                          step with `linkvault resolve`, then set it again";
+/// How many intents share a commit where the service has no limit.
+const GROUP: usize = 32;
+/// After this many creates in a row without an answer, their list is read.
+const MANY_UNANSWERED: u32 = 5;
+/// The first pause before a repeat; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A step, and what is known of it.
+#[derive(Debug)]
+pub(super) struct StepRun {
+    pub step: PlanStep,
+    pub state: StepState,
+    pub id: Option<i64>,
+    /// Tries of this process. Of those before, some may never have left: a group
+    /// of intents is written down at once.
+    pub attempts: u32,
+    /// When it was last about to leave.
+    pub sent: Option<Timestamp>,
+    /// An earlier try may have worked.
+    pub may_have_run: bool,
+    /// The service declined to do it again.
+    pub declined: bool,
+    /// The last thing that was said of it.
+    pub message: Option<String>,
+    /// Whether other steps need its record.
+    pub needed: bool,
+}
+
+impl StepRun {
+    /// No outcome is known yet.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, StepState::Planned | StepState::Sent)
+    }
+}
+
+/// A run under way.
+pub(super) struct PlanRunner<'a> {
+    pub client: &'a mut Client,
+    pub vault: &'a mut Vault,
+    pub clock: &'a dyn Clock,
+    pub progress: &'a dyn Progress,
+    pub options: &'a ApplyOptions,
+    pub run: i64,
+    pub all: Vec<StepRun>,
+    /// How many of them have no outcome yet.
+    pub open: u64,
+    /// What was seen before the next create is sent.
+    pub known: BTreeMap<Resource, KnownIds>,
+    /// What was proven of the account before the next write is sent.
+    pub proofs: Freshness,
+    /// Steps whose intent is written and whose request has not left.
+    pub intended: BTreeSet<usize>,
+    /// Creates without an answer in a row.
+    pub unanswered: u32,
+    /// Requests that reading everything once more will take.
+    pub reading: u64,
+    /// Whether this process sent anything.
+    pub wrote: bool,
+    /// Whether an earlier process looked at what the run left.
+    pub seen: bool,
+    /// Steps whose end progress has told in words.
+    pub told: BTreeSet<u32>,
+}
+
+/// Whether a step can be sent.
+enum StepReadiness {
+    Now,
+    /// It makes no sense any more, for this reason.
+    Skip(String),
+    /// What it waits for needs a person.
+    Wait,
+}
+
+impl PlanRunner<'_> {
+    /// Sends every step that can be sent, and settles what has no answer.
+    pub fn run_steps(&mut self) -> Result<(), ApplyError> {
+        self.reconcile(|resource| !resource.spec().shows_key())?;
+        loop {
+            for nth in 0..self.all.len() {
+                self.run_step(nth)?;
+                if self.options.fail_fast && self.all[nth].state == StepState::Refused {
+                    self.reconcile(|_| true)?;
+                    return self.skip_open_steps();
+                }
+            }
+            self.reconcile(|_| true)?;
+            if !self.has_sendable_steps() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether any step is not sent, and does not wait for what needs a person,
+    /// or for what waits for that.
+    fn has_sendable_steps(&self) -> bool {
+        let mut waits = vec![false; self.all.len()];
+        for (nth, work) in self.all.iter().enumerate() {
+            waits[nth] =
+                work.state == StepState::Unknown || self.waits_for(nth).any(|on| waits[on]);
+            let open = work.state == StepState::Planned || self.intended.contains(&nth);
+            if open && !waits[nth] {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The places of the steps that the `nth` waits for; only earlier ones count.
+    fn waits_for(&self, nth: usize) -> impl Iterator<Item = usize> + use<> {
+        let on = self.all[nth].step.waits_for.clone();
+        on.into_iter().filter_map(|on| (on as usize).checked_sub(1)).filter(move |on| *on < nth)
+    }
+
+    fn run_step(&mut self, nth: usize) -> Result<(), ApplyError> {
+        loop {
+            let open = match self.all[nth].state {
+                StepState::Planned => true,
+                // A create waits to be settled, unless its request never left.
+                StepState::Sent => {
+                    self.all[nth].step.verb != Verb::Create || self.intended.contains(&nth)
+                }
+                _ => false,
+            };
+            if !open {
+                return Ok(());
+            }
+            match self.readiness(nth)? {
+                StepReadiness::Now => {}
+                StepReadiness::Skip(why) => {
+                    let skipped = StepResult::of(StepState::Skipped).with_message(why);
+                    self.intended.remove(&nth);
+                    return self.close(nth, &skipped);
+                }
+                StepReadiness::Wait => {
+                    if self.intended.remove(&nth) {
+                        self.take_back(&[nth])?;
+                    }
+                    return Ok(());
+                }
+            }
+            if !self.prepare(nth)? {
+                return Ok(());
+            }
+            self.mark_sent(nth)?;
+            self.send(nth)?;
+            let work = &self.all[nth];
+            if work.state == StepState::Sent && !work.step.resource.spec().shows_key() {
+                let resource = work.step.resource;
+                self.reconcile(|it| it == resource)?;
+            } else if self.unanswered >= MANY_UNANSWERED {
+                self.unanswered = 0;
+                self.reconcile(|_| true)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn readiness(&mut self, nth: usize) -> Result<StepReadiness, ApplyError> {
+        for on in self.waits_for(nth) {
+            loop {
+                let (state, number) = (self.all[on].state, self.all[on].step.step);
+                match state {
+                    StepState::Done => break,
+                    StepState::Refused => {
+                        return Ok(StepReadiness::Skip(format!("step {number} was refused")));
+                    }
+                    StepState::Skipped => {
+                        return Ok(StepReadiness::Skip(format!("step {number} was skipped")));
+                    }
+                    StepState::Stale => {
+                        return Ok(StepReadiness::Skip(format!("step {number} is stale")));
+                    }
+                    StepState::Unknown => return Ok(StepReadiness::Wait),
+                    // Its intent was written with another's.
+                    StepState::Sent if self.intended.contains(&on) => self.run_step(on)?,
+                    StepState::Sent => {
+                        let resource = self.all[on].step.resource;
+                        self.reconcile(|it| it == resource)?;
+                    }
+                    StepState::Planned => {
+                        self.run_step(on)?;
+                        // It waits for something itself.
+                        if self.all[on].state == StepState::Planned {
+                            return Ok(StepReadiness::Wait);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(StepReadiness::Now)
+    }
+
+    /// Writes the intent of a step; where the service has no limit, those of the
+    /// steps that follow with it.
+    fn mark_sent(&mut self, nth: usize) -> Result<(), ApplyError> {
+        if self.all[nth].state != StepState::Planned {
+            return Ok(());
+        }
+        let mut group = vec![nth];
+        let alone = |work: &StepRun| {
+            work.step.verb == Verb::Create && !work.step.resource.spec().shows_key()
+        };
+        if self.client.limit() == Some(0) && !alone(&self.all[nth]) {
+            let more = (nth + 1..self.all.len()).take(GROUP - 1);
+            let more = more.take_while(|at| !alone(&self.all[*at]));
+            group.extend(more.filter(|at| self.all[*at].state == StepState::Planned));
+        }
+        let numbers: Vec<_> = group.iter().map(|at| self.all[*at].step.step).collect();
+        if std::mem::take(&mut self.seen) {
+            self.vault.clear_after_snapshot(self.run)?;
+        }
+        let now = self.clock.now();
+        self.vault.mark_sent(self.run, &numbers, now)?;
+        for at in group {
+            self.all[at].sent = Some(now);
+            self.all[at].state = StepState::Sent;
+            self.all[at].attempts += 1;
+            self.intended.insert(at);
+        }
+        Ok(())
+    }
+
+    /// Sends a step's request until its outcome is known, as far as that is safe.
+    fn send(&mut self, nth: usize) -> Result<(), ApplyError> {
+        let ids = |number: u32| {
+            let at = (number as usize).checked_sub(1)?;
+            self.all.get(at)?.id
+        };
+        let ready = step_request::ready(&self.all[nth].step, ids, &self.options.secrets);
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(why) => {
+                self.intended.remove(&nth);
+                let work = &self.all[nth];
+                let settled = if work.may_have_run && step_request::sets_password(&work.step) {
+                    StepResult::of(StepState::Unknown).with_message(MAY_BE_SET)
+                } else {
+                    StepResult::of(StepState::Refused).with_message(why)
+                };
+                return self.close(nth, &settled);
+            }
+        };
+        let verb = self.all[nth].step.verb;
+        for tries in 1.. {
+            let Some(outcome) = self.send_prepared(nth, &ready, tries > 1)? else { return Ok(()) };
+            let fate = classify_response(verb, outcome);
+            if !matches!(fate, StepResponse::Stop(_) | StepResponse::Unsent(_)) {
+                self.intended.remove(&nth);
+                self.wrote = true;
+            }
+            let unsent = matches!(fate, StepResponse::Unsent(_));
+            let (error, refusal) = match fate {
+                StepResponse::Done(id) => return self.done(nth, id, &ready.params),
+                StepResponse::Refused(why) => return self.refused(nth, why, &ready.params),
+                StepResponse::Stop(error) => return self.stop(error),
+                StepResponse::Unsent(error) => (Some(error), None),
+                StepResponse::Unknown { why, failed, error } => {
+                    self.all[nth].may_have_run = true;
+                    self.all[nth].message = Some(why.clone());
+                    if verb == Verb::Create {
+                        self.unanswered += 1;
+                        return Ok(());
+                    }
+                    (error, failed.then_some(why))
+                }
+            };
+            let error = error.unwrap_or_else(|| {
+                let kind = ApiErrorKind::Unknown("the answer was empty".to_owned());
+                ApiError::new(kind, ready.method, &ready.path)
+            });
+            if tries >= TRIES {
+                let why = refusal.unwrap_or_else(|| NOT_DONE.to_owned());
+                let refused = StepResult::of(StepState::Refused).with_message(why);
+                return match unsent {
+                    true => self.stop(error),
+                    // It may have worked, though the service says that it failed.
+                    false => self.look_up_outcome(nth, &ready.params, &refused),
+                };
+            }
+            let text = format!("{error}; trying again");
+            self.progress.event(&Event::Warning { text: &text });
+            let pause = FIRST_PAUSE * 2_u32.saturating_pow(tries - 1);
+            if self.pause(pause) == SleepOutcome::Interrupted {
+                let error = ApiError::new(ApiErrorKind::Interrupted, ready.method, &ready.path);
+                return self.stop(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a request, as soon as it may leave. `None` when the step was closed
+    /// before, since it should not be sent any more. `again`: some time has passed
+    /// since that was made sure of.
+    fn send_prepared(
+        &mut self,
+        nth: usize,
+        ready: &step_request::Ready,
+        mut again: bool,
+    ) -> Result<Option<Result<Response, ApiError>>, ApplyError> {
+        let mut refusals = 0;
+        loop {
+            if again && !self.prepare(nth)? {
+                return Ok(None);
+            }
+            again = true;
+            let outcome = self.client.send_once(ready.method, &ready.path, ready.body.clone());
+            match &outcome {
+                // It was not executed.
+                Err(ApiError { kind: ApiErrorKind::Throttled(_), .. })
+                    if refusals < self.client.longest_wait() =>
+                {
+                    refusals += 1;
+                }
+                _ => return Ok(Some(outcome)),
+            }
+        }
+    }
+
+    pub fn pause(&self, time: Duration) -> SleepOutcome {
+        self.progress.event(&Event::Waiting { time, why: "a retry" });
+        self.clock.sleep(time)
+    }
+
+    pub fn done(
+        &mut self,
+        nth: usize,
+        id: Option<i64>,
+        params: &[String],
+    ) -> Result<(), ApplyError> {
+        self.unanswered = 0;
+        let work = &self.all[nth];
+        let step = &work.step;
+        if step.verb == Verb::Create
+            && id.is_none()
+            && (work.needed || !step.resource.spec().shows_key())
+        {
+            // It was made, but the answer has no id: its list will tell.
+            self.all[nth].may_have_run = true;
+            return Ok(());
+        }
+        let remember = match (step.verb, id.or(step.id)) {
+            (Verb::Assign, _) if step.resource == Resource::Campaigns => {
+                remember::sent_values_of_link(self.vault, params)?
+            }
+            (Verb::Create | Verb::Update, Some(id)) => remember::changed_sent_values(
+                self.vault,
+                step,
+                remember::sent_values_of_step(step, id),
+            )?,
+            _ => Vec::new(),
+        };
+        let maps = remember::id_mapping(step, id);
+        let known = self.known.entry(step.resource).or_default();
+        match (step.verb, step.id, id) {
+            (Verb::Delete, Some(id), _) => known.remove_deleted(id),
+            (.., Some(id)) => known.add_created(id, self.clock.now()),
+            _ => {}
+        }
+        self.close(nth, &StepResult { id, remember, maps, ..StepResult::of(StepState::Done) })
+    }
+
+    fn refused(&mut self, nth: usize, why: String, params: &[String]) -> Result<(), ApplyError> {
+        let work = &mut self.all[nth];
+        // What the try before may have done needs no doing again, nor what a person
+        // has assigned where no list shows it.
+        let twice = match work.step.verb {
+            Verb::Delete => work.may_have_run && says_absent(&why),
+            Verb::Assign => says_present(&why),
+            _ => false,
+        };
+        if twice {
+            return self.done(nth, None, params);
+        }
+        if work.may_have_run && work.step.verb == Verb::Create {
+            // It may be refused because it is there: the list tells.
+            work.declined = true;
+            work.message = Some(why);
+            return Ok(());
+        }
+        self.unanswered = 0;
+        let refused = StepResult::of(StepState::Refused).with_message(why);
+        if work.may_have_run {
+            // This try was refused; one before it may have worked.
+            work.declined = true;
+            return self.look_up_outcome(nth, params, &refused);
+        }
+        self.close(nth, &refused)
+    }
+
+    /// Nothing more can be sent now: what never left is planned again.
+    pub fn stop(&mut self, error: ApiError) -> Result<(), ApplyError> {
+        self.revert_to_planned()?;
+        Err(ApplyError::Stopped { run: self.run, source: error })
+    }
+
+    pub fn revert_to_planned(&mut self) -> Result<(), ApplyError> {
+        // A step that is in doubt stays so, whatever became of this try.
+        let mut unsent: Vec<_> = std::mem::take(&mut self.intended).into_iter().collect();
+        unsent.retain(|at| !self.all[*at].may_have_run);
+        self.take_back(&unsent)
+    }
+
+    fn take_back(&mut self, places: &[usize]) -> Result<(), ApplyError> {
+        let numbers: Vec<_> = places.iter().map(|at| self.all[*at].step.step).collect();
+        self.vault.revert_to_planned(self.run, &numbers, self.clock.now())?;
+        for at in places {
+            self.all[*at].state = StepState::Planned;
+            self.all[*at].attempts = self.all[*at].attempts.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Notes the end of a step, and tells how far the run is.
+    pub fn close(&mut self, nth: usize, what: &StepResult) -> Result<(), ApplyError> {
+        let hold = self.client.limit() == Some(0);
+        let work = &mut self.all[nth];
+        let step = work.step.step;
+        self.vault.record_result(self.run, step, what, self.clock.now(), hold)?;
+        let was_open = work.is_open();
+        work.state = what.state;
+        match (was_open, work.is_open()) {
+            (true, false) => self.open -= 1,
+            (false, true) => self.open += 1,
+            _ => {}
+        }
+        work.id = what.id;
+        work.message.clone_from(&what.message);
+        if let Some(why) = &what.message {
+            let what = unfinished_step_message(&step_title(&work.step), what.state, Some(why));
+            self.progress.event(&Event::Warning { text: &what });
+            self.told.insert(step);
+        }
+        let (total, left) = (self.all.len() as u64, self.open);
+        let requests = left + self.reading;
+        let time = self.client.estimate(requests);
+        self.progress.event(&Event::Steps { done: total - left, total, requests, time });
+        Ok(())
+    }
+
+    pub fn skip_open_steps(&mut self) -> Result<(), ApplyError> {
+        let why = "a step before it was refused, and --fail-fast stops there";
+        let skipped = StepResult::of(StepState::Skipped).with_message(why);
+        for nth in 0..self.all.len() {
+            if !self.all[nth].is_open() {
+                continue;
+            }
+            let left = self.all[nth].state == StepState::Sent && !self.intended.contains(&nth);
+            if left && self.all[nth].step.verb != Verb::Create {
+                // It may have been done before the run stopped.
+                let ids = |number: u32| self.all.get((number as usize).checked_sub(1)?)?.id;
+                let step = &self.all[nth].step;
+                let ready = step_request::ready(step, ids, &step_request::StepSecrets::default());
+                let params = ready.map_or_else(|_| Vec::new(), |ready| ready.params);
+                self.look_up_outcome(nth, &params, &skipped)?;
+            } else {
+                self.intended.remove(&nth);
+                self.close(nth, &skipped)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `step 3 (create campaign Winter)`.
+pub(super) fn step_title(step: &PlanStep) -> String {
+    let (verb, title) = (step.verb.name(), step.resource.spec().title);
+    format!("step {} ({verb} {title} {})", step.step, step.key)
+}
+
+pub(super) fn unfinished_step_message(
+    name: &str,
+    state: StepState,
+    message: Option<&str>,
+) -> String {
+    format!("{name} {}: {}", state.name(), message.unwrap_or("not sent"))
+}

@@ -1,0 +1,89 @@
+//! A file of two ids in each row: what has which id in another account.
+
+use std::collections::BTreeMap;
+
+use crate::change::csv_files::cells::{Cell, Rows};
+use crate::change::csv_files::{CsvProblem, CsvProblems};
+
+const COLUMNS: [&str; 2] = ["from", "to"];
+
+/// Reads a CSV file with the columns `from` and `to`; `name` is what messages
+/// call it.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems> {
+    let mut problems = CsvProblems::default();
+    let mut problem = |line: Option<u64>, column: Option<&str>, what: &str| {
+        problems.push(CsvProblem {
+            file: name.to_owned(),
+            line,
+            column: column.map(str::to_owned),
+            what: what.to_owned(),
+        });
+    };
+    let mut rows = Rows::new(bytes);
+    let header = rows.next().map(|row| {
+        let cells = row.cells.iter();
+        cells.map(|cell| cell.text().unwrap_or_default().trim().to_lowercase()).collect::<Vec<_>>()
+    });
+    let header = header.unwrap_or_default();
+    let places = COLUMNS.map(|column| header.iter().position(|it| it == column));
+    let [Some(from), Some(to)] = places else {
+        problem(None, None, "needs the columns `from` and `to` in its first line");
+        return Err(problems);
+    };
+    let mut pairs = BTreeMap::new();
+    for row in rows {
+        let id = |place: usize| {
+            let text = row.cells.get(place).and_then(|cell: &Cell<'_>| cell.text().ok());
+            text.and_then(|text| text.trim().parse::<i64>().ok()).filter(|id| *id > 0)
+        };
+        let line = Some(row.line);
+        match (id(from), id(to)) {
+            (Some(old), Some(new)) => {
+                if pairs.insert(old, new).is_some_and(|before| before != new) {
+                    let what = format!("{old} is in the file twice, with another id each time");
+                    problem(line, Some(COLUMNS[0]), &what);
+                }
+            }
+            (None, _) => problem(line, Some(COLUMNS[0]), "is no id"),
+            (_, None) => problem(line, Some(COLUMNS[1]), "is no id"),
+        }
+    }
+    if problems.is_empty() { Ok(pairs) } else { Err(problems) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::change::csv_files::pairs::*;
+
+    fn read(text: &str) -> Result<Vec<(i64, i64)>, Vec<String>> {
+        let read = pairs("map.csv", text.as_bytes());
+        read.map(|all| all.into_iter().collect()).map_err(|it| it.lines().into_iter().collect())
+    }
+
+    #[test]
+    fn two_columns_in_any_order_are_pairs_of_ids() {
+        assert_eq!(read("from,to\n1,10\n2, 20\n"), Ok(vec![(1, 10), (2, 20)]));
+        assert_eq!(read("name;To;From\nx;10;1\n\n"), Ok(vec![(1, 10)]));
+        assert_eq!(read("from,to\n1,10\n1,10\n"), Ok(vec![(1, 10)]));
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_place() {
+        let columns = "map.csv: needs the columns `from` and `to` in its first line";
+        assert_eq!(read("old,new\n1,2\n"), Err(vec![columns.to_owned()]));
+        assert_eq!(read(""), Err(vec![columns.to_owned()]));
+        let wrong = read("from,to\nx,1\n2,-5\n3\n4,5\n4,6\n").unwrap_err();
+        assert_eq!(
+            wrong,
+            [
+                "map.csv:2: from: is no id",
+                "map.csv:3: to: is no id",
+                "map.csv:4: to: is no id",
+                "map.csv:6: from: 4 is in the file twice, with another id each time",
+            ]
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! Files in and out: what is written is read, and what is wrong is told.
+
+use proptest::prelude::*;
+
+use crate::change::csv_files::write::{CsvWriter, SentFieldValues};
+use crate::change::csv_files::*;
+use crate::change::desired::{DesiredRecord, DesiredState, RecordRef};
+use crate::model::{DecodedRecord, FieldValue, Record, RecordKey, State};
+
+fn sheet(resource: Resource, text: &str) -> Result<CsvInput, CsvProblems> {
+    read(CsvKind::Resource(resource), "x.csv", text.as_bytes(), ExportContext::default())
+}
+
+fn rows(resource: Resource, text: &str) -> Vec<DesiredRecord> {
+    match sheet(resource, text) {
+        Ok(CsvInput { records: CsvRecords::Of(_, rows), .. }) => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn wrong(resource: Resource, text: &str) -> Vec<String> {
+    sheet(resource, text).unwrap_err().lines()
+}
+
+#[test]
+fn each_file_has_what_an_import_can_use() {
+    let headers: Vec<_> = CsvKind::all()
+        .map(|sheet| format!("{}: {}", sheet.name(), sheet.template().join(",")))
+        .collect();
+    let expected = [
+        "account: id,email",
+        "domains: id,domain,redirectroot,redirect404",
+        "campaigns: id,name,public,slug",
+        "channels: id,name,description,color,starred",
+        "channel_items: channel,type,id",
+        "qr_codes: id,type,data,background,foreground,logo",
+        "pixels: id,type,name,tag",
+        "overlays: id,name",
+        "splash_pages: id,name",
+        "campaign_links: campaign,link",
+    ];
+    assert_eq!(headers, expected);
+    for sheet in CsvKind::all() {
+        assert_eq!(CsvKind::from_name(sheet.name()), Some(sheet));
+        assert!(sheet.template().iter().all(|name| sheet.columns().any(|it| it == *name)));
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let text = "id,name,public,color\n";
+    assert_eq!(
+        wrong(Resource::Channels, text),
+        [
+            "x.csv:1: public: there is no such column; there are id, name, description, color, starred"
+        ]
+    );
+    let text = "id,nmae,name,name,Password\n";
+    assert_eq!(
+        wrong(Resource::Channels, text),
+        [
+            "x.csv:1: nmae: there is no such column; did you mean `name`?",
+            "x.csv:1: name: this column is there twice",
+            "x.csv:1: Password: a password never stands in a file; remove the column",
+        ]
+    );
+    let text = "id,name,starred,color\n1,a,maybe,red\n\n1.5,b,,\n,,yes,#000000\n4,c\n5,,true,\n";
+    assert_eq!(
+        wrong(Resource::Channels, text),
+        [
+            "x.csv:2: starred: `maybe` is no boolean; write it as true or false",
+            "x.csv:2: color: `red` is no colour; write it as #RRGGBB",
+            "x.csv:4: id: `1.5` is no whole number",
+            "x.csv:5: name: this is missing; a channel without id needs it",
+            "x.csv:6: 2 cells, but the header has 4",
+            "x.csv:7: name: this cannot be empty",
+        ]
+    );
+}
+
+#[test]
+fn a_mistake_hides_no_other_of_its_row_or_of_the_next() {
+    let text = "name,color,starred,bogus\nA,red,maybe,1\n,#12345G,true,2\n\
+                B,#fff,yes,3\nB,#ffffff,yes,3\n";
+    assert_eq!(
+        wrong(Resource::Channels, text),
+        [
+            "x.csv:1: bogus: there is no such column; there are id, name, description, color, starred",
+            "x.csv:2: color: `red` is no colour; write it as #RRGGBB",
+            "x.csv:2: starred: `maybe` is no boolean; write it as true or false",
+            "x.csv:3: color: `#12345G` is no colour; write it as #RRGGBB",
+            "x.csv:3: name: this is missing; a channel without id needs it",
+            "x.csv:4: color: `#fff` is no colour; write it as #RRGGBB",
+            "x.csv:5: name: `b` is in line 4 already",
+        ]
+    );
+    // Nor does a cell that is no text.
+    let bytes = b"name,color\n\xE4,red\n";
+    let channels = CsvKind::Resource(Resource::Channels);
+    let told = read(channels, "x.csv", bytes, ExportContext::default()).unwrap_err().lines();
+    assert_eq!(told.len(), 2, "{told:?}");
+    // A name that cannot be read is not missing.
+    let odd = "id,name,color\nx,A,#ffffff\n2,A,#ffffff\n";
+    assert_eq!(wrong(Resource::Channels, odd).len(), 1);
+}
+
+#[test]
+fn rows_that_mean_the_same_record_are_told() {
+    let text = "id,name\n1,a\n2,a\n,A\n1,c\n";
+    assert_eq!(
+        wrong(Resource::Campaigns, text),
+        ["x.csv:4: name: `a` is in line 3 already", "x.csv:5: id: 1 is in line 2 already"]
+    );
+    let text = "channel,type,id\n1,links,5\n1,qr,5\nNews,links,5\nnews,links,5\n";
+    assert_eq!(wrong(Resource::ChannelItems, text), ["x.csv:5: id: 5 is in line 4 already"]);
+    let text = "campaign,link\n1,5\nSale,5\n1,5\n";
+    let links = read(CsvKind::CampaignLinks, "x.csv", text.as_bytes(), ExportContext::default());
+    assert_eq!(links.unwrap_err().lines(), ["x.csv:4: link 5 is in line 2 already"]);
+    let text = "email\na@example.com\nb@example.com\n";
+    assert_eq!(wrong(Resource::Account, text), ["x.csv:3: an account has one row"]);
+}
+
+#[test]
+fn no_more_than_a_hundred_mistakes_are_told() {
+    let text = format!("id,name\n{}", "x,a\n".repeat(150));
+    let lines = wrong(Resource::Campaigns, &text);
+    assert_eq!((lines.len(), lines[100].as_str()), (101, "and 50 more"));
+}
+
+#[test]
+fn an_unknown_pixel_type_is_only_a_warning() {
+    let read = sheet(Resource::Pixels, "type,name,tag\ntikotk,a,b\n").unwrap();
+    let told = "x.csv:2: type: `tikotk` is no pixel type that is known; did you mean `tiktok`?";
+    assert_eq!(read.warnings.lines(), [told]);
+}
+
+#[test]
+fn empty_cells_mean_empty_but_not_of_what_cannot_be_read_back() {
+    let row = &rows(Resource::Channels, "id,name,description\n1,a,\n")[0];
+    assert_eq!(row.value(Resource::Channels, "description"), Some(&FieldValue::Null));
+    assert_eq!(row.value(Resource::Channels, "color"), None);
+    let row = &rows(Resource::QrCodes, "id,data,logo\n1,,https://x/l.png\n")[0];
+    assert_eq!(row.value(Resource::QrCodes, "data"), None);
+    assert!(row.value(Resource::QrCodes, "logo").is_some());
+}
+
+#[test]
+fn a_row_tells_its_id_its_channel_and_its_line() {
+    let text = "\u{feff}channel;type;id;problem\r\nShop window;links;33;odd\r\n7;qr;1;\r\n";
+    let rows = rows(Resource::ChannelItems, text);
+    assert_eq!(rows[0].channel, Some(RecordRef::Name("Shop window".to_owned())));
+    assert_eq!((rows[1].channel.clone(), rows[1].id), (Some(RecordRef::Id(7)), Some(1)));
+    assert_eq!(rows[1].source.as_ref().unwrap().to_string(), "x.csv:3");
+}
+
+#[test]
+fn files_of_another_form_are_named() {
+    for (bytes, told) in [
+        (&b"\xFF\xFEi\0"[..], "x.csv: this is UTF-16; save it as CSV in UTF-8"),
+        (b"PK\x03\x04", "x.csv: this is a spreadsheet's own format; save it as CSV"),
+        (b"\n\n", "x.csv: the file is empty; its first line is to be id,name,public,slug"),
+        (
+            b"id,na\xEFme\n",
+            "x.csv:1: column 2: byte 0xEF, character 3 of the cell, is not UTF-8; save the file as that",
+        ),
+    ] {
+        let read =
+            read(CsvKind::Resource(Resource::Campaigns), "x.csv", bytes, ExportContext::default());
+        assert_eq!(read.unwrap_err().lines(), [told]);
+    }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z]{1,8}",
+        r#"[=+@\-;,"'\n\r\t é寿\u{feff}\u{0}\[\{]{0,6}"#,
+        any::<String>(),
+        Just("null".to_owned()),
+        Just("[1,2]".to_owned()),
+    ]
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => text().prop_map(|it| serde_json::Value::from(it).to_string()),
+        1 => any::<i64>().prop_map(|it| it.to_string()),
+        1 => prop::sample::select(&["null", "true", "false", "[1,\"a\"]", "{\"a\":1}", "1.5"][..])
+            .prop_map(str::to_owned),
+    ]
+}
+
+/// A record of any resource, with odd values in every place.
+fn record(resource: Resource) -> impl Strategy<Value = Record<'static>> {
+    let fields: Vec<_> =
+        resource.spec().read_fields().filter(|it| !matches!(it.name, "id" | "channel")).collect();
+    let values = prop::collection::vec(value(), fields.len());
+    (any::<i64>(), 0..3_i64, 0..3_usize, values).prop_map(move |(id, channel, kind, values)| {
+        let mut raw = format!("{{\"id\":{id}");
+        for (field, value) in fields.iter().zip(values) {
+            let item = resource == Resource::ChannelItems && field.name == "type";
+            let kind = format!("\"{}\"", ["links", "bio", "qr"][kind]);
+            raw += &format!(",\"{}\":{}", field.name, if item { kind } else { value });
+        }
+        raw += "}";
+        DecodedRecord::read(resource, Some(channel), &raw).unwrap().record.into_owned()
+    })
+}
+
+fn state() -> impl Strategy<Value = State> {
+    let each: Vec<_> = Resource::ALL
+        .into_iter()
+        .map(|it| {
+            let most = if it == Resource::Account { 1 } else { 4 };
+            prop::collection::vec(record(it), 0..=most)
+        })
+        .collect();
+    each.prop_map(|lists| {
+        let mut state = State::default();
+        for (resource, records) in Resource::ALL.into_iter().zip(lists) {
+            let all = state.resource_mut(resource);
+            all.extend(records.into_iter().map(|it| (it.key.clone(), it)));
+        }
+        state
+    })
+}
+
+fn written(resource: Resource, records: &State, sent: Option<&SentFieldValues>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = CsvWriter::begin(resource, &mut out).unwrap();
+    for record in records.get(resource).unwrap().values() {
+        writer.record(record, sent).unwrap();
+    }
+    writer.finish().unwrap();
+    out
+}
+
+fn without_source(rows: Vec<DesiredRecord>) -> Vec<DesiredRecord> {
+    rows.into_iter().map(|row| DesiredRecord { source: None, ..row }).collect()
+}
+
+proptest! {
+    /// Whatever an account holds, what was exported and not edited says the same.
+    #[test]
+    fn what_was_written_is_read_back(state in state()) {
+        let desired = DesiredState::of_state(&state, "x");
+        for resource in Resource::ALL {
+            let bytes = written(resource, &state, None);
+            let kind = CsvKind::Resource(resource);
+            let known = ExportContext { base: Some(&state), untouched: false };
+            let read = read(kind, "x.csv", &bytes, known).map_err(|it| it.lines()).unwrap();
+            let CsvRecords::Of(_, rows) = read.records else { panic!("links") };
+            let expected = without_source(desired.resources[&resource].records.clone());
+            prop_assert_eq!(without_source(rows), expected);
+        }
+    }
+
+    /// Without the state it came from, an untouched file still shows the same cells.
+    #[test]
+    fn an_untouched_file_is_read_without_its_state(state in state()) {
+        let desired = DesiredState::of_state(&state, "x");
+        for resource in Resource::ALL {
+            let bytes = written(resource, &state, None);
+            let known = ExportContext { base: None, untouched: true };
+            let kind = CsvKind::Resource(resource);
+            let read = read(kind, "x.csv", &bytes, known).map_err(|it| it.lines()).unwrap();
+            let CsvRecords::Of(_, rows) = read.records else { panic!("links") };
+            let cells = |rows: &[DesiredRecord]| -> Vec<_> {
+                rows.iter().map(|row| row.fields.values().map(|it| it.cell().into_owned()).collect::<Vec<_>>()).collect()
+            };
+            prop_assert_eq!(cells(&rows), cells(&desired.resources[&resource].records));
+        }
+    }
+
+    /// What linkvault sent for a code comes back out of the file.
+    #[test]
+    fn what_is_remembered_is_read_back(
+        data in text(), kind in prop::sample::select(crate::model::resource::QR_TYPES),
+        list in prop::collection::vec(text(), 0..3), is_list in any::<bool>(),
+    ) {
+        let json = !matches!(kind, "text" | "link");
+        // A text that looks like JSON cannot be told from it in these.
+        let looks = !is_list && data.trim_start().starts_with(['[', '{']);
+        prop_assume!(if json { !looks } else { !is_list });
+        let data = if is_list { serde_json::Value::from(list) } else { data.into() };
+        let sent: SentFieldValues =
+            [("type".to_owned(), kind.into()), ("data".to_owned(), data.clone())].into();
+        let mut state = State::default();
+        let record = DecodedRecord::read(Resource::QrCodes, None, r#"{"id":1}"#).unwrap().record.into_owned();
+        state.resource_mut(Resource::QrCodes).insert(RecordKey::Id(1), record);
+        let bytes = written(Resource::QrCodes, &state, Some(&sent));
+        let kind = CsvKind::Resource(Resource::QrCodes);
+        let read = read(kind, "x.csv", &bytes, ExportContext::default()).map_err(|it| it.lines()).unwrap();
+        let CsvRecords::Of(_, rows) = read.records else { panic!("links") };
+        let expected = Some(data).filter(|it| *it != "");
+        prop_assert_eq!(rows[0].value(Resource::QrCodes, "data").map(FieldValue::json), expected);
+    }
+
+    /// No bytes make the reader panic, whatever file they claim to be.
+    #[test]
+    fn any_file_is_read_or_refused(
+        nth in 0..10_usize, parts in prop::collection::vec(prop_oneof![
+            prop::sample::select(&["id", "name", "type", "channel", "data", "problem", ",", ",", ";", "\n",
+                "\n", "\"", "1", "true", "\r", "#ffffff", "[", "link", "campaign"][..]).prop_map(|it| it.as_bytes().to_vec()),
+            prop::collection::vec(any::<u8>(), 0..4),
+        ], 0..40),
+    ) {
+        let kind = CsvKind::all().nth(nth).unwrap();
+        let bytes = parts.concat();
+        if let Err(problems) = read(kind, "x.csv", &bytes, ExportContext::default()) {
+            prop_assert!(problems.count() > 0);
+        }
+        let _ = rejected(&bytes, &[(2, "x".to_owned())].into());
+    }
+}

@@ -1,0 +1,400 @@
+//! What is wanted of each record against what is there, and the updates between.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value as Json;
+
+use crate::change::desired::{DesiredRecord, DesiredState, SourceLocation};
+use crate::change::plan::compare::MatchedPair;
+use crate::change::plan::fields;
+use crate::change::plan::fields::fingerprint;
+use crate::change::plan::matching;
+use crate::change::plan::matching::RecordMatch;
+use crate::change::plan::naming::{ROTATOR, label, name_of, rotator_url, with_article};
+use crate::change::plan::order;
+use crate::change::plan::order::StepDraft;
+use crate::change::plan::problems::InvalidRow;
+use crate::change::plan::request::{RequestSubject, ResolvedRef};
+use crate::change::plan::reused::{Reused, is_another};
+use crate::change::plan::reversibility;
+use crate::change::plan::verify_step::{required_value, still_true};
+use crate::change::plan::{
+    CurrentState, JsonFields, KeptValue, MatchedRecord, MigrationMatches, Plan, PlanProblems,
+    UnsupportedChange,
+};
+use crate::change::policy::Policy;
+use crate::model::{Record, RecordKey, Resource, State, Verb};
+
+pub(super) struct Planner<'a> {
+    pub desired: &'a DesiredState,
+    pub current: CurrentState<'a>,
+    pub base: Option<&'a State>,
+    pub policy: &'a Policy,
+    pub reused: &'a Reused,
+    pub drafts: Vec<StepDraft>,
+    unsupported: Vec<UnsupportedChange>,
+    pub kept: Vec<KeptValue>,
+    pub problems: PlanProblems,
+    /// What became of wanted ids that the account does not have.
+    pub resolved: HashMap<(Resource, i64), ResolvedRef>,
+    /// Wanted names, where something refers to them.
+    pub named: HashMap<(Resource, String), Vec<ResolvedRef>>,
+    pub deleted: HashSet<(Resource, i64)>,
+    /// Links of campaigns that come back under another id.
+    pub inherited_links: Vec<(ResolvedRef, i64, Option<SourceLocation>)>,
+}
+
+pub(super) type Records = BTreeMap<RecordKey, Record<'static>>;
+
+impl<'a> Planner<'a> {
+    pub fn new(
+        desired: &'a DesiredState,
+        current: CurrentState<'a>,
+        base: Option<&'a State>,
+        policy: &'a Policy,
+        reused: &'a Reused,
+    ) -> Self {
+        Self {
+            desired,
+            current,
+            base,
+            policy,
+            reused,
+            drafts: Vec::new(),
+            unsupported: Vec::new(),
+            kept: Vec::new(),
+            problems: PlanProblems::default(),
+            resolved: HashMap::new(),
+            named: HashMap::new(),
+            deleted: HashSet::new(),
+            inherited_links: Vec::new(),
+        }
+    }
+
+    pub fn finish(self) -> Result<Plan, PlanProblems> {
+        if !self.problems.is_empty() {
+            return Err(self.problems);
+        }
+        let mut plan = order::finish(&self.drafts);
+        if self.desired.origin.is_some() {
+            // Here as elsewhere, a record of another account is told by its id there.
+            for it in &mut plan.unsupported {
+                let is_meant = |(of, became): (&(Resource, i64), &ResolvedRef)| {
+                    (of.0 == it.resource && became.to_string() == it.key).then_some(of.1)
+                };
+                if let Some(old) = self.resolved.iter().find_map(is_meant) {
+                    it.key = old.to_string();
+                }
+            }
+        }
+        plan.reused = self.reused();
+        plan.unsupported.splice(..0, self.unsupported);
+        plan.unsupported.sort_by_key(|it| it.resource);
+        if let Some(origin) = &self.desired.origin {
+            for step in &mut plan.steps {
+                step.origin = Some(origin.clone());
+            }
+            let matched =
+                self.resolved.iter().filter_map(|(&(resource, old), became)| match became {
+                    ResolvedRef::Id(new) => Some(MatchedRecord { resource, old, new: *new }),
+                    ResolvedRef::Step(_) => None,
+                });
+            let mut matched: Vec<_> = matched.collect();
+            matched.sort_unstable_by_key(|it| (it.resource, it.old));
+            plan.foreign =
+                Some(MigrationMatches { origin: origin.clone(), matched, kept: self.kept });
+        }
+        Ok(plan)
+    }
+
+    /// The wanted ids that other records have by now.
+    fn reused(&self) -> Vec<crate::change::plan::Reused> {
+        let mut all = Vec::new();
+        for (resource, wanted) in &self.desired.resources {
+            let ids = wanted.records.iter().filter_map(|row| row.id);
+            for id in ids.filter(|id| self.reused.contains(*resource, *id)) {
+                let record =
+                    self.current.state.get(*resource).and_then(|it| it.get(&RecordKey::Id(id)));
+                let name = record.map(|record| name_of(*resource, record)).unwrap_or_default();
+                all.push(crate::change::plan::Reused { resource: *resource, id, name });
+            }
+        }
+        all
+    }
+
+    /// Everything but assignments.
+    pub fn plan_records(&mut self) {
+        let by_name = self.refers_to_names();
+        for (resource, wanted) in &self.desired.resources {
+            let (resource, rows) = (*resource, wanted.records.as_slice());
+            if resource == Resource::ChannelItems || rows.is_empty() {
+                continue;
+            }
+            let Some(live) = self.current.state.get(resource) else {
+                self.add_unread_resource(resource, rows, |row| label(resource, row));
+                continue;
+            };
+            let mut matches = matching::match_records(
+                resource,
+                wanted,
+                self.current,
+                self.base,
+                self.desired,
+                self.reused,
+            );
+            self.problems.rows.append(&mut matches.problems);
+            for (row, found) in rows.iter().zip(&matches.found) {
+                let became = self.record(resource, row, found, live);
+                if let Some(became) = became {
+                    self.register_reference(resource, row, became, by_name);
+                }
+            }
+            if wanted.is_complete && self.policy.delete {
+                self.plan_deletes(resource, live, &matches);
+            }
+        }
+    }
+
+    /// Tells that a resource cannot be had, since it was not read.
+    pub fn add_unread_resource(
+        &mut self,
+        resource: Resource,
+        rows: &[DesiredRecord],
+        key: impl Fn(&DesiredRecord) -> String,
+    ) {
+        if !self.foreign() {
+            return self.add_unsupported(resource, "", "were not read from the account", None);
+        }
+        let reason = format!("the new service does not offer {resource}");
+        for row in rows {
+            self.add_unsupported(resource, &key(row), &reason, row.source.as_ref());
+        }
+    }
+
+    /// Whether the wanted ids are of another account.
+    pub fn foreign(&self) -> bool {
+        self.desired.origin.is_some()
+    }
+
+    fn refers_to_names(&self) -> bool {
+        use crate::change::desired::RecordRef;
+        let items = self.desired.resources.get(&Resource::ChannelItems);
+        let mut items = items.into_iter().flat_map(|items| &items.records);
+        items.any(|item| matches!(item.channel, Some(RecordRef::Name(_))))
+            || self
+                .desired
+                .campaign_links
+                .iter()
+                .any(|it| matches!(it.campaign, RecordRef::Name(_)))
+    }
+
+    /// One wanted record; what it will be known by.
+    fn record(
+        &mut self,
+        resource: Resource,
+        row: &DesiredRecord,
+        found: &RecordMatch,
+        live: &'a Records,
+    ) -> Option<ResolvedRef> {
+        if row.value(resource, "password").is_some() {
+            let what = "a password is never set from here: take its column away";
+            self.add_invalid_row(resource, row, what.to_owned());
+            return None;
+        }
+        match found {
+            RecordMatch::Existing(id) => {
+                let live = live.get(&RecordKey::Id(*id))?;
+                let base = self.base.and_then(|base| base.get(resource));
+                let of = |base: &'a Records, id: i64| base.get(&RecordKey::Id(id));
+                let base =
+                    base.map(|it| row.id.and_then(|own| of(it, own)).or_else(|| of(it, *id)));
+                self.update(&MatchedPair { resource, row, live, base });
+                Some(ResolvedRef::Id(*id))
+            }
+            RecordMatch::New => self.create(resource, row),
+            RecordMatch::DeletedSinceBase => self.plan_deleted_since_base(resource, row),
+            RecordMatch::Unsupported(reason) => {
+                self.add_unsupported(resource, &label(resource, row), reason, row.source.as_ref());
+                None
+            }
+            RecordMatch::Invalid => None,
+        }
+    }
+
+    /// Remembers under what a wanted record can be referred to.
+    fn register_reference(
+        &mut self,
+        resource: Resource,
+        row: &DesiredRecord,
+        became: ResolvedRef,
+        by_name: bool,
+    ) {
+        let foreign = self.foreign();
+        if let Some(id) = row.id.filter(|id| foreign || became != ResolvedRef::Id(*id)) {
+            self.resolved.insert((resource, id), became);
+            if foreign {
+                self.slug_is_lost(row, resource);
+                self.rotator_stays(row, resource, became);
+            } else if resource == Resource::Campaigns
+                && self.desired.recreate_missing
+                && !self.desired.has_sent_values
+                && !self.reused.contains(resource, id)
+            {
+                let links = crate::change::plan::assign::links_of(self.current.memory, id);
+                self.inherited_links.extend(links.map(|link| (became, link, row.source.clone())));
+            }
+        }
+        let name = row.value(resource, "name").and_then(fields::text);
+        if by_name && let Some(name) = name.filter(|name| !name.is_empty()) {
+            self.named.entry((resource, fields::fold_case(name))).or_default().push(became);
+        }
+    }
+
+    /// Tells of a rotator from another account whose address cannot be rebuilt.
+    fn slug_is_lost(&mut self, row: &DesiredRecord, resource: Resource) {
+        let rotator = row.value(resource, ROTATOR).and_then(fields::text).unwrap_or_default();
+        let known = row.value(resource, "slug").is_some() || fields::slug(rotator).is_some();
+        if resource == Resource::Campaigns && !rotator.is_empty() && !known {
+            let reason = format!("its rotator `{rotator}` does not tell its slug; it gets another");
+            self.add_unsupported(resource, &label(resource, row), &reason, row.source.as_ref());
+        }
+    }
+
+    /// Tells of a rotator that a campaign has here and not in the account that it
+    /// is from: nothing says that the API can take one away.
+    fn rotator_stays(&mut self, row: &DesiredRecord, resource: Resource, became: ResolvedRef) {
+        let given = |name| row.value(resource, name).is_some_and(|it| !fields::is_empty(it));
+        let ResolvedRef::Id(id) = became else { return };
+        if resource != Resource::Campaigns || given(ROTATOR) || given("slug") {
+            return;
+        }
+        let live = self.current.state.get(resource).and_then(|live| live.get(&RecordKey::Id(id)));
+        let theirs = live.and_then(|live| rotator_url(resource, live)).unwrap_or_default();
+        if !theirs.is_empty() {
+            let reason = format!("it keeps the rotator `{theirs}`, and has none where it is from");
+            self.add_unsupported(resource, &label(resource, row), &reason, row.source.as_ref());
+        }
+    }
+
+    fn update(&mut self, pair: &MatchedPair<'_>) {
+        if self.desired.has_sent_values && !self.foreign() {
+            self.sent_later(pair);
+        }
+        let mut changes = self.compare(pair);
+        let (resource, here) = (pair.resource, pair.live.key.to_string());
+        // An input from another account names a record by its id there.
+        let key = if self.foreign() { label(resource, pair.row) } else { here.clone() };
+        let source = pair.row.source.as_ref();
+        let Some(endpoint) = resource.spec().endpoint(Verb::Update) else {
+            if !(changes.after.is_empty()
+                && changes.read_only.is_empty()
+                && changes.unsendable.is_empty())
+            {
+                let after = changes.after.keys().map(String::as_str);
+                let names: Vec<_> =
+                    after.chain(changes.read_only).chain(changes.unsendable).collect();
+                let names = names.join("` and `");
+                let reason =
+                    format!("the API cannot change the `{names}` of {}", with_article(resource));
+                self.add_unsupported(resource, &key, &reason, source);
+            }
+            return;
+        };
+        if !changes.read_only.is_empty() {
+            let names = changes.read_only.join("` and `");
+            let mut reason =
+                format!("the API cannot change the `{names}` of {}", with_article(resource));
+            // The id in a row of a CSV file says which record is meant.
+            let is_another = self.desired.recreate_missing
+                && pair.base.is_none()
+                && is_another(resource, pair.row, pair.live, &changes.read_only);
+            if is_another && !changes.after.is_empty() {
+                reason += ": it is another one and stays as it is";
+                changes.after.clear();
+            }
+            self.add_unsupported(resource, &key, &reason, source);
+        }
+        if !changes.unsendable.is_empty() {
+            let reason =
+                format!("its `{}` is of a form that cannot be sent", changes.unsendable[0]);
+            self.add_unsupported(resource, &key, &reason, source);
+        }
+        if changes.after.is_empty() {
+            return;
+        }
+        if resource == Resource::Account && !self.policy.account {
+            let reason = "the account itself is changed with `--resource account` only";
+            return self.add_unsupported(resource, &key, reason, source);
+        }
+        let mut body = JsonFields::new();
+        for param in endpoint.params {
+            let value = changes.after.get(param.name).cloned();
+            let known = || {
+                let sent = self.sent(resource, &pair.live.key, param.name);
+                required_value(resource, pair.live, sent, param.name)
+            };
+            let value = value.or_else(|| param.required.then(known)?);
+            match value {
+                Some(value) => {
+                    body.insert(param.name.to_owned(), value);
+                }
+                None if param.required => {
+                    let name = param.name;
+                    let reason = format!("an update has to send its `{name}`, which is not known");
+                    return self.add_unsupported(resource, &key, &reason, source);
+                }
+                None => {}
+            }
+        }
+        let id = pair.live.key.id();
+        let account = resource == Resource::Account;
+        self.drafts.push(StepDraft {
+            resource,
+            verb: Verb::Update,
+            key: here,
+            name: name_of(resource, pair.live),
+            id: Some(id),
+            subject: if account {
+                RequestSubject::Unnamed
+            } else {
+                RequestSubject::Record(ResolvedRef::Id(id))
+            },
+            before: Some(changes.before),
+            after: Some(changes.after),
+            body: Some(body),
+            label: reversibility::of_update(changes.overwrites_unknown, changes.visible),
+            replaces: None,
+            fingerprint: Some(fingerprint(resource, pair.live)),
+            source: pair.row.source.clone(),
+        });
+    }
+
+    /// The value that was sent for a field of a record, unless it was replaced since.
+    pub fn sent(&self, resource: Resource, key: &RecordKey, name: &str) -> Option<&'a Json> {
+        let sent = self.current.memory.sent.get(&(resource, key.clone()))?;
+        match self.current.state.get(resource).and_then(|live| live.get(key)) {
+            Some(record) => still_true(record, sent, name),
+            None => sent.get(name),
+        }
+    }
+
+    pub fn add_unsupported(
+        &mut self,
+        resource: Resource,
+        key: &str,
+        reason: &str,
+        source: Option<&SourceLocation>,
+    ) {
+        self.unsupported.push(UnsupportedChange {
+            resource,
+            key: key.to_owned(),
+            reason: reason.to_owned(),
+            source: source.cloned(),
+        });
+    }
+
+    pub fn add_invalid_row(&mut self, resource: Resource, row: &DesiredRecord, what: String) {
+        let (key, source) = (label(resource, row), row.source.clone());
+        self.problems.rows.push(InvalidRow { resource, key, what, source });
+    }
+}

@@ -1,0 +1,213 @@
+//! Adds an account to the file, which may not be there yet. What stands in the
+//! file stays as it is, comments and layout included: the new table goes to
+//! its end, and the file is replaced whole or not at all.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::api::base_url::BaseUrl;
+use crate::config::home::Home;
+use crate::config::key_source::KeySource;
+use crate::config::values::{ConfigValueError, parse_account_name};
+use crate::config::{Config, ConfigProblem, document};
+use crate::files::private_folder;
+
+/// An account to be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAccount {
+    pub name: String,
+    pub url: BaseUrl,
+    pub key: KeySource,
+    pub allow_http: bool,
+}
+
+/// Why an account was not added. The file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum AddAccountError {
+    #[error("there is an account `{name}` already, in {}", file.display())]
+    Exists { name: String, file: PathBuf },
+    #[error("the account's name `{name}` cannot be used: {error}")]
+    Name { name: String, error: ConfigValueError },
+    /// The file has mistakes, with or without the new account.
+    #[error("{} is not valid{}", file.display(), lines(file, problems))]
+    Invalid { file: PathBuf, problems: Vec<ConfigProblem> },
+    #[error("{} cannot be written: {error}", file.display())]
+    Io { file: PathBuf, error: io::Error },
+}
+
+fn lines(file: &Path, problems: &[ConfigProblem]) -> String {
+    problems.iter().map(|problem| format!("\n{}", problem.at(file))).collect()
+}
+
+/// Adds `account` to `home`'s file, and returns the file.
+///
+/// # Errors
+/// [`AddAccountError`]; an account of that name is never replaced.
+pub fn add_account(home: &Home, account: &NewAccount) -> Result<PathBuf, AddAccountError> {
+    let file = home.config_file();
+    let name = account.name.clone();
+    parse_account_name(&name)
+        .map_err(|error| AddAccountError::Name { name: name.clone(), error })?;
+    let io = |error| AddAccountError::Io { file: file.clone(), error };
+    let old = match document::bytes(&file) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(io(error)),
+    };
+    let invalid = |problems| AddAccountError::Invalid { file: file.clone(), problems };
+    let before = Config::parse(home, old.as_deref().unwrap_or_default()).map_err(invalid)?;
+    if before.accounts().iter().any(|other| other.name == name) {
+        return Err(AddAccountError::Exists { name, file });
+    }
+    let text = appended(old.as_deref().unwrap_or_default(), account);
+    Config::parse(home, &text).map_err(invalid)?;
+    private_folder(home.config_folder()).map_err(io)?;
+    private_folder(&home.vaults_folder()).map_err(io)?;
+    match old {
+        Some(_) => replace(&file, &text),
+        None => create(&file, &text),
+    }
+    .map_err(io)?;
+    Ok(file)
+}
+
+const HEAD: &str = "\
+# Accounts of linkvault. Each has a table [accounts.NAME]; what stands in
+# [defaults] holds for every account that does not say otherwise.
+";
+
+fn appended(old: &[u8], account: &NewAccount) -> Vec<u8> {
+    let mut text = if old.is_empty() { HEAD.as_bytes().to_vec() } else { old.to_vec() };
+    if !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    text.extend_from_slice(format!("\n{}", table(account)).as_bytes());
+    text
+}
+
+/// The account as TOML.
+fn table(account: &NewAccount) -> String {
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let name = &account.name;
+    // A dot would be read as a table in a table.
+    let name = if name.contains('.') { quoted(name) } else { name.clone() };
+    let url = quoted(&account.url.to_string());
+    let key = match &account.key {
+        KeySource::Variable(variable) => format!("key_env = {}", quoted(variable)),
+        KeySource::File(path) => format!("key_file = {}", quoted(&path.to_string_lossy())),
+        KeySource::Command(words) => {
+            let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+            format!("key_command = [{}]", words.join(", "))
+        }
+    };
+    let http = if account.allow_http { "allow_http = true\n" } else { "" };
+    format!("[accounts.{name}]\nurl = {url}\n{key}\n{http}")
+}
+
+fn create(file: &Path, text: &[u8]) -> io::Result<()> {
+    // A file that was created in the meantime is not overwritten.
+    beside(file, text)?.persist_noclobber(file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+    // A link stays a link, and what it points at is replaced.
+    let file = fs::canonicalize(file)?;
+    let new = beside(&file, text)?;
+    fs::set_permissions(new.path(), fs::metadata(&file)?.permissions())?;
+    new.persist(&file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// A finished file beside `file`, mode 0600, that is not yet it.
+fn beside(file: &Path, text: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let mut new = tempfile::Builder::new().prefix(".config-").tempfile_in(folder)?;
+    new.write_all(text)?;
+    new.as_file().sync_all()?;
+    Ok(new)
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use crate::config::add_account::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn main_account() -> NewAccount {
+        NewAccount {
+            name: "main".into(),
+            url: BaseUrl::parse("https://links.example.com/", false).unwrap(),
+            key: KeySource::Variable("LINKS_KEY".into()),
+            allow_http: false,
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_first_account_creates_everything_for_its_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(&folder.path().join("deep/home"));
+        let file = add_account(&home, &main_account()).unwrap();
+        assert_eq!(mode(&file), 0o600);
+        assert_eq!(mode(home.config_folder()), 0o700);
+        assert_eq!(mode(&home.vaults_folder()), 0o700);
+        let config = Config::load(&home).unwrap();
+        assert_eq!(config.accounts().len(), 1);
+        assert!(config.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_second_account_leaves_the_first_and_its_comments_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        let before =
+            "# mine\n[accounts.main]   # odd   layout\nurl='https://a.example'\nkey_env='K'";
+        fs::write(home.config_file(), before).unwrap();
+        let key = KeySource::Command(vec!["pass".into(), "it\"s".into()]);
+        let other = NewAccount { name: "b.c".into(), key, ..main_account() };
+        add_account(&home, &other).unwrap();
+        let after = fs::read_to_string(home.config_file()).unwrap();
+        assert!(after.starts_with(before));
+        let config = Config::load(&home).unwrap();
+        assert!(config.account("b.c").is_ok() && config.account("main").is_ok());
+    }
+
+    #[test]
+    fn an_account_that_is_there_is_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        add_account(&home, &main_account()).unwrap();
+        let before = fs::read(home.config_file()).unwrap();
+        let again = NewAccount { key: KeySource::Variable("OTHER".into()), ..main_account() };
+        assert!(matches!(add_account(&home, &again), Err(AddAccountError::Exists { .. })));
+        assert_eq!(fs::read(home.config_file()).unwrap(), before);
+    }
+
+    #[test]
+    fn a_file_with_mistakes_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        fs::write(home.config_file(), "accounts = {}\n").unwrap();
+        let result = add_account(&home, &main_account());
+        assert!(matches!(result, Err(AddAccountError::Invalid { .. })), "{result:?}");
+        assert_eq!(fs::read_to_string(home.config_file()).unwrap(), "accounts = {}\n");
+    }
+
+    #[test]
+    fn a_link_to_the_file_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(&folder.path().join("home"));
+        let real = folder.path().join("real.toml");
+        fs::create_dir(home.config_folder()).unwrap();
+        fs::write(&real, "# mine\n").unwrap();
+        std::os::unix::fs::symlink(&real, home.config_file()).unwrap();
+        add_account(&home, &main_account()).unwrap();
+        assert!(fs::symlink_metadata(home.config_file()).unwrap().is_symlink());
+        assert!(fs::read_to_string(real).unwrap().contains("[accounts.main]"));
+    }
+}

@@ -1,0 +1,153 @@
+//! An alert as a message: the document for programs, the sentence for people,
+//! and the signature that proves whose it is.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value as Json, json};
+use sha2::Sha256;
+
+use crate::escaped::Escaped;
+use crate::health::attempt::ProblemKind;
+use crate::health::attempt::{Alert, AlertEvent};
+
+/// The header that carries [`signature`].
+pub const SIGNATURE: &str = "x-linkvault-signature";
+
+impl AlertEvent {
+    /// The one spelling.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// What happened to which account, since when, and what to do: one sentence or
+/// two. `text` in the document is the same, for chats that show just that.
+#[must_use]
+pub fn sentence(account: &str, alert: &Alert) -> String {
+    let Alert { message, since, at, .. } = alert;
+    let text = match alert.event {
+        AlertEvent::Begun => {
+            let hint = alert.hint.as_ref().map_or(String::new(), |hint| format!(". {hint}"));
+            format!("linkvault: {account}: {message} (since {}){hint}", since.iso())
+        }
+        AlertEvent::Ended => {
+            let minutes = at.since(*since).as_secs().div_ceil(60);
+            let (hours, minutes) = (minutes / 60, minutes % 60);
+            let time = if hours == 0 {
+                format!("{minutes} min")
+            } else {
+                format!("{hours} h {minutes} min")
+            };
+            format!("linkvault: {account}: {message}; it was not so for {time}")
+        }
+    };
+    Escaped(text).to_string()
+}
+
+/// The body of a webhook, and what an alert command reads.
+#[must_use]
+pub fn document(account: &str, alert: &Alert) -> Json {
+    json!({
+        "format": 1,
+        "account": account,
+        "event": alert.event.name(),
+        "problem": alert.kind.name(),
+        "since": alert.since.iso(),
+        "at": alert.at.iso(),
+        "message": alert.message,
+        "hint": alert.hint,
+        "text": sentence(account, alert),
+    })
+}
+
+/// The value of the header [`SIGNATURE`]: `sha256=` and the HMAC of the body in
+/// hexadecimal. The body says when it was made, so an old one can be told.
+#[must_use]
+pub fn signature(secret: &[u8], body: &[u8]) -> String {
+    // HMAC takes a secret of any length.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
+    mac.update(body);
+    let hex: String =
+        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={hex}")
+}
+
+impl ProblemKind {
+    /// Every kind, worst first.
+    pub const ALL: [Self; 9] = [
+        Self::KeyRefused,
+        Self::Failed,
+        Self::Old,
+        Self::Emptied,
+        Self::Partial,
+        Self::Removed,
+        Self::Locked,
+        Self::After,
+        Self::Unknown,
+    ];
+
+    /// The one spelling.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KeyRefused => "key_refused",
+            Self::Failed => "failed",
+            Self::Old => "old",
+            Self::Emptied => "emptied",
+            Self::Partial => "partial",
+            Self::Removed => "removed",
+            Self::Locked => "locked",
+            Self::After => "after",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clock::Timestamp;
+    use crate::health::alert_message::*;
+
+    fn alert(event: AlertEvent) -> Alert {
+        Alert {
+            kind: ProblemKind::Failed,
+            event,
+            since: Timestamp(1_000_000),
+            at: Timestamp(1_000_000 + 7_500_000),
+            message: "the backup failed: \u{1b}[31mred\n".to_owned(),
+            hint: Some("`linkvault doctor main` shows why".to_owned()),
+        }
+    }
+
+    #[test]
+    fn it_names_account_problem_time_and_remedy() {
+        let text = sentence("main", &alert(AlertEvent::Begun));
+        assert!(text.starts_with("linkvault: main: the backup failed: "), "{text}");
+        assert!(text.contains("(since 1970-01-01T00:16:40Z). `linkvault doctor main`"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\n']), "{text:?}");
+        let text = sentence("main", &alert(AlertEvent::Ended));
+        assert!(text.ends_with("; it was not so for 2 h 5 min"), "{text}");
+    }
+
+    #[test]
+    fn the_document_has_the_spelling_that_programs_read() {
+        let document = document("main", &alert(AlertEvent::Begun));
+        assert_eq!(document["event"], "begun");
+        assert_eq!(document["problem"], "failed");
+        assert_eq!(document["since"], "1970-01-01T00:16:40Z");
+        for kind in ProblemKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+
+    /// The second example of RFC 4231.
+    #[test]
+    fn the_signature_is_that_of_the_standard() {
+        let signed = signature(b"Jefe", b"what do ya want for nothing?");
+        let hex = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(signed, format!("sha256={hex}"));
+    }
+}

@@ -1,0 +1,265 @@
+//! Notes on the disk, and what follows from them.
+
+use std::time::Duration;
+
+use crate::health::account_status::{AccountStatus, DueTimes, Health};
+use crate::health::attempt::ProblemKind;
+use crate::health::persisted_state::*;
+use crate::health::rules::RemovalThreshold;
+
+fn attempt(outcome: AttemptOutcome, ended: i64) -> BackupAttempt {
+    BackupAttempt {
+        snapshot: Some(7),
+        message: (outcome == AttemptOutcome::Failed).then(|| "no route".to_owned()),
+        requests: 3,
+        throttled: 1,
+        waited: Duration::from_millis(1500),
+        added: 1,
+        changed: 2,
+        removed: 3,
+        ..BackupAttempt::new(Timestamp(ended - 1000), Timestamp(ended), outcome)
+    }
+}
+
+fn held(ended: i64) -> VaultSummary {
+    let newest = Some(attempt(AttemptOutcome::Complete, ended));
+    VaultSummary { newest, last_complete: Some(Timestamp(ended)), ..VaultSummary::default() }
+}
+
+#[test]
+fn notes_read_back_as_written_and_are_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("vaults/main.db");
+    assert_eq!(PersistedState::read(&vault), (PersistedState::default(), None));
+    let mut notes =
+        PersistedState { schedule: Some("0 3 * * * UTC".to_owned()), ..PersistedState::default() };
+    notes.add(&attempt(AttemptOutcome::Complete, 5000));
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    notes.write(&vault).unwrap();
+    assert_eq!(PersistedState::read(&vault), (notes.clone(), None));
+    assert_eq!((notes.last_complete, notes.totals.failures), (Some(Timestamp(5000)), 1));
+    assert_eq!(notes.totals.waited, Duration::from_secs(3));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(file(&vault)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn broken_notes_are_told_and_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    for broken in ["", "{", "{\"totals\": {\"backups\": -1}}", "{\"last\": 5}", "\u{0}"] {
+        std::fs::write(file(&vault), broken).unwrap();
+        let (notes, told) = PersistedState::read(&vault);
+        assert_eq!(notes, PersistedState::default(), "{broken}");
+        assert!(told.unwrap().contains("main.db.daemon cannot be read and is begun anew"));
+    }
+}
+
+#[test]
+fn without_notes_the_newest_snapshot_tells_what_was_served() {
+    let (now, notes) = (Timestamp(99_000), PersistedState::default());
+    assert_eq!(notes.past("0 3 * * *", &VaultSummary::default(), now), QueueHistory::default());
+    let past = notes.past("0 3 * * *", &held(5000), now);
+    assert_eq!(past.served, Some(Timestamp(4000)));
+}
+
+#[test]
+fn a_schedule_that_changed_meanwhile_counts_from_now() {
+    let schedule = Some("0 3 * * * UTC".to_owned());
+    let notes =
+        PersistedState { schedule, served: Some(Timestamp(3000)), ..PersistedState::default() };
+    let now = Timestamp(99_000);
+    assert_eq!(notes.past("0 3 * * * UTC", &held(5000), now).served, Some(Timestamp(3000)));
+    assert_eq!(notes.past("0 4 * * * UTC", &held(5000), now).served, Some(now));
+}
+
+#[test]
+fn what_failed_or_was_stopped_is_known_after_a_restart() {
+    let now = Timestamp(99_000);
+    let mut notes =
+        PersistedState { tries: 2, served: Some(Timestamp(1)), ..PersistedState::default() };
+    notes.schedule = Some("s".to_owned());
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    let past = notes.past("s", &VaultSummary::default(), now);
+    assert_eq!((past.failed, past.stopped), (Some((2, Timestamp(9000))), false));
+    notes.add(&attempt(AttemptOutcome::Stopped, 9000));
+    let past = notes.past("s", &held(5000), now);
+    assert_eq!((past.failed, past.stopped), (None, true));
+}
+
+fn condition(notes: &PersistedState, held: &VaultSummary, old_from: Option<i64>) -> AccountStatus {
+    let due = DueTimes { old_from: old_from.map(Timestamp), ..DueTimes::default() };
+    AccountStatus::evaluate(
+        "main",
+        notes,
+        held,
+        due,
+        RemovalThreshold::default(),
+        Timestamp(50_000),
+    )
+}
+
+#[test]
+fn health_follows_from_the_newest_backup_of_any_process() {
+    let mut notes = PersistedState::default();
+    assert_eq!(condition(&notes, &VaultSummary::default(), None).health, Health::New);
+    assert_eq!(condition(&notes, &held(5000), None).health, Health::Good);
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    let failing = condition(&notes, &held(5000), None);
+    // In the words of the alert.
+    let words = "the backup failed: no route";
+    assert_eq!((failing.health, failing.words.as_str()), (Health::Failing, words));
+    // Somebody made one by hand since.
+    let by_hand = condition(&notes, &held(12_000), None);
+    assert_eq!((by_hand.health, by_hand.last_complete), (Health::Good, Some(Timestamp(12_000))));
+    notes.add(&attempt(AttemptOutcome::Partial, 15_000));
+    assert_eq!(condition(&notes, &held(12_000), None).health, Health::Warning);
+    let refused = BackupAttempt { key_refused: true, ..attempt(AttemptOutcome::Failed, 20_000) };
+    notes.add(&refused);
+    assert_eq!(condition(&notes, &held(5000), None).problems[0].kind, ProblemKind::KeyRefused);
+}
+
+#[test]
+fn a_backup_too_old_is_seen_without_a_daemon() {
+    let notes = PersistedState::default();
+    assert_eq!(condition(&notes, &held(5000), Some(50_001)).health, Health::Good);
+    let old = condition(&notes, &held(5000), Some(50_000));
+    assert_eq!((old.health, old.problems[0].kind), (Health::Failing, ProblemKind::Old));
+    assert_eq!(old.words, "the newest complete backup is of 1970-01-01T00:00:05Z");
+}
+
+#[test]
+fn a_noted_problem_stays_with_its_beginning_until_it_has_passed() {
+    let mut notes = PersistedState::default();
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    let noted = HealthProblem {
+        kind: ProblemKind::Failed,
+        since: Timestamp(2000),
+        message: "down".to_owned(),
+        hint: Some("look".to_owned()),
+    };
+    let after = HealthProblem { kind: ProblemKind::After, ..noted.clone() };
+    notes.problems = vec![after.clone(), noted];
+    // It keeps its beginning and tells the newest reason, as the alert does.
+    let told = |notes: &PersistedState| {
+        let problems = condition(notes, &held(5000), None).problems;
+        problems.into_iter().map(|it| (it.kind, it.since.0, it.message)).collect::<Vec<_>>()
+    };
+    let failed = (ProblemKind::Failed, 2000, "the backup failed: no route".to_owned());
+    let both = [failed, (ProblemKind::After, 2000, "down".to_owned())];
+    assert_eq!(told(&notes), both);
+    notes.add(&attempt(AttemptOutcome::Stopped, 9500));
+    assert_eq!(told(&notes), both);
+    notes.add(&attempt(AttemptOutcome::Complete, 9900));
+    assert_eq!(condition(&notes, &held(9900), None).problems, [after]);
+}
+
+/// The daemon keeps its notes in memory; `linkvault backup` writes to the file.
+#[test]
+fn what_another_process_recorded_stays_and_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    let mut daemon = PersistedState { heartbeat: true, ..PersistedState::default() };
+    daemon.add(&attempt(AttemptOutcome::Complete, 5000));
+    daemon.write(&vault).unwrap();
+    let refused = BackupAttempt { key_refused: true, ..attempt(AttemptOutcome::Failed, 9000) };
+    PersistedState::record(&vault, &refused).unwrap();
+    daemon.add(&attempt(AttemptOutcome::Stopped, 9500));
+    daemon.served = Some(Timestamp(7));
+    daemon.write(&vault).unwrap();
+    assert_eq!(PersistedState::known(&vault), Some(daemon.clone()));
+    assert_eq!((daemon.totals.backups, daemon.totals.failures), (3, 1));
+    assert_eq!((daemon.heartbeat, daemon.served), (true, Some(Timestamp(7))));
+    let told = condition(&daemon, &held(5000), None);
+    assert_eq!(told.problems[0].kind, ProblemKind::KeyRefused);
+    assert_eq!(told.problems[0].since, Timestamp(9000));
+}
+
+#[test]
+fn all_attempts_of_many_processes_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    std::thread::scope(|scope| {
+        for nth in 0..4 {
+            let vault = &vault;
+            scope.spawn(move || {
+                let mut daemon = PersistedState::default();
+                for at in 0..25 {
+                    let attempt = attempt(AttemptOutcome::Failed, at);
+                    if nth == 0 {
+                        daemon.add(&attempt);
+                        daemon.write(vault).unwrap();
+                    } else {
+                        PersistedState::record(vault, &attempt).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(PersistedState::known(&vault).unwrap().totals.failures, 100);
+}
+
+#[test]
+fn backups_of_a_part_prove_nothing_about_the_rest() {
+    let mut notes = PersistedState::default();
+    notes.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 5000) });
+    let told = condition(&notes, &VaultSummary::default(), None);
+    assert_eq!((told.health, told.last_complete), (Health::New, None));
+    assert_eq!(told.words, "there has been no backup of the whole account yet");
+    notes.add(&attempt(AttemptOutcome::Partial, 6000));
+    notes.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 7000) });
+    let partial = VaultSummary {
+        newest: Some(attempt(AttemptOutcome::Partial, 6000)),
+        ..VaultSummary::default()
+    };
+    let told = condition(&notes, &partial, None);
+    assert_eq!(told.problems[0].kind, ProblemKind::Partial);
+    notes.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Failed, 8000) });
+    assert_eq!(condition(&notes, &partial, None).problems[0].kind, ProblemKind::Failed);
+}
+
+#[test]
+fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
+    let mut notes = PersistedState::default();
+    notes.add(&attempt(AttemptOutcome::Complete, 5000));
+    let told = |notes: &PersistedState, now| {
+        let due = DueTimes::default();
+        let it = AccountStatus::evaluate(
+            "main",
+            notes,
+            &held(5000),
+            due,
+            RemovalThreshold::default(),
+            now,
+        );
+        it.problems.into_iter().map(|it| it.kind).collect::<Vec<_>>()
+    };
+    notes.add(&attempt(AttemptOutcome::Locked, 10_000));
+    notes.add(&attempt(AttemptOutcome::Locked, 99_000));
+    assert!(told(&notes, Timestamp(3_608_999)).is_empty());
+    assert_eq!(told(&notes, Timestamp(3_609_000)), [ProblemKind::Locked]);
+    notes.add(&attempt(AttemptOutcome::Complete, 3_600_000));
+    assert!(told(&notes, Timestamp(9_999_000)).is_empty());
+}
+
+/// In a folder that others can write to it may be anything.
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_the_notes_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vault, elsewhere) = (folder.path().join("main.db"), folder.path().join("elsewhere"));
+    let text =
+        serde_json::to_vec(&PersistedState { tries: 7, ..PersistedState::default() }).unwrap();
+    std::fs::write(&elsewhere, &text).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, file(&vault)).unwrap();
+    let (notes, told) = PersistedState::read(&vault);
+    assert_eq!(notes, PersistedState::default());
+    assert!(told.unwrap().contains("is begun anew"));
+    PersistedState::record(&vault, &attempt(AttemptOutcome::Failed, 9000)).unwrap();
+    assert_eq!(std::fs::read(&elsewhere).unwrap(), text);
+    assert_eq!(PersistedState::known(&vault).unwrap().totals.failures, 1);
+}

@@ -1,0 +1,101 @@
+//! Where each page is. Whatever stands in a name, it stays inside its part of
+//! the path.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::model::{RecordKey, Resource};
+
+/// What needs no encoding, anywhere in a URL.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+fn encoded(text: &str) -> String {
+    match text {
+        // A browser would take them for steps in the path.
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        text => utf8_percent_encode(text, PLAIN).to_string(),
+    }
+}
+
+/// An account's page.
+#[must_use]
+pub fn account(name: &str) -> String {
+    format!("/accounts/{}", encoded(name))
+}
+
+/// A run's page.
+#[must_use]
+pub fn run(name: &str, number: i64) -> String {
+    format!("{}/runs/{number}", account(name))
+}
+
+/// A snapshot's page.
+#[must_use]
+pub fn snapshot(name: &str, number: i64) -> String {
+    format!("{}/snapshots/{number}", account(name))
+}
+
+/// Every snapshot of an account.
+#[must_use]
+pub fn snapshots(name: &str) -> String {
+    format!("{}/snapshots", account(name))
+}
+
+/// Every run of an account.
+#[must_use]
+pub fn runs(name: &str) -> String {
+    format!("{}/runs", account(name))
+}
+
+/// Two snapshots of an account side by side.
+#[must_use]
+pub fn compare(name: &str) -> String {
+    format!("{}/compare", account(name))
+}
+
+/// The records of a resource.
+#[must_use]
+pub fn records(name: &str, resource: Resource) -> String {
+    format!("{}/records/{resource}", account(name))
+}
+
+/// A record's page.
+#[must_use]
+pub fn record(name: &str, resource: Resource, key: &RecordKey) -> String {
+    let key = match key {
+        RecordKey::Id(id) => id.to_string(),
+        RecordKey::Item { channel, kind, id } => format!("{channel}/{}/{id}", encoded(kind)),
+    };
+    format!("{}/{key}", records(name, resource))
+}
+
+/// `path` with these values asked for; empty ones are left out.
+#[must_use]
+pub fn with(path: &str, values: &[(&str, &str)]) -> String {
+    let pairs: Vec<_> = values
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name}={}", encoded(value)))
+        .collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ui::links::*;
+
+    #[test]
+    fn a_hostile_name_stays_in_its_part_of_the_path() {
+        assert_eq!(account("a/../b?c#d\""), "/accounts/a%2F..%2Fb%3Fc%23d%22");
+        assert_eq!(account(".."), "/accounts/%2E%2E");
+        let item = RecordKey::Item { channel: 7, kind: "..".into(), id: 3 };
+        let found = record("main", Resource::ChannelItems, &item);
+        assert_eq!(found, "/accounts/main/records/channel_items/7/%2E%2E/3");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_encoded_and_what_is_empty_left_out() {
+        assert_eq!(with("/x", &[("q", "a&b=c d"), ("page", "")]), "/x?q=a%26b%3Dc%20d");
+        assert_eq!(with("/x", &[("q", "")]), "/x");
+    }
+}

@@ -1,0 +1,323 @@
+//! How the accounts fare, for Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::clock::Timestamp;
+use crate::health::account_status::AccountStatus;
+use crate::health::attempt::ProblemKind;
+
+/// A text format in which the metrics can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricsFormat {
+    /// The Prometheus text format: what a client gets that asks for nothing else.
+    Text,
+    OpenMetrics,
+}
+
+const OPEN_METRICS: &str = "application/openmetrics-text";
+
+impl MetricsFormat {
+    /// The format that a client prefers which accepts this: the values of its
+    /// `Accept` headers.
+    #[must_use]
+    pub fn accepted<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
+        let (mut text, mut open) = (0.0_f32, 0.0_f32);
+        for range in headers.into_iter().flat_map(|header| header.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let (mut quality, mut known) = (1.0_f32, true);
+            for part in parts {
+                let (name, value) = part.split_once('=').unwrap_or((part, ""));
+                let value = value.trim().trim_matches('"');
+                match name.trim().to_ascii_lowercase().as_str() {
+                    "q" => quality = value.parse().unwrap_or(0.0),
+                    "version" if kind == OPEN_METRICS => known = value == "1.0.0",
+                    _ => {}
+                }
+            }
+            match kind.as_str() {
+                OPEN_METRICS if known => open = open.max(quality),
+                "text/plain" | "text/*" | "*/*" => text = text.max(quality),
+                _ => {}
+            }
+        }
+        if open > 0.0 && open >= text { Self::OpenMetrics } else { Self::Text }
+    }
+
+    /// The format as HTTP calls it.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AccountLabels {
+    account: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    account: String,
+    resource: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProblemLabels {
+    account: String,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    account: String,
+    health: &'static str,
+}
+
+type Level<L> = Family<L, Gauge<f64, AtomicU64>>;
+type Count<L> = Family<L, Counter<f64, AtomicU64>>;
+
+/// Everything that is measured, as text. Values that are not known are left out.
+#[must_use]
+pub fn metrics(conditions: &[AccountStatus], alive: bool, format: MetricsFormat) -> String {
+    let mut registry = Registry::with_prefix("linkvault");
+    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("build", "The program", build);
+    let up = Gauge::<f64, AtomicU64>::default();
+    up.set(f64::from(u8::from(alive)));
+    registry.register("up", "Whether the program does its work", up);
+    accounts(&mut registry, conditions);
+    last(&mut registry, conditions);
+    totals(&mut registry, conditions);
+    let mut text = String::new();
+    if encode(&mut text, &registry).is_err() {
+        // Writing to a string cannot fail; if it did, this is no measurement.
+        text.clear();
+        let _ = writeln!(text, "# EOF");
+    }
+    match format {
+        MetricsFormat::OpenMetrics => text,
+        MetricsFormat::Text => prometheus(&text),
+    }
+}
+
+/// OpenMetrics in the Prometheus text format: there a family has the name of its
+/// samples, and there are fewer types. The samples are the same.
+fn prometheus(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let mut help = "";
+    for line in open_metrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|rest| rest.rsplit_once(' '))
+        {
+            let (end, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                kind => ("", kind),
+            };
+            let _ = writeln!(text, "# HELP {name}{end} {help}\n# TYPE {name}{end} {kind}");
+        } else if !line.starts_with('#') {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text
+}
+
+fn of(condition: &AccountStatus) -> AccountLabels {
+    AccountLabels { account: condition.account.clone() }
+}
+
+fn seconds(time: Timestamp) -> f64 {
+    time.0 as f64 / 1000.0
+}
+
+/// A gauge per account; those of which `read` knows nothing have none.
+fn gauge(
+    registry: &mut Registry,
+    conditions: &[AccountStatus],
+    (name, help): (&str, &str),
+    read: impl Fn(&AccountStatus) -> Option<f64>,
+) {
+    let family = Level::<AccountLabels>::default();
+    for condition in conditions {
+        if let Some(value) = read(condition) {
+            family.get_or_create(&of(condition)).set(value);
+        }
+    }
+    registry.register(name, help, family);
+}
+
+fn accounts(registry: &mut Registry, conditions: &[AccountStatus]) {
+    let health = Level::<State>::default();
+    let problems = Level::<ProblemLabels>::default();
+    let records = Level::<Of>::default();
+    for it in conditions {
+        let account = it.account.clone();
+        let state = State { account, health: it.health.name() };
+        health.get_or_create(&state).set(1.0);
+        for kind in ProblemKind::ALL {
+            let open = it.problems.iter().any(|problem| problem.kind == kind);
+            let problem = ProblemLabels { account: it.account.clone(), kind: kind.name() };
+            problems.get_or_create(&problem).set(f64::from(u8::from(open)));
+        }
+        for (resource, count) in &it.records {
+            let of = Of { account: it.account.clone(), resource: resource.clone() };
+            records.get_or_create(&of).set(*count as f64);
+        }
+    }
+    registry.register("health", "How the account fares, in one word", health);
+    registry.register("problem", "Whether something of this kind is wrong now", problems);
+    registry.register("records", "Records in the newest snapshot", records);
+    let text = ("unknown_writes", "Writes whose outcome is not known");
+    gauge(registry, conditions, text, |it| Some(it.unknown_writes as f64));
+    let text = ("running", "Whether a backup is under way");
+    gauge(registry, conditions, text, |it| Some(f64::from(u8::from(it.running.is_some()))));
+    let text = ("limit_requests_per_minute", "Requests a minute that the service allows");
+    gauge(registry, conditions, text, |it| it.limit.map(|limit| limit as f64));
+    let text = ("next_run_timestamp_seconds", "When the next backup is due");
+    gauge(registry, conditions, text, |it| it.next.map(seconds));
+    let text = ("last_success_timestamp_seconds", "When a backup last ended complete or partial");
+    gauge(registry, conditions, text, |it| it.last_success.map(seconds));
+    let text = ("last_complete_timestamp_seconds", "When a backup last ended complete");
+    gauge(registry, conditions, text, |it| it.last_complete.map(seconds));
+}
+
+fn last(registry: &mut Registry, conditions: &[AccountStatus]) {
+    let text = ("last_duration_seconds", "How long the newest backup took");
+    gauge(registry, conditions, text, |it| {
+        it.last.as_ref().map(|last| last.ended.since(last.started).as_secs_f64())
+    });
+    let text = ("last_requests", "Requests of the newest backup");
+    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.requests as f64));
+    let text = ("last_throttled", "Requests of it that were refused for the limit");
+    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.throttled as f64));
+    let text = ("last_waited_seconds", "How long the newest backup waited for the limit");
+    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.waited.as_secs_f64()));
+}
+
+fn totals(registry: &mut Registry, conditions: &[AccountStatus]) {
+    let mut counter = |name: &str, help: &str, read: fn(&AccountStatus) -> f64| {
+        let family = Count::<AccountLabels>::default();
+        for condition in conditions {
+            family.get_or_create(&of(condition)).inc_by(read(condition));
+        }
+        registry.register(name, help, family);
+    };
+    counter("backups", "Backups that ended", |it| it.totals.backups as f64);
+    counter("complete", "Backups that ended complete", |it| it.totals.complete as f64);
+    counter("failures", "Backups that failed", |it| it.totals.failures as f64);
+    counter("requests", "Requests to the service", |it| it.totals.requests as f64);
+    counter("throttled", "Requests refused for the limit", |it| it.totals.throttled as f64);
+    counter("waited_seconds", "Time spent waiting for the limit", |it| {
+        it.totals.waited.as_secs_f64()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::health::account_status::Health;
+    use crate::ui::metrics::*;
+    use crate::ui::tests::condition;
+
+    #[test]
+    fn each_account_is_measured_and_hostile_names_stay_in_their_labels() {
+        let mut bad = condition("a\"}\nb\\", Health::Failing);
+        bad.problems[0].kind = ProblemKind::KeyRefused;
+        let all = [condition("main", Health::Good), bad];
+        let text = metrics(&all, true, MetricsFormat::OpenMetrics);
+        for line in [
+            "linkvault_build_info{version=\"0.1.0\"} 1",
+            "linkvault_up 1.0",
+            "linkvault_health{account=\"main\",health=\"good\"} 1.0",
+            "linkvault_records{account=\"main\",resource=\"campaigns\"} 12.0",
+            "linkvault_last_complete_timestamp_seconds{account=\"main\"} 1760000000.0",
+            "linkvault_problem{account=\"a\\\"}\\nb\\\\\",kind=\"key_refused\"} 1.0",
+            "linkvault_problem{account=\"main\",kind=\"key_refused\"} 0.0",
+            "linkvault_requests_total{account=\"main\"} 480.0",
+            "linkvault_last_waited_seconds{account=\"main\"} 1.5",
+            "linkvault_unknown_writes{account=\"main\"} 0.0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let mut new = condition("new", Health::New);
+        (new.last, new.last_complete, new.next) = (None, None, None);
+        let text = metrics(&[new], false, MetricsFormat::Text);
+        assert!(text.contains("linkvault_up 0.0"));
+        for name in ["last_complete_timestamp", "next_run_timestamp", "last_duration"] {
+            assert!(!text.contains(&format!("linkvault_{name}_seconds{{")), "{name}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_text_format_has_the_same_samples_under_the_names_of_its_families() {
+        let all = [condition("main", Health::Good)];
+        let (open, text) = (
+            metrics(&all, true, MetricsFormat::OpenMetrics),
+            metrics(&all, true, MetricsFormat::Text),
+        );
+        let samples = |text: &str| {
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            // Families are kept without an order.
+            lines.map(str::to_owned).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(samples(&open), samples(&text));
+        for line in [
+            "# TYPE linkvault_build_info gauge",
+            "# TYPE linkvault_requests_total counter",
+            "# TYPE linkvault_health gauge",
+            "# HELP linkvault_requests_total Requests to the service.",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
+    }
+
+    #[test]
+    fn open_metrics_is_given_to_a_client_that_prefers_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0,\
+                          application/openmetrics-text;version=0.0.1;q=0.75,\
+                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for (accept, wanted) in [
+            (&[prometheus][..], MetricsFormat::OpenMetrics),
+            (&["application/openmetrics-text"], MetricsFormat::OpenMetrics),
+            (
+                &["Application/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"],
+                MetricsFormat::OpenMetrics,
+            ),
+            (&["text/html", "application/openmetrics-text;q=0.4"], MetricsFormat::OpenMetrics),
+            (&[], MetricsFormat::Text),
+            (&["*/*"], MetricsFormat::Text),
+            (&["text/html,*/*;q=0.8"], MetricsFormat::Text),
+            (&["text/plain;version=0.0.4"], MetricsFormat::Text),
+            (&["application/openmetrics-text;version=0.0.1"], MetricsFormat::Text),
+            (&["application/openmetrics-text;version=2.0.0,text/plain;q=0.1"], MetricsFormat::Text),
+            (&["application/openmetrics-text;q=0"], MetricsFormat::Text),
+            (&["application/openmetrics-text;q=0.3,text/plain;q=0.9"], MetricsFormat::Text),
+            (&[";;;q=", ",,", "application/openmetrics-text;q=x"], MetricsFormat::Text),
+        ] {
+            assert_eq!(MetricsFormat::accepted(accept.iter().copied()), wanted, "{accept:?}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What became of records between two snapshots, field by field.
+
+use crate::change::diff::{self, ChangeKind};
+use crate::format;
+use crate::model::{Record, RecordKey, Resource, State};
+use crate::ui::links;
+use crate::ui::time_text;
+use crate::vault::browse::{ChangeCount, ChangedRecord, PageRange};
+use crate::vault::{Vault, VaultError};
+
+/// One record that is not what it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeRow {
+    pub kind: &'static str,
+    pub resource: &'static str,
+    pub key: String,
+    /// What its owner calls it.
+    pub name: String,
+    pub href: String,
+    pub fields: Vec<FieldRow>,
+}
+
+/// A field with what it was and is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldRow {
+    pub name: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+/// How many records of a resource are not what they were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountRow {
+    pub resource: Resource,
+    pub name: &'static str,
+    pub href: String,
+    pub counted: ChangeCount,
+    pub added: String,
+    pub changed: String,
+    pub removed: String,
+}
+
+impl CountRow {
+    pub fn new(resource: Resource, counted: ChangeCount, href: String) -> Self {
+        let [added, changed, removed] =
+            [counted.added, counted.changed, counted.removed].map(format::count);
+        Self { resource, name: resource.name(), href, counted, added, changed, removed }
+    }
+}
+
+/// The change as a person reads it.
+#[must_use]
+pub fn row(account: &str, resource: Resource, changed: &ChangedRecord) -> ChangeRow {
+    let kind = match (&changed.before, &changed.after) {
+        (None, _) => ChangeKind::Added,
+        (_, None) => ChangeKind::Removed,
+        _ => ChangeKind::Changed,
+    };
+    let state = |record: &Option<Record<'static>>| {
+        let mut state = State::default();
+        let records = state.resource_mut(resource);
+        if let Some(record) = record {
+            records.insert(record.key.clone(), record.clone());
+        }
+        state
+    };
+    let found = diff::diff(&state(&changed.before), &state(&changed.after));
+    let fields = found.changes.into_iter().flat_map(|change| change.fields);
+    let fields = fields.map(|it| FieldRow {
+        name: it.name,
+        before: time_text::value(&it.before),
+        after: time_text::value(&it.after),
+    });
+    let fields = fields.filter(|it| it.before.is_some() || it.after.is_some());
+    let record = changed.after.as_ref().or(changed.before.as_ref());
+    ChangeRow {
+        kind: kind.name(),
+        resource: resource.name(),
+        key: changed.key.to_string(),
+        name: record.map(|record| name(resource, record)).unwrap_or_default(),
+        href: links::record(account, resource, &changed.key),
+        fields: fields.collect(),
+    }
+}
+
+/// What its owner calls a record; empty where nothing but its key is known.
+#[must_use]
+pub fn name(resource: Resource, record: &Record<'_>) -> String {
+    let spec = resource.spec();
+    let wanted = spec.natural_key.iter().chain(&["name", "domain", "alias", "tag"]);
+    let value = |name: &&str| {
+        let place = spec.read_fields().position(|field| field.name == *name)?;
+        let text = record.values.get(place)?.cell().into_owned();
+        (!text.is_empty() && record.key != RecordKey::Id(text.parse().unwrap_or(-1)))
+            .then_some(text)
+    };
+    time_text::cut(&wanted.into_iter().find_map(value).unwrap_or_default())
+}
+
+/// The parts of a page of `size` changes: which slice of each resource's.
+#[must_use]
+pub fn spread(counts: &[(Resource, u64)], page: PageRange) -> Vec<(Resource, PageRange)> {
+    let (mut skip, mut left) = (page.skip, page.take);
+    let mut parts = Vec::new();
+    for (resource, count) in counts {
+        let here = count.saturating_sub(skip).min(left);
+        if here > 0 {
+            parts.push((*resource, PageRange { skip, take: here }));
+        }
+        skip = skip.saturating_sub(*count);
+        left -= here;
+    }
+    parts
+}
+
+/// A page of what changed from one snapshot to another.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn read(
+    vault: &mut Vault,
+    account: &str,
+    (from, to): (i64, i64),
+    counts: &[(Resource, u64)],
+    page: PageRange,
+) -> Result<Vec<ChangeRow>, VaultError> {
+    let mut rows = Vec::new();
+    for (resource, slice) in spread(counts, page) {
+        let found = vault.changes_of(resource, from, to, slice)?;
+        rows.extend(found.iter().map(|changed| row(account, resource, changed)));
+    }
+    Ok(rows)
+}
+
+/// How many records of each resource changed; resources without changes are
+/// left out. `link` leads to the changes of one alone.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn counts(
+    vault: &Vault,
+    (from, to): (i64, i64),
+    link: impl Fn(Resource) -> String,
+) -> Result<Vec<CountRow>, VaultError> {
+    let mut rows = Vec::new();
+    for resource in Resource::ALL {
+        let counted = vault.count_changes(resource, from, to)?;
+        if counted.all() > 0 {
+            rows.push(CountRow::new(resource, counted, link(resource)));
+        }
+    }
+    Ok(rows)
+}
+
+/// The counts of all resources, or of the one that is asked for.
+#[must_use]
+pub fn wanted(counts: &[CountRow], only: Option<Resource>) -> Vec<(Resource, u64)> {
+    let asked = counts.iter().filter(|it| only.is_none_or(|only| it.resource == only));
+    asked.map(|it| (it.resource, it.counted.all())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::DecodedRecord;
+    use crate::ui::pages::changes::*;
+
+    fn record(resource: Resource, raw: &'static str) -> Option<Record<'static>> {
+        Some(DecodedRecord::read(resource, Some(1), raw).unwrap().record.into_owned())
+    }
+
+    #[test]
+    fn a_change_is_told_field_by_field() {
+        let changed = ChangedRecord {
+            key: RecordKey::Id(1),
+            before: record(Resource::Campaigns, r#"{"id":1,"name":"a","public":true}"#),
+            after: record(Resource::Campaigns, r#"{"id":1,"name":"b","public":true,"new":[1]}"#),
+        };
+        let row = row("main", Resource::Campaigns, &changed);
+        assert_eq!((row.kind, row.name.as_str()), ("changed", "b"));
+        assert_eq!(row.href, "/accounts/main/records/campaigns/1");
+        let told: Vec<_> = row
+            .fields
+            .iter()
+            .map(|it| (it.name.as_str(), it.before.as_deref(), it.after.as_deref()))
+            .collect();
+        assert_eq!(told, [("name", Some("a"), Some("b")), ("new", None, Some("[1]"))]);
+    }
+
+    #[test]
+    fn another_spelling_is_a_change_without_fields() {
+        let changed = ChangedRecord {
+            key: RecordKey::Id(1),
+            before: record(Resource::Campaigns, r#"{"id":"1","domain":"a"}"#),
+            after: record(Resource::Campaigns, r#"{"id":1,"name":"a"}"#),
+        };
+        let row = row("main", Resource::Campaigns, &changed);
+        assert_eq!((row.kind, row.fields.len()), ("changed", 0));
+    }
+
+    #[test]
+    fn a_page_is_spread_over_the_resources() {
+        let counts = [(Resource::Domains, 3), (Resource::Campaigns, 60), (Resource::Pixels, 2)];
+        let at = |skip| {
+            let parts = spread(&counts, PageRange { skip, take: 50 });
+            parts
+                .into_iter()
+                .map(|(it, slice)| (it.name(), slice.skip, slice.take))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(at(0), [("domains", 0, 3), ("campaigns", 0, 47)]);
+        assert_eq!(at(50), [("campaigns", 47, 13), ("pixels", 0, 2)]);
+        assert_eq!(at(100), []);
+    }
+}

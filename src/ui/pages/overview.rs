@@ -1,0 +1,216 @@
+//! All accounts at a glance, the worst first.
+
+use askama::Template;
+
+use crate::clock::Timestamp;
+use crate::format;
+use crate::health::account_status::{AccountStatus, Health};
+use crate::health::attempt::BackupAttempt;
+use crate::ui::links;
+use crate::ui::pages::{Link, PageContext, PageError, PageFrame, Pager, at};
+use crate::ui::time_text;
+use crate::ui::time_text::TimeText;
+
+/// Accounts on a page.
+const SIZE: u64 = 100;
+
+/// What can be asked of the overview.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[serde(default)]
+pub struct OverviewQuery {
+    pub state: String,
+    pub q: String,
+    pub page: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    name: String,
+    href: String,
+    health: &'static str,
+    tone: &'static str,
+    words: String,
+    complete: Option<TimeText>,
+    next: Option<TimeText>,
+    running: bool,
+    schedule: Option<String>,
+    records: String,
+    used: String,
+}
+
+/// A state, how many accounts are in it, and the way to them alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Filter {
+    href: String,
+    text: String,
+    tone: &'static str,
+    count: String,
+    chosen: bool,
+}
+
+#[derive(Template)]
+#[template(path = "overview.html", config = "src/ui/templates/askama.toml")]
+struct OverviewPage {
+    frame: PageFrame,
+    filters: Vec<Filter>,
+    state: String,
+    q: String,
+    rows: Vec<Row>,
+    pager: Pager,
+    any: bool,
+}
+
+const STATES: [Health; 4] = [Health::Failing, Health::Warning, Health::New, Health::Good];
+
+/// The overview.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn page(desk: &PageContext<'_>, ask: &OverviewQuery) -> Result<String, PageError> {
+    Ok(build(desk.accounts.conditions(), ask, desk.now).render()?)
+}
+
+fn build(mut conditions: Vec<AccountStatus>, ask: &OverviewQuery, now: Timestamp) -> OverviewPage {
+    conditions.sort_by(|one, other| {
+        other.health.cmp(&one.health).then_with(|| one.account.cmp(&other.account))
+    });
+    let any = !conditions.is_empty();
+    let filters = filters(&conditions, ask);
+    let named = ask.q.trim().to_lowercase();
+    conditions.retain(|it| {
+        (ask.state.is_empty() || it.health.name() == ask.state)
+            && it.account.to_lowercase().contains(&named)
+    });
+    let page = at(&ask.page);
+    let total = conditions.len() as u64;
+    let pager = Pager::new(page, SIZE, total, |page| {
+        links::with("/", &[("state", &ask.state), ("q", &ask.q), ("page", page)])
+    });
+    let slice = Pager::slice(page, SIZE);
+    let skip = usize::try_from(slice.skip).unwrap_or(usize::MAX);
+    let shown = conditions.iter().skip(skip).take(SIZE as usize);
+    OverviewPage {
+        frame: PageFrame { title: "Accounts".to_owned(), crumbs: vec![Link::new("", "Accounts")] },
+        filters,
+        state: ask.state.clone(),
+        q: ask.q.clone(),
+        rows: shown.map(|it| row(it, now)).collect(),
+        pager,
+        any,
+    }
+}
+
+fn filters(conditions: &[AccountStatus], ask: &OverviewQuery) -> Vec<Filter> {
+    let filter = |state: &str, text: &str, tone, count: usize| Filter {
+        href: links::with("/", &[("state", state), ("q", &ask.q)]),
+        text: text.to_owned(),
+        tone,
+        count: format::count(count as u64),
+        chosen: ask.state == state,
+    };
+    let mut all = vec![filter("", "All", "all", conditions.len())];
+    for health in STATES {
+        let count = conditions.iter().filter(|it| it.health == health).count();
+        all.push(filter(health.name(), time_text::health(health), health.name(), count));
+    }
+    all
+}
+
+fn row(it: &AccountStatus, now: Timestamp) -> Row {
+    Row {
+        name: it.account.clone(),
+        href: links::account(&it.account),
+        health: time_text::health(it.health),
+        tone: it.health.name(),
+        words: time_text::cut(&it.words),
+        complete: it.last_complete.map(|time| TimeText::new(time, now)),
+        next: it.next.map(|time| TimeText::new(time, now)),
+        running: it.running.is_some(),
+        schedule: it.schedule.clone(),
+        records: format::count(it.records.values().sum()),
+        used: used(it.limit, it.last.as_ref()),
+    }
+}
+
+/// How much of the service's limit the newest backup used.
+pub(crate) fn used(limit: Option<u64>, last: Option<&BackupAttempt>) -> String {
+    let limit = limit.filter(|limit| *limit > 0);
+    match (limit, last) {
+        (None, None) => "—".to_owned(),
+        (Some(limit), None) => format!("{} a minute", format::count(limit)),
+        (None, Some(last)) => format::counted(last.requests, "request", "requests"),
+        (Some(limit), Some(last)) => {
+            // A window is a minute; what ended sooner has used one.
+            let minutes = last.ended.since(last.started).as_secs().div_ceil(60).max(1);
+            let each = last.requests.div_ceil(minutes);
+            let percent = each.saturating_mul(100) / limit;
+            format!(
+                "{} of {} a minute ({percent}\u{a0}%)",
+                format::count(each),
+                format::count(limit)
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ui::pages::overview::*;
+    use crate::ui::tests::condition;
+
+    fn many() -> Vec<AccountStatus> {
+        let mut all: Vec<_> =
+            (0..250).map(|nth| condition(&format!("a{nth:03}"), Health::Good)).collect();
+        all.push(condition("zz", Health::Failing));
+        all.push(condition("yy", Health::Warning));
+        all
+    }
+
+    fn names(ask: &OverviewQuery) -> (Vec<String>, Pager) {
+        let page = build(many(), ask, Timestamp(1_760_000_000_000));
+        (page.rows.into_iter().map(|row| row.name).collect(), page.pager)
+    }
+
+    #[test]
+    fn the_worst_stand_first_and_the_rest_is_paged() {
+        let (rows, pager) = names(&OverviewQuery::default());
+        assert_eq!((rows.len(), rows[0].as_str(), rows[1].as_str()), (100, "zz", "yy"));
+        assert_eq!(pager.text, "1–100 of 252");
+        let (rows, _) = names(&OverviewQuery { page: "3".to_owned(), ..OverviewQuery::default() });
+        assert_eq!((rows.len(), rows[51].as_str()), (52, "a249"));
+    }
+
+    #[test]
+    fn a_state_or_a_name_can_be_asked_for() {
+        let (rows, _) =
+            names(&OverviewQuery { state: "warning".to_owned(), ..OverviewQuery::default() });
+        assert_eq!(rows, ["yy"]);
+        let (rows, _) = names(&OverviewQuery { q: " A01".to_owned(), ..OverviewQuery::default() });
+        assert_eq!(rows.len(), 10);
+        let page = build(many(), &OverviewQuery::default(), Timestamp(0));
+        let told: Vec<_> = page.filters.iter().map(|it| it.count.as_str()).collect();
+        assert_eq!(told, ["252", "1", "1", "0", "250"]);
+    }
+
+    #[test]
+    fn the_limit_is_told_with_how_much_of_it_was_used() {
+        let it = condition("main", Health::Good);
+        assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 a minute (40\u{a0}%)");
+        assert_eq!(used(None, it.last.as_ref()), "24 requests");
+        assert_eq!(used(Some(0), None), "—");
+    }
+
+    #[test]
+    fn a_hostile_account_is_shown_and_does_nothing() {
+        let mut it = condition("\"><img onerror=x>", Health::Failing);
+        it.words = "<script>\u{202e}".to_owned();
+        let page = build(
+            vec![it],
+            &OverviewQuery { q: "\"><".to_owned(), ..OverviewQuery::default() },
+            Timestamp(0),
+        );
+        let text = page.render().unwrap();
+        assert!(!text.contains("<img onerror") && !text.contains("<script"), "{text}");
+        assert!(!text.contains('\u{202e}') && text.contains(r"&#60;script&#62;\u{202e}"));
+    }
+}

@@ -1,0 +1,157 @@
+//! One record: what it is, and how it became that.
+
+use askama::Template;
+
+use crate::clock::Timestamp;
+use crate::model::differences::equal_fields;
+use crate::model::{Record, RecordKey, Resource};
+use crate::ui::chart::{Chart, chart};
+use crate::ui::links;
+use crate::ui::pages::changes;
+use crate::ui::pages::changes::ChangeRow;
+use crate::ui::pages::{Link, PageContext, PageError, PageFrame, resource};
+use crate::ui::time_text;
+use crate::ui::time_text::TimeText;
+use crate::vault::browse::ChangedRecord;
+use crate::vault::read::RecordVersion;
+use crate::vault::{Vault, VaultError};
+
+/// The most events that are shown; of a longer history, the newest.
+const MOST: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Field {
+    name: &'static str,
+    value: Option<String>,
+}
+
+/// What happened to the record in one snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Event {
+    snapshot: Link,
+    time: TimeText,
+    change: ChangeRow,
+}
+
+#[derive(Template)]
+#[template(path = "record.html", config = "src/ui/templates/askama.toml")]
+struct RecordPage {
+    frame: PageFrame,
+    resource: &'static str,
+    title: &'static str,
+    key: String,
+    name: String,
+    /// The snapshot since which it is gone.
+    gone: bool,
+    fields: Vec<Field>,
+    chart: Vec<Chart>,
+    events: Vec<Event>,
+    left_out: usize,
+}
+
+/// The record's page.
+///
+/// # Errors
+/// When no snapshot has such a record, or the vault cannot be read.
+pub fn page(
+    desk: &PageContext<'_>,
+    name: &str,
+    which: &str,
+    key: &str,
+) -> Result<String, PageError> {
+    let which = resource(which)?;
+    let mut vault = desk.vault(name)?;
+    let nothing = || {
+        let hint = format!("The list of {which} shows what there is.");
+        PageError::nothing(format!("No snapshot of {name} has {which} {key}"), hint)
+    };
+    let key = RecordKey::parse(which, key).ok_or_else(nothing)?;
+    let versions = vault.history(which, &key)?;
+    let newest = versions.last().ok_or_else(nothing)?;
+    let gone = newest.until.is_some();
+    let at = match newest.until {
+        Some(_) => None,
+        None => vault.snapshot_times(1)?.first().map(|(number, _)| *number),
+    };
+    // The newest version's own counter is as old as the version.
+    let shown = match at {
+        Some(at) => vault.record(at, which, &key)?.unwrap_or_else(|| newest.record.clone()),
+        None => newest.record.clone(),
+    };
+    let (events, left_out) = events(&vault, name, which, &key, &versions, desk.now)?;
+    let scans = match which {
+        Resource::QrCodes => vault.scans(key.id())?,
+        _ => Vec::new(),
+    };
+    let called = changes::name(which, &shown);
+    let way = vec![Link::new(links::records(name, which), which.name())];
+    let page = RecordPage {
+        frame: PageFrame::of(name, &key.to_string(), way),
+        resource: which.name(),
+        title: which.spec().title,
+        key: key.to_string(),
+        name: called,
+        gone,
+        fields: fields(which, &shown),
+        chart: match scans.is_empty() {
+            true => Vec::new(),
+            false => vec![chart("scans", "Scans over time", ("scan", "scans"), &scans, desk.now)],
+        },
+        events,
+        left_out,
+    };
+    Ok(page.render()?)
+}
+
+fn fields(resource: Resource, record: &Record<'_>) -> Vec<Field> {
+    let named = resource.spec().read_fields().zip(&record.values);
+    named
+        .map(|(field, value)| Field { name: field.name, value: time_text::value(&value.json()) })
+        .collect()
+}
+
+/// The record's history, newest first, and how much of it is not shown. A
+/// version's beginning is an addition or a change; an end that no version
+/// follows is a removal.
+fn events(
+    vault: &Vault,
+    account: &str,
+    resource: Resource,
+    key: &RecordKey,
+    versions: &[RecordVersion],
+    now: Timestamp,
+) -> Result<(Vec<Event>, usize), VaultError> {
+    let mut steps: Vec<(i64, ChangedRecord)> = Vec::new();
+    for (at, version) in versions.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| &versions[at]);
+        let before = before.filter(|before| before.until == Some(version.since));
+        let before = before.map(|it| it.record.clone());
+        let after = &version.record;
+        // A version that differs in its spelling alone is no change.
+        let told = |before: &Record<'_>| !equal_fields(resource, key, &before.raw, &after.raw);
+        if before.as_ref().is_none_or(told) {
+            let after = Some(after.clone());
+            steps.push((version.since, ChangedRecord { key: key.clone(), before, after }));
+        }
+        let next = versions.get(at + 1).map(|next| next.since);
+        if let Some(until) = version.until.filter(|until| next != Some(*until)) {
+            let before = Some(version.record.clone());
+            steps.push((until, ChangedRecord { key: key.clone(), before, after: None }));
+        }
+    }
+    let left_out = steps.len().saturating_sub(MOST);
+    let mut events = Vec::new();
+    for (number, changed) in steps.iter().rev().take(MOST) {
+        let snapshot = vault.snapshot(*number)?;
+        let href = match snapshot.forgotten {
+            None => links::snapshot(account, *number),
+            Some(_) => String::new(),
+        };
+        events.push(Event {
+            snapshot: Link::new(href, format!("#{number}")),
+            time: TimeText::new(snapshot.started, now),
+            change: changes::row(account, resource, changed),
+        });
+    }
+    Ok((events, left_out))
+}

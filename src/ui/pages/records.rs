@@ -1,0 +1,120 @@
+//! The records of a resource, as the newest snapshot shows them.
+
+use askama::Template;
+
+use crate::format;
+use crate::model::spec::Role;
+use crate::model::{Record, Resource};
+use crate::ui::links;
+use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager, resource};
+use crate::ui::time_text;
+
+/// Records on a page.
+const SIZE: u64 = 50;
+
+/// What is searched for is no longer.
+const LONGEST: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    key: String,
+    href: String,
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cell {
+    text: String,
+    number: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Tab {
+    name: &'static str,
+    href: String,
+    records: String,
+    chosen: bool,
+}
+
+#[derive(Template)]
+#[template(path = "records.html", config = "src/ui/templates/askama.toml")]
+struct RecordsPage {
+    frame: PageFrame,
+    resource: &'static str,
+    snapshot: i64,
+    snapshot_href: String,
+    action: String,
+    q: String,
+    tabs: Vec<Tab>,
+    names: Vec<&'static str>,
+    rows: Vec<Row>,
+    pager: Pager,
+}
+
+/// The list.
+///
+/// # Errors
+/// When there is no such account or resource, or the vault cannot be read.
+pub fn page(
+    desk: &PageContext<'_>,
+    name: &str,
+    which: &str,
+    ask: &PagedRows,
+) -> Result<String, PageError> {
+    let which = resource(which)?;
+    let mut vault = desk.vault(name)?;
+    let newest =
+        vault.newest_snapshots(crate::vault::browse::PageRange { skip: 0, take: 1 })?.pop();
+    let newest = newest.ok_or_else(|| {
+        let hint = format!("`linkvault backup {name}` makes one.");
+        PageError::nothing(format!("{name} has no snapshot yet"), hint)
+    })?;
+    let q: String = ask.q.trim().chars().take(LONGEST).collect();
+    let q = q.as_str();
+    let search = Some(q).filter(|q| !q.is_empty());
+    let slice = Pager::slice(ask.at(), SIZE);
+    let (records, total) = vault.records_of(newest.number, which, search, slice)?;
+    let here = links::records(name, which);
+    let tabs = Resource::ALL.into_iter().map(|it| Tab {
+        name: it.name(),
+        href: links::records(name, it),
+        records: format::count(newest.outcome(it).map_or(0, |outcome| outcome.records)),
+        chosen: it == which,
+    });
+    let page = RecordsPage {
+        frame: PageFrame::of(name, which.name(), Vec::new()),
+        resource: which.name(),
+        snapshot: newest.number,
+        snapshot_href: links::snapshot(name, newest.number),
+        q: q.to_owned(),
+        tabs: tabs.collect(),
+        names: columns(which).map(|(_, name)| name).collect(),
+        rows: records.iter().map(|record| row(name, which, record)).collect(),
+        pager: Pager::new(ask.at(), SIZE, total, |page| {
+            links::with(&here, &[("q", q), ("page", page)])
+        }),
+        action: here.clone(),
+    };
+    Ok(page.render()?)
+}
+
+/// The places and names of what a record shows beside its key.
+fn columns(resource: Resource) -> impl Iterator<Item = (usize, &'static str)> {
+    let fields = resource.spec().read_fields().enumerate();
+    fields.filter(|(_, field)| field.role != Role::Identity).map(|(at, field)| (at, field.name))
+}
+
+fn row(account: &str, resource: Resource, record: &Record<'_>) -> Row {
+    let cell = |(at, _): (usize, &str)| {
+        let value = record.values.get(at);
+        Cell {
+            text: value.map(|value| time_text::cut(&value.cell())).unwrap_or_default(),
+            number: matches!(value, Some(crate::model::FieldValue::Int(_))),
+        }
+    };
+    Row {
+        key: record.key.to_string(),
+        href: links::record(account, resource, &record.key),
+        cells: columns(resource).map(cell).collect(),
+    }
+}

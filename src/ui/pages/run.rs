@@ -1,0 +1,122 @@
+//! One run: its steps, and what became of each.
+
+use askama::Template;
+
+use crate::change::plan::PlanStep;
+use crate::format;
+use crate::model::RecordKey;
+use crate::ui::links;
+use crate::ui::pages::rows::RunRow;
+use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
+use crate::ui::time_text;
+use crate::ui::time_text::TimeText;
+use crate::vault::journal::{JournalStep, RunStatus, StepState};
+
+/// Steps on a page.
+const SIZE: u64 = 100;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct StepRow {
+    number: u32,
+    verb: &'static str,
+    resource: &'static str,
+    record: String,
+    href: Option<String>,
+    state: &'static str,
+    tone: &'static str,
+    seen: String,
+    /// What the service said, and what looking at it showed.
+    words: Vec<String>,
+}
+
+#[derive(Template)]
+#[template(path = "run.html", config = "src/ui/templates/askama.toml")]
+struct RunPage {
+    frame: PageFrame,
+    run: RunRow,
+    finished: Option<TimeText>,
+    requests: String,
+    verified: String,
+    before: Option<Link>,
+    after: Option<Link>,
+    /// What to do with a run that is not finished.
+    next: Option<String>,
+    steps: Vec<StepRow>,
+    pager: Pager,
+}
+
+/// The run's page.
+///
+/// # Errors
+/// When there is no such run, or the vault cannot be read.
+pub fn page(
+    desk: &PageContext<'_>,
+    name: &str,
+    run: &str,
+    ask: &PagedRows,
+) -> Result<String, PageError> {
+    let vault = desk.vault(name)?;
+    let run = vault.run(number(run)?)?;
+    let steps = vault.steps_of(run.number, Pager::slice(ask.at(), SIZE))?;
+    let snapshot =
+        |it: Option<i64>| it.map(|it| Link::new(links::snapshot(name, it), format!("#{it}")));
+    let next = match run.status {
+        RunStatus::Running => Some(format!("`linkvault resume {name} {}` goes on", run.number)),
+        RunStatus::Unknown => {
+            Some(format!("`linkvault resolve {name} {}` shows what to decide", run.number))
+        }
+        RunStatus::Complete | RunStatus::Partial => None,
+    };
+    let link = |page: &str| links::with(&links::run(name, run.number), &[("page", page)]);
+    let way = vec![Link::new(links::runs(name), "Runs")];
+    let page = RunPage {
+        frame: PageFrame::of(name, &format!("Run {}", run.number), way),
+        finished: run.finished.map(|time| TimeText::new(time, desk.now)),
+        requests: format::count(run.requests),
+        verified: format::count(run.verified),
+        before: snapshot(run.before),
+        after: snapshot(run.after),
+        next,
+        steps: steps.iter().map(|step| row(name, step)).collect(),
+        pager: Pager::new(ask.at(), SIZE, run.steps.values().sum(), link),
+        run: RunRow::new(name, &run, desk.now),
+    };
+    Ok(page.render()?)
+}
+
+fn row(account: &str, row: &JournalStep) -> StepRow {
+    let words = row.message.iter().chain(&row.remark).map(|words| time_text::cut(words)).collect();
+    let tone = match row.state {
+        StepState::Done => "good",
+        StepState::Planned | StepState::Sent => "new",
+        StepState::Refused | StepState::Skipped | StepState::Stale => "warning",
+        StepState::Unknown => "failing",
+    };
+    let mut shown = StepRow {
+        number: row.step,
+        verb: "(damaged)",
+        resource: "",
+        record: String::new(),
+        href: None,
+        state: row.state.name(),
+        tone,
+        seen: row.verified.clone().unwrap_or_default(),
+        words,
+    };
+    let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else { return shown };
+    let id = row.id.or(step.id);
+    let key = RecordKey::parse(step.resource, &step.key).or_else(|| {
+        // A create's key is what its owner calls it, until there is an id.
+        (step.resource != crate::model::Resource::ChannelItems).then_some(RecordKey::Id(id?))
+    });
+    let called = match row.id {
+        Some(id) if step.id != Some(id) => format!("{id} {}", step.name),
+        _ if step.name.is_empty() || step.name == step.key => step.key.clone(),
+        _ => format!("{} {}", step.key, step.name),
+    };
+    (shown.verb, shown.resource) = (step.verb.name(), step.resource.name());
+    shown.record = time_text::cut(&called);
+    shown.href =
+        key.filter(|_| id.is_some()).map(|key| links::record(account, step.resource, &key));
+    shown
+}

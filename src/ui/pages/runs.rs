@@ -1,0 +1,34 @@
+//! Every run on an account.
+
+use askama::Template;
+
+use crate::ui::links;
+use crate::ui::pages::rows::RunRow;
+use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager};
+
+/// Runs on a page.
+const SIZE: u64 = 50;
+
+#[derive(Template)]
+#[template(path = "runs.html", config = "src/ui/templates/askama.toml")]
+struct RunsPage {
+    frame: PageFrame,
+    runs: Vec<RunRow>,
+    pager: Pager,
+}
+
+/// The list.
+///
+/// # Errors
+/// When there is no such account, or its vault cannot be read.
+pub fn page(desk: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
+    let vault = desk.vault(name)?;
+    let found = vault.newest_runs(Pager::slice(ask.at(), SIZE))?;
+    let link = |page: &str| links::with(&links::runs(name), &[("page", page)]);
+    let page = RunsPage {
+        frame: PageFrame::of(name, "Runs", Vec::new()),
+        runs: found.iter().map(|it| RunRow::new(name, it, desk.now)).collect(),
+        pager: Pager::new(ask.at(), SIZE, vault.count_runs()?, link),
+    };
+    Ok(page.render()?)
+}

@@ -1,0 +1,111 @@
+//! One snapshot: what it holds, and what it changed.
+
+use askama::Template;
+
+use crate::format;
+use crate::model::Resource;
+use crate::ui::links;
+use crate::ui::pages::changes;
+use crate::ui::pages::changes::{ChangeRow, CountRow};
+use crate::ui::pages::rows::SnapshotRow;
+use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
+use crate::ui::time_text;
+use crate::ui::time_text::TimeText;
+use crate::vault::snapshot::{ReadState, ResourceOutcome};
+
+/// Changes on a page.
+pub(crate) const SIZE: u64 = 50;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    name: &'static str,
+    state: &'static str,
+    tone: &'static str,
+    records: String,
+    message: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "snapshot.html", config = "src/ui/templates/askama.toml")]
+struct SnapshotPage {
+    frame: PageFrame,
+    snapshot: SnapshotRow,
+    finished: Option<TimeText>,
+    requests: String,
+    waited: String,
+    throttled: String,
+    digest: Option<String>,
+    parts: Vec<Part>,
+    before: Option<Link>,
+    compare_href: Option<String>,
+    counts: Vec<CountRow>,
+    only: Option<&'static str>,
+    all_href: String,
+    changes: Vec<ChangeRow>,
+    pager: Pager,
+}
+
+/// The snapshot's page.
+///
+/// # Errors
+/// When there is no such snapshot, or the vault cannot be read.
+pub fn page(
+    desk: &PageContext<'_>,
+    name: &str,
+    text: &str,
+    ask: &PagedRows,
+) -> Result<String, PageError> {
+    let mut vault = desk.vault(name)?;
+    let snapshot = vault.snapshot(number(text)?)?;
+    if snapshot.forgotten.is_some() || snapshot.finished.is_none() {
+        return Err(crate::vault::VaultError::NoSnapshot(snapshot.number).into());
+    }
+    let here = links::snapshot(name, snapshot.number);
+    let only = Resource::from_name(&ask.resource);
+    let before = vault.snapshot_before(snapshot.number)?;
+    let (mut counts, mut found, mut total) = (Vec::new(), Vec::new(), 0);
+    if let Some(before) = before {
+        let pair = (before, snapshot.number);
+        counts =
+            changes::counts(&vault, pair, |it| links::with(&here, &[("resource", it.name())]))?;
+        let wanted = changes::wanted(&counts, only);
+        total = wanted.iter().map(|(_, count)| count).sum();
+        found = changes::read(&mut vault, name, pair, &wanted, Pager::slice(ask.at(), SIZE))?;
+    }
+    let link = |page: &str| {
+        links::with(&here, &[("resource", only.map_or("", |it| it.name())), ("page", page)])
+    };
+    let way = vec![Link::new(links::snapshots(name), "Snapshots")];
+    let page = SnapshotPage {
+        frame: PageFrame::of(name, &format!("Snapshot #{}", snapshot.number), way),
+        finished: snapshot.finished.map(|time| TimeText::new(time, desk.now)),
+        requests: format::count(snapshot.usage.requests),
+        waited: format::duration(snapshot.usage.waited),
+        throttled: format::count(snapshot.usage.throttled),
+        digest: snapshot.digest.clone(),
+        parts: snapshot.outcomes.iter().map(part).collect(),
+        before: before.map(|it| Link::new(links::snapshot(name, it), format!("#{it}"))),
+        compare_href: before
+            .map(|_| links::with(&links::compare(name), &[("to", &snapshot.number.to_string())])),
+        counts,
+        only: only.map(|it| it.name()),
+        changes: found,
+        pager: Pager::new(ask.at(), SIZE, total, link),
+        snapshot: SnapshotRow::new(name, &snapshot, desk.now),
+        all_href: here.clone(),
+    };
+    Ok(page.render()?)
+}
+
+fn part(outcome: &ResourceOutcome) -> Part {
+    Part {
+        name: outcome.resource.name(),
+        state: match outcome.state {
+            ReadState::NotOffered => "not offered",
+            other => other.name(),
+        },
+        tone: if outcome.is_as_requested() { "good" } else { "warning" },
+        records: format::count(outcome.records),
+        message: outcome.message.as_deref().map(time_text::cut),
+    }
+}

@@ -1,0 +1,37 @@
+//! Every snapshot of an account.
+
+use askama::Template;
+
+use crate::ui::links;
+use crate::ui::pages::rows::SnapshotRow;
+use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager};
+
+/// Snapshots on a page.
+const SIZE: u64 = 50;
+
+#[derive(Template)]
+#[template(path = "snapshots.html", config = "src/ui/templates/askama.toml")]
+struct SnapshotsPage {
+    frame: PageFrame,
+    snapshots: Vec<SnapshotRow>,
+    compare_href: Option<String>,
+    pager: Pager,
+}
+
+/// The list.
+///
+/// # Errors
+/// When there is no such account, or its vault cannot be read.
+pub fn page(desk: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
+    let vault = desk.vault(name)?;
+    let total = vault.count_snapshots()?;
+    let found = vault.newest_snapshots(Pager::slice(ask.at(), SIZE))?;
+    let link = |page: &str| links::with(&links::snapshots(name), &[("page", page)]);
+    let page = SnapshotsPage {
+        frame: PageFrame::of(name, "Snapshots", Vec::new()),
+        snapshots: found.iter().map(|it| SnapshotRow::new(name, it, desk.now)).collect(),
+        compare_href: (total > 1).then(|| links::compare(name)),
+        pager: Pager::new(ask.at(), SIZE, total, link),
+    };
+    Ok(page.render()?)
+}

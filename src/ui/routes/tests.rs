@@ -1,0 +1,206 @@
+//! Requests over real connections: penalties, places and cookies.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::clock::{Interrupt, SystemClock};
+use crate::daemon::AccountStatus;
+use crate::server::Server;
+use crate::ui::AccessToken;
+use crate::ui::routes::*;
+
+struct NoAccounts;
+
+impl Accounts for NoAccounts {
+    fn conditions(&self) -> Vec<AccountStatus> {
+        Vec::new()
+    }
+
+    fn vault(&self, _account: &str) -> Option<PathBuf> {
+        None
+    }
+
+    fn alive(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A page with this token, where a client may be slow for `patience`.
+fn page(token: Option<&str>, patience: Duration, penalty: Duration) -> Server {
+    serving(Arc::new(NoAccounts), token, patience, penalty)
+}
+
+fn serving(
+    accounts: Arc<dyn Accounts>,
+    token: Option<&str>,
+    patience: Duration,
+    penalty: Duration,
+) -> Server {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let token = token.map(|token| AccessToken::new(token).unwrap());
+    let guard = AccessGuard::new(listen, token, Vec::new()).unwrap();
+    let clock = Arc::new(SystemClock::new(Interrupt::default()));
+    let site = UiServer::new(accounts, clock, guard, patience);
+    *site.inner.penalties.lock().unwrap() = TokenPenalties::new(penalty, penalty);
+    crate::ui::server::serve(listen, router(site), LONG).unwrap()
+}
+
+fn send(page: &Server, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(page.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+#[track_caller]
+fn answers(mut stream: &TcpStream, status: &str) {
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"));
+}
+
+fn form(token: &str, length: usize) -> String {
+    format!(
+        "POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\
+         content-type: application/x-www-form-urlencoded\r\n\r\ntoken={token}"
+    )
+}
+
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+#[test]
+fn a_request_that_never_ends_is_ended() {
+    let page = page(None, Duration::from_millis(50), Duration::ZERO);
+    answers(&send(&page, &form("", 9)), "503");
+    page.stop();
+}
+
+/// None of them is ended by its time, so that only a place of its own lets the
+/// health be asked for.
+#[test]
+fn unfinished_requests_keep_no_health_away() {
+    let page = page(Some("a token of sixteen"), LONG, LONG);
+    let wrong = "GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\n\r\n";
+    let mut held = Vec::new();
+    for begun in ["", "GET /healthz HTTP/1.1\r\nhost: loc", &form("", 900), wrong] {
+        held.extend((0..300).map(|_| send(&page, begun)));
+        answers(&send(&page, HEALTH), "200");
+        held.clear();
+    }
+    page.stop();
+}
+
+/// Tells that it is asked, and then waits.
+struct Slow(Mutex<(Sender<()>, Receiver<()>)>);
+
+impl Accounts for Slow {
+    fn conditions(&self) -> Vec<AccountStatus> {
+        let (asked, go_on) = &*self.0.lock().unwrap();
+        asked.send(()).unwrap();
+        go_on.recv().unwrap();
+        Vec::new()
+    }
+
+    fn vault(&self, _account: &str) -> Option<PathBuf> {
+        None
+    }
+
+    fn alive(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_page_that_is_being_made_keeps_its_place() {
+    let ((tell, asked), (go_on, wait)) = (channel(), channel());
+    let slow = Arc::new(Slow(Mutex::new((tell, wait))));
+    let page = serving(slow, None, LONG, Duration::ZERO);
+    let made = send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    asked.recv().unwrap();
+    let idle: Vec<_> = (0..300).map(|_| send(&page, "")).collect();
+    answers(&send(&page, HEALTH), "200");
+    go_on.send(()).unwrap();
+    answers(&made, "200");
+    drop(idle);
+    page.stop();
+}
+
+const TOKEN: &str = "a-token-of-sixteen";
+
+fn bearer(token: &str) -> String {
+    format!("GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n")
+}
+
+#[track_caller]
+fn is_not_answered(mut stream: &TcpStream) {
+    stream.set_nonblocking(true).unwrap();
+    let told = stream.read(&mut [0]).unwrap_err();
+    assert_eq!(told.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+/// The cookie that the page gave.
+fn cookie(mut stream: TcpStream) -> String {
+    let mut answer = vec![0; 4096];
+    let length = stream.read(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+    let line = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+    line.and_then(|line| line.split(';').next()).unwrap().to_owned()
+}
+
+#[test]
+fn a_wrong_token_slows_down_its_address_on_every_connection() {
+    for wrong in [bearer("wrong"), form("wrong", 11)] {
+        let page = page(Some(TOKEN), LONG, LONG);
+        let cookie = cookie(send(&page, &form(TOKEN, TOKEN.len() + 6)));
+        // The connection ends with the answer, and the penalty does not.
+        answers(&send(&page, &wrong), "401");
+        let slowed = [
+            send(&page, &bearer("wrong")),
+            send(&page, &bearer(TOKEN)),
+            send(&page, &form(TOKEN, TOKEN.len() + 6)),
+        ];
+        let kept = format!("GET / HTTP/1.1\r\nhost: localhost\r\ncookie: {cookie}\r\n\r\n");
+        for _ in 0..5 {
+            answers(&send(&page, &kept), "200");
+            answers(&send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"), "401");
+            answers(&send(&page, HEALTH), "200");
+        }
+        slowed.iter().for_each(is_not_answered);
+        page.stop();
+    }
+}
+
+#[test]
+fn a_token_that_waited_longer_than_a_body_may_take_is_compared() {
+    let page = page(Some(TOKEN), Duration::from_secs(1), Duration::from_secs(2));
+    for right in [form(TOKEN, TOKEN.len() + 6), bearer(TOKEN)] {
+        answers(&send(&page, &bearer("wrong")), "401");
+        let status = if right.starts_with("POST") { "303" } else { "200" };
+        answers(&send(&page, &right), status);
+    }
+    page.stop();
+}
+
+/// A browser sends the cookies of a host to every port of it.
+#[test]
+fn pages_on_two_ports_of_a_host_have_cookies_of_two_names() {
+    let pages = [(); 2].map(|()| page(Some(TOKEN), LONG, Duration::ZERO));
+    let ask = |page: &Server, request: &str| {
+        let host = format!("localhost:{}", page.address().port());
+        send(page, &request.replace("localhost", &host))
+    };
+    let login = form(TOKEN, TOKEN.len() + 6);
+    let cookies = pages.each_ref().map(|page| cookie(ask(page, &login)));
+    let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
+    assert_ne!(name(&cookies[0]), name(&cookies[1]));
+    let both = cookies.join("; ");
+    for page in pages {
+        let request = format!("GET / HTTP/1.1\r\nhost: localhost\r\ncookie: {both}\r\n\r\n");
+        answers(&ask(&page, &request), "200");
+        page.stop();
+    }
+}

@@ -1,0 +1,224 @@
+//! Sums over what belongs to no one snapshot's digest: which snapshots there
+//! are, whose the vault is, what was sent. They stand in `meta`, and `check`
+//! makes them anew from the rows they cover.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::vault::digest::{DigestSum, fields};
+use crate::vault::{Transaction, TransactionError};
+
+/// One of the sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChecksumScope {
+    /// Every snapshot that was begun, finished, forgotten.
+    Snapshots,
+    /// The service and the account.
+    Identity,
+    /// The values that were sent.
+    Sent,
+    /// Every run.
+    Runs,
+    /// The steps of every run.
+    Steps,
+    /// Which record stands for which.
+    Ids,
+}
+
+impl ChecksumScope {
+    pub const ALL: [Self; 6] =
+        [Self::Snapshots, Self::Identity, Self::Sent, Self::Runs, Self::Steps, Self::Ids];
+
+    /// What it covers, for people.
+    pub const fn covers(self) -> &'static str {
+        match self {
+            Self::Snapshots => "the list of snapshots is not as it was",
+            Self::Identity => "the service or the account's id is not as it was",
+            Self::Sent => "the values that were sent are not as they were",
+            Self::Runs => "the list of runs is not as it was",
+            Self::Steps => "the steps of the runs are not as they were",
+            Self::Ids => "the map of old and new ids is not as it was",
+        }
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Snapshots => "sum of snapshots",
+            Self::Identity => "sum of identity",
+            Self::Sent => "sum of sent",
+            Self::Runs => "sum of runs",
+            Self::Steps => "sum of steps",
+            Self::Ids => "sum of ids",
+        }
+    }
+
+    /// The sum over the rows as they are now.
+    pub fn recompute(self, db: &Connection) -> Result<DigestSum, TransactionError> {
+        match self {
+            Self::Snapshots => rows(db, SNAPSHOT, []),
+            Self::Identity => identity(db),
+            Self::Sent => sent_rows(db, "", []),
+            Self::Runs => rows(db, RUN, []),
+            Self::Steps => rows(db, STEP, []),
+            Self::Ids => rows(db, IDS, []),
+        }
+    }
+}
+
+const SNAPSHOT: &str = "SELECT snapshot, started, finished, forgotten, tag, scope, digest, chain
+    FROM snapshot";
+const SENT: &str = "SELECT resource, key, field, value, sent FROM sent";
+const SENT_SPAN: &str = "SELECT resource, key, field, since, until FROM sent";
+const RUN: &str = "SELECT run, command, status, started, finished, before, after, plan_id, plan,
+    asked, touched, requests FROM run";
+const STEP: &str = "SELECT run, step, spec, state, attempts, sent, answered, id, message, verified,
+    remark FROM step";
+const IDS: &str = "SELECT origin, resource, old, new, run FROM id_map";
+
+/// The sum as it is kept; nothing was added to one that is absent.
+pub(super) fn read(db: &Connection, ledger: ChecksumScope) -> Result<DigestSum, TransactionError> {
+    let sql = "SELECT value FROM meta WHERE key = ?1";
+    let kept: Option<String> =
+        db.prepare_cached(sql)?.query_row([ledger.key()], |row| row.get(0)).optional()?;
+    let Some(kept) = kept else { return Ok(DigestSum::default()) };
+    blake3::Hash::from_hex(&kept)
+        .map(|sum| DigestSum::from_bytes(*sum.as_bytes()))
+        .map_err(|_| TransactionError::Damaged(format!("the {} is none", ledger.key())))
+}
+
+pub(super) fn write(
+    tx: &Transaction<'_>,
+    ledger: ChecksumScope,
+    sum: DigestSum,
+) -> Result<(), TransactionError> {
+    let sql = "INSERT INTO meta VALUES(?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
+    let text = blake3::Hash::from_bytes(sum.bytes()).to_hex();
+    tx.prepare_cached(sql)?.execute((ledger.key(), text.as_str()))?;
+    Ok(())
+}
+
+/// Whose the vault is, as a sum.
+pub(super) fn identity(db: &Connection) -> Result<DigestSum, TransactionError> {
+    rows(db, "SELECT key, value FROM meta WHERE key IN ('service', 'account')", [])
+}
+
+/// Runs `work` on one snapshot's row, and keeps the ledger in step.
+pub(super) fn snapshot<T>(
+    tx: &Transaction<'_>,
+    number: i64,
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    let sql = format!("{SNAPSHOT} WHERE snapshot = ?1");
+    in_step(tx, ChecksumScope::Snapshots, || rows(tx, &sql, [number]), work)
+}
+
+/// Runs `work` on the versions of one sent value, and keeps the ledger in step.
+pub(super) fn sent<T>(
+    tx: &Transaction<'_>,
+    row: (&str, &str, &str),
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    let one = " AND resource = ?1 AND key = ?2 AND field = ?3";
+    in_step(tx, ChecksumScope::Sent, || sent_rows(tx, one, row), work)
+}
+
+/// Runs `work` on all sent values, and keeps the ledger in step.
+pub(super) fn all_sent<T>(
+    tx: &Transaction<'_>,
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    in_step(tx, ChecksumScope::Sent, || sent_rows(tx, "", []), work)
+}
+
+/// The sum over sent values, and over the spans of those that have one. A value
+/// that came from a format without spans, and stands for all snapshots, is summed
+/// as it was there: so the sum that guarded it still does.
+fn sent_rows(
+    db: &Connection,
+    which: &str,
+    params: impl rusqlite::Params + Clone,
+) -> Result<DigestSum, TransactionError> {
+    let mut sum = rows(db, &format!("{SENT} WHERE TRUE{which}"), params.clone())?;
+    let spans = format!("{SENT_SPAN} WHERE (since <> 0 OR until IS NOT NULL){which}");
+    sum.plus(rows(db, &spans, params)?);
+    Ok(sum)
+}
+
+/// Runs `work` on one run's row, and keeps the ledger in step.
+pub(super) fn run<T>(
+    tx: &Transaction<'_>,
+    number: i64,
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    let sql = format!("{RUN} WHERE run = ?1");
+    in_step(tx, ChecksumScope::Runs, || rows(tx, &sql, [number]), work)
+}
+
+/// Runs `work` on some steps of a run, and keeps the ledger in step.
+pub(super) fn steps<T>(
+    tx: &Transaction<'_>,
+    run: i64,
+    steps: &[u32],
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    let sql = format!("{STEP} WHERE run = ?1 AND step = ?2");
+    let now = || {
+        steps.iter().try_fold(DigestSum::default(), |mut sum, step| {
+            sum.plus(rows(tx, &sql, (run, step))?);
+            Ok(sum)
+        })
+    };
+    in_step(tx, ChecksumScope::Steps, now, work)
+}
+
+/// Runs `work` on all steps of a run, and keeps the ledger in step.
+pub(super) fn all_steps<T>(
+    tx: &Transaction<'_>,
+    run: i64,
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    let sql = format!("{STEP} WHERE run = ?1");
+    in_step(tx, ChecksumScope::Steps, || rows(tx, &sql, [run]), work)
+}
+
+/// Runs `work` on one row of the map of ids, and keeps the ledger in step.
+pub(super) fn id_map<T>(
+    tx: &Transaction<'_>,
+    row: (&str, &str, i64),
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    let sql = format!("{IDS} WHERE origin = ?1 AND resource = ?2 AND old = ?3");
+    in_step(tx, ChecksumScope::Ids, || rows(tx, &sql, row), work)
+}
+
+fn in_step<T>(
+    tx: &Transaction<'_>,
+    ledger: ChecksumScope,
+    now: impl Fn() -> Result<DigestSum, TransactionError>,
+    work: impl FnOnce() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
+    let mut sum = read(tx, ledger)?;
+    sum.minus(now()?);
+    let done = work()?;
+    sum.plus(now()?);
+    write(tx, ledger, sum)?;
+    Ok(done)
+}
+
+/// The sum of the hashes of the rows that `sql` selects.
+fn rows(
+    db: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<DigestSum, TransactionError> {
+    let mut select = db.prepare_cached(sql)?;
+    let columns = select.column_count();
+    let mut rows = select.query(params)?;
+    let mut sum = DigestSum::default();
+    while let Some(row) = rows.next()? {
+        let parts: Vec<_> = (0..columns)
+            .map(|at| crate::vault::version_rows::bytes(row, at))
+            .collect::<Result<_, _>>()?;
+        sum.add(fields(parts.iter().map(Vec::as_slice)));
+    }
+    Ok(sum)
+}

@@ -1,0 +1,190 @@
+//! Puts a copy in the place of a vault: verified first, then at once, and at no moment beside the
+//! log of the old file.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode};
+use tempfile::TempDir;
+
+use crate::files::{beside, open_named, private_file, private_folder_of, target};
+use crate::vault::header::check_header;
+use crate::vault::open::connect_exclusively;
+use crate::vault::rollback::is_harmless_journal;
+use crate::vault::snapshot::Snapshot;
+use crate::vault::wal_mark::is_own_log;
+use crate::vault::{AccountIdentity, Vault, VaultError};
+
+/// A moment of a replacement, after which a crash may come. For tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplaceStep {
+    /// The log of the old file is written back or removed.
+    LogGone,
+    /// The new file is in place.
+    Replaced,
+}
+
+/// A verified copy, beside the vault whose place it is to take.
+#[derive(Debug)]
+pub struct RestoreCandidate {
+    /// Has the copy, and is removed with it.
+    folder: TempDir,
+    file: PathBuf,
+    target: PathBuf,
+    /// Whose history it holds, where it has one.
+    pub identity: Option<AccountIdentity>,
+    /// Its snapshots that can be read back, oldest first.
+    pub snapshots: Vec<Snapshot>,
+    /// Whether a log lay beside the copy that is not its own, and was left out.
+    pub foreign_log: bool,
+}
+
+impl RestoreCandidate {
+    /// Copies the vault in `from`, with its own log, to the folder of the vault at `vault`, and
+    /// verifies the copy: it must be a vault of a known format, and `check` must find nothing.
+    /// `from` stays as it is. The lock of `vault` must be held.
+    ///
+    /// # Errors
+    /// When it is no such vault, or the copy cannot be made.
+    pub fn prepare(from: &Path, vault: &Path) -> Result<Self, VaultError> {
+        let here = |error| VaultError::io(vault, error);
+        let there = |error| VaultError::io(from, error);
+        let target = target(vault).map_err(here)?;
+        let from = &crate::files::target(from).map_err(there)?;
+        check_header(from)?;
+        let foreign_log = !is_own_log(from).map_err(there)?;
+        private_folder_of(&target).map_err(here)?;
+        let folder = work_folder(&target).map_err(here)?;
+        let file = folder.path().join("vault.db");
+        copy(from, &file).map_err(there)?;
+        if !foreign_log && beside(from, "-wal").exists() {
+            copy(&beside(from, "-wal"), &beside(&file, "-wal")).map_err(there)?;
+        }
+        let (identity, snapshots) = verify(&file).map_err(|error| named(error, &file, from))?;
+        Ok(Self { folder, file, target, identity, snapshots, foreign_log })
+    }
+
+    /// Puts the copy in the vault's place. `after` is told of each step; its error ends the work
+    /// there, as a crash would.
+    ///
+    /// # Errors
+    /// When another program has the vault open, or a file cannot be replaced.
+    pub fn replace(
+        self,
+        after: &mut dyn FnMut(ReplaceStep) -> Result<(), VaultError>,
+    ) -> Result<(), VaultError> {
+        let fail = |error| VaultError::io(&self.target, error);
+        // Held until the new file is in place: no process may open the old one and then remove
+        // the log of the new one.
+        let old = retire(&self.target)?;
+        after(ReplaceStep::LogGone)?;
+        fs::rename(&self.file, &self.target).map_err(fail)?;
+        sync_folder(&self.target).map_err(fail)?;
+        after(ReplaceStep::Replaced)?;
+        drop(old);
+        self.folder.close().map_err(fail)
+    }
+}
+
+/// Has the old vault whole in its own file, without a log, and closed to everybody else. One that
+/// SQLite cannot read, or a log of another file, has nothing to keep: the log is removed.
+fn retire(path: &Path) -> Result<Option<Connection>, VaultError> {
+    let fail = |error| VaultError::io(path, error);
+    let exists = path.try_exists().map_err(fail)?;
+    let sound = exists && check_header(path).is_ok();
+    if !sound || !is_own_log(path).map_err(fail)? {
+        remove_log(path).map_err(fail)?;
+    }
+    if sound && !is_harmless_journal(path).map_err(fail)? {
+        fs::remove_file(beside(path, "-journal")).map_err(fail)?;
+    }
+    if !sound {
+        return Ok(None);
+    }
+    match connect_exclusively(path) {
+        Ok(old) => {
+            sync_folder(path).map_err(fail)?;
+            Ok(Some(old))
+        }
+        Err(error) if is_busy(&error) => Err(VaultError::InUse(path.to_owned())),
+        Err(_) => {
+            remove_log(path).map_err(fail)?;
+            Ok(None)
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    let busy = [ErrorCode::DatabaseBusy, ErrorCode::DatabaseLocked];
+    error.sqlite_error_code().is_some_and(|code| busy.contains(&code))
+}
+
+/// Removes what SQLite would apply to the file at `path`.
+fn remove_log(path: &Path) -> io::Result<()> {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        match fs::remove_file(beside(path, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    sync_folder(path)
+}
+
+/// Has the names in the folder of `path` on the disk, where the system can do that.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        #[cfg(unix)]
+        Some(folder) => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+/// A new folder beside `path`. What a killed process left there is removed.
+fn work_folder(path: &Path) -> io::Result<TempDir> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut start = std::ffi::OsString::from(".");
+    start.push(path.file_name().unwrap_or_default());
+    start.push(".restore-");
+    for entry in fs::read_dir(folder)?.flatten() {
+        let ours = entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes());
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // It takes room, and does no other harm.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    tempfile::Builder::new().prefix(&start).tempdir_in(folder)
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut new = private_file(to)?;
+    io::copy(&mut open_named(from)?, &mut new)?;
+    Ok(())
+}
+
+/// Checks the copy at `file`, and has it on the disk as one file with a mark of its own.
+fn verify(file: &Path) -> Result<(Option<AccountIdentity>, Vec<Snapshot>), VaultError> {
+    let mut vault = Vault::open(file)?;
+    if let Some(problem) = vault.check()?.problems.into_iter().next() {
+        return Err(VaultError::Damaged { path: file.to_owned(), what: problem });
+    }
+    let found = (vault.identity()?, vault.snapshots()?);
+    // Leaves a mark.
+    vault.transact_now(|_, _| Ok(()))?;
+    vault.close()?;
+    let fail = |error| VaultError::io(file, error);
+    open_named(file).and_then(|file| file.sync_all()).map_err(fail)?;
+    Ok(found)
+}
+
+/// An error about the copy, told of the file that it was made from.
+fn named(error: VaultError, copy: &Path, from: &Path) -> VaultError {
+    match error {
+        VaultError::Damaged { path, what } if path == copy => {
+            VaultError::Damaged { path: from.to_owned(), what }
+        }
+        VaultError::NotAVault(path) if path == copy => VaultError::NotAVault(from.to_owned()),
+        VaultError::Sql { path, source } if path == copy => VaultError::sql(from, source),
+        other => other,
+    }
+}

@@ -1,0 +1,379 @@
+//! Values that linkvault sent and that no list gives back: a QR code's type,
+//! data and colours, a campaign's slug and links. They have versions like
+//! records: one is shown by the snapshots from `since` up to, not including,
+//! `until`. A sum of their own covers them in `check`. Passwords never come here.
+//!
+//! The interval is counted in snapshots. A value that is sent now is shown by the
+//! next snapshot that is finished, so two values that were sent between the same
+//! two snapshots share an interval, and the later one is kept.
+
+use std::collections::BTreeMap;
+
+use rusqlite::OptionalExtension;
+
+use crate::clock::Timestamp;
+use crate::model::state::SentValues;
+use crate::model::{RecordKey, Resource};
+use crate::vault::schema::version_table;
+use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
+
+/// A value that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSentValue {
+    /// As JSON text.
+    pub value: String,
+    pub time: Timestamp,
+}
+
+/// A record's sent values, by field.
+pub type SentFields = BTreeMap<String, StoredSentValue>;
+
+/// A sent value over a span of snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentVersion {
+    pub field: String,
+    /// 0 for a value that was sent before vaults kept versions of them.
+    pub since: i64,
+    /// The snapshot that no longer shows it; `None` while it stands.
+    pub until: Option<i64>,
+    /// As JSON text.
+    pub value: String,
+}
+
+/// Which snapshot is the first that shows a sent value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstSnapshot {
+    /// The next one that is finished.
+    Next,
+    /// The one that showed the record first: the value was sent with its create, by a run that
+    /// began after the snapshot `before`.
+    Created { before: i64 },
+    /// The newest finished one: it was read after the value was sent.
+    Seen,
+}
+
+/// The field that is never kept, whatever record it belongs to.
+const PASSWORD: &str = "password";
+
+/// Format 3: sent values with their history. A value of an earlier format counts as true in
+/// every snapshot, since that format does not tell when it was first sent.
+///
+/// `sent_correction` lists the values that the open transaction may change in finished snapshots.
+/// It is empty outside of one.
+pub(super) const FORMAT_3: &str = "
+ALTER TABLE sent RENAME TO sent_before;
+CREATE TABLE sent(
+  resource TEXT NOT NULL,
+  key TEXT NOT NULL,
+  field TEXT NOT NULL,
+  value TEXT NOT NULL,
+  sent INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  until INTEGER,
+  PRIMARY KEY(resource, key, field, since)
+) STRICT, WITHOUT ROWID;
+INSERT INTO sent SELECT resource, key, field, value, sent, 0, NULL FROM sent_before;
+DROP TABLE sent_before;
+CREATE TABLE sent_correction(
+  resource TEXT NOT NULL,
+  key TEXT NOT NULL,
+  field TEXT NOT NULL,
+  PRIMARY KEY(resource, key, field)
+) STRICT, WITHOUT ROWID;
+";
+
+impl Vault {
+    /// Remembers that `value`, a JSON text, was sent as the record's `field`. What
+    /// was sent before stays in the snapshots that are finished. A password is not
+    /// kept.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub fn remember(
+        &mut self,
+        resource: Resource,
+        key: &RecordKey,
+        field: &str,
+        value: &str,
+        now: Timestamp,
+    ) -> Result<(), VaultError> {
+        self.transact(|tx, _| {
+            remember_in(tx, (resource, key, field), value, FirstSnapshot::Next, now)
+        })
+    }
+
+    /// What was sent last for one record.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn remembered(
+        &self,
+        resource: Resource,
+        key: &RecordKey,
+    ) -> Result<SentFields, VaultError> {
+        let all = self.sent(resource, Some(key))?;
+        Ok(all.into_values().next().unwrap_or_default())
+    }
+
+    /// What was sent last for every record of `resource`.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn remembered_all(
+        &self,
+        resource: Resource,
+    ) -> Result<BTreeMap<RecordKey, SentFields>, VaultError> {
+        self.sent(resource, None)
+    }
+
+    /// The sent values of the resources in `which` that were true in snapshot
+    /// `number`; without a number, those that are true now.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn sent_values(
+        &self,
+        number: Option<i64>,
+        which: &[Resource],
+    ) -> Result<SentValues, VaultError> {
+        let read = || -> Result<SentValues, TransactionError> {
+            let mut find = self.db.prepare_cached(
+                "SELECT key, field, value FROM sent WHERE resource = ?1
+                   AND CASE WHEN ?2 IS NULL THEN until IS NULL
+                       ELSE since <= ?2 AND (until IS NULL OR until > ?2) END",
+            )?;
+            let mut all = SentValues::new();
+            for resource in which {
+                let mut rows = find.query((resource.name(), number))?;
+                while let Some(row) = rows.next()? {
+                    let key = key(*resource, &row.get::<_, String>(0)?)?;
+                    let text: String = row.get(2)?;
+                    // Text that is not JSON was not written by linkvault.
+                    if let Ok(value) = serde_json::from_str(&text) {
+                        all.entry((*resource, key)).or_default().insert(row.get(1)?, value);
+                    }
+                }
+            }
+            Ok(all)
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Every version of a record's sent values that finished snapshots show, oldest
+    /// first.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn sent_history(
+        &self,
+        resource: Resource,
+        key: &RecordKey,
+    ) -> Result<Vec<SentVersion>, VaultError> {
+        let read = || -> rusqlite::Result<Vec<SentVersion>> {
+            let mut find = self.db.prepare_cached(
+                "SELECT field, since, CASE WHEN until <= newest THEN until END, value FROM sent,
+                   (SELECT max(snapshot) AS newest FROM snapshot WHERE finished IS NOT NULL)
+                 WHERE resource = ?1 AND key = ?2 AND since <= newest ORDER BY since, field",
+            )?;
+            let rows = find.query_map((resource.name(), key.to_string()), |row| {
+                Ok(SentVersion {
+                    field: row.get(0)?,
+                    since: row.get(1)?,
+                    until: row.get(2)?,
+                    value: row.get(3)?,
+                })
+            })?;
+            rows.collect()
+        };
+        read().map_err(|source| self.sql(source))
+    }
+
+    fn sent(
+        &self,
+        resource: Resource,
+        of: Option<&RecordKey>,
+    ) -> Result<BTreeMap<RecordKey, SentFields>, VaultError> {
+        let read = || -> Result<BTreeMap<RecordKey, SentFields>, TransactionError> {
+            let mut find = self.db.prepare_cached(
+                "SELECT key, field, value, sent FROM sent
+                 WHERE resource = ?1 AND (?2 IS NULL OR key = ?2) AND until IS NULL",
+            )?;
+            let mut rows = find.query((resource.name(), of.map(RecordKey::to_string)))?;
+            let mut all: BTreeMap<RecordKey, SentFields> = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                let key = key(resource, &row.get::<_, String>(0)?)?;
+                let sent = StoredSentValue { value: row.get(2)?, time: Timestamp(row.get(3)?) };
+                all.entry(key).or_default().insert(row.get(1)?, sent);
+            }
+            Ok(all)
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+}
+
+fn key(resource: Resource, text: &str) -> Result<RecordKey, TransactionError> {
+    RecordKey::parse(resource, text)
+        .ok_or_else(|| TransactionError::Damaged(format!("{resource} have no key {text}")))
+}
+
+/// [`Vault::remember`] within a transaction.
+pub(super) fn remember_in(
+    tx: &Transaction<'_>,
+    (resource, key, field): (Resource, &RecordKey, &str),
+    value: &str,
+    from: FirstSnapshot,
+    now: Timestamp,
+) -> Result<(), TransactionError> {
+    if field == PASSWORD {
+        return Ok(());
+    }
+    let since = first_snapshot(tx, resource, key, from)?;
+    let text = key.to_string();
+    let row = (resource.name(), text.as_str(), field);
+    checksums::sent(tx, row, || {
+        // A run tells what a finished snapshot that showed its work lacks.
+        let correction = from != FirstSnapshot::Next;
+        if correction {
+            tx.prepare_cached("INSERT OR IGNORE INTO sent_correction VALUES(?1, ?2, ?3)")?
+                .execute(row)?;
+        }
+        put(tx, row, value, since, now)?;
+        if correction {
+            tx.prepare_cached("DELETE FROM sent_correction")?.execute([])?;
+        }
+        Ok(())
+    })
+}
+
+/// Ends the values of a record that a run created, but for the fields in `keep`: they were
+/// sent for a deleted record that had its id.
+pub(super) fn end_others(
+    tx: &Transaction<'_>,
+    (resource, key): (Resource, &RecordKey),
+    keep: &[&str],
+    from: FirstSnapshot,
+) -> Result<(), TransactionError> {
+    let since = first_snapshot(tx, resource, key, from)?;
+    let text = key.to_string();
+    let sql = "SELECT field FROM sent WHERE resource = ?1 AND key = ?2 AND until IS NULL";
+    let fields: Vec<String> = {
+        let mut find = tx.prepare_cached(sql)?;
+        let rows = find.query_map((resource.name(), &text), |row| row.get(0))?;
+        rows.collect::<rusqlite::Result<_>>()?
+    };
+    for field in fields.iter().filter(|field| !keep.contains(&field.as_str())) {
+        let row = (resource.name(), text.as_str(), field.as_str());
+        let open = "resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
+        checksums::sent(tx, row, || {
+            tx.prepare_cached("INSERT OR IGNORE INTO sent_correction VALUES(?1, ?2, ?3)")?
+                .execute(row)?;
+            let delete = format!("DELETE FROM sent WHERE {open} AND since >= ?4");
+            let close = format!("UPDATE sent SET until = ?4 WHERE {open}");
+            for sql in [delete, close] {
+                tx.prepare_cached(&sql)?.execute((row.0, row.1, row.2, since))?;
+            }
+            tx.prepare_cached("DELETE FROM sent_correction")?.execute([])?;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Has `value` stand for the field of `row` from the snapshot `since`.
+fn put(
+    tx: &Transaction<'_>,
+    row: (&str, &str, &str),
+    value: &str,
+    since: i64,
+    now: Timestamp,
+) -> Result<(), TransactionError> {
+    let sql = "SELECT since, value FROM sent
+               WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
+    let open: Option<(i64, String)> =
+        tx.prepare_cached(sql)?.query_row(row, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let since = match open {
+        Some((_, known)) if known == value => return Ok(()),
+        Some((begun, _)) if begun < since => {
+            let sql = "UPDATE sent SET until = ?4
+                       WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
+            tx.prepare_cached(sql)?.execute((row.0, row.1, row.2, since))?;
+            since
+        }
+        // No snapshot before `since` shows the value that it replaces.
+        Some((begun, _)) => begun,
+        None => since,
+    };
+    let sql = "INSERT OR REPLACE INTO sent(resource, key, field, value, sent, since)
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+    tx.prepare_cached(sql)?.execute((row.0, row.1, row.2, value, now.0, since))?;
+    Ok(())
+}
+
+/// The first snapshot that shows a value which is remembered now.
+fn first_snapshot(
+    tx: &Transaction<'_>,
+    resource: Resource,
+    key: &RecordKey,
+    from: FirstSnapshot,
+) -> Result<i64, TransactionError> {
+    let sql = "SELECT coalesce(max(snapshot), 0) FROM snapshot WHERE finished IS NOT NULL";
+    let newest: i64 = tx.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    let next = newest.saturating_add(1);
+    match (from, key) {
+        (FirstSnapshot::Next, _) | (FirstSnapshot::Created { .. }, RecordKey::Item { .. }) => {
+            Ok(next)
+        }
+        (FirstSnapshot::Seen, _) => Ok(newest),
+        (FirstSnapshot::Created { before }, RecordKey::Id(id)) => {
+            let table = version_table(resource);
+            // An older version is of a deleted record that had this id.
+            let sql = format!(
+                "SELECT max(since) FROM {table} WHERE id = ?1 AND until IS NULL AND since > ?2"
+            );
+            let shown: Option<i64> =
+                tx.prepare_cached(&sql)?.query_row((id, before), |row| row.get(0))?;
+            Ok(shown.map_or(next, |shown| shown.min(next)))
+        }
+    }
+}
+
+/// Deletes what no snapshot that can be read shows: values whose snapshots were all
+/// forgotten, and values of records that were forgotten.
+pub(super) fn forget(tx: &Transaction<'_>) -> Result<(), TransactionError> {
+    let readable = "SELECT min(s.snapshot) FROM snapshot s
+                    WHERE s.finished IS NOT NULL AND s.forgotten IS NULL AND s.snapshot >=";
+    checksums::all_sent(tx, || {
+        tx.execute(
+            &format!(
+                "DELETE FROM sent WHERE until IS NOT NULL
+                   AND coalesce(({readable} sent.since), sent.until) >= sent.until"
+            ),
+            [],
+        )?;
+        for resource in Resource::ALL.into_iter().filter(|it| *it != Resource::ChannelItems) {
+            // A record that was made after the last complete listing is in no version yet.
+            let table = version_table(resource);
+            let gone = format!(
+                "FROM sent WHERE resource = ?1
+                   AND since <= (SELECT max(s.snapshot) FROM snapshot s
+                     JOIN snapshot_resource r USING (snapshot)
+                     WHERE s.finished IS NOT NULL AND r.resource = ?1 AND r.state = 'complete')
+                   AND NOT EXISTS (SELECT 1 FROM {table} v WHERE v.id = CAST(sent.key AS INTEGER))"
+            );
+            let list = "INSERT OR IGNORE INTO sent_correction SELECT DISTINCT resource, key, field";
+            tx.execute(&format!("{list} {gone}"), [resource.name()])?;
+            tx.execute(&format!("DELETE {gone}"), [resource.name()])?;
+            tx.execute("DELETE FROM sent_correction", [])?;
+        }
+        for column in ["until", "since"] {
+            tx.execute(
+                &format!(
+                    "UPDATE sent SET {column} = coalesce(({readable} sent.{column}), {column})
+                     WHERE {column} IN (SELECT snapshot FROM snapshot WHERE forgotten IS NOT NULL)"
+                ),
+                [],
+            )?;
+        }
+        Ok(())
+    })
+}

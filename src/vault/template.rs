@@ -1,0 +1,294 @@
+//! How a record's JSON text is kept without storing it twice.
+//!
+//! The text is split into a *template*, which thousands of records share, and
+//! the values, which stand in typed columns. A template is the text with each
+//! value cut out and a slot in its place: `\x01`, a code that says how the
+//! column becomes the value's text again, and a letter for the column. Control
+//! characters never stand in JSON text, so nothing needs escaping. What no code
+//! can reproduce to the byte goes verbatim into the `extra` column, in order,
+//! separated by `\x01`. [`unpack`] of [`pack`] is the text that came: a property.
+//!
+//! Pure: no SQL here.
+
+use std::fmt::Write as _;
+
+use crate::model::record::{DecodedRecord, read_field};
+use crate::model::{FieldValue, Resource, Role};
+
+pub(super) const SLOT: char = '\x01';
+
+/// The template of a record that is kept verbatim as a whole.
+pub const VERBATIM: &str = "\x01x-";
+
+/// The code of text that needs no escapes: its content stands in quotes.
+pub(super) const PLAIN_TEXT: char = 's';
+
+/// A record, split.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct PackedRecord {
+    pub template: String,
+    pub extra: Option<String>,
+    /// Whether the counter's value was cut out, so that a series holds it.
+    pub counts: bool,
+}
+
+/// Splits a decoded record of `resource`.
+#[must_use]
+pub fn pack(resource: Resource, decoded: &DecodedRecord<'_>) -> PackedRecord {
+    let raw: &str = &decoded.record.raw;
+    let mut packed =
+        PackedRecord { template: String::with_capacity(raw.len()), ..PackedRecord::default() };
+    let mut done = 0;
+    for (member, place) in decoded.members.iter().zip(&decoded.places) {
+        let between = raw.get(done..member.start).unwrap_or_default();
+        packed.template.push_str(between);
+        done = member.start + member.lexeme.len();
+        let value = place.map(|place| (place, &decoded.record.values[place]));
+        match value.map(|(place, value)| (place, spell(value, member.lexeme))) {
+            Some((_, TemplateSlot::Plain)) => packed.template.push_str(member.lexeme),
+            Some((place, TemplateSlot::Code(code))) => {
+                packed.template.extend([SLOT, code, letter(place)]);
+                packed.counts |= read_field(resource, place).role == Role::Counter;
+            }
+            Some((_, TemplateSlot::Verbatim)) | None => keep(&mut packed, member.lexeme),
+        }
+    }
+    packed.template.push_str(raw.get(done..).unwrap_or_default());
+    packed
+}
+
+fn keep(packed: &mut PackedRecord, lexeme: &str) {
+    packed.template.push_str(VERBATIM);
+    match &mut packed.extra {
+        None => packed.extra = Some(lexeme.to_owned()),
+        Some(extra) => {
+            extra.push(SLOT);
+            extra.push_str(lexeme);
+        }
+    }
+}
+
+fn letter(place: usize) -> char {
+    // The table has fewer fields than the alphabet letters.
+    u8::try_from(place).map_or('-', |place| char::from(b'a' + place))
+}
+
+/// How a value's text comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TemplateSlot {
+    /// There is no value: `null` or `false` stands in the template.
+    Plain,
+    /// The column, by this code.
+    Code(char),
+    /// Nothing can reproduce it.
+    Verbatim,
+}
+
+pub(super) fn spell(value: &FieldValue<'_>, lexeme: &str) -> TemplateSlot {
+    let codes: &[char] = match value {
+        FieldValue::Null => return TemplateSlot::Plain,
+        // Without escapes, a string's text is its content in quotes.
+        FieldValue::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => {
+            return TemplateSlot::Code(PLAIN_TEXT);
+        }
+        FieldValue::Int(_) if is_shortest(lexeme.trim_matches('"')) => {
+            return TemplateSlot::Code(if lexeme.starts_with('"') { 'q' } else { 'i' });
+        }
+        FieldValue::Text(_) if lexeme.contains("\\/") => &['p', 'u'],
+        FieldValue::Text(_) => &['s', 'a', 'p', 'n'],
+        FieldValue::Int(_) => return TemplateSlot::Verbatim,
+        FieldValue::Bool(_) => &['b', 'i', 'q', 'w'],
+        FieldValue::Json(_) => &[],
+    };
+    let mut text = String::with_capacity(lexeme.len());
+    let exact = codes.iter().find(|code| {
+        text.clear();
+        render(**code, value, &mut text).is_some() && text == lexeme
+    });
+    exact.map_or(TemplateSlot::Verbatim, |code| TemplateSlot::Code(*code))
+}
+
+/// Whether the digits of an integer are how it is written by itself: no zeros
+/// in front, and no sign before a zero.
+fn is_shortest(digits: &str) -> bool {
+    digits == "0" || digits.strip_prefix('-').unwrap_or(digits).starts_with(|it| it != '0')
+}
+
+/// Writes `value` as `code` says; `None` where the two do not go together.
+fn render(code: char, value: &FieldValue<'_>, out: &mut String) -> Option<()> {
+    match (code, value) {
+        ('s', FieldValue::Text(text)) => escape(text, Escapes { slash: false, ascii: false }, out),
+        ('p', FieldValue::Text(text)) => escape(text, Escapes { slash: true, ascii: true }, out),
+        ('u', FieldValue::Text(text)) => escape(text, Escapes { slash: true, ascii: false }, out),
+        ('a', FieldValue::Text(text)) => escape(text, Escapes { slash: false, ascii: true }, out),
+        ('n', FieldValue::Text(text)) => out.push_str(text),
+        ('i', FieldValue::Int(number)) => write!(out, "{number}").ok()?,
+        ('q', FieldValue::Int(number)) => write!(out, "\"{number}\"").ok()?,
+        ('i', FieldValue::Bool(value)) => out.push_str(if *value { "1" } else { "0" }),
+        ('q', FieldValue::Bool(value)) => out.push_str(if *value { "\"1\"" } else { "\"0\"" }),
+        ('b', FieldValue::Bool(value)) => out.push_str(if *value { "true" } else { "false" }),
+        ('w', FieldValue::Bool(value)) => {
+            out.push_str(if *value { "\"true\"" } else { "\"false\"" })
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+#[derive(Clone, Copy)]
+struct Escapes {
+    /// `/` as `\/`.
+    slash: bool,
+    /// All but ASCII as `\uXXXX`.
+    ascii: bool,
+}
+
+fn escape(text: &str, escapes: Escapes, out: &mut String) {
+    out.push('"');
+    let mut done = 0;
+    for (at, char) in text.char_indices() {
+        let short = match char {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '/' if escapes.slash => "\\/",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{8}' => "\\b",
+            '\u{c}' => "\\f",
+            char if char < ' ' || (escapes.ascii && !char.is_ascii()) => "",
+            _ => continue,
+        };
+        out.push_str(&text[done..at]);
+        done = at + char.len_utf8();
+        out.push_str(short);
+        if short.is_empty() {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out.push_str(&text[done..]);
+    out.push('"');
+}
+
+/// Why a stored record cannot be put together again. Only a damaged vault has one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the stored template does not fit its values")]
+pub struct TemplateMismatch;
+
+/// Puts the text together again from the template, the read fields' columns in
+/// order, and `extra`.
+///
+/// # Errors
+/// [`TemplateMismatch`] when the three do not go together.
+pub fn unpack(
+    template: &str,
+    values: &[FieldValue<'_>],
+    extra: Option<&str>,
+) -> Result<String, TemplateMismatch> {
+    let mut verbatim = extra.into_iter().flat_map(|extra| extra.split(SLOT));
+    let mut raw = String::with_capacity(template.len() * 2);
+    let mut parts = template.split(SLOT);
+    raw.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let mut chars = part.chars();
+        let (code, letter) = chars.next().zip(chars.next()).ok_or(TemplateMismatch)?;
+        if code == 'x' {
+            raw.push_str(verbatim.next().ok_or(TemplateMismatch)?);
+        } else {
+            let place = u32::from(letter).checked_sub(u32::from('a')).ok_or(TemplateMismatch)?;
+            let value = values.get(place as usize).ok_or(TemplateMismatch)?;
+            render(code, value, &mut raw).ok_or(TemplateMismatch)?;
+        }
+        raw.push_str(chars.as_str());
+    }
+    if verbatim.next().is_some() { Err(TemplateMismatch) } else { Ok(raw) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::vault::template::*;
+    use proptest::prelude::*;
+
+    fn there_and_back(resource: Resource, raw: &str) -> PackedRecord {
+        let decoded = DecodedRecord::read(resource, Some(1), raw).unwrap();
+        let packed = pack(resource, &decoded);
+        let values = &decoded.record.values;
+        assert_eq!(unpack(&packed.template, values, packed.extra.as_deref()).unwrap(), raw);
+        packed
+    }
+
+    #[test]
+    fn records_that_differ_in_values_alone_share_a_template() {
+        let first = r#"{"id":"1","link":"https:\/\/a.example\/q","scans":12,"name":"caf\u00e9","date":"2026-01-01 00:00:00"}"#;
+        let second = r#"{"id":"2","link":"https:\/\/b.example\/r","scans":0,"name":"\u00fc","date":"2026-01-02 00:00:00"}"#;
+        let packed = there_and_back(Resource::QrCodes, first);
+        assert_eq!(packed.template, there_and_back(Resource::QrCodes, second).template);
+        assert_eq!(packed.extra, None);
+        assert!(packed.counts);
+    }
+
+    #[test]
+    fn every_odd_spelling_comes_back_to_the_byte() {
+        for raw in [
+            r#"{"id":1}"#,
+            r#" { "id" : 007e0 , "x" : [ 1, {"y":null} ] } "#.replace("007e0", "7").trim(),
+            r#"{"id":"01","name":"\u0041","public":"1","rotator":false,"list":null}"#,
+            r#"{"id":1,"id":2,"name":"a","domain":"b","name":"c"}"#,
+            r#"{"id":1,"name":12.50,"public":"maybe","rotator":{"a":[true]}}"#,
+            r#"{"id":1,"name":"\ud83d\ude00 / \/ \u00E9","p\u0075blic":true}"#,
+            r#"{"id":1,"name":"\ud800"}"#,
+        ] {
+            there_and_back(Resource::Campaigns, raw);
+        }
+    }
+
+    #[test]
+    fn a_template_that_does_not_fit_is_an_error_and_no_panic() {
+        let values = [FieldValue::Int(1)];
+        for (template, extra) in [
+            ("\x01", None),
+            ("\x01i", None),
+            ("\x01iz", None),
+            ("\x01i!", None),
+            ("\x01sa", None),
+            ("\x01x-", None),
+            ("", Some("left over")),
+        ] {
+            assert_eq!(unpack(template, &values, extra), Err(TemplateMismatch), "{template:?}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::btree_map(any::<String>(), inner, 0..4)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn unpack_of_pack_is_the_text_that_came(
+            id in any::<i64>(), name in json(), public in json(), rotator in json(),
+            other in json(), pretty in any::<bool>(),
+        ) {
+            let value = serde_json::json!({
+                "name": name, "public": public, "id": id, "rotator": rotator, "é": other,
+            });
+            let raw = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+            there_and_back(Resource::Campaigns, &raw.unwrap());
+        }
+    }
+}

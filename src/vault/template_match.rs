@@ -1,0 +1,286 @@
+//! Splits records as they come into what the vault stores: values, template
+//! and the rest. Records of one list look alike, so a record is first read by
+//! the templates of those before it, and decoded only when none fits. Both
+//! ways give the same: a property. Pure: no SQL here.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::model::members::TokenScan;
+use crate::model::record::read_field;
+use crate::model::{
+    DecodedRecord, FieldKind, FieldValue, Record, RecordKey, RecordProblem, Resource, Role, value,
+};
+use crate::vault::template;
+use crate::vault::template::{SLOT, TemplateSlot, VERBATIM};
+
+/// One record, ready to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateMatch<'a> {
+    pub record: Record<'a>,
+    /// Fields that did not fit their kind; they are kept as they came.
+    pub odd: Vec<RecordProblem>,
+    pub(super) template: Arc<str>,
+    pub(super) extra: Option<String>,
+    /// Where the counter's value stands in the text, if a series holds it.
+    pub(super) counter: Option<Range<usize>>,
+}
+
+impl<'a> TemplateMatch<'a> {
+    /// Splits a decoded record of `resource`.
+    #[must_use]
+    pub fn new(resource: Resource, decoded: DecodedRecord<'a>) -> Self {
+        let packed = template::pack(resource, &decoded);
+        let is_counter = |place: &Option<usize>| {
+            place.is_some_and(|place| read_field(resource, place).role == Role::Counter)
+        };
+        let at = decoded.places.iter().position(is_counter).filter(|_| packed.counts);
+        let counter = at.map(|at| &decoded.members[at]);
+        Self {
+            counter: counter.map(|member| member.start..member.start + member.lexeme.len()),
+            record: decoded.record,
+            odd: decoded.warnings,
+            template: packed.template.into(),
+            extra: packed.extra,
+        }
+    }
+
+    /// Keeps the text whole, instead of by a template that no other shares.
+    pub(super) fn make_verbatim(&mut self) {
+        self.template = VERBATIM.into();
+        self.extra = Some(self.record.raw.as_ref().to_owned());
+        self.counter = None;
+    }
+}
+
+/// Splits the records of one list.
+#[derive(Debug)]
+pub struct TemplateMatcher {
+    resource: Resource,
+    channel: Option<i64>,
+    /// The templates of the last records, newest first.
+    patterns: Vec<Pattern>,
+}
+
+/// A list rarely mixes more templates than these.
+const MANY_PATTERNS: usize = 4;
+
+impl TemplateMatcher {
+    /// For records of `resource`; `channel` is the channel whose items they are.
+    #[must_use]
+    pub fn new(resource: Resource, channel: Option<i64>) -> Self {
+        Self { resource, channel, patterns: Vec::new() }
+    }
+
+    /// Splits one record.
+    ///
+    /// # Errors
+    /// As [`DecodedRecord::read`].
+    pub fn split<'a>(&mut self, raw: &'a str) -> Result<TemplateMatch<'a>, RecordProblem> {
+        if let Some(split) = self.patterns.iter().find_map(|pattern| pattern.split(raw)) {
+            return Ok(split);
+        }
+        let decoded = DecodedRecord::read(self.resource, self.channel, raw)?;
+        let split = TemplateMatch::new(self.resource, decoded);
+        if let Some(pattern) = Pattern::of(self.resource, &split) {
+            self.patterns.truncate(MANY_PATTERNS - 1);
+            self.patterns.insert(0, pattern);
+        }
+        Ok(split)
+    }
+}
+
+/// A template taken apart.
+#[derive(Debug)]
+struct Pattern {
+    resource: Resource,
+    template: Arc<str>,
+    /// What stands before the first slot, in bytes of the template.
+    head: usize,
+    slots: Vec<Slot>,
+    /// How many values a record has.
+    values: usize,
+}
+
+/// A value's place in a template, and the text that follows it there.
+#[derive(Debug)]
+struct Slot {
+    code: char,
+    place: usize,
+    then: Range<usize>,
+}
+
+impl Slot {
+    /// Reads a value, if it is spelled as this slot says.
+    fn read<'a>(
+        &self,
+        kind: FieldKind,
+        scan: &mut TokenScan<'a>,
+    ) -> Option<(FieldValue<'a>, &'a str)> {
+        if self.code == template::PLAIN_TEXT
+            && let Some(lexeme) = scan.plain_string()
+        {
+            // Only text is ever spelled so, and its text is its content.
+            return Some((FieldValue::Text(lexeme.get(1..lexeme.len() - 1)?.into()), lexeme));
+        }
+        let lexeme = scan.lexeme()?;
+        let value = value::read(kind, lexeme);
+        (template::spell(&value, lexeme) == TemplateSlot::Code(self.code))
+            .then_some((value, lexeme))
+    }
+}
+
+impl Pattern {
+    /// The pattern of a record, if every value that it cuts out is a read field's.
+    fn of(resource: Resource, split: &TemplateMatch<'_>) -> Option<Self> {
+        if resource == Resource::ChannelItems || split.extra.is_some() {
+            return None;
+        }
+        let template = Arc::clone(&split.template);
+        let mut slots = Vec::new();
+        let mut at = template.find(SLOT)?;
+        let head = at;
+        while at < template.len() {
+            let mut chars = template.get(at + 1..)?.chars();
+            let (code, letter) = chars.next().zip(chars.next())?;
+            let place = u32::from(letter).checked_sub(u32::from('a'))? as usize;
+            let from = at + 3;
+            at = template.get(from..)?.find(SLOT).map_or(template.len(), |next| from + next);
+            slots.push(Slot { code, place, then: from..at });
+        }
+        let values = split.record.values.len();
+        Some(Self { resource, template, head, slots, values })
+    }
+
+    /// Splits `raw`, if it has this template.
+    fn split<'a>(&self, raw: &'a str) -> Option<TemplateMatch<'a>> {
+        let spec = self.resource.spec();
+        let mut values = Vec::with_capacity(self.values);
+        values.resize_with(self.values, || FieldValue::Null);
+        let mut counter = None;
+        let mut scan = TokenScan::new(raw);
+        scan.literal(self.template.get(..self.head)?)?;
+        for slot in &self.slots {
+            let field = read_field(self.resource, slot.place);
+            let (value, lexeme) = slot.read(field.kind, &mut scan)?;
+            if field.role == Role::Counter {
+                counter = Some(scan.at() - lexeme.len()..scan.at());
+            }
+            *values.get_mut(slot.place)? = value;
+            scan.literal(self.template.get(slot.then.clone())?)?;
+        }
+        let id_place = spec.field("id").map_or(0, |(place, _)| place);
+        let FieldValue::Int(id) = values[id_place] else { return None };
+        let record = Record { key: RecordKey::Id(id), values, raw: raw.into() };
+        let template = Arc::clone(&self.template);
+        let whole = scan.at() == raw.len();
+        whole.then_some(TemplateMatch { record, odd: Vec::new(), template, extra: None, counter })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::vault::template_match::*;
+    use proptest::prelude::*;
+
+    /// Splits every text after the ones before it, and each by itself.
+    fn both_ways(resource: Resource, texts: &[String]) -> usize {
+        let mut splitter = TemplateMatcher::new(resource, Some(7));
+        let mut by_pattern = 0;
+        for raw in texts {
+            by_pattern += usize::from(splitter.patterns.iter().any(|it| it.split(raw).is_some()));
+            let alone = DecodedRecord::read(resource, Some(7), raw)
+                .map(|it| TemplateMatch::new(resource, it));
+            assert_eq!(splitter.split(raw), alone, "{raw}");
+        }
+        by_pattern
+    }
+
+    #[test]
+    fn records_that_look_alike_are_read_by_their_pattern() {
+        let plain = |id: i64, scans: i64, name: &str| {
+            format!(r#"{{"id":{id},"link":"https://a/{id}","scans":{scans},"name":"{name}"}}"#)
+        };
+        let escaped = |id: i64| {
+            format!(
+                r#"{{"id":"{id}","link":"https:\/\/a\/{id}","scans":"1","name":"\u00e9","date":null}}"#
+            )
+        };
+        let texts = [
+            plain(1, 5, "one"),
+            plain(-2, 0, ""),
+            escaped(3),
+            plain(4, 1, "日本"),
+            escaped(5),
+            plain(6, 0, "\\/"),
+            plain(7, 0, "\\u002f"),
+        ];
+        assert_eq!(both_ways(Resource::QrCodes, &texts), 3);
+    }
+
+    #[test]
+    fn what_a_pattern_does_not_fit_is_decoded() {
+        for odd in [
+            r#"{"id":07,"name":"x"}"#,
+            r#"{"id":-0,"name":"x"}"#,
+            r#"{"id":"8","name":"x"}"#,
+            r#"{"id":9,"name":2026}"#,
+            r#"{"id":9,"name":null}"#,
+            r#"{"id":9,"name":"x","name":"y"}"#,
+            r#"{"id":9,"name":"x"} "#,
+            r#"{"id":9,"name":"x""#,
+            r#"{"id":99999999999999999999,"name":"x"}"#,
+            "{\"id\":9,\"name\":\"\t\"}",
+            "",
+        ] {
+            let texts = [r#"{"id":1,"name":"x"}"#.to_owned(), odd.to_owned()];
+            assert_eq!(both_ways(Resource::Campaigns, &texts), 0, "{odd}");
+        }
+    }
+
+    fn lexeme() -> impl Strategy<Value = &'static str> {
+        prop::sample::select(vec![
+            "1",
+            "0",
+            "-0",
+            "01",
+            "12",
+            "\"12\"",
+            "\"-3\"",
+            "\"03\"",
+            "true",
+            "\"true\"",
+            "\"1\"",
+            "false",
+            "null",
+            "\"\"",
+            "\"a\"",
+            "\"a/b\"",
+            "\"a\\/b\"",
+            "\"\\u00e9\"",
+            "\"é\"",
+            "\"\\u002f\"",
+            "\"\\ud800\"",
+            "1.5",
+            "[1]",
+            "{\"a\":1}",
+            "\"\\\"\"",
+        ])
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_gives_what_decoding_gives(
+            records in prop::collection::vec(
+                (lexeme(), lexeme(), lexeme(), prop::sample::select(vec!["name", "domain", "x"])), 1..12),
+            items in any::<bool>(),
+        ) {
+            let resource = if items { Resource::ChannelItems } else { Resource::Campaigns };
+            let text = |(id, name, public, key): &(&str, &str, &str, &str)| {
+                format!(r#"{{"id":{id},"{key}":{name},"type":"links","public":{public}}}"#)
+            };
+            let texts: Vec<_> = records.iter().map(text).collect();
+            both_ways(resource, &texts);
+        }
+    }
+}
