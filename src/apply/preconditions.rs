@@ -215,12 +215,13 @@ impl PlanRunner<'_> {
             if !work.is_open() || work.step.verb == Verb::Create {
                 continue;
             }
-            if work.may_have_run && matches!(work.step.verb, Verb::Update | Verb::Delete) {
+            let in_doubt = work.may_have_run && !work.retried;
+            if in_doubt && matches!(work.step.verb, Verb::Update | Verb::Delete) {
                 self.close_if_evident(nth, now, &ours)?;
                 continue;
             }
             let Some(why) = self.overtaken(nth, now, &ours) else { continue };
-            if work.may_have_run {
+            if in_doubt {
                 self.close_as_unknown(nth, &why)?;
             } else {
                 self.intended.remove(&nth);
@@ -235,7 +236,7 @@ impl PlanRunner<'_> {
         let mut ours = OwnUpdates::new();
         for (nth, work) in self.all.iter().enumerate() {
             let may_be_done = matches!(work.state, StepState::Done | StepState::Unknown)
-                || (work.state == StepState::Sent && work.may_have_run);
+                || (work.is_open() && work.may_have_run);
             if let Some(id) = work.step.id.filter(|_| work.step.verb == Verb::Update && may_be_done)
             {
                 ours.entry((work.step.resource, id)).or_default().push(nth);

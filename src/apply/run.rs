@@ -273,7 +273,9 @@ fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, ApplyError> 
             let why = "it has another number".to_owned();
             return Err(ApplyError::Journal { step: nth, why });
         }
+        let retried = row.state == StepState::Planned && row.attempts > 0;
         all.push(StepRun {
+            retried: retried && step.verb != Verb::Create,
             step,
             state: row.state,
             id: row.id,

@@ -46,6 +46,8 @@ pub(super) struct StepRun {
     pub sent: Option<Timestamp>,
     /// An earlier try may have worked.
     pub may_have_run: bool,
+    /// A person decided that this update or delete is sent again.
+    pub retried: bool,
     /// The service declined to do it again.
     pub declined: bool,
     /// The last thing that was said of it.
@@ -244,6 +246,7 @@ impl PlanRunner<'_> {
             self.all[at].sent = Some(now);
             self.all[at].state = StepState::Sent;
             self.all[at].attempts += 1;
+            self.all[at].retried = false;
             self.intended.insert(at);
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use linkvault::apply::resolve::{self, StepDecision};
 use linkvault::apply::step_request::set_password;
 use linkvault::apply::{ApplyError, ApplyOptions, RunReport, StepSecrets};
-use linkvault::change::plan::{Plan, fingerprint};
+use linkvault::change::plan::{Plan, ROTATOR, fingerprint, slug};
 use linkvault::model::{RecordKey, Resource, Verb};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::store::QrCode;
@@ -188,19 +188,27 @@ fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
 
 /// A plan that changes channel 2, with what it was when the plan was made.
 pub(super) fn update(world: &World, plan: &mut Plan, body: Value) {
-    let path = "/api/channel/2/update";
-    add(plan, Resource::Channels, Verb::Update, path, Some(body));
+    update_of(world, plan, Resource::Channels, "/api/channel/2/update", body);
+}
+
+/// The same for the record that `path` names.
+fn update_of(world: &World, plan: &mut Plan, resource: Resource, path: &str, body: Value) {
+    add(plan, resource, Verb::Update, path, Some(body));
     let mut vault = world.open();
-    let options = linkvault::crawl::CrawlOptions::new("http://sandbox").only(&[Resource::Channels]);
+    let options = linkvault::crawl::CrawlOptions::new("http://sandbox").only(&[resource]);
     let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
-    let state = vault.state(number, &[Resource::Channels]).unwrap();
-    let record = &state.get(Resource::Channels).unwrap()[&RecordKey::Id(2)];
-    let value = |name: &str| {
-        let (place, _) = Resource::Channels.spec().field(name).unwrap();
-        record.values[place].json()
-    };
+    let state = vault.state(number, &[resource]).unwrap();
     let step = plan.steps.last_mut().unwrap();
-    step.fingerprint = Some(fingerprint(Resource::Channels, record));
+    let record = &state.get(resource).unwrap()[&RecordKey::Id(step.id.unwrap())];
+    let value = |name: &str| {
+        let (place, _) = resource.spec().field(name).unwrap();
+        let rotator = || record.values.get(resource.spec().field(ROTATOR).unwrap().0);
+        match record.values.get(place) {
+            Some(value) => value.json(),
+            None => json!(slug(rotator().unwrap().cell().as_ref()).unwrap_or_default()),
+        }
+    };
+    step.fingerprint = Some(fingerprint(resource, record));
     step.name = value("name").as_str().unwrap().to_owned();
     let fields = step.after.iter().flat_map(|after| after.keys());
     step.before = Some(fields.map(|name| (name.clone(), value(name))).collect());
@@ -252,6 +260,25 @@ fn what_no_list_tells_of_an_update_is_left_to_a_person() {
     world.set_faults("", 1);
     let outcome = resumed(&mut world);
     assert_eq!((outcome.unknown, outcome.done), (0, 2), "{outcome:?}");
+}
+
+/// The list shows that the rotator has changed: by this very update, or by somebody else.
+#[test]
+fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_has_changed() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    let path = "/api/campaign/1/update";
+    update_of(&world, &mut plan, Resource::Campaigns, path, json!({"slug": "repeated"}));
+    plan.steps[0].verifiable = false;
+    world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!(outcome.unknown, 1, "{outcome:?}");
+    world.set_faults("", 1);
+    resolve::decide(&mut world.open(), 1, 1, StepDecision::Retry, world.now()).unwrap();
+    world.asked();
+    world.asked();
+    resumed(&mut world);
+    assert_eq!(world.asked().iter().filter(|it| *it == path).count(), 1);
 }
 
 #[test]

@@ -167,7 +167,7 @@ mod tests {
     /// The slug with which a lost campaign is created again from a row that shows `rotator`.
     fn slug(rotator: Json, sent: &[(&str, Json)]) -> Option<String> {
         let raw = json!({"id": 1, "name": "a", "rotator": rotator});
-        let mut desired = sheet(Resource::Campaigns, &[raw.clone()]);
+        let mut desired = sheet(Resource::Campaigns, std::slice::from_ref(&raw));
         desired.recreate_missing = true;
         let mut state = State::default();
         let other = record(Resource::Campaigns, &json!({"id": 2, "name": "b"}));
