@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::NaiveDateTime;
 
-use crate::change::plan::{JsonFields, PlanStep, fingerprint};
+use crate::change::plan::{JsonFields, PlanStep, domain_host, fingerprint};
 use crate::change::staleness::is_fresh;
 use crate::clock::Timestamp;
 use crate::model::{FieldValue, Record, RecordKey, Resource, Verb};
@@ -265,10 +265,7 @@ fn normal(resource: Resource, text: &str) -> String {
 fn exact(resource: Resource, text: &str) -> String {
     match resource {
         Resource::Pixels => text.to_owned(),
-        Resource::Domains => {
-            let host = text.split_once("://").map_or(text, |(_, host)| host);
-            host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
-        }
+        Resource::Domains => domain_host(text),
         _ => text.to_lowercase(),
     }
 }

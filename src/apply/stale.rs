@@ -120,7 +120,7 @@ fn changed_fields(
         // Of what it was told, the service makes addresses.
         let follows = field.role == Role::ReadOnly && !ours.is_empty();
         let is_asked = |step: &&PlanStep| {
-            asked(step, field.name).is_some_and(|asked| is_as_asked(field.kind, &asked, is))
+            asked(step, field.name).is_some_and(|asked| is_as_asked(field, &asked, is))
         };
         if old != new && !follows && !ours.iter().any(is_asked) {
             all.push(format!("`{}` was `{old}` and is `{new}`", field.name));

@@ -203,7 +203,7 @@ fn left_as_asked(
         let field = resource.spec().field(name).filter(|(_, field)| field.is_read());
         let Some((place, field)) = field else { continue };
         let Some(found) = record.values.get_mut(place) else { continue };
-        if !is_as_asked(field.kind, value, found) {
+        if !is_as_asked(field, value, found) {
             *found = value::read(field.kind, &value.to_string()).into_owned();
             differs = true;
         }

@@ -4,8 +4,8 @@
 use serde_json::Value as Json;
 
 use crate::apply::reconcile::{record_key, wanted_key};
-use crate::change::plan::{JsonFields, PlanStep};
-use crate::model::{FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
+use crate::change::plan::{JsonFields, PlanStep, domain_host};
+use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
 
 /// How looking at a step that lists do not show is called.
 pub const HIDDEN: &str = "unverifiable";
@@ -119,7 +119,7 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
         let lexeme = wanted.to_string();
         let asked = value::read(field.kind, &lexeme);
         let (asked_text, found_text) = (asked.cell(), found.cell());
-        match compare(field.kind, &asked, found) {
+        match compare(field, &asked, found) {
             Sameness::Same => {}
             Sameness::Form => {
                 remarks.push(format!("the service made `{asked_text}` into `{found_text}`"));
@@ -140,18 +140,18 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
 
 enum Sameness {
     Same,
-    /// The same but for case, blanks or a slash at the end.
+    /// The same but for case, blanks or a slash at the end; of a domain, the same host.
     Form,
     Different,
 }
 
 /// Whether a field that is `found` is what was `asked` for, whatever its form.
-pub(super) fn is_as_asked(kind: FieldKind, asked: &Json, found: &FieldValue<'_>) -> bool {
+pub(super) fn is_as_asked(field: &Field, asked: &Json, found: &FieldValue<'_>) -> bool {
     let lexeme = asked.to_string();
-    !matches!(compare(kind, &value::read(kind, &lexeme), found), Sameness::Different)
+    !matches!(compare(field, &value::read(field.kind, &lexeme), found), Sameness::Different)
 }
 
-fn compare(kind: FieldKind, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sameness {
+fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sameness {
     let bare = |value: &FieldValue<'_>| match value {
         FieldValue::Bool(false) => String::new(),
         value => value.cell().into_owned(),
@@ -163,9 +163,11 @@ fn compare(kind: FieldKind, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> S
     };
     if asked == found {
         Sameness::Same
+    } else if field.name == "domain" && domain_host(&asked) == domain_host(&found) {
+        Sameness::Form
     } else if loose(&asked) != loose(&found) {
         Sameness::Different
-    } else if matches!(kind, FieldKind::HexColor | FieldKind::RgbColor) {
+    } else if matches!(field.kind, FieldKind::HexColor | FieldKind::RgbColor) {
         Sameness::Same
     } else {
         Sameness::Form
@@ -206,6 +208,21 @@ mod tests {
         let look = looked(json!({"name": "Spring"}), json!({"id": 3, "name": "spring"}));
         let remark = "the service made `Spring` into `spring`";
         assert_eq!(look, Verification::AsAsked(Some(remark.to_owned())));
+    }
+
+    #[test]
+    fn a_domain_of_the_same_host_is_as_asked() {
+        let looked = |found: &str| {
+            let asked = json!({"domain": "https://Go.x.example/"});
+            let create = step(1, Resource::Domains, Verb::Create, "/api/domain/add", Some(asked));
+            let mut state = State::default();
+            let raw = [json!({"id": 3, "domain": found}).to_string()];
+            *state.resource_mut(Resource::Domains) = records(Resource::Domains, &raw);
+            verify(&create, Some(3), &[], &state).0
+        };
+        assert_eq!(looked("https://Go.x.example/"), Verification::AsAsked(None));
+        assert!(matches!(looked("http://go.x.example"), Verification::AsAsked(Some(_))));
+        assert!(matches!(looked("https://other.example"), Verification::Differs(_)));
     }
 
     #[test]

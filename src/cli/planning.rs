@@ -290,22 +290,23 @@ pub fn observe_account(
         observe_into(&*app.clock, account, &mut session, &mut vault, &*progress, which)?;
     if let Some(own) = &own {
         looked.memory = apply::account_memory(own)?;
-        looked.confirming = lost_lists(own, &looked.state)?;
+        looked.confirming = lost_lists(own, &looked)?;
     }
     Ok(looked)
 }
 
 /// How many lists of `now` lack records that `own` has: a look into `own` confirms the
-/// account for each.
-fn lost_lists(own: &Vault, now: &State) -> Result<u64, VaultError> {
+/// account for each. Of a list that is not offered, nothing is known to be lost.
+fn lost_lists(own: &Vault, now: &Observation) -> Result<u64, VaultError> {
     let mut lists = BTreeSet::new();
-    for (resource, records) in now.iter() {
+    let offered = |(it, _): &(Resource, _)| !now.not_offered.contains(it);
+    for (resource, records) in now.state.iter().filter(offered) {
         for key in own.open_keys(resource)?.into_iter().filter(|key| !records.contains_key(key)) {
             let channel = match key {
                 RecordKey::Item { channel, .. } => Some(channel),
                 RecordKey::Id(_) => None,
             };
-            let listed = |channel| now.get(Resource::Channels)?.get(&RecordKey::Id(channel));
+            let listed = |channel| now.state.get(Resource::Channels)?.get(&RecordKey::Id(channel));
             if channel.is_none_or(|channel| listed(channel).is_some()) {
                 lists.insert((resource, channel));
             }

@@ -92,3 +92,25 @@ fn a_list_that_becomes_empty_is_in_the_price() {
     let made = service.new_requests().len();
     undone.prints_among(&format!("3 steps: 3 deletes. {made} requests"));
 }
+
+/// The vault has pixels from the time when the service offered them.
+#[test]
+fn a_list_that_is_not_offered_any_more_lost_no_records() {
+    let requests = |offered_before: bool| {
+        let service = LiveService::start("", "");
+        let withdraw = || {
+            let mut service = service.inside();
+            service.behaviour_mut().set("not-offered", "pixels").unwrap();
+        };
+        let environment = TestEnvironment::new().account(&service.url());
+        if !offered_before {
+            withdraw();
+        }
+        environment.run(&["backup", "-q"]).succeeds();
+        withdraw();
+        environment.write("pixels.csv", "type,name,tag\nbing,New,123\n");
+        let plan = ["plan", "pixels.csv", "--to", "main", "--json"];
+        environment.run(&plan).succeeds().json()["requests"].as_u64().unwrap()
+    };
+    assert_eq!(requests(true), requests(false));
+}

@@ -388,6 +388,15 @@ fn a_record_that_was_restored_under_its_id_is_the_wanted_one() {
     assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Later");
 }
 
+/// Others took an item out of its channel. The service dates items by when they were assigned.
+#[test]
+fn an_item_that_was_restored_is_not_compared_with_the_one_of_then() {
+    let (environment, service) = backed_up();
+    service.inside().mutate(|store| store.channels.get_mut(1).unwrap().items.remove(0));
+    environment.run(&RESTORE).succeeds().prints_among("1 done");
+    environment.run(&RESTORE).succeeds().prints("Nothing to do.\n");
+}
+
 /// The service dates an item by when it was assigned.
 #[test]
 fn a_channel_that_was_restored_under_its_id_has_other_items() {

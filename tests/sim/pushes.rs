@@ -209,15 +209,16 @@ impl Life {
         let delete = self.rng.bool();
         let mut desired = DesiredState::of_state(first, "an older snapshot");
         desired.resources.remove(&Resource::Account);
+        let known = account_memory(&self.world.open()).unwrap();
         let any_reused = self.gone.any_reused(at_first, &before);
+        let ids = known.ids.clone();
         let (gone, then, now) = (std::mem::take(&mut self.gone), at_first.clone(), before.clone());
         let fits = Box::new(move |plan: &Plan| {
             if alone {
-                gone.spares_others(plan, &then, &now);
+                gone.spares_others(plan, &then, &now, &ids);
             }
         });
         let wish = Wish { desired, base: None, policy: policy(delete), since: Some(number), fits };
-        let known = account_memory(&self.world.open()).unwrap();
         // Ids that were lost in a run before lead to new records already.
         let at_first = &renumbered(at_first, &before, &known.ids);
         // What was sent since is no part of the older state.

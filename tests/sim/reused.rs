@@ -1,7 +1,7 @@
 //! Ids that are given again: which records are gone, and what a plan may do to those that
 //! have their ids now.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linkvault::api::http::Method;
 use linkvault::change::plan::{Plan, PlanStep};
@@ -51,12 +51,21 @@ impl Gone {
     }
 
     /// A plan that leads from `now` back to `then` changes no record into another one, and
-    /// deletes none of `then`.
+    /// deletes none of `then`. By `ids`, records that were created again stand for those of
+    /// `then`.
     #[track_caller]
-    pub fn spares_others(&self, plan: &Plan, then: &Store, now: &Store) {
+    pub fn spares_others(
+        &self,
+        plan: &Plan,
+        then: &Store,
+        now: &Store,
+        ids: &BTreeMap<(Resource, i64), i64>,
+    ) {
         for (step, id) in plan.steps.iter().filter_map(|step| Some((step, step.id?))) {
             let record = (step.resource, id.cast_unsigned());
-            let is_other = self.0.contains(&record) || !has(then, record.0, record.1);
+            let stands = ids.iter().any(|((of, _), new)| (*of, *new) == (step.resource, id));
+            let is_there = has(then, record.0, record.1) || stands;
+            let is_other = self.0.contains(&record) || !is_there;
             match step.verb {
                 Verb::Update => {
                     let is_found = name(now, record).is_some_and(|name| knows(then, step, &name));

@@ -129,7 +129,9 @@ impl Planner<'_> {
             (!untouched && !same_as(live)).then_some(field.name)
         };
         let fixed: Vec<_> = row.fields.iter().filter_map(differs).collect();
-        if own && !fixed.is_empty() {
+        // A state shows when an item was assigned: one of another date was assigned again.
+        let is_again = self.desired.recreate_missing && fixed.contains(&"date");
+        if own && !is_again && !fixed.is_empty() {
             let names = fixed.join("` and `");
             let reason = format!("the API cannot change the `{names}` of a channel item");
             self.add_unsupported(resource, &live.key.to_string(), &reason, row.source.as_ref());

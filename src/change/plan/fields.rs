@@ -103,7 +103,8 @@ pub(super) fn domain(url: &str) -> String {
 }
 
 /// The host of a domain's URL: a service knows a domain by it, whatever its scheme.
-pub(super) fn domain_host(url: &str) -> String {
+#[must_use]
+pub fn domain_host(url: &str) -> String {
     let host = url.split_once("://").map_or(url, |(_, host)| host);
     host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
 }
