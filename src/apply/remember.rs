@@ -27,7 +27,7 @@ pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
 /// The same, with the sent values that were true in snapshot `number`.
 ///
 /// # Errors
-/// As [`memory`].
+/// As [`account_memory`].
 pub fn account_memory_at(vault: &Vault, number: i64) -> Result<AccountMemory, VaultError> {
     let sent = vault.sent_values(Some(number), &Resource::ALL)?;
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
@@ -36,7 +36,7 @@ pub fn account_memory_at(vault: &Vault, number: i64) -> Result<AccountMemory, Va
 /// What is remembered now, with the ids that records of `origin` have in this account.
 ///
 /// # Errors
-/// As [`memory`].
+/// As [`account_memory`].
 pub fn account_memory_with_ids_of(
     vault: &Vault,
     origin: &str,

@@ -318,7 +318,7 @@ fn lost_lists(own: &Vault, now: &Observation) -> Result<u64, VaultError> {
 /// Looks at an account by a snapshot in `vault`.
 ///
 /// # Errors
-/// As [`look`].
+/// As [`observe_account`].
 pub fn observe_into(
     clock: &dyn Clock,
     account: &AccountConfig,

@@ -83,7 +83,7 @@ pub fn apply_input(
 /// The same for an account that is open already.
 ///
 /// # Errors
-/// As [`push`].
+/// As [`apply_input`].
 pub fn apply_input_in(
     mut desk: WriteSession<'_>,
     job: RunRequest<'_>,
@@ -115,7 +115,7 @@ pub fn apply_input_in(
 /// Applies a saved plan, if it is for this account and still true.
 ///
 /// # Errors
-/// As [`push`]; when it is stale or was applied before, nothing is written.
+/// As [`apply_input`]; when it is stale or was applied before, nothing is written.
 pub fn apply_saved_plan(
     app: &App,
     account: &AccountConfig,
@@ -132,7 +132,7 @@ pub fn apply_saved_plan(
 /// The same for an account that is open already.
 ///
 /// # Errors
-/// As [`saved`].
+/// As [`apply_saved_plan`].
 pub fn apply_saved_plan_in(
     mut desk: WriteSession<'_>,
     asked: &str,
@@ -184,7 +184,7 @@ pub fn apply_saved_plan_in(
 /// Shows a plan, asks, and applies it.
 ///
 /// # Errors
-/// As [`push`].
+/// As [`apply_input`].
 pub fn confirm_and_apply(
     mut desk: WriteSession<'_>,
     job: RunRequest<'_>,

@@ -256,7 +256,7 @@ impl DaemonState {
     }
 
     /// Notes what came of a backup, and what is wrong now by `judge`. Without
-    /// `held`, what the vault held before is believed. Until [`DaemonState::free`] the
+    /// `held`, what the vault held before is believed. Until [`DaemonState::finish_job`] the
     /// account has no other turn.
     pub fn record_attempt(
         &self,
@@ -340,7 +340,7 @@ impl DaemonState {
         }
     }
 
-    /// Notes what went wrong in the work after a backup, before [`DaemonState::free`].
+    /// Notes what went wrong in the work after a backup, before [`DaemonState::finish_job`].
     pub fn record_post_backup(&self, job: &BackupJob, failures: &[String]) {
         if let Some(post) = self.state().accounts.get_mut(&job.charge.account) {
             post.persisted.after = Some(failures.to_vec());

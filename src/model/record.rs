@@ -57,7 +57,7 @@ impl fmt::Display for RecordKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
     pub key: RecordKey,
-    /// One value for each of the resource's [read fields](spec::Spec::read_fields), in order.
+    /// One value for each of the resource's [read fields](spec::ResourceSpec::read_fields), in order.
     pub values: Vec<FieldValue<'a>>,
     /// The JSON object, to the byte.
     pub raw: Cow<'a, str>,

@@ -241,6 +241,8 @@ impl Edited {
             }
             if rng.u8(..6) == 0 {
                 let slug = format!("s-{number}");
+                // What a person types has no rotator that was seen after it.
+                row.sent.remove("rotator");
                 row.sent.insert("slug".to_owned(), json!(slug));
                 row.edited = true;
                 goal.rotator = Some(format!("{}/r/{slug}", self.goal.base));

@@ -260,7 +260,7 @@ impl Client {
     /// must be so before the write leaves has to be checked again after its wait.
     ///
     /// # Errors
-    /// [`ApiError`]; [`ApiError::may_have_happened`] tells whether the service
+    /// [`ApiError`]; [`ApiError::has_unknown_outcome`] tells whether the service
     /// may have done the work all the same.
     pub fn send_once(
         &mut self,

@@ -119,7 +119,7 @@ pub struct PlanStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// [`fingerprint`] of the record it changes; of an assignment, those of the
-    /// records that it names: [`mod@against`].
+    /// records that it names: [`mod@fingerprints`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
