@@ -4,6 +4,8 @@
 mod map;
 mod source;
 
+use std::collections::BTreeMap;
+
 use source::{Source, files, names, paths_after, read, sources};
 
 /// Which rooms each room may know. What is not named here may know nothing.
@@ -285,6 +287,25 @@ fn the_program_never_panics_on_purpose() {
 fn no_file_is_too_long_to_read() {
     let long = everything().filter(|source| source.text.lines().count() > LONGEST);
     nothing("split it", long.map(|source| source.path));
+}
+
+/// Each command has an `Args` of its own.
+#[test]
+fn no_public_type_name_is_declared_twice() {
+    let mut declared = BTreeMap::new();
+    for source in program() {
+        for line in source.code.lines() {
+            let words: Vec<_> = line.split(|letter: char| !letter.is_alphanumeric()).collect();
+            let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            if let ["pub", "struct" | "enum" | "trait" | "type" | "union", name, ..] = words[..] {
+                let places: &mut Vec<_> = declared.entry(name.to_owned()).or_default();
+                places.push(source.path.clone());
+            }
+        }
+    }
+    assert!(declared.contains_key("PlanStep"));
+    let twice = declared.into_iter().filter(|(name, at)| at.len() > 1 && name != "Args");
+    nothing("choose another name", twice.map(|(name, at)| format!("{name}: {}", at.join(", "))));
 }
 
 #[test]

@@ -14,15 +14,28 @@ pub struct Source {
 
 impl Source {
     pub fn new(path: &str, text: &str) -> Self {
-        let lines = text.lines().take_while(|line| line.trim() != "#[cfg(test)]");
-        let code = lines.filter(|line| !line.trim_start().starts_with("//"));
-        let code = code.collect::<Vec<_>>().join("\n");
+        let mut lines = text.lines();
+        let mut code = Vec::new();
+        while let Some(line) = lines.next() {
+            if line.trim() == "#[cfg(test)]" {
+                // `mod tests;` and a `use` end where they begin.
+                match lines.next() {
+                    Some(item) if item.ends_with(';') => continue,
+                    _ => break,
+                }
+            }
+            if !line.trim_start().starts_with("//") {
+                code.push(line);
+            }
+        }
+        let code = code.join("\n");
         Self { path: path.to_owned(), text: text.to_owned(), code }
     }
 
     /// Whether the file holds nothing but tests.
     pub fn is_test(&self) -> bool {
-        self.path.starts_with("tests/") || self.path.ends_with("/tests.rs")
+        let files = ["/tests.rs", "/properties.rs"];
+        self.path.starts_with("tests/") || files.iter().any(|file| self.path.ends_with(file))
     }
 
     /// The lines of code that `found` says yes to, each with its place.

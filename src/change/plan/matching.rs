@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::fields::{self, fold_case};
 use super::problems::InvalidRow;
-use super::reused::Reused;
+use super::reused::ReusedIds;
 use super::{AccountMemory, CurrentState, PlanStep};
 use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
 use crate::model::{FieldValue, Record, RecordKey, Resource, State, Verb};
@@ -174,7 +174,7 @@ struct RecordMatcher<'a> {
     foreign: bool,
     /// They come with their sent values.
     remembers: bool,
-    reused: &'a Reused,
+    reused: &'a ReusedIds,
     out: RecordMatches,
     /// Made when the first record is looked for by its natural key.
     index: Option<IdsByNaturalKey>,
@@ -190,7 +190,7 @@ pub(super) fn match_records(
     current: CurrentState<'_>,
     base: Option<&State>,
     desired: &DesiredState,
-    reused: &Reused,
+    reused: &ReusedIds,
 ) -> RecordMatches {
     let (wanted, recreate) = (wanted.records.as_slice(), desired.recreate_missing);
     let foreign = desired.origin.is_some();

@@ -242,7 +242,7 @@ pub fn plan(
     base: Option<&State>,
     policy: &Policy,
 ) -> Result<Plan, PlanProblems> {
-    let reused = reused::Reused::new(desired, current, base);
+    let reused = reused::ReusedIds::new(desired, current, base);
     let mut planner = updates::Planner::new(desired, current, base, policy, &reused);
     planner.plan_records();
     planner.unwanted();

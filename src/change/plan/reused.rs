@@ -11,9 +11,9 @@ use crate::model::{FieldValue, Record, RecordKey, Resource, State};
 
 /// Records of the account that have the id of a wanted one and are not that record.
 #[derive(Debug, Default)]
-pub(super) struct Reused(HashSet<(Resource, i64)>);
+pub(super) struct ReusedIds(HashSet<(Resource, i64)>);
 
-impl Reused {
+impl ReusedIds {
     /// Finds them among the ids of records that were deleted.
     pub fn new(desired: &DesiredState, current: CurrentState<'_>, base: Option<&State>) -> Self {
         let mut all = HashSet::new();

@@ -15,7 +15,7 @@ use crate::change::plan::order;
 use crate::change::plan::order::StepDraft;
 use crate::change::plan::problems::InvalidRow;
 use crate::change::plan::request::{RequestSubject, ResolvedRef};
-use crate::change::plan::reused::{Reused, is_another};
+use crate::change::plan::reused::{ReusedIds, is_another};
 use crate::change::plan::reversibility;
 use crate::change::plan::verify_step::{required_value, still_true};
 use crate::change::plan::{
@@ -30,7 +30,7 @@ pub(super) struct Planner<'a> {
     pub current: CurrentState<'a>,
     pub base: Option<&'a State>,
     pub policy: &'a Policy,
-    pub reused: &'a Reused,
+    pub reused: &'a ReusedIds,
     pub drafts: Vec<StepDraft>,
     unsupported: Vec<UnsupportedChange>,
     pub kept: Vec<KeptValue>,
@@ -52,7 +52,7 @@ impl<'a> Planner<'a> {
         current: CurrentState<'a>,
         base: Option<&'a State>,
         policy: &'a Policy,
-        reused: &'a Reused,
+        reused: &'a ReusedIds,
     ) -> Self {
         Self {
             desired,
@@ -108,7 +108,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The wanted ids that other records have by now.
-    fn reused(&self) -> Vec<crate::change::plan::Reused> {
+    fn reused(&self) -> Vec<super::Reused> {
         let mut all = Vec::new();
         for (resource, wanted) in &self.desired.resources {
             let ids = wanted.records.iter().filter_map(|row| row.id);
@@ -116,7 +116,7 @@ impl<'a> Planner<'a> {
                 let record =
                     self.current.state.get(*resource).and_then(|it| it.get(&RecordKey::Id(id)));
                 let name = record.map(|record| name_of(*resource, record)).unwrap_or_default();
-                all.push(crate::change::plan::Reused { resource: *resource, id, name });
+                all.push(super::Reused { resource: *resource, id, name });
             }
         }
         all
