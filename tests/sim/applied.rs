@@ -218,7 +218,8 @@ pub fn is_as_done(before: &Store, after: &Store, plan: &Plan, rows: &[JournalSte
                 let mut made = plan.steps.iter().zip(rows);
                 let again = made.any(|(step, row)| {
                     let of = (step.verb, step.resource) == (Verb::Create, resource);
-                    of && row.id.map(i64::cast_unsigned) == id
+                    // Where no list could be read any more, its id is not known.
+                    of && row.id.is_none_or(|made| Some(made.cast_unsigned()) == id)
                 });
                 let is_there = match resource {
                     Resource::Campaigns => after.campaigns.get(id.unwrap()).is_some(),
