@@ -2,8 +2,7 @@
 //! decided.
 
 use super::error::ApplyError;
-use crate::apply::reconcile;
-use crate::apply::reconcile::CreateOutcome;
+use crate::apply::reconcile::{self, CreateOutcome};
 use crate::apply::{remember, run};
 use crate::change::plan::PlanStep;
 use crate::clock::Timestamp;

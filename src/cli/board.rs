@@ -15,8 +15,7 @@ use crate::daemon::{AccountStatus, DaemonState, ScheduledAccount};
 use crate::files::beside;
 use crate::health::account_status::{DueTimes, age_reference};
 use crate::health::attempt::VaultSummary;
-use crate::health::persisted_state;
-use crate::health::persisted_state::PersistedState;
+use crate::health::persisted_state::{self, PersistedState};
 use crate::schedule::due_queue::DueQueue;
 use crate::ui::Accounts;
 

@@ -10,8 +10,7 @@ use crate::health::attempt::{
     Alert, AttemptOutcome, BackupAttempt, BackupTotals, HealthProblem, ProblemKind, VaultSummary,
 };
 use crate::health::persisted_state::PersistedState;
-use crate::health::rules;
-use crate::health::rules::{HealthFacts, RemovalThreshold};
+use crate::health::rules::{self, HealthFacts, RemovalThreshold};
 use crate::schedule::due_queue::SET_BACK;
 
 /// One account at one moment.

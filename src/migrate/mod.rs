@@ -4,9 +4,9 @@
 //!
 //! * [`options`]: substitutions and filters
 //! * [`manual`]: what only a person can move
-//! * [`migration_plan`]: from there to a plan, and from a run to what came of it
+//! * [`migration_plan`]: from there to a plan, and from a run to its result
 //! * [`report`]: what came of it
-//! * `option_usage`: whether each option did what it is for
+//! * `option_usage`: whether each option had an effect
 
 pub mod manual;
 pub mod migration_plan;

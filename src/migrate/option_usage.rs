@@ -1,4 +1,4 @@
-//! Whether each option did what it is for. One that did nothing is most likely
+//! Whether each option had an effect. One that did nothing is most likely
 //! a mistake, and is told.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -16,25 +16,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::clock::Clock;
 use crate::ui::Accounts;
 use crate::ui::guard::{AccessDecision, AccessGuard, AccessRequest};
-use crate::ui::metrics;
-use crate::ui::metrics::MetricsFormat;
-use crate::ui::pages;
-use crate::ui::pages::PageError;
+use crate::ui::metrics::{self, MetricsFormat};
+use crate::ui::pages::{self, PageError};
 use crate::ui::server::{Connection, HEADER_TIME};
 use crate::ui::token_penalties::TokenPenalties;
 
 #[cfg(test)]
 mod tests;
 
-/// So many pages are made at once; each has a thread while it reads.
+/// How many pages are rendered at the same time; each uses a thread while it reads.
 const AT_ONCE: usize = 4;
 
 /// How long a page may wait for its turn.
 const TURN: Duration = Duration::from_secs(20);
 
-/// So many requests wait for their turn or are answered; the others are told to come
-/// again, at once. It is less than there are connections, so that `/healthz` always
-/// finds one.
+/// How many requests may wait or be answered at the same time; others are refused at once
+/// and may be repeated. It is less than the number of connections, so that `/healthz` always
+/// has one.
 const WAITING: usize = 48;
 
 /// The metrics have turns of their own, whatever pages are asked for.

@@ -17,8 +17,7 @@ use super::schema::{
 };
 use super::{TemplateCache, Vault, VaultError};
 use crate::files::{beside, open_private, private_file, private_folder_of, target};
-use crate::vault::checksums;
-use crate::vault::checksums::ChecksumScope;
+use crate::vault::checksums::{self, ChecksumScope};
 use crate::vault::wal_mark;
 
 /// Whose history a vault holds.

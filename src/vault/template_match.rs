@@ -11,8 +11,7 @@ use crate::model::record::read_field;
 use crate::model::{
     DecodedRecord, FieldKind, FieldValue, Record, RecordKey, RecordProblem, Resource, Role, value,
 };
-use crate::vault::template;
-use crate::vault::template::{SLOT, TemplateSlot, VERBATIM};
+use crate::vault::template::{self, SLOT, TemplateSlot, VERBATIM};
 
 /// One record, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -280,7 +280,7 @@ impl Life {
         }
     }
 
-    /// What an update replaced and was not known stays as it is.
+    /// The value that an update replaced stays as it is where it was not known.
     fn keep_unknown(&self, goal: &mut Store, now: &Store, run: i64) {
         for row in self.world.open().steps(run).unwrap() {
             let step: linkvault::change::plan::PlanStep = serde_json::from_str(&row.spec).unwrap();

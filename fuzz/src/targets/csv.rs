@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkvault::change::csv_files;
-use linkvault::change::csv_files::{CsvKind, CsvRecords, ExportContext, pairs, rejected};
+use linkvault::change::csv_files::{self, CsvKind, CsvRecords, ExportContext, pairs, rejected};
 
 pub const WORDS: &[&str] = &[
     "id,name\n",

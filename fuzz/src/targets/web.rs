@@ -19,8 +19,7 @@ use linkvault::crawl::{self, CrawlOptions};
 use linkvault::progress::NoProgress;
 use linkvault::sandbox::sample_account::lifelike;
 use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
-use linkvault::ui;
-use linkvault::ui::WebUiSettings;
+use linkvault::ui::{self, WebUiSettings};
 use linkvault::vault::Vault;
 
 pub const WORDS: &[&str] = &[

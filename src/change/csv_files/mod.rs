@@ -6,7 +6,7 @@
 //! * [`rejected`](mod@rejected): rows to mend and apply again
 //!
 //! A cell of a column that the service never gives back (`slug`, a QR code's
-//! `data`) means "as it is" when it is empty, since what is there cannot be known.
+//! `data`) keeps the value unchanged when it is empty, since linkvault does not know that value.
 //! In every other column an empty cell means empty.
 
 mod cells;

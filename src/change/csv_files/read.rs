@@ -4,11 +4,9 @@
 use std::collections::HashMap;
 
 use crate::change::csv_files::cells::{Row, Rows};
-use crate::change::csv_files::columns;
-use crate::change::csv_files::columns::CsvHeader;
+use crate::change::csv_files::columns::{self, CsvHeader};
 use crate::change::csv_files::problem::Notes;
-use crate::change::csv_files::rows;
-use crate::change::csv_files::rows::{ExportContext, Place};
+use crate::change::csv_files::rows::{self, ExportContext, Place};
 use crate::change::csv_files::{CsvKind, CsvProblems};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef};
 use crate::model::{FieldKind, FieldValue, Resource};

@@ -6,13 +6,10 @@ use serde_json::Value as Json;
 
 use crate::change::desired::{DesiredRecord, DesiredState, SourceLocation};
 use crate::change::plan::compare::MatchedPair;
-use crate::change::plan::fields;
-use crate::change::plan::fields::fingerprint;
-use crate::change::plan::matching;
-use crate::change::plan::matching::RecordMatch;
+use crate::change::plan::fields::{self, fingerprint};
+use crate::change::plan::matching::{self, RecordMatch};
 use crate::change::plan::naming::{ROTATOR, label, name_of, rotator_url, with_article};
-use crate::change::plan::order;
-use crate::change::plan::order::StepDraft;
+use crate::change::plan::order::{self, StepDraft};
 use crate::change::plan::problems::InvalidRow;
 use crate::change::plan::request::{RequestSubject, ResolvedRef};
 use crate::change::plan::reused::{ReusedIds, is_another};

@@ -10,8 +10,7 @@ use crate::change::diff::{self, ChangeKind, CounterChange, RecordChange, StateDi
 use crate::change::overlay;
 use crate::cli::session::SessionLimits;
 use crate::cli::states::{LoadedState, StateRef};
-use crate::cli::values;
-use crate::cli::values::scope;
+use crate::cli::values::{self, scope};
 use crate::cli::wanted::{self, DesiredInput};
 use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, Paint};
 use crate::config::AccountConfig;

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use self::document::document;
 use crate::apply::{self, RunReport};
-use crate::change::csv_files;
-use crate::change::csv_files::{CsvKind, CsvProblems, CsvRecords, ExportContext};
+use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportContext};
 use crate::change::plan::{AccountMemory, CurrentState};
 use crate::change::policy::{CountOrPercent, OnConflict, Policy};
 use crate::cli::desk::WriteSession;

@@ -8,8 +8,7 @@ use crate::health::account_status::{AccountStatus, Health};
 use crate::health::attempt::BackupAttempt;
 use crate::ui::links;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, Pager, at};
-use crate::ui::time_text;
-use crate::ui::time_text::TimeText;
+use crate::ui::time_text::{self, TimeText};
 
 /// Accounts on a page.
 const SIZE: u64 = 100;

@@ -8,8 +8,7 @@ use crate::model::RecordKey;
 use crate::ui::links;
 use crate::ui::pages::rows::RunRow;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
-use crate::ui::time_text;
-use crate::ui::time_text::TimeText;
+use crate::ui::time_text::{self, TimeText};
 use crate::vault::journal::{JournalStep, RunStatus, StepState};
 
 /// Steps on a page.

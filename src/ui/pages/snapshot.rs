@@ -5,12 +5,10 @@ use askama::Template;
 use crate::format;
 use crate::model::Resource;
 use crate::ui::links;
-use crate::ui::pages::changes;
-use crate::ui::pages::changes::{ChangeRow, CountRow};
+use crate::ui::pages::changes::{self, ChangeRow, CountRow};
 use crate::ui::pages::rows::SnapshotRow;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager, number};
-use crate::ui::time_text;
-use crate::ui::time_text::TimeText;
+use crate::ui::time_text::{self, TimeText};
 use crate::vault::snapshot::{ReadState, ResourceOutcome};
 
 /// Changes on a page.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::apply::RunReport;
 use crate::migrate::MigrationReport;
 
-/// What came of it, for programs.
+/// The result of a migration, for programs.
 pub fn document(report: &MigrationReport, outcome: Option<&RunReport>) -> Value {
     let ids = report.ids.iter().map(|(resource, moved)| {
         let ids = moved.iter().map(|it| (it.old.to_string(), json!(it.new)));
