@@ -197,7 +197,7 @@ impl PlanRunner<'_> {
                 Ok(())
             }
             Err(CrawlError::Api(error)) => self.stop(error),
-            Err(other) => Err(self.look_failed(other)),
+            Err(other) => Err(self.observation_error(other)),
         }
     }
 

@@ -66,7 +66,7 @@ pub(super) fn evidence_for(step: &PlanStep, params: &[String], state: &State) ->
 impl PlanRunner<'_> {
     /// Looks, when a run is taken up again, whether what is still to be sent was
     /// planned for what is there now. What was not is stale.
-    pub fn compare(&mut self) -> Result<(), ApplyError> {
+    pub fn check_open_steps(&mut self) -> Result<(), ApplyError> {
         self.reconcile(|_| true)?;
         let by_key =
             |step: &PlanStep| step.verb == Verb::Create && step.resource.spec().shows_key();
@@ -275,7 +275,7 @@ impl PlanRunner<'_> {
     /// only by being new, a process that takes up the run must know of the listing as well.
     fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
         if !resource.spec().shows_key() {
-            let (state, began, _) = self.look_whole(&[resource])?;
+            let (state, began, _) = self.observe_whole(&[resource])?;
             self.proofs.account = Some(began);
             return Ok(state);
         }

@@ -130,8 +130,9 @@ fn run_open_steps(
         seen: run.after.is_some(),
         told: BTreeSet::new(),
     };
-    let compared = if again { runner.compare() } else { Ok(()) };
-    let ended = compared.and_then(|()| runner.run_steps()).and_then(|()| runner.look_again(run));
+    let compared = if again { runner.check_open_steps() } else { Ok(()) };
+    let ended =
+        compared.and_then(|()| runner.run_steps()).and_then(|()| runner.observe_after_run(run));
     // Whatever stopped it, what is known is kept.
     runner.vault.flush()?;
     let (status, after) = match &ended {
@@ -376,7 +377,7 @@ impl PlanRunner<'_> {
     /// Reads resources into the vault, so that a process that takes up the run knows what
     /// was seen, too.
     pub fn observe_into_vault(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
-        let (state, began, started) = self.look_whole(resources)?;
+        let (state, began, started) = self.observe_whole(resources)?;
         self.record_observation(resources, began);
         for resource in resources.iter().copied() {
             let known = self.known.entry(resource).or_default();
@@ -388,7 +389,7 @@ impl PlanRunner<'_> {
     }
 
     /// Reads resources whole into the vault. Returns them with when that began.
-    pub fn look_whole(
+    pub fn observe_whole(
         &mut self,
         resources: &[Resource],
     ) -> Result<(State, AccountCheck, Timestamp), ApplyError> {
@@ -397,7 +398,7 @@ impl PlanRunner<'_> {
         for _ in 0..LOOKS {
             let began = AccountCheck::now(self.clock, self.client);
             let seen = crawl::crawl(self.client, self.vault, self.clock, &NoProgress, &look);
-            let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
+            let snapshot = seen.map_err(|error| self.observation_error(error))?.snapshot;
             unread = unread_resource(&snapshot, resources);
             if unread.is_none() {
                 let state = self.vault.state(snapshot.number, resources)?;
@@ -410,7 +411,7 @@ impl PlanRunner<'_> {
 
     /// Why a look failed. If it met another account, a snapshot that an earlier process left
     /// running is discarded.
-    pub fn look_failed(&mut self, error: CrawlError) -> ApplyError {
+    pub fn observation_error(&mut self, error: CrawlError) -> ApplyError {
         if let CrawlError::Vault(why) = &error
             && let Err(failed) =
                 crawl::discard_running(self.vault, self.clock, &self.options.service, why, None)
@@ -440,7 +441,7 @@ impl PlanRunner<'_> {
         let look = crawl_options(self.options, &[resource], true);
         let began = AccountCheck::now(self.clock, self.client);
         let seen = crawl::crawl(self.client, &mut aside, self.clock, &NoProgress, &look);
-        let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
+        let snapshot = seen.map_err(|error| self.observation_error(error))?.snapshot;
         if let Some((_, why)) = unread_resource(&snapshot, &[resource]) {
             return Ok(Err(why));
         }
@@ -450,10 +451,10 @@ impl PlanRunner<'_> {
 
     /// Reads everything again and verifies. Gives what there is to tell, and the
     /// snapshot.
-    fn look_again(&mut self, run: &Run) -> Result<(Vec<RunProblem>, i64), ApplyError> {
+    fn observe_after_run(&mut self, run: &Run) -> Result<(Vec<RunProblem>, i64), ApplyError> {
         let look = self.look_options(&run.touched, self.wrote);
         let seen = crawl::crawl(self.client, self.vault, self.clock, self.progress, &look);
-        let snapshot = seen.map_err(|error| self.look_failed(error))?.snapshot;
+        let snapshot = seen.map_err(|error| self.observation_error(error))?.snapshot;
         let (mut whole, mut unread) = (Vec::new(), Vec::new());
         for resource in run.touched.iter().copied() {
             match unread_resource(&snapshot, &[resource]) {
