@@ -118,7 +118,7 @@ impl Home {
     }
 
     fn linkvault(&self, arguments: &[String]) -> String {
-        let output = std::process::Command::new(assert_cmd::cargo::cargo_bin!("linkvault"))
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_linkvault"))
             .args(arguments)
             .env_clear()
             .envs([("COLUMNS", "80"), ("TZ", "UTC")])

@@ -205,8 +205,7 @@ pub fn surroundings() -> TerminalInfo {
 fn width() -> u16 {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {
-        let stdout = io::stdout().is_terminal();
-        comfy_table::Table::new().width().filter(|_| stdout)
+        terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(width), _)| width)
     };
     told.or_else(terminal).unwrap_or(80).max(40)
 }

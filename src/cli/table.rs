@@ -16,7 +16,7 @@ impl TextTable {
     #[must_use]
     pub fn new(headers: &[&str]) -> Self {
         let mut table = comfy_table::Table::new();
-        table.load_style(presets::NOTHING).force_no_tty();
+        table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(headers.iter().map(|header| Cell::new(header.to_uppercase())));
         Self { table, right: Vec::new() }

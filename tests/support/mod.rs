@@ -110,7 +110,7 @@ impl TestEnvironment {
 
     /// The program, ready to be given more than `run` gives it.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("linkvault"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linkvault"));
         command
             .args(arguments)
             .env_clear()
