@@ -2,6 +2,7 @@
 //! have their ids now.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use linkvault::api::http::Method;
 use linkvault::change::plan::{Plan, PlanStep};
@@ -52,7 +53,7 @@ impl Gone {
 
     /// A plan that leads from `now` back to `then` changes no record into another one, and
     /// deletes none of `then`. By `ids`, records that were created again stand for those of
-    /// `then`.
+    /// `then`, but not those that were made since, deleted, and created again by an undo.
     #[track_caller]
     pub fn spares_others(
         &self,
@@ -63,7 +64,12 @@ impl Gone {
     ) {
         for (step, id) in plan.steps.iter().filter_map(|step| Some((step, step.id?))) {
             let record = (step.resource, id.cast_unsigned());
-            let stands = ids.iter().any(|((of, _), new)| (*of, *new) == (step.resource, id));
+            let next = |old: &i64| ids.get(&(step.resource, *old)).copied();
+            let leads_here = |old: i64| successors(next(&old), next).take(64).any(|it| it == id);
+            let stands = ids
+                .keys()
+                .filter(|(of, old)| *of == record.0 && has(then, *of, old.cast_unsigned()))
+                .any(|(_, old)| leads_here(*old));
             let is_there = has(then, record.0, record.1) || stands;
             let is_other = self.0.contains(&record) || !is_there;
             match step.verb {
