@@ -5,8 +5,10 @@
 //! and only regular files are accepted.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 /// Creates a folder and those above it, mode 0700; what is there stays as it is.
 ///
@@ -25,10 +27,14 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// When it cannot be created.
 pub fn private_folder_of(file: &Path) -> io::Result<()> {
-    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => private_folder(folder),
-        None => Ok(()),
-    }
+    private_folder(folder_of(file))
+}
+
+/// The folder of `file`: the current one for a name alone.
+#[must_use]
+pub fn folder_of(file: &Path) -> &Path {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// The file that belongs to another: its whole name and `suffix`.
@@ -137,10 +143,45 @@ pub fn regular_or_absent(path: &Path) -> io::Result<()> {
 /// # Errors
 /// When it cannot be written, or is a symbolic link or not a regular file.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    use io::Write as _;
     let mut file = private_file(path)?;
     file.set_len(0)?;
     file.write_all(bytes)
+}
+
+/// Whether a file must be on the disk before it takes the place of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    Synced,
+    Unsynced,
+}
+
+/// Replaces the file at `path`, whole or not at all, with one of mode 0600 that has these bytes.
+///
+/// # Errors
+/// When it cannot be written; what was at `path` is then as it was.
+pub fn replace(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    temporary_beside(path, bytes, durability)?.persist(path)?;
+    Ok(())
+}
+
+/// A file with these bytes in the folder of `path`, mode 0600. It is removed unless it is given
+/// another name.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn temporary_beside(
+    path: &Path,
+    bytes: &[u8],
+    durability: Durability,
+) -> io::Result<NamedTempFile> {
+    // An error of `tempfile` has the random name, which tells nothing.
+    let mut new = NamedTempFile::new_in(folder_of(path)).map_err(|error| error.kind())?;
+    let file = new.as_file_mut();
+    file.write_all(bytes)?;
+    if durability == Durability::Synced {
+        file.sync_all()?;
+    }
+    Ok(new)
 }
 
 /// Takes the rights of others away from a file, if it exists. The mode that it had, if that gave
@@ -292,7 +333,6 @@ pub fn is_at(_: &File, path: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    #[cfg(unix)]
     use super::*;
 
     #[cfg(unix)]
@@ -336,6 +376,23 @@ mod tests {
         assert_eq!(read_private(&at("real"), 99).unwrap(), b"text more");
         let mode = std::os::unix::fs::MetadataExt::mode(&at("new").metadata().unwrap());
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("old"), "a longer text").unwrap();
+        for name in ["old", "new"] {
+            replace(&at(name), b"text", Durability::Synced).unwrap();
+            assert_eq!(std::fs::read(at(name)).unwrap(), b"text", "{name}");
+        }
+        std::fs::create_dir(at("folder")).unwrap();
+        replace(&at("folder"), b"text", Durability::Unsynced).unwrap_err();
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3, "no temporary file is left");
+        let error = replace(&at("none/file"), b"text", Durability::Unsynced).unwrap_err();
+        assert!(!error.to_string().contains(".tmp"), "{error}");
+        assert_eq!(folder_of(Path::new("file")), Path::new("."));
     }
 
     #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! Numbers, sizes, times and dates as people write them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
@@ -47,6 +48,15 @@ fn two(seconds: u64, (large, a): (u64, &str), (small, b): (u64, &str)) -> String
     let rest = seconds % large / small;
     let first = format!("{} {a}", count(seconds / large));
     if rest == 0 { first } else { format!("{first} {rest} {b}") }
+}
+
+/// The first `most` characters of `text`, and an ellipsis where something was left out.
+#[must_use]
+pub fn truncate(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
 }
 
 /// `512 B`, `14.0 KiB`, `2.1 GiB`.

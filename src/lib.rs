@@ -20,6 +20,7 @@
 
 pub mod api;
 pub mod apply;
+pub mod backoff;
 pub mod change;
 pub mod cli;
 pub mod clock;

@@ -10,9 +10,13 @@ use source::{Source, files, names, paths_after, read, sources};
 
 /// Which rooms each room may know. What is not named here may know nothing.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("api", &["api", "clock", "model", "progress", "escaped"]),
-    ("apply", &["api", "apply", "change", "clock", "crawl", "model", "progress", "vault"]),
-    ("change", &["change", "model", "suggest", "escaped"]),
+    ("api", &["api", "backoff", "clock", "format", "model", "progress", "escaped"]),
+    (
+        "apply",
+        &["api", "apply", "backoff", "change", "clock", "crawl", "model", "progress", "vault"],
+    ),
+    ("change", &["change", "format", "model", "suggest", "escaped"]),
+    ("backoff", &[]),
     ("clock", &[]),
     (
         "config",
@@ -34,9 +38,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("daemon", &["clock", "daemon", "escaped", "files", "health", "model", "progress", "schedule"]),
     ("files", &[]),
     ("format", &["clock"]),
-    ("health", &["clock", "escaped", "files", "health", "model", "schedule"]),
+    ("health", &["backoff", "clock", "escaped", "files", "format", "health", "model", "schedule"]),
     ("migrate", &["change", "migrate", "model", "escaped"]),
-    ("model", &["model"]),
+    ("model", &["format", "model"]),
     ("suggest", &[]),
     ("process", &["clock"]),
     ("progress", &[]),
@@ -53,7 +57,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("aho_corasick", &["src/api/redact.rs"]),
     ("askama", &["src/ui/"]),
     ("axum", &["src/ui/"]),
-    ("backon", &["src/api/client/limits.rs"]),
+    ("backon", &["src/backoff.rs"]),
     ("clap", &["src/cli/"]),
     ("clap_complete", &["src/cli/commands/completions.rs"]),
     ("clap_mangen", &["src/cli/commands/man.rs"]),

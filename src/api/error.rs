@@ -4,6 +4,7 @@
 use super::http::Method;
 use crate::api::refusal;
 use crate::escaped::Escaped;
+use crate::format::truncate;
 use std::fmt;
 
 /// The longest piece of foreign text that an error carries, in characters.
@@ -232,19 +233,10 @@ fn one_line(text: &str) -> String {
     Escaped(text).to_string()
 }
 
-/// The first characters of `text`, and an ellipsis where something was left out.
-#[must_use]
-pub(super) fn bounded(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 /// A service's message, bounded.
 #[must_use]
 pub(super) fn message(text: &str) -> String {
-    bounded(text, LONGEST_TEXT)
+    truncate(text, LONGEST_TEXT).into_owned()
 }
 
 /// The beginning of a body for a person to recognise, control characters escaped.
@@ -253,7 +245,7 @@ pub(super) fn excerpt(body: &[u8]) -> String {
     const MOST: usize = 120;
     // Four bytes hold the longest character, so this many always suffice.
     let head = &body[..body.len().min(4 * MOST + 4)];
-    one_line(&bounded(String::from_utf8_lossy(head).trim(), MOST))
+    one_line(&truncate(String::from_utf8_lossy(head).trim(), MOST))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::apply::preconditions::Freshness;
 use crate::apply::reconcile::KnownIds;
 use crate::apply::response::{StepResponse, classify_response, says_absent, says_present};
 use crate::apply::{ApplyOptions, remember, step_request};
+use crate::backoff::doubling;
 use crate::change::plan::PlanStep;
 use crate::clock::{Clock, SleepOutcome, Timestamp};
 use crate::model::{Resource, Verb};
@@ -19,8 +20,8 @@ use crate::progress::{Event, Progress};
 use crate::vault::Vault;
 use crate::vault::journal::{StepResult, StepState};
 
-/// How often a request is tried whose outcome is not known.
-const TRIES: u32 = 5;
+/// How often a request is repeated whose outcome is not known.
+const REPEATS: usize = 4;
 /// Why a step failed whose every answer was lost.
 const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
 /// Of a password whose answer was lost, and which is stored nowhere.
@@ -30,8 +31,9 @@ pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is 
 const GROUP: usize = 32;
 /// After this many creates in a row without an answer, their list is read.
 const MANY_UNANSWERED: u32 = 5;
-/// The first pause before a repeat; each further one is twice as long.
+/// The first and the longest pause before a repeat.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A step, and what is known of it.
 #[derive(Debug)]
@@ -273,8 +275,10 @@ impl PlanRunner<'_> {
             }
         };
         let verb = self.all[nth].step.verb;
-        for tries in 1.. {
-            let Some(outcome) = self.send_prepared(nth, &ready, tries > 1)? else { return Ok(()) };
+        let mut pauses = doubling(FIRST_PAUSE, LONGEST_PAUSE).take(REPEATS);
+        let mut repeated = false;
+        loop {
+            let Some(outcome) = self.send_prepared(nth, &ready, repeated)? else { return Ok(()) };
             let fate = classify_response(verb, outcome);
             if !matches!(fate, StepResponse::Stop(_) | StepResponse::Unsent(_)) {
                 self.intended.remove(&nth);
@@ -300,7 +304,7 @@ impl PlanRunner<'_> {
                 let kind = ApiErrorKind::Unknown("the answer was empty".to_owned());
                 ApiError::new(kind, ready.method, &ready.path)
             });
-            if tries >= TRIES {
+            let Some(pause) = pauses.next() else {
                 let why = refusal.unwrap_or_else(|| NOT_DONE.to_owned());
                 let refused = StepResult::of(StepState::Refused).with_message(why);
                 return match unsent {
@@ -308,16 +312,15 @@ impl PlanRunner<'_> {
                     // It may have worked, though the service says that it failed.
                     false => self.look_up_outcome(nth, &ready.params, &refused),
                 };
-            }
+            };
             let text = format!("{error}; trying again");
             self.progress.event(&Event::Warning { text: &text });
-            let pause = FIRST_PAUSE * 2_u32.saturating_pow(tries - 1);
             if self.pause(pause) == SleepOutcome::Interrupted {
                 let error = ApiError::new(ApiErrorKind::Interrupted, ready.method, &ready.path);
                 return self.stop(error);
             }
+            repeated = true;
         }
-        Ok(())
     }
 
     /// Sends a request, as soon as it may leave. `None` when the step was closed

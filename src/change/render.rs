@@ -1,5 +1,6 @@
 //! A plan for people, as text and as Markdown, and for programs, as JSON.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
@@ -7,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::plan::{JsonFields, Plan, PlanStep, UnsupportedChange};
 use crate::escaped::Escaped;
+use crate::format::truncate;
 use crate::model::{Resource, Verb};
 
 /// So much of a value is shown on its line.
@@ -142,11 +144,8 @@ fn value(json: &Json) -> String {
 }
 
 /// A value's beginning.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
-        None => text.to_owned(),
-        Some((at, _)) => format!("{}…", &text[..at]),
-    }
+fn cut(text: &str) -> Cow<'_, str> {
+    truncate(text, LONGEST)
 }
 
 /// The remarks of some steps, each with how many it holds for.

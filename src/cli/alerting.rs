@@ -6,10 +6,9 @@ use super::session::trust;
 use crate::api::redact::Redactor;
 use crate::api::ureq::post_message::post_message;
 use crate::clock::Clock;
-use crate::config::{AccountConfig, AccountLocation, AlertSettings, KeySource, RemovedThreshold};
+use crate::config::{AccountConfig, AccountLocation, AlertSettings, KeySource};
 use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
 use crate::health::pending_alerts::{AlertChannel, PendingAlert};
-use crate::health::rules::RemovalThreshold;
 use crate::process::{self, ProcessError, ProcessInput};
 
 /// How long an alert command may take.
@@ -21,16 +20,6 @@ pub fn channels(alerts: &AlertSettings) -> Vec<AlertChannel> {
     let webhook = alerts.webhook.as_ref().map(|_| AlertChannel::Webhook);
     let command = alerts.command.as_ref().map(|_| AlertChannel::Command);
     webhook.into_iter().chain(command).collect()
-}
-
-/// How many records may vanish between two backups.
-#[must_use]
-pub fn most_removed(alerts: &AlertSettings) -> RemovalThreshold {
-    match alerts.removed {
-        None => RemovalThreshold::default(),
-        Some(RemovedThreshold::Count(count)) => RemovalThreshold::Count(count.into()),
-        Some(RemovedThreshold::Percent(percent)) => RemovalThreshold::Percent(percent),
-    }
 }
 
 /// The variables that hold keys: no alert command sees them.

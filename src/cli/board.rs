@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::alerting::most_removed;
 use super::unattended::vault_summary;
 
 use crate::clock::{Clock, Timestamp};
@@ -153,6 +152,5 @@ pub fn account_status(
         due.next = agenda.next(&account.name);
         due.old_from = from.and_then(|from| charge.too_old_at(from));
     }
-    let most = most_removed(alerts);
-    (AccountStatus::evaluate(&account.name, &notes, &held, due, most, now), trouble)
+    (AccountStatus::evaluate(&account.name, &notes, &held, due, alerts.removed, now), trouble)
 }

@@ -12,7 +12,7 @@ use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{CsvWriter, campaign_links};
 use crate::change::export::{JSON, MANIFEST, raw};
 use crate::config::{AccountConfig, ExportFormat};
-use crate::files::private_folder;
+use crate::files::{Durability, private_folder, temporary_beside};
 use crate::model::Resource;
 
 /// What was written.
@@ -173,8 +173,8 @@ struct ExportFile {
 impl ExportFile {
     fn new(folder: &Path, name: String, resource: Option<Resource>) -> Result<Self, OpError> {
         let path = folder.join(&name);
-        let file =
-            tempfile::NamedTempFile::new_in(folder).map_err(|error| cannot_write(&path, &error))?;
+        let file = temporary_beside(&path, b"", Durability::Unsynced)
+            .map_err(|error| cannot_write(&path, &error))?;
         Ok(Self { name, resource, records: 0, path, out: BufWriter::new(file) })
     }
 

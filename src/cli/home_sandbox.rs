@@ -9,7 +9,7 @@ use super::failures::cannot_write;
 use crate::api::http::ApiKey;
 use crate::clock::Clock;
 use crate::config::Home;
-use crate::files::{private_folder_of, read_private};
+use crate::files::{Durability, private_folder_of, read_private, replace};
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::sample_account::lifelike;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
@@ -74,12 +74,8 @@ pub fn load(file: &Path) -> Result<Option<Store>, OpError> {
 /// # Errors
 /// When it cannot be written; the file is then as it was.
 pub fn save(store: &Store, file: &Path) -> std::io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
     private_folder_of(file)?;
-    let new = tempfile::NamedTempFile::new_in(folder)?;
-    serde_json::to_writer(&new, store)?;
-    new.persist(file)?;
-    Ok(())
+    replace(file, &serde_json::to_vec(store)?, Durability::Unsynced)
 }
 
 /// Saves the service's state after each write. A write whose state cannot be

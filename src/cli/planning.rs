@@ -2,7 +2,6 @@
 //! `restore` and `undo` have in common before the first write.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use crate::change::desired::DesiredState;
 use crate::change::export::ExportContent;
 use crate::change::plan::saved::SavedPlan;
 use crate::change::plan::{AccountMemory, CurrentState, Plan, PlanCost, PlanProblems, plan};
-use crate::change::policy::{self, CountOrPercent, OnConflict, Policy};
+use crate::change::policy::{self, OnConflict, Policy};
 use crate::change::render;
 use crate::change::staleness::{self, StalenessLimit};
 use crate::cli::{Paint, values};
@@ -30,9 +29,10 @@ use crate::clock::Clock;
 use crate::config::{AccountConfig, parse_duration};
 use crate::crawl::{self, StatisticsMode};
 use crate::escaped::Escaped;
+use crate::files::{Durability, replace};
 use crate::format;
 use crate::model::paging::Paging;
-use crate::model::{RecordKey, Resource, State, Verb};
+use crate::model::{CountOrPercent, RecordKey, Resource, State, Verb};
 use crate::progress::Progress;
 use crate::vault::snapshot::ReadState;
 use crate::vault::{Vault, VaultError};
@@ -534,13 +534,6 @@ pub fn save(
     let whose = (account.name.as_str(), looked.service.as_str(), looked.account_id);
     let price = (looked.limit, looked.reserve);
     let saved = SavedPlan::new(whose, app.clock.now().0, price, plan.clone());
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut new = tempfile::NamedTempFile::new_in(folder)?;
-        new.write_all(saved.to_json().as_bytes())?;
-        new.persist(file)?;
-        Ok(())
-    };
-    // The file that was begun has a random name, which tells nothing.
-    write().map_err(|error| cannot_write(file, &std::io::Error::from(error.kind())))
+    replace(file, saved.to_json().as_bytes(), Durability::Unsynced)
+        .map_err(|error| cannot_write(file, &error))
 }

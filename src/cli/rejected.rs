@@ -3,7 +3,6 @@
 //! run that is taken up elsewhere, or later, finds them, or says that it cannot.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use crate::change::csv_files::rejected::rejected;
 use crate::change::desired::SourceLocation;
 use crate::change::plan::{Plan, PlanStep, UnsupportedChange};
 use crate::cli::wanted;
+use crate::files::{Durability, replace};
 use crate::format;
 
 /// What a run's journal keeps beside its steps.
@@ -139,17 +139,8 @@ fn write_one(
     }
     let rows = rejected(&bytes, problems).ok_or("the file has no header any more")?;
     let path = to.map_or_else(|| known.path.with_extension("rejected.csv"), Path::to_owned);
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut new = tempfile::NamedTempFile::new_in(folder)?;
-        new.write_all(&rows)?;
-        new.persist(&path)?;
-        Ok(())
-    };
-    let cannot = |error: std::io::Error| {
-        format!("{} cannot be written: {}", path.display(), std::io::Error::from(error.kind()))
-    };
-    write().map_err(cannot)?;
+    replace(&path, &rows, Durability::Unsynced)
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     let short = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     Ok(short.unwrap_or(path))

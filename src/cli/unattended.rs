@@ -157,7 +157,7 @@ pub fn scheduled_accounts(
             schedule: line.clone(),
             timetable: Timetable::new(&account.name, schedule, zone),
             max_age: account.settings.alerts.max_age,
-            most_removed: alerting::most_removed(&account.settings.alerts),
+            most_removed: account.settings.alerts.removed,
         });
     }
     Ok(charges)

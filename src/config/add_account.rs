@@ -3,7 +3,7 @@
 //! its end, and the file is replaced whole or not at all.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::api::base_url::BaseUrl;
@@ -11,7 +11,7 @@ use crate::config::home::Home;
 use crate::config::key_source::KeySource;
 use crate::config::values::{ConfigValueError, parse_account_name};
 use crate::config::{Config, ConfigProblem, document};
-use crate::files::private_folder;
+use crate::files::{Durability, private_folder, temporary_beside};
 
 /// An account to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,11 +64,7 @@ pub fn add_account(home: &Home, account: &NewAccount) -> Result<PathBuf, AddAcco
     Config::parse(home, &text).map_err(invalid)?;
     private_folder(home.config_folder()).map_err(io)?;
     private_folder(&home.vaults_folder()).map_err(io)?;
-    match old {
-        Some(_) => replace(&file, &text),
-        None => create(&file, &text),
-    }
-    .map_err(io)?;
+    write(&file, &text, old.is_some()).map_err(io)?;
     Ok(file)
 }
 
@@ -105,28 +101,18 @@ fn table(account: &NewAccount) -> String {
     format!("[accounts.{name}]\nurl = {url}\n{key}\n{http}")
 }
 
-fn create(file: &Path, text: &[u8]) -> io::Result<()> {
-    // A file that was created in the meantime is not overwritten.
-    beside(file, text)?.persist_noclobber(file).map_err(|error| error.error)?;
-    Ok(())
-}
-
-fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+fn write(file: &Path, text: &[u8], exists: bool) -> io::Result<()> {
+    if !exists {
+        // A file that was created in the meantime is not overwritten.
+        temporary_beside(file, text, Durability::Synced)?.persist_noclobber(file)?;
+        return Ok(());
+    }
     // A link stays a link, and what it points at is replaced.
     let file = fs::canonicalize(file)?;
-    let new = beside(&file, text)?;
+    let new = temporary_beside(&file, text, Durability::Synced)?;
     fs::set_permissions(new.path(), fs::metadata(&file)?.permissions())?;
-    new.persist(&file).map_err(|error| error.error)?;
+    new.persist(&file)?;
     Ok(())
-}
-
-/// A finished file beside `file`, mode 0600, that is not yet it.
-fn beside(file: &Path, text: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let mut new = tempfile::Builder::new().prefix(".config-").tempfile_in(folder)?;
-    new.write_all(text)?;
-    new.as_file().sync_all()?;
-    Ok(new)
 }
 
 #[cfg(unix)]

@@ -198,7 +198,7 @@ fn alerts(home: &Home, section: &TomlTable<'_, '_>, base: AlertSettings) -> Aler
         webhook: section.checked("webhook", hook).or(base.webhook),
         secret: variable.or(file.map(KeySource::File)).or(base.secret),
         command: command.or(base.command),
-        removed: section.get("removed").and_then(|entry| entry.amount()).or(base.removed),
+        removed: section.get("removed").and_then(|entry| entry.amount()).unwrap_or(base.removed),
         max_age: section.checked("max_age", nonzero).or(base.max_age),
     }
 }

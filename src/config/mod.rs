@@ -27,8 +27,8 @@ pub use home::{Home, HomeError};
 pub use key_source::{KeySource, KeySourceError};
 pub use permissions::{folder_permission_warning, permission_warning};
 pub use settings::{
-    AccountSettings, AlertSettings, DaemonSettings, ExportFormat, ExportSettings, RemovedThreshold,
-    RetentionRules, StatisticsSetting, Timeouts,
+    AccountSettings, AlertSettings, DaemonSettings, ExportFormat, ExportSettings, RetentionRules,
+    StatisticsSetting, Timeouts,
 };
 pub use time_zone::machine_time_zone;
 pub use values::{

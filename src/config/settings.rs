@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::values::{CalendarPeriod, ListenAddress};
 use crate::api::webhook_url::WebhookUrl;
 use crate::config::key_source::KeySource;
-use crate::model::Resource;
+use crate::model::{CountOrPercent, Resource};
 
 /// How an account is treated. Everything here has a default.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -87,16 +87,9 @@ pub struct AlertSettings {
     /// A program and its arguments, run without a shell.
     pub command: Option<Vec<String>>,
     /// More removed records than this are a problem.
-    pub removed: Option<RemovedThreshold>,
+    pub removed: CountOrPercent,
     /// The oldest that the newest complete backup may be.
     pub max_age: Option<Duration>,
-}
-
-/// A number of records, or a part of all.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum RemovedThreshold {
-    Count(u32),
-    Percent(f64),
 }
 
 /// Which QR codes' statistics a backup fetches.

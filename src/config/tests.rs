@@ -272,7 +272,7 @@ fn what_comes_after_a_backup_is_read_and_inherited() {
     let webhook = alerts.webhook.as_ref().unwrap();
     assert_eq!(webhook.reveal(), "https://chat.example/hooks/s3cret");
     assert_eq!(alerts.secret, Some(KeySource::Variable("S".into())));
-    assert_eq!(alerts.removed, Some(RemovedThreshold::Count(5)));
+    assert_eq!(alerts.removed, crate::model::CountOrPercent::Count(5));
     assert_eq!(alerts.max_age, Some(std::time::Duration::from_secs(26 * 3600)));
     assert!(!format!("{config:?}").contains("s3cret"));
 }

@@ -9,9 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::config::ConfigProblem;
 use crate::config::document::place;
-use crate::config::settings::RemovedThreshold;
 use crate::config::table::KeySpec;
 use crate::config::values::{ConfigValueError, percent};
+use crate::model::CountOrPercent;
 use crate::suggest::did_you_mean;
 
 /// The text that is read, and the mistakes found so far.
@@ -177,11 +177,11 @@ impl<'r, 't> TomlEntry<'r, 't> {
     }
 
     /// A count, or a percentage as text.
-    pub(super) fn amount(&self) -> Option<RemovedThreshold> {
+    pub(super) fn amount(&self) -> Option<CountOrPercent> {
         let Some(text) = self.value.as_str() else {
-            return self.count(0).map(RemovedThreshold::Count);
+            return self.count(0).map(|count| CountOrPercent::Count(count.into()));
         };
-        percent(text).map(RemovedThreshold::Percent).or_else(|| {
+        percent(text).map(CountOrPercent::Percent).or_else(|| {
             self.problem("must be a whole number, or a percentage such as \"30%\"");
             None
         })

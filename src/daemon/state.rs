@@ -11,7 +11,7 @@ use crate::health::account_status::{AccountStatus, DueTimes, age_reference};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use crate::health::pending_alerts::PendingAlert;
 use crate::health::persisted_state::PersistedState;
-use crate::health::rules::RemovalThreshold;
+use crate::model::CountOrPercent;
 use crate::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory, Timetable};
 
 /// A loop that did nothing for so long is not alive.
@@ -29,7 +29,7 @@ pub struct ScheduledAccount {
     /// schedule lets it become.
     pub max_age: Option<Duration>,
     /// How many records may vanish between two backups.
-    pub most_removed: RemovalThreshold,
+    pub most_removed: CountOrPercent,
 }
 
 impl ScheduledAccount {

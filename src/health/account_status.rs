@@ -10,7 +10,8 @@ use crate::health::attempt::{
     Alert, AttemptOutcome, BackupAttempt, BackupTotals, HealthProblem, ProblemKind, VaultSummary,
 };
 use crate::health::persisted_state::PersistedState;
-use crate::health::rules::{self, HealthFacts, RemovalThreshold};
+use crate::health::rules::{self, HealthFacts};
+use crate::model::CountOrPercent;
 use crate::schedule::due_queue::SET_BACK;
 
 /// One account at one moment.
@@ -92,7 +93,7 @@ impl AccountStatus {
         notes: &PersistedState,
         held: &VaultSummary,
         due: DueTimes,
-        most_removed: RemovalThreshold,
+        most_removed: CountOrPercent,
         now: Timestamp,
     ) -> Self {
         let newest = |one: Option<Timestamp>, other: Option<Timestamp>| one.max(other);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backoff::doubling;
 use crate::clock::{Clock, Timestamp};
 use crate::health::attempt::Alert;
 
@@ -129,8 +130,9 @@ pub fn deliver(
 
 /// After the first failure 10 s, then twice as long each time, up to an hour.
 fn pause(tries: u32) -> Duration {
-    let factor = 1_u32.checked_shl(tries.saturating_sub(1)).unwrap_or(u32::MAX);
-    FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE)
+    // After so many it is the longest.
+    let tries = tries.clamp(1, 20) as usize;
+    doubling(FIRST_PAUSE, LONGEST_PAUSE).nth(tries - 1).unwrap_or(LONGEST_PAUSE)
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::files::{beside, open_private, private_file, private_folder_of, read_private};
+use crate::files::{
+    self, Durability, beside, open_private, private_file, private_folder_of, read_private,
+};
 use crate::health::attempt::{
     AttemptOutcome, BackupAttempt, BackupTotals, HealthProblem, VaultSummary,
 };
@@ -251,20 +253,12 @@ fn replace(path: &Path, notes: &PersistedState) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(notes)?;
     // Spaces after a JSON document mean nothing.
     bytes.resize(bytes.len().next_multiple_of(BLOCK), b' ');
-    match put(path, &bytes) {
+    let written =
+        private_folder_of(path).and_then(|()| files::replace(path, &bytes, Durability::Synced));
+    match written {
         Err(error) if is_full(&error) => overwrite(path, &bytes).map_err(|_| error),
         result => result,
     }
-}
-
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    private_folder_of(path)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(bytes)?;
-    new.as_file().sync_data()?;
-    new.persist(path)?;
-    Ok(())
 }
 
 fn is_full(error: &io::Error) -> bool {

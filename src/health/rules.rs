@@ -4,11 +4,14 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::format::truncate;
 use crate::health::attempt::{
     Alert, AlertEvent, AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
     RemovedCount,
 };
 use crate::health::persisted_state::PostponedBackups;
+use crate::model::CountOrPercent;
+use crate::model::count_or_percent::FEW;
 
 /// What is known of an account.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,33 +43,10 @@ pub struct HealthFacts<'a> {
     pub unknown_since: Option<Timestamp>,
 }
 
-/// How many records may vanish between two backups.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum RemovalThreshold {
-    Count(u64),
-    /// Of all records, and at least [`FEW`].
-    Percent(f64),
-}
-
-/// So few records are no percentage of anything.
-pub const FEW: u64 = 10;
-
-impl Default for RemovalThreshold {
-    fn default() -> Self {
-        Self::Percent(30.0)
-    }
-}
-
-impl RemovalThreshold {
-    fn exceeded(self, removed: u64, before: u64) -> bool {
-        match self {
-            Self::Count(most) => removed > most,
-            #[allow(clippy::cast_precision_loss)] // no account has 2⁵³ records
-            Self::Percent(most) => {
-                removed >= FEW && removed as f64 > before as f64 * (most / 100.0)
-            }
-        }
-    }
+/// Whether more records vanished between two backups than allowed.
+fn exceeded(most: CountOrPercent, removed: u64, before: u64) -> bool {
+    let few = matches!(most, CountOrPercent::Percent(_)) && removed < FEW;
+    !few && most.allows(before).is_some_and(|allowed| removed > allowed)
 }
 
 /// What is said of one kind of problem.
@@ -86,7 +66,7 @@ enum ProblemVerdict {
 pub fn evaluate(
     open: &[HealthProblem],
     facts: &HealthFacts<'_>,
-    most_removed: RemovalThreshold,
+    most_removed: CountOrPercent,
     account: &str,
     now: Timestamp,
 ) -> (Vec<HealthProblem>, Vec<Alert>) {
@@ -124,7 +104,7 @@ pub fn evaluate(
 fn evaluate_kind(
     kind: ProblemKind,
     facts: &HealthFacts<'_>,
-    most_removed: RemovalThreshold,
+    most_removed: CountOrPercent,
     account: &str,
     now: Timestamp,
 ) -> ProblemVerdict {
@@ -140,21 +120,14 @@ fn evaluate_kind(
     }
 }
 
-/// The most letters of a reason: what to do comes after it.
-const BRIEF: usize = 400;
-
-/// As much of a reason as a chat shows; the account's page has the whole.
-fn truncated_reason(text: &str) -> String {
-    match text.char_indices().nth(BRIEF) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
-}
+/// The most characters of a reason in a message: what to do comes after it. The account's
+/// page has the whole.
+const LONGEST_REASON: usize = 400;
 
 fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     if let Some(why) = facts.unreadable.filter(|_| kind == ProblemKind::Failed) {
         return ProblemVerdict::Open {
-            message: format!("the vault cannot be read: {}", truncated_reason(why)),
+            message: format!("the vault cannot be read: {}", truncate(why, LONGEST_REASON)),
             hint: Some(format!("`linkvault check {account}` tells more")),
             since: None,
         };
@@ -173,7 +146,8 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
     if attempt.key_refused != (kind == ProblemKind::KeyRefused) {
         return ProblemVerdict::Replaced;
     }
-    let why = truncated_reason(attempt.message.as_deref().unwrap_or("no reason is known"));
+    let why = attempt.message.as_deref().unwrap_or("no reason is known");
+    let why = truncate(why, LONGEST_REASON);
     if attempt.key_refused {
         return ProblemVerdict::Open {
             message: format!("the service does not accept the key: {why}"),
@@ -200,8 +174,10 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
 fn partial(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     match facts.made.map(|attempt| (attempt.outcome, attempt)) {
         Some((AttemptOutcome::Partial, attempt)) => {
-            let lacks =
-                truncated_reason(attempt.message.as_deref().unwrap_or("it does not say what"));
+            let lacks = truncate(
+                attempt.message.as_deref().unwrap_or("it does not say what"),
+                LONGEST_REASON,
+            );
             let number = attempt.snapshot.map_or(String::new(), |number| format!("@#{number}"));
             ProblemVerdict::Open {
                 message: format!("the backup is partial: {lacks}"),
@@ -223,16 +199,16 @@ fn partial(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
 pub fn removals(
     attempt: &BackupAttempt,
     records: u64,
-    most: RemovalThreshold,
+    most: CountOrPercent,
 ) -> Vec<(Option<String>, RemovedCount)> {
-    let above = attempt.removals.iter().filter(|(_, it)| most.exceeded(it.removed, it.before));
+    let above = attempt.removals.iter().filter(|(_, it)| exceeded(most, it.removed, it.before));
     let lists: Vec<_> = above.map(|(resource, it)| (Some(resource.clone()), *it)).collect();
     if !lists.is_empty() {
         return lists;
     }
     let before = records.saturating_add(attempt.removed).saturating_sub(attempt.added);
     let all = RemovedCount { removed: attempt.removed, before };
-    let above = most.exceeded(all.removed, all.before);
+    let above = exceeded(most, all.removed, all.before);
     above.then_some((None, all)).into_iter().collect()
 }
 
@@ -246,7 +222,7 @@ pub fn removed_text(removals: &[(Option<String>, RemovedCount)]) -> String {
     format!("{} vanished from the account", parts.collect::<Vec<_>>().join(", "))
 }
 
-fn removed(facts: &HealthFacts<'_>, most: RemovalThreshold, account: &str) -> ProblemVerdict {
+fn removed(facts: &HealthFacts<'_>, most: CountOrPercent, account: &str) -> ProblemVerdict {
     let Some(attempt) = facts.made else { return ProblemVerdict::Unchanged };
     if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
         return ProblemVerdict::Unchanged;
@@ -305,7 +281,10 @@ fn locked(facts: &HealthFacts<'_>, account: &str, now: Timestamp) -> ProblemVerd
         return ProblemVerdict::Unchanged;
     }
     ProblemVerdict::Open {
-        message: format!("the backup could not begin: {}", truncated_reason(&put_off.message)),
+        message: format!(
+            "the backup could not begin: {}",
+            truncate(&put_off.message, LONGEST_REASON)
+        ),
         hint: Some(format!(
             "wait for that process or end it; `linkvault backup {account}` makes a backup then"
         )),
@@ -334,7 +313,7 @@ fn after(facts: &HealthFacts<'_>) -> ProblemVerdict {
         None => ProblemVerdict::Unchanged,
         Some([]) => ProblemVerdict::Resolved("the work after a backup is done again"),
         Some(failures) => ProblemVerdict::Open {
-            message: truncated_reason(&failures.join("; ")),
+            message: truncate(&failures.join("; "), LONGEST_REASON).into_owned(),
             hint: Some("the backup itself is sound; it is tried again after the next".to_owned()),
             since: None,
         },
@@ -382,7 +361,7 @@ mod tests {
     /// Judges one thing after another and gives the news of each.
     fn told(
         attempts: &[BackupAttempt],
-        rules: RemovalThreshold,
+        rules: CountOrPercent,
     ) -> Vec<Vec<(ProblemKind, AlertEvent)>> {
         let mut open = Vec::new();
         let mut news = Vec::new();
@@ -402,7 +381,7 @@ mod tests {
     fn one_alert_when_it_begins_and_one_when_it_ends() {
         let tries = [Complete, Failed, Failed, Stopped, Failed, Complete, Complete].map(attempt);
         let failed = ProblemKind::Failed;
-        let news = told(&tries, RemovalThreshold::default());
+        let news = told(&tries, CountOrPercent::default());
         let wanted =
             [vec![], vec![(failed, Begun)], vec![], vec![], vec![], vec![(failed, Ended)], vec![]];
         assert_eq!(news, wanted);
@@ -411,7 +390,7 @@ mod tests {
     #[test]
     fn a_partial_backup_ends_a_failure_and_begins_a_lack() {
         let tries = [Failed, Partial, Failed, Complete].map(attempt);
-        let news = told(&tries, RemovalThreshold::default());
+        let news = told(&tries, CountOrPercent::default());
         let (failed, partial) = (ProblemKind::Failed, ProblemKind::Partial);
         assert_eq!(news[1], [(failed, Ended), (partial, Begun)]);
         assert_eq!(news[2], [(failed, Begun)], "the lack is still there, and told already");
@@ -421,8 +400,7 @@ mod tests {
     #[test]
     fn a_refused_key_is_its_own_problem_and_no_end_of_another() {
         let refused = BackupAttempt { key_refused: true, ..attempt(Failed) };
-        let news =
-            told(&[attempt(Failed), refused, attempt(Complete)], RemovalThreshold::default());
+        let news = told(&[attempt(Failed), refused, attempt(Complete)], CountOrPercent::default());
         assert_eq!(news[1], [(ProblemKind::KeyRefused, Begun)]);
         assert_eq!(news[2], [(ProblemKind::KeyRefused, Ended)]);
     }
@@ -431,15 +409,10 @@ mod tests {
     fn a_problem_keeps_its_beginning_and_tells_the_newest_reason() {
         let first = attempt(Failed);
         let (open, _) =
-            evaluate(&[], &facts(Some(&first)), RemovalThreshold::default(), "main", Timestamp(5));
+            evaluate(&[], &facts(Some(&first)), CountOrPercent::default(), "main", Timestamp(5));
         let second = BackupAttempt { message: Some("other".to_owned()), ..attempt(Failed) };
-        let (open, _) = evaluate(
-            &open,
-            &facts(Some(&second)),
-            RemovalThreshold::default(),
-            "main",
-            Timestamp(9),
-        );
+        let (open, _) =
+            evaluate(&open, &facts(Some(&second)), CountOrPercent::default(), "main", Timestamp(9));
         assert_eq!(open[0].since, Timestamp(5));
         assert_eq!(open[0].message, "the backup failed: other");
     }
@@ -448,13 +421,8 @@ mod tests {
     fn an_alert_is_short_enough_for_a_chat() {
         for outcome in [Failed, Partial] {
             let long = BackupAttempt { message: Some("ü".repeat(100_000)), ..attempt(outcome) };
-            let judged = evaluate(
-                &[],
-                &facts(Some(&long)),
-                RemovalThreshold::default(),
-                "main",
-                Timestamp(0),
-            );
+            let judged =
+                evaluate(&[], &facts(Some(&long)), CountOrPercent::default(), "main", Timestamp(0));
             let message = &judged.1[0].message;
             assert!(message.ends_with('…') && message.chars().count() < 500, "{message}");
         }
@@ -464,7 +432,7 @@ mod tests {
     fn a_backup_that_is_too_old_is_told_between_backups() {
         let old = HealthFacts { old_from: Some(Timestamp(5)), ..facts(None) };
         let judged = |open: &[HealthProblem], facts, at| {
-            evaluate(open, facts, RemovalThreshold::default(), "main", Timestamp(at))
+            evaluate(open, facts, CountOrPercent::default(), "main", Timestamp(at))
         };
         let (open, news) = judged(&[], &old, 4);
         assert!(open.is_empty() && news.is_empty());
@@ -488,13 +456,14 @@ mod tests {
             let facts = HealthFacts { records, ..facts(Some(&attempt)) };
             evaluate(&[], &facts, threshold, "main", Timestamp(0)).0.len()
         };
-        assert_eq!(told(RemovalThreshold::Count(5), 5, 100), 0);
-        assert_eq!(told(RemovalThreshold::Count(5), 6, 100), 1);
-        assert_eq!(told(RemovalThreshold::Percent(30.0), 30, 70), 0);
-        assert_eq!(told(RemovalThreshold::Percent(30.0), 31, 69), 1);
-        assert_eq!(told(RemovalThreshold::Percent(30.0), 9, 0), 0, "few are no percentage");
-        assert_eq!(told(RemovalThreshold::Percent(30.0), 10, 0), 1);
-        assert_eq!(told(RemovalThreshold::Count(0), 0, 0), 0);
+        assert_eq!(told(CountOrPercent::Count(5), 5, 100), 0);
+        assert_eq!(told(CountOrPercent::Count(5), 6, 100), 1);
+        assert_eq!(told(CountOrPercent::Percent(30.0), 30, 70), 0);
+        assert_eq!(told(CountOrPercent::Percent(30.0), 31, 69), 1);
+        assert_eq!(told(CountOrPercent::Percent(29.0), 29, 71), 0, "no rounding error");
+        assert_eq!(told(CountOrPercent::Percent(30.0), 9, 0), 0, "few are no percentage");
+        assert_eq!(told(CountOrPercent::Percent(30.0), 10, 0), 1);
+        assert_eq!(told(CountOrPercent::Count(0), 0, 0), 0);
     }
 
     #[test]
@@ -502,7 +471,7 @@ mod tests {
         let good = attempt(Complete);
         let failures = ["the copy: no space".to_owned()];
         let with = |after| HealthFacts { after, ..facts(Some(&good)) };
-        let rules = RemovalThreshold::default();
+        let rules = CountOrPercent::default();
         let (open, news) = evaluate(&[], &with(Some(&failures)), rules, "main", Timestamp(0));
         assert_eq!(news[0].kind, ProblemKind::After);
         let (open, _) = evaluate(&open, &with(None), rules, "main", Timestamp(0));
@@ -524,7 +493,7 @@ mod tests {
             let removals = removals.iter().map(|(name, it)| ((*name).to_owned(), *it)).collect();
             let attempt = BackupAttempt { removed, removals, ..attempt(Complete) };
             let facts = HealthFacts { records, ..facts(Some(&attempt)) };
-            let open = evaluate(&[], &facts, RemovalThreshold::default(), "main", Timestamp(0)).0;
+            let open = evaluate(&[], &facts, CountOrPercent::default(), "main", Timestamp(0)).0;
             open.into_iter().map(|it| it.message).collect::<Vec<_>>()
         };
         let one = told(&[("campaigns", removal(10, 16)), ("pixels", removal(3, 200))], 500);
@@ -547,7 +516,7 @@ mod tests {
         let emptied = [list];
         let good = attempt(Complete);
         let empty = HealthFacts { emptied: &emptied, ..facts(Some(&good)) };
-        let never = RemovalThreshold::Percent(100.0);
+        let never = CountOrPercent::Percent(100.0);
         let (open, news) = evaluate(&[], &empty, never, "main", Timestamp(9));
         assert_eq!((news[0].kind, news[0].event), (ProblemKind::Emptied, Begun));
         assert_eq!(
@@ -565,7 +534,7 @@ mod tests {
             PostponedBackups { since: Timestamp(0), message: "pid 7 works on it".to_owned() };
         let waiting = HealthFacts { put_off: Some(&put_off), ..facts(None) };
         let judged =
-            |facts, at| evaluate(&[], facts, RemovalThreshold::default(), "main", Timestamp(at)).0;
+            |facts, at| evaluate(&[], facts, CountOrPercent::default(), "main", Timestamp(at)).0;
         assert!(judged(&waiting, 3_599_999).is_empty());
         let open = judged(&waiting, 3_600_000);
         assert_eq!((open[0].kind, open[0].since), (ProblemKind::Locked, Timestamp(0)));

@@ -1,6 +1,7 @@
 //! What the service has: resources, records, values and sets of them. Plain
 //! data and pure functions; nothing here reads, writes or waits.
 
+pub mod count_or_percent;
 pub mod differences;
 pub(crate) mod members;
 pub mod paging;
@@ -10,6 +11,7 @@ pub mod spec;
 pub mod state;
 pub mod value;
 
+pub use count_or_percent::CountOrPercent;
 pub use record::{DecodedRecord, Record, RecordKey, RecordProblem};
 pub use resource::Resource;
 pub use spec::{Endpoint, Field, FieldKind, Param, ResourceSpec, Role, Verb};

@@ -8,6 +8,7 @@ use super::members::members;
 use super::resource::Resource;
 use super::value::{self, FieldValue};
 use super::{FieldKind, spec};
+use crate::format::truncate;
 
 /// What identifies a record inside its account and resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,7 +136,7 @@ impl<'a> DecodedRecord<'a> {
         }
         let key = identity(resource, channel, &mut values).map_err(|what| {
             let id = members.iter().find(|member| member.name == "id");
-            fault(&id.map_or(Cow::Borrowed("?"), |id| shorten(id.lexeme)), what)
+            fault(&id.map_or(Cow::Borrowed("?"), |id| truncate(id.lexeme, 40)), what)
         })?;
         let odd = odd
             .into_iter()
@@ -223,13 +224,6 @@ fn identity(
         FieldValue::Text(kind) => Ok(RecordKey::Item { channel, kind: kind.to_string(), id }),
         _ => Err("has no type"),
     }
-}
-
-fn shorten(lexeme: &str) -> Cow<'_, str> {
-    if lexeme.chars().count() <= 40 {
-        return Cow::Borrowed(lexeme);
-    }
-    Cow::Owned(lexeme.chars().take(39).chain(['…']).collect())
 }
 
 fn article(kind: FieldKind) -> String {

@@ -16,7 +16,7 @@ use super::schema::{
     APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
 };
 use super::{TemplateCache, Vault, VaultError};
-use crate::files::{beside, open_private, private_file, private_folder_of, target};
+use crate::files::{beside, folder_of, open_private, private_file, private_folder_of, target};
 use crate::vault::checksums::{self, ChecksumScope};
 use crate::vault::wal_mark;
 
@@ -481,8 +481,7 @@ fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
 /// An empty file beside `file`, to be filled and put in its place. SQLite fills
 /// an empty file that is there; its mode stays 0600.
 fn part(file: &Path) -> io::Result<NamedTempFile> {
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     let mut start = OsString::from(".");
     start.push(file.file_name().unwrap_or_default());
     start.push(".part-");

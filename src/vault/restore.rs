@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode};
 use tempfile::TempDir;
 
-use crate::files::{beside, open_named, private_file, private_folder_of, target};
+use crate::files::{beside, folder_of, open_named, private_file, private_folder_of, target};
 use crate::vault::header::check_header;
 use crate::vault::open::connect_exclusively;
 use crate::vault::rollback::is_harmless_journal;
@@ -142,7 +142,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 
 /// A new folder beside `path`. What a killed process left there is removed.
 fn work_folder(path: &Path) -> io::Result<TempDir> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let mut start = std::ffi::OsString::from(".");
     start.push(path.file_name().unwrap_or_default());
     start.push(".restore-");

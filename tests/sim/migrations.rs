@@ -11,11 +11,11 @@ use linkvault::apply::{
     migration_memory,
 };
 use linkvault::change::plan::{AccountMemory, CurrentState, PlanStep};
-use linkvault::change::policy::{CountOrPercent, Policy};
+use linkvault::change::policy::Policy;
 use linkvault::cli::planning::needed_resources;
 use linkvault::crawl::{self, StatisticsMode};
 use linkvault::migrate::{self, MappedRecords, MigrationPlan, MigrationSource};
-use linkvault::model::{Resource, State, Verb};
+use linkvault::model::{CountOrPercent, Resource, State, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
 use linkvault::vault::journal::{JournalStep, StepState};
@@ -200,7 +200,7 @@ impl Move {
     /// The plan of a move, and the snapshot that it was made on.
     fn plan(&mut self, troubled: bool) -> (MigrationPlan, i64) {
         let (mapped, origin) = self.source(troubled);
-        let all = CountOrPercent::Percent(100);
+        let all = CountOrPercent::Percent(100.0);
         let policy = Policy { max_update: all, ..Policy::default() };
         let which = needed_resources(&mapped.desired, &policy);
         let (state, memory, number) = self.target(&which, &origin);

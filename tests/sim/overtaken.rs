@@ -9,11 +9,11 @@ use linkvault::apply::{ApplyError, ApplyOptions, RunReport};
 use linkvault::change::cost::{Lists, cost};
 use linkvault::change::desired::{DesiredRecord, DesiredState, RecordRef};
 use linkvault::change::plan::{AccountMemory, CurrentState, Plan, PlanStep, fingerprint, plan};
-use linkvault::change::policy::{CountOrPercent, Policy};
+use linkvault::change::policy::Policy;
 use linkvault::change::staleness::{DEFAULT, StalenessLimit};
 use linkvault::clock::{Clock as _, Timestamp};
 use linkvault::crawl::{self, StatisticsMode};
-use linkvault::model::{FieldValue, RecordKey, Resource, State, Verb};
+use linkvault::model::{CountOrPercent, FieldValue, RecordKey, Resource, State, Verb};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::journal::StepState;
 use serde_json::json;
@@ -70,7 +70,7 @@ fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
         let channel = Some(RecordRef::Id(*channel));
         items.records.push(DesiredRecord { id: Some(3_000_000), channel, fields, source: None });
     }
-    let all = CountOrPercent::Percent(100);
+    let all = CountOrPercent::Percent(100.0);
     let policy = Policy { delete: true, max_delete: all, max_update: all, ..Policy::default() };
     let current = CurrentState { state, memory: &AccountMemory::default() };
     plan(&desired, current, None, &policy).unwrap()

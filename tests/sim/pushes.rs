@@ -10,10 +10,10 @@ use linkvault::change::desired::DesiredState;
 use linkvault::change::plan::{
     AccountMemory, CurrentState, Plan, PlanProblems, UnsupportedChange, plan,
 };
-use linkvault::change::policy::{CountOrPercent, OnConflict, Policy};
+use linkvault::change::policy::{OnConflict, Policy};
 use linkvault::cli::planning::needed_resources;
 use linkvault::crawl::{self, StatisticsMode};
-use linkvault::model::{Resource, State, Verb};
+use linkvault::model::{CountOrPercent, Resource, State, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::meddle;
 use linkvault::vault::journal::{JournalStep, StepState};
@@ -63,7 +63,7 @@ fn exported_and_applied_unedited_is_an_empty_plan() {
 }
 
 const fn policy(delete: bool) -> Policy {
-    let all = CountOrPercent::Percent(100);
+    let all = CountOrPercent::Percent(100.0);
     let (max_delete, max_update, on_conflict) = (all, all, OnConflict::Fail);
     Policy { delete, max_delete, max_update, on_conflict, account: false }
 }

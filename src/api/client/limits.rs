@@ -1,7 +1,8 @@
 //! How often, how long and how far: the numbers that bound a client.
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use std::time::Duration;
+
+use crate::backoff::doubling;
 
 /// How reads are repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +34,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// The delays before each repeat, without jitter.
     pub(super) fn delays(&self, retries: Option<usize>) -> impl Iterator<Item = Duration> + use<> {
-        ExponentialBuilder::new()
-            .with_min_delay(self.first_delay)
-            .with_max_delay(self.longest_delay)
-            .with_max_times(retries.unwrap_or(self.retries))
-            .build()
+        doubling(self.first_delay, self.longest_delay).take(retries.unwrap_or(self.retries))
     }
 }
 

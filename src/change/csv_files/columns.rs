@@ -1,7 +1,10 @@
 //! The first row of a file: which column holds what.
 
+use std::borrow::Cow;
+
 use crate::change::csv_files::cells::{Cell, Row};
 use crate::change::csv_files::{CsvKind, PROBLEM, SECRET};
+use crate::format::truncate;
 use crate::suggest::suggest;
 
 /// What a column holds.
@@ -83,7 +86,7 @@ fn headed(sheet: CsvKind, nth: usize, cell: &Cell<'_>) -> Result<CsvHeader, Wron
         Some(place) => Ok(CsvHeader { column: Column::Field(place), name }),
         None => {
             let what = unknown(sheet, &name);
-            Err((cell.line, short(&name), what))
+            Err((cell.line, short(&name).into_owned(), what))
         }
     }
 }
@@ -112,9 +115,6 @@ fn unknown(sheet: CsvKind, name: &str) -> String {
 }
 
 /// A text from a file as messages quote it.
-pub(crate) fn short(text: &str) -> String {
-    if text.chars().count() <= 40 {
-        return text.to_owned();
-    }
-    text.chars().take(39).chain(['…']).collect()
+pub(crate) fn short(text: &str) -> Cow<'_, str> {
+    truncate(text, 40)
 }

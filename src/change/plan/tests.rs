@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 use crate::change::desired::{CampaignLink, DesiredRecord, DesiredRecords};
-use crate::change::policy::{CountOrPercent, OnConflict};
+use crate::change::policy::OnConflict;
 use crate::change::staleness::StalenessLimit;
-use crate::model::{DecodedRecord, Record, RecordKey};
+use crate::model::{CountOrPercent, DecodedRecord, Record, RecordKey};
 
 pub(crate) fn record(resource: Resource, json: &Json) -> Record<'static> {
     let channel = json.get("channel").and_then(Json::as_i64);
@@ -38,8 +38,8 @@ pub(crate) fn delete_all(state: &State, count: usize) -> DesiredState {
 
 pub(crate) const FREE: Policy = Policy {
     delete: true,
-    max_delete: CountOrPercent::Percent(100),
-    max_update: CountOrPercent::Percent(100),
+    max_delete: CountOrPercent::Percent(100.0),
+    max_update: CountOrPercent::Percent(100.0),
     on_conflict: OnConflict::Fail,
     account: true,
 };

@@ -346,9 +346,5 @@ pub(super) fn lines(app: &App, change: &RecordChange) -> Result<(), OpError> {
 
 /// A value on one line, shortened where it is very long; `--json` has it whole.
 fn short(value: &Value) -> String {
-    let text = Escaped(value).to_string();
-    if text.chars().count() <= 200 {
-        return text;
-    }
-    text.chars().take(199).chain(['…']).collect()
+    format::truncate(&Escaped(value).to_string(), 200).into_owned()
 }

@@ -13,7 +13,7 @@ use self::document::document;
 use crate::apply::{self, RunReport};
 use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportContext};
 use crate::change::plan::{AccountMemory, CurrentState};
-use crate::change::policy::{CountOrPercent, OnConflict, Policy};
+use crate::change::policy::{OnConflict, Policy};
 use crate::cli::desk::WriteSession;
 use crate::cli::failures::cannot_write;
 use crate::cli::planning::{self, ConflictChoice, MaxStalenessArgs, Observation, PlanFormat};
@@ -26,13 +26,13 @@ use crate::cli::{
 };
 use crate::config::AccountConfig;
 use crate::crawl::{self, StatisticsMode};
-use crate::files::write_private;
+use crate::files::{folder_of, write_private};
 use crate::format;
 use crate::migrate::{
     self, FieldFilter, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
     MigrationSource, Substitution, report::VerificationGap,
 };
-use crate::model::{Resource, State};
+use crate::model::{CountOrPercent, Resource, State};
 use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, StepState};
@@ -184,8 +184,7 @@ fn options(args: &Args) -> Result<MigrateOptions, OpError> {
 
 /// Refuses a file that could not be written when all is done.
 fn has_a_place(file: &Path) -> Result<(), OpError> {
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let why = match (folder.is_dir(), file.is_dir()) {
+    let why = match (folder_of(file).is_dir(), file.is_dir()) {
         (false, _) => std::io::ErrorKind::NotADirectory,
         (_, true) => std::io::ErrorKind::IsADirectory,
         _ => return Ok(()),

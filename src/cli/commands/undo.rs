@@ -2,7 +2,7 @@
 
 use crate::apply::ApplyError;
 use crate::apply::undo::{state_after_run, undo_run};
-use crate::change::policy::{CountOrPercent, Policy};
+use crate::change::policy::Policy;
 use crate::cli::desk::WriteSession;
 use crate::cli::planning::ConflictChoice;
 use crate::cli::running::{self, RunArgs, RunRequest};
@@ -10,7 +10,7 @@ use crate::cli::session::SessionLimits;
 use crate::cli::values;
 use crate::cli::wanted::DesiredInput;
 use crate::cli::{App, Exit, OpError, OpErrorKind, failures};
-use crate::model::Resource;
+use crate::model::{CountOrPercent, Resource};
 use crate::vault::VaultError;
 
 /// Take a run back, as far as the API can
@@ -85,8 +85,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     };
     let policy = Policy {
         delete: true,
-        max_delete: CountOrPercent::Percent(100),
-        max_update: CountOrPercent::Percent(100),
+        max_delete: CountOrPercent::Percent(100.0),
+        max_update: CountOrPercent::Percent(100.0),
         on_conflict: args.on_conflict.into(),
         account: true,
     };

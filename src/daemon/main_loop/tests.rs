@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::clock::{Interrupt, SystemClock};
 use crate::daemon::main_loop::*;
 use crate::health::account_status::Health;
-use crate::health::rules::RemovalThreshold;
+use crate::model::CountOrPercent;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::Timetable;
 
@@ -34,7 +34,7 @@ impl Worker for Fake {
                 chrono_tz::UTC,
             ),
             max_age: None,
-            most_removed: RemovalThreshold::default(),
+            most_removed: CountOrPercent::default(),
         });
         Ok(charges.collect())
     }

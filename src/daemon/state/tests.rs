@@ -16,7 +16,7 @@ fn charge(account: &str) -> ScheduledAccount {
         schedule: line.to_owned(),
         timetable: Timetable::new(account, Schedule::parse(line).unwrap(), chrono_tz::UTC),
         max_age: None,
-        most_removed: RemovalThreshold::default(),
+        most_removed: CountOrPercent::default(),
     }
 }
 

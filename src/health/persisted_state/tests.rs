@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::health::account_status::{AccountStatus, DueTimes, Health};
 use crate::health::attempt::ProblemKind;
 use crate::health::persisted_state::*;
-use crate::health::rules::RemovalThreshold;
+use crate::model::CountOrPercent;
 
 fn attempt(outcome: AttemptOutcome, ended: i64) -> BackupAttempt {
     BackupAttempt {
@@ -93,14 +93,7 @@ fn what_failed_or_was_stopped_is_known_after_a_restart() {
 
 fn condition(notes: &PersistedState, held: &VaultSummary, old_from: Option<i64>) -> AccountStatus {
     let due = DueTimes { old_from: old_from.map(Timestamp), ..DueTimes::default() };
-    AccountStatus::evaluate(
-        "main",
-        notes,
-        held,
-        due,
-        RemovalThreshold::default(),
-        Timestamp(50_000),
-    )
+    AccountStatus::evaluate("main", notes, held, due, CountOrPercent::default(), Timestamp(50_000))
 }
 
 #[test]
@@ -233,7 +226,7 @@ fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
             notes,
             &held(5000),
             due,
-            RemovalThreshold::default(),
+            CountOrPercent::default(),
             now,
         );
         it.problems.into_iter().map(|it| it.kind).collect::<Vec<_>>()

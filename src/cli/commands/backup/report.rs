@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::alerting::most_removed;
 use crate::cli::{App, Escaped, OpError, Paint, TextTable};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
@@ -42,7 +41,7 @@ pub fn problems(
     now: Timestamp,
 ) -> Vec<HealthProblem> {
     let facts = HealthFacts { made: Some(attempt), records, emptied, ..HealthFacts::default() };
-    let most = most_removed(&account.settings.alerts);
+    let most = account.settings.alerts.removed;
     let (mut found, _) = evaluate(&[], &facts, most, &account.name, now);
     found.retain(|it| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied));
     found

@@ -1,0 +1,98 @@
+//! A bound on how many records may change or vanish: a number, or a part of all.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How many of the records of an account, or of one list, may be touched or removed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CountOrPercent {
+    Count(u64),
+    /// Of all records, from 0 to 100. It says nothing of fewer than [`FEW`] records.
+    Percent(f64),
+}
+
+/// A percentage says nothing of fewer records than this.
+pub const FEW: u64 = 10;
+
+impl Default for CountOrPercent {
+    fn default() -> Self {
+        Self::Percent(30.0)
+    }
+}
+
+impl CountOrPercent {
+    /// How many of `all` records it allows; `None` when it says nothing of so few.
+    #[must_use]
+    pub fn allows(self, all: u64) -> Option<u64> {
+        match self {
+            Self::Count(count) => Some(count),
+            Self::Percent(_) if all < FEW => None,
+            // No account has 2⁵³ records.
+            #[allow(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss
+            )]
+            Self::Percent(percent) => Some((all as f64 * percent / 100.0) as u64),
+        }
+    }
+}
+
+/// What is neither a number nor a percentage.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is neither a number such as 12 nor a percentage such as 30%")]
+pub struct CountOrPercentError(String);
+
+/// A whole number, or a whole percentage.
+impl FromStr for CountOrPercent {
+    type Err = CountOrPercentError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || CountOrPercentError(text.to_owned());
+        let digits = |part: &str| {
+            let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            plain.then(|| part.parse::<u64>().ok()).flatten().ok_or_else(error)
+        };
+        match text.trim().strip_suffix('%') {
+            None => digits(text.trim()).map(Self::Count),
+            Some(part) => match u8::try_from(digits(part.trim_end())?) {
+                Ok(percent @ 0..=100) => Ok(Self::Percent(percent.into())),
+                _ => Err(error()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for CountOrPercent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_a_number_or_a_percentage() {
+        assert_eq!("12".parse(), Ok(CountOrPercent::Count(12)));
+        assert_eq!(" 30 %".parse(), Ok(CountOrPercent::Percent(30.0)));
+        for wrong in ["", "%", "101%", "-1", "+1", "1.5", "1.5%", "x", "99999999999999999999"] {
+            assert!(wrong.parse::<CountOrPercent>().is_err(), "{wrong}");
+        }
+        assert_eq!(CountOrPercent::default().to_string(), "30%");
+    }
+
+    #[test]
+    fn a_percentage_binds_from_ten_records_on() {
+        assert_eq!(CountOrPercent::Percent(30.0).allows(9), None);
+        for (percent, all, allowed) in [(30, 10, 3), (29, 100, 29), (57, 100, 57), (7, 99, 6)] {
+            assert_eq!(CountOrPercent::Percent(percent.into()).allows(all), Some(allowed));
+        }
+        assert_eq!(CountOrPercent::Percent(12.5).allows(40), Some(5));
+        assert_eq!(CountOrPercent::Count(0).allows(1), Some(0));
+    }
+}
