@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use chrono::NaiveDateTime;
 
-use crate::change::plan::{JsonFields, PlanStep, domain_host, fingerprint};
+use crate::change::plan::{JsonFields, PlanStep, fingerprint};
 use crate::change::staleness::is_fresh;
 use crate::clock::Timestamp;
-use crate::model::{FieldValue, Record, RecordKey, Resource, Verb};
+use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, Verb};
 
 /// The records of one resource.
 pub type RecordMap = BTreeMap<RecordKey, Record<'static>>;
@@ -35,9 +35,9 @@ const SKEW: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownIds {
     /// Each with what its record was in the newest listing, where one showed it.
-    ids: BTreeMap<i64, Option<String>>,
-    /// Those that the run has changed, with the natural key that it set, where lists show one.
-    changed: Vec<(i64, Option<Vec<String>>)>,
+    ids: BTreeMap<i64, Option<Identity>>,
+    /// Those that the run has changed, with the natural key that it set.
+    changed: Vec<(i64, Option<NaturalKey>)>,
     /// The highest of them that was seen in time.
     highest: Option<i64>,
     /// The highest id of the newest listing.
@@ -106,8 +106,9 @@ impl KnownIds {
     fn may_replace(&self, resource: Resource, record: &Record<'_>) -> bool {
         let id = record.key.id();
         let known = self.ids.get(&id).and_then(Option::as_ref);
-        let ours = |(of, set): &(i64, Option<Vec<String>>)| {
-            *of == id && (set.is_none() || *set == record_key(resource, record))
+        let hidden = !resource.spec().shows_key();
+        let ours = |(of, set): &(i64, Option<NaturalKey>)| {
+            *of == id && (hidden || *set == record_key(resource, record))
         };
         known.is_some_and(|known| *known != identity(resource, record))
             && !self.changed.iter().any(ours)
@@ -131,11 +132,20 @@ impl KnownIds {
     }
 }
 
-/// What tells a record from another one with its id: its natural key, or all that lists show.
-fn identity(resource: Resource, record: &Record<'_>) -> String {
-    match record_key(resource, record) {
-        Some(key) => key.join("\n"),
-        None => fingerprint(resource, record),
+/// What tells a record from another one with its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Identity {
+    /// `None` of a record without one.
+    NaturalKey(Option<NaturalKey>),
+    /// All that lists show, where they do not show the natural key.
+    Fingerprint(String),
+}
+
+fn identity(resource: Resource, record: &Record<'_>) -> Identity {
+    if resource.spec().shows_key() {
+        Identity::NaturalKey(record_key(resource, record))
+    } else {
+        Identity::Fingerprint(fingerprint(resource, record))
     }
 }
 
@@ -156,24 +166,24 @@ pub fn reconcile_create(
     sent: Option<Timestamp>,
     listing: &RecordMap,
 ) -> CreateOutcome {
-    let wanted = wanted_key(step);
-    let ours = listing.values().filter(|record| match &wanted {
-        None => seen.may_be_new(step.resource, record, sent),
-        Some(_) if seen.ids.contains_key(&record.key.id()) => false,
-        Some(_) => wanted == record_key(step.resource, record),
+    let (wanted, shown) = (wanted_key(step), step.resource.spec().shows_key());
+    let ours = listing.values().filter(|record| match shown {
+        false => seen.may_be_new(step.resource, record, sent),
+        true if seen.ids.contains_key(&record.key.id()) => false,
+        true => wanted == record_key(step.resource, record),
     });
     let ids: Vec<_> = ours.map(|record| record.key.id()).collect();
     match ids[..] {
         [] => {
             let ours = |record: &&Record<'_>| {
                 seen.may_replace(step.resource, record)
-                    && (wanted.is_none() || wanted == record_key(step.resource, record))
+                    && (!shown || wanted == record_key(step.resource, record))
             };
             let ids: Vec<_> = listing.values().filter(ours).map(|it| it.key.id()).collect();
             if ids.is_empty() { CreateOutcome::NotCreated } else { CreateOutcome::Ambiguous(ids) }
         }
         // It may have been there for hours when ours was sent.
-        [id] if wanted.is_none() && !sent.is_some_and(|sent| seen.is_fresh(sent)) => {
+        [id] if !shown && !sent.is_some_and(|sent| seen.is_fresh(sent)) => {
             CreateOutcome::Ambiguous(vec![id])
         }
         [id] => CreateOutcome::Created(id),
@@ -191,83 +201,32 @@ pub fn unexplained_ids<'a>(
     listing: &RecordMap,
 ) -> Vec<i64> {
     let made = made.filter(|step| step.resource == resource && step.verb == Verb::Create);
-    let made: BTreeSet<_> = made.filter_map(wanted_key).collect();
-    let ours =
-        |record: &Record<'_>| record_key(resource, record).is_some_and(|key| made.contains(&key));
+    let made: BTreeSet<_> = made.map(wanted_key).collect();
+    let shown = resource.spec().shows_key();
+    let ours = |record: &Record<'_>| shown && made.contains(&record_key(resource, record));
     let new =
         listing.values().filter(|record| seen.may_be_new(resource, record, sent) && !ours(record));
     new.map(|record| record.key.id()).collect()
 }
 
-/// The natural key that a create or an update asks for, to be compared with that of records;
-/// `None` where lists do not show it.
+/// The natural key that a create or an update asks for, as services may store it; `None` where
+/// it asks for none, or lists do not show one.
 #[must_use]
-pub fn wanted_key(step: &PlanStep) -> Option<Vec<String>> {
-    key_of_step(step, normal)
+pub fn wanted_key(step: &PlanStep) -> Option<NaturalKey> {
+    step_key(step, Blanks::Collapsed)
 }
 
-/// The same as the planner compares it: blanks count.
-pub(super) fn exact_wanted_key(step: &PlanStep) -> Option<Vec<String>> {
-    key_of_step(step, exact)
-}
-
-/// How the text of a natural key is compared.
-type KeyNormalization = fn(Resource, &str) -> String;
-
-fn key_of_step(step: &PlanStep, form: KeyNormalization) -> Option<Vec<String>> {
-    if !step.resource.spec().shows_key() {
-        return None;
-    }
+pub(super) fn step_key(step: &PlanStep, blanks: Blanks) -> Option<NaturalKey> {
     let none = JsonFields::new();
     let fields = step.request.body.as_ref().or(step.after.as_ref()).unwrap_or(&none);
-    let names = step.resource.spec().natural_key.iter();
-    Some(names.map(|name| form(step.resource, &text(fields.get(*name)))).collect())
+    let shown = step.resource.spec().shows_key();
+    NaturalKey::of_json(step.resource, blanks, fields).filter(|_| shown)
 }
 
-/// The natural key of a record, to be compared with what is asked for.
+/// The natural key of a record, to be compared with [`wanted_key`].
 #[must_use]
-pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<Vec<String>> {
-    key_of_record(resource, record, normal)
-}
-
-/// The same as the planner compares it: blanks count.
-pub(super) fn exact_record_key(resource: Resource, record: &Record<'_>) -> Option<Vec<String>> {
-    key_of_record(resource, record, exact)
-}
-
-fn key_of_record(
-    resource: Resource,
-    record: &Record<'_>,
-    form: KeyNormalization,
-) -> Option<Vec<String>> {
-    let spec = resource.spec();
-    let value = |name: &&str| {
-        let (place, _) = spec.field(name)?;
-        record.values.get(place).map(|value| form(resource, &value.cell()))
-    };
-    spec.natural_key.iter().map(value).collect()
-}
-
-fn text(value: Option<&serde_json::Value>) -> String {
-    match value {
-        None | Some(serde_json::Value::Null) => String::new(),
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    }
-}
-
-/// Services change blanks of names, too.
-fn normal(resource: Resource, text: &str) -> String {
-    exact(resource, &text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-/// Services change the case of names; a domain is its host.
-fn exact(resource: Resource, text: &str) -> String {
-    match resource {
-        Resource::Pixels => text.to_owned(),
-        Resource::Domains => domain_host(text),
-        _ => text.to_lowercase(),
-    }
+pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<NaturalKey> {
+    NaturalKey::of_record(resource, Blanks::Collapsed, record, None)
 }
 
 /// Why a create is in doubt when these may be what it made.
@@ -451,6 +410,12 @@ mod tests {
         assert_eq!(one, record_key(Resource::Domains, domain.values().next().unwrap()));
         let body = json!({"type": "bing", "name": "n", "tag": "A"});
         let pixel = key(Resource::Pixels, "/api/pixel/add", body);
-        assert_eq!(pixel, Some(vec!["bing".to_owned(), "A".to_owned()]));
+        let raw = |tag: &str| [json!({"id": 1, "type": "bing", "tag": tag}).to_string()];
+        let of = |tag: &str| {
+            let all = records(Resource::Pixels, &raw(tag));
+            record_key(Resource::Pixels, all.values().next().unwrap())
+        };
+        assert_eq!(pixel, of("A"));
+        assert_ne!(pixel, of("a"));
     }
 }

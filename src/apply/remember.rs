@@ -10,6 +10,7 @@ use crate::apply::run::parse_step;
 use crate::apply::verify::{DIFFERS, unlisted_values};
 use crate::change::plan::{AccountMemory, MatchedRecord, Plan, PlanStep, ROTATOR};
 use crate::clock::Timestamp;
+use crate::model::natural_key::fold_case;
 use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State, Verb};
 use crate::vault::id_map::IdMapping;
 use crate::vault::journal::{JournalStep, Run, SentValue, StepState};
@@ -157,8 +158,9 @@ fn add_base_values(
 
 /// The record that a create made whose answer told no id: the only one of its key.
 fn created_record(step: &PlanStep, state: &State) -> Option<i64> {
-    let key = wanted_key(step)?;
-    let is = |it: &&Record<'_>| record_key(step.resource, it).as_ref() == Some(&key);
+    let key = wanted_key(step);
+    let shown = step.resource.spec().shows_key();
+    let is = |it: &&Record<'_>| shown && record_key(step.resource, it) == key;
     let mut found = state.get(step.resource)?.values().filter(is);
     match (found.next(), found.next()) {
         (Some(only), None) => Some(only.key.id()),
@@ -251,8 +253,8 @@ pub(super) fn changed_sent_values(
     };
     let known = vault.remembered(step.resource, &key)?;
     sent.retain(|it| {
-        let before = known.get(&it.field).map(|before| before.value.to_lowercase());
-        is_changed(&it.field) || before.is_none_or(|before| before != it.value.to_lowercase())
+        let before = known.get(&it.field).map(|before| fold_case(&before.value));
+        is_changed(&it.field) || before.is_none_or(|before| before != fold_case(&it.value))
     });
     Ok(sent)
 }

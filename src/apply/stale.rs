@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::apply::reconcile::{exact_record_key, exact_wanted_key};
+use crate::apply::reconcile;
 use crate::apply::verify::is_as_asked;
 use crate::change::plan::fingerprints::{RecordFingerprint, fingerprints};
 use crate::change::plan::verify_step::describes_state;
 use crate::change::plan::{CurrentState, PlanStep, already_created, fingerprint};
-use crate::model::{Record, RecordKey, Resource, Role, State, Verb};
+use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, Role, State, Verb};
 
 /// A step that was planned for another state of things.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn changed_fields(
 }
 
 /// The natural keys of what is there and stays there.
-struct TakenKeys(BTreeSet<(Resource, Vec<String>)>);
+struct TakenKeys(BTreeSet<(Resource, NaturalKey)>);
 
 impl TakenKeys {
     fn new(steps: &[PlanStep], state: &State) -> Self {
@@ -146,7 +146,8 @@ impl TakenKeys {
         for resource in resources {
             for record in state.get(resource).into_iter().flatten().map(|(_, record)| record) {
                 if !given_up.contains(&(resource, record.key.id())) {
-                    taken.extend(exact_record_key(resource, record).map(|key| (resource, key)));
+                    let key = NaturalKey::of_record(resource, Blanks::Exact, record, None);
+                    taken.extend(key.map(|key| (resource, key)));
                 }
             }
         }
@@ -154,8 +155,7 @@ impl TakenKeys {
     }
 
     fn by(&self, step: &PlanStep) -> bool {
-        let nameless = |key: &Vec<String>| key.iter().all(String::is_empty);
-        let key = exact_wanted_key(step).filter(|key| !nameless(key));
+        let key = reconcile::step_key(step, Blanks::Exact);
         key.is_some_and(|key| self.0.contains(&(step.resource, key)))
     }
 }

@@ -4,7 +4,8 @@
 use serde_json::Value as Json;
 
 use crate::apply::reconcile::{record_key, wanted_key};
-use crate::change::plan::{JsonFields, PlanStep, domain_host};
+use crate::change::plan::{JsonFields, PlanStep};
+use crate::model::natural_key::{domain_host, fold_case};
 use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
 
 /// How looking at a step that lists do not show is called.
@@ -63,7 +64,8 @@ pub fn verify(
         Verb::Assign => (assigned(params, records), id),
         Verb::Create if id.is_none() => {
             let key = wanted_key(step);
-            let same = |it: &&Record<'_>| key.is_some() && record_key(step.resource, it) == key;
+            let shown = step.resource.spec().shows_key();
+            let same = |it: &&Record<'_>| shown && record_key(step.resource, it) == key;
             let mut found = records.values().filter(same);
             match (found.next(), found.next()) {
                 (Some(record), None) => (fields(step, record), Some(record.key.id())),
@@ -158,7 +160,7 @@ fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sam
     };
     let (asked, found) = (bare(asked), bare(found));
     let loose = |text: &str| -> String {
-        let text = text.trim_end_matches('/').to_lowercase();
+        let text = fold_case(text.trim_end_matches('/'));
         text.chars().filter(|c| !c.is_whitespace()).collect()
     };
     if asked == found {

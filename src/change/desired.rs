@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::model::{FieldValue, Record, RecordKey, Resource, State, value};
+use crate::model::natural_key::value_text;
+use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, value};
 
 /// Where a wanted record was written down, for messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -51,6 +52,13 @@ impl DesiredRecord {
     pub fn value(&self, resource: Resource, name: &str) -> Option<&FieldValue<'static>> {
         let (place, _) = resource.spec().field(name)?;
         self.fields.get(&place)
+    }
+
+    /// Its natural key; `None` where a part of it was not given, or is empty.
+    #[must_use]
+    pub fn natural_key(&self, resource: Resource) -> Option<NaturalKey> {
+        let value = |name: &str| self.value(resource, name).map(value_text);
+        NaturalKey::of(resource, Blanks::Exact, value)
     }
 }
 

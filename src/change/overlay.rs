@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::desired::{DesiredRecord, DesiredState, RecordRef};
-use crate::model::{DecodedRecord, FieldValue, Record, RecordKey, Resource, Role, State};
+use crate::model::{
+    Blanks, DecodedRecord, FieldValue, NaturalKey, Record, RecordKey, Resource, Role, State,
+};
 
 /// A state with files laid over it.
 #[derive(Debug, Clone, Default)]
@@ -25,11 +27,10 @@ pub fn overlay<'a>(
 ) -> StateOverlay<'a> {
     let mut overlay = StateOverlay::default();
     let empty = RecordMap::new();
-    let channels = state.get(Resource::Channels).unwrap_or(&empty);
-    let channels = NaturalKeyIndex::of(Resource::Channels, channels);
+    let channels = NaturalKeyIndex::of(Resource::Channels, state);
     for (&resource, wanted) in &desired.resources {
         let there = state.get(resource).unwrap_or(&empty);
-        let names = NaturalKeyIndex::of(resource, there);
+        let names = NaturalKeyIndex::of(resource, state);
         let records = overlay.state.resource_mut(resource);
         records.clone_from(there);
         let exported = base.and_then(|base| base.get(resource)).filter(|_| wanted.is_complete);
@@ -52,15 +53,16 @@ pub fn overlay<'a>(
 
 type RecordMap = BTreeMap<RecordKey, Record<'static>>;
 
-/// Records by what their owner calls them; `None` where two share a name.
-struct NaturalKeyIndex(BTreeMap<Vec<String>, Option<RecordKey>>);
+/// Records by their natural keys; `None` where two share one.
+struct NaturalKeyIndex(BTreeMap<NaturalKey, Option<RecordKey>>);
 
 impl NaturalKeyIndex {
-    fn of(resource: Resource, records: &RecordMap) -> Self {
+    fn of(resource: Resource, state: &State) -> Self {
         let mut names = BTreeMap::new();
-        for record in records.values() {
-            let value = |name: &str| record.values.get(resource.spec().field(name)?.0);
-            if let Some(name) = natural(resource, value) {
+        for record in state.get(resource).into_iter().flat_map(BTreeMap::values) {
+            let sent = state.sent.as_ref();
+            let sent = sent.and_then(|sent| sent.get(&(resource, record.key.clone())));
+            if let Some(name) = NaturalKey::of_record(resource, Blanks::Exact, record, sent) {
                 let key = Some(record.key.clone());
                 names.entry(name).and_modify(|it| *it = None).or_insert(key);
             }
@@ -73,7 +75,10 @@ impl NaturalKeyIndex {
         if resource == Resource::ChannelItems {
             let channel = match row.channel.as_ref()? {
                 RecordRef::Id(id) => *id,
-                RecordRef::Name(name) => channels.0.get(&vec![name.to_lowercase()])?.as_ref()?.id(),
+                RecordRef::Name(name) => {
+                    let key = NaturalKey::of_name(Resource::Channels, name)?;
+                    channels.0.get(&key)?.as_ref()?.id()
+                }
             };
             let kind = row.value(resource, "type")?.cell().into_owned();
             return Some(RecordKey::Item { channel, kind, id: row.id? });
@@ -81,16 +86,8 @@ impl NaturalKeyIndex {
         if let Some(id) = row.id {
             return Some(RecordKey::Id(id));
         }
-        self.0.get(&natural(resource, |name| row.value(resource, name))?)?.clone()
+        self.0.get(&row.natural_key(resource)?)?.clone()
     }
-}
-
-fn natural<'v>(
-    resource: Resource,
-    value: impl Fn(&str) -> Option<&'v FieldValue<'static>>,
-) -> Option<Vec<String>> {
-    let parts = resource.spec().natural_key.iter();
-    parts.map(|name| Some(value(name)?.cell().to_lowercase())).collect()
 }
 
 /// A record of which nothing but the key is known.
@@ -217,6 +214,28 @@ mod tests {
         assert_eq!(told[1], "3 name \"Three\"->\"THREE\" public false->true");
         assert_eq!(laid.new.len(), 1);
         assert_eq!(found.changes.last().map(|it| it.kind), Some(ChangeKind::Added));
+    }
+
+    #[test]
+    fn a_row_means_the_record_with_its_natural_key() {
+        let found = |resource: Resource, there: &State, text: &str| {
+            let wanted = desired(resource, text);
+            let new = overlay(&wanted, there, None).new.len();
+            wanted.resources[&resource].records.len() - new
+        };
+        let pixels = state(Resource::Pixels, &[r#"{"id":1,"type":"bing","tag":"A-1"}"#]);
+        assert_eq!(found(Resource::Pixels, &pixels, "type,name,tag\nbing,n,A-1\n"), 1);
+        assert_eq!(found(Resource::Pixels, &pixels, "type,name,tag\nbing,n,a-1\n"), 0);
+        let domains = state(Resource::Domains, &[r#"{"id":1,"domain":"https://Go.x.example/"}"#]);
+        assert_eq!(found(Resource::Domains, &domains, "domain\nhttp://go.x.example\n"), 1);
+        // Lists do not show what a code contains: what was sent tells it.
+        let code = || state(Resource::QrCodes, &[r#"{"id":1,"name":"c"}"#]);
+        let sent = [("type", "text"), ("data", "hello")];
+        let sent = sent.map(|(name, value)| (name.to_owned(), value.into())).into();
+        let sent = BTreeMap::from([((Resource::QrCodes, RecordKey::Id(1)), sent)]);
+        let text = "type,data\ntext,hello\ntext,Hello\n";
+        assert_eq!(found(Resource::QrCodes, &code().with_sent(Some(sent)), text), 1);
+        assert_eq!(found(Resource::QrCodes, &code(), text), 0);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod count_or_percent;
 pub mod differences;
 pub(crate) mod members;
+pub mod natural_key;
 pub mod paging;
 pub mod record;
 pub mod resource;
@@ -12,6 +13,7 @@ pub mod state;
 pub mod value;
 
 pub use count_or_percent::CountOrPercent;
+pub use natural_key::{Blanks, NaturalKey};
 pub use record::{DecodedRecord, Record, RecordKey, RecordProblem};
 pub use resource::Resource;
 pub use spec::{Endpoint, Field, FieldKind, Param, ResourceSpec, Role, Verb};

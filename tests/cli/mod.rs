@@ -24,6 +24,7 @@ mod logs;
 mod malformed;
 mod migrating;
 mod moved_again;
+mod natural_keys;
 mod news;
 mod other_accounts;
 mod output;

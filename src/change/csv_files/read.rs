@@ -9,7 +9,8 @@ use crate::change::csv_files::problem::Notes;
 use crate::change::csv_files::rows::{self, ExportContext, Place};
 use crate::change::csv_files::{CsvKind, CsvProblems};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef};
-use crate::model::{FieldKind, FieldValue, Resource};
+use crate::model::natural_key::fold_case;
+use crate::model::{FieldValue, NaturalKey, Resource};
 
 /// The rows of a file, in its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +141,7 @@ fn not_text(bytes: &[u8]) -> Option<String> {
 /// share a name; a row without an id must mean one of them.
 fn duplicates(resource: Resource, wanted: &[DesiredRecord], notes: &mut Notes<'_>) {
     let mut ids = HashMap::new();
-    let mut names: HashMap<Vec<String>, &DesiredRecord> = HashMap::new();
+    let mut names: HashMap<NaturalKey, &DesiredRecord> = HashMap::new();
     for row in wanted {
         let line = line(row);
         if resource == Resource::Account && wanted.first().is_some_and(|first| first != row) {
@@ -148,7 +149,8 @@ fn duplicates(resource: Resource, wanted: &[DesiredRecord], notes: &mut Notes<'_
             return;
         }
         if let Some(id) = row.id {
-            let kind = if resource == Resource::ChannelItems { key(resource, row) } else { None };
+            let kind = row.value(resource, "type").map(FieldValue::cell);
+            let kind = kind.filter(|_| resource == Resource::ChannelItems);
             if let Some(first) =
                 ids.insert((row.channel.as_ref().map(record_ref_key), kind, id), line)
             {
@@ -159,10 +161,8 @@ fn duplicates(resource: Resource, wanted: &[DesiredRecord], notes: &mut Notes<'_
                 );
             }
         }
-        let Some(key) = key(resource, row).filter(|_| resource != Resource::ChannelItems) else {
-            continue;
-        };
-        let text = key.join(" ");
+        let Some(key) = row.natural_key(resource) else { continue };
+        let text = key.to_string();
         if let Some(first) = names.insert(key, row)
             && (first.id.is_none() || row.id.is_none())
         {
@@ -188,25 +188,8 @@ fn duplicate_links(links: &[CampaignLink], notes: &mut Notes<'_>) {
 fn record_ref_key(meant: &RecordRef) -> (Option<i64>, String) {
     match meant {
         RecordRef::Id(id) => (Some(*id), String::new()),
-        RecordRef::Name(name) => (None, name.to_lowercase()),
+        RecordRef::Name(name) => (None, fold_case(name)),
     }
-}
-
-/// What its owner calls a record, as far as the row says; names are the same in
-/// any case.
-fn key(resource: Resource, row: &DesiredRecord) -> Option<Vec<String>> {
-    let own = |name: &&&str| !matches!(**name, "id" | "channel");
-    let mut parts = Vec::new();
-    for name in resource.spec().natural_key.iter().filter(own) {
-        let cell = match row.value(resource, name)? {
-            FieldValue::Null => return None,
-            value => value.cell().into_owned(),
-        };
-        let (_, field) = resource.spec().field(name)?;
-        let folds = field.kind == FieldKind::Text && matches!(*name, "name" | "email" | "domain");
-        parts.push(if folds { cell.to_lowercase() } else { cell });
-    }
-    (!parts.is_empty()).then_some(parts)
 }
 
 fn line(row: &DesiredRecord) -> Option<u64> {

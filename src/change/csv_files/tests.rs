@@ -111,6 +111,11 @@ fn rows_that_mean_the_same_record_are_told() {
         wrong(Resource::Campaigns, text),
         ["x.csv:4: name: `a` is in line 3 already", "x.csv:5: id: 1 is in line 2 already"]
     );
+    let text = "domain\nhttps://Go.x.example/\nhttp://go.x.example\n";
+    let same = "x.csv:3: domain: `go.x.example` is in line 2 already";
+    assert_eq!(wrong(Resource::Domains, text), [same]);
+    let text = "type,name,tag\nbing,one,A\nbing,two,a\n";
+    assert!(sheet(Resource::Pixels, text).is_ok(), "another tag is another pixel");
     let text = "channel,type,id\n1,links,5\n1,qr,5\nNews,links,5\nnews,links,5\n";
     assert_eq!(wrong(Resource::ChannelItems, text), ["x.csv:5: id: 5 is in line 4 already"]);
     let text = "campaign,link\n1,5\nSale,5\n1,5\n";

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value as Json;
 
 use super::AccountMemory;
-use super::fields::{equal_values, fold_case, is_empty, text};
+use super::fields::{equal_values, is_empty, text};
 use super::matching;
 use super::naming::name_of;
 use super::order::StepDraft;
@@ -15,7 +15,7 @@ use crate::change::desired::{DesiredRecord, RecordRef, SourceLocation};
 use crate::change::plan::updates::Planner;
 use crate::change::plan::{fingerprints, reversibility};
 use crate::model::resource::ITEM_TYPES;
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, Verb};
+use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
 
 /// The links that linkvault assigned to a campaign.
 pub(super) fn links_of(
@@ -330,11 +330,11 @@ impl Planner<'_> {
 
     fn by_name(&mut self, resource: Resource, name: &str) -> Result<ResolvedRef, UnresolvedRef> {
         let title = resource.spec().title;
-        let key = (resource, fold_case(name));
-        if !self.named.contains_key(&(resource, String::new())) {
+        if self.indexed.insert(resource) {
             self.index_other_names(resource);
         }
-        match self.named.get(&key).map_or(&[][..], Vec::as_slice) {
+        let key = NaturalKey::of_name(resource, name).map(|key| (resource, key));
+        match key.and_then(|key| self.named.get(&key)).map_or(&[][..], Vec::as_slice) {
             [] => Err(UnresolvedRef::None(format!("the account has no {title} called `{name}`"))),
             [one] => Ok(*one),
             several => {
@@ -345,8 +345,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the names of the records that are not wanted otherwise. The empty name, which no
-    /// row can refer to, marks that it was done.
+    /// Adds the names of the records that are not wanted otherwise.
     fn index_other_names(&mut self, resource: Resource) {
         let wanted: HashSet<ResolvedRef> = self
             .named
@@ -354,20 +353,15 @@ impl Planner<'_> {
             .filter(|((of, _), _)| *of == resource)
             .flat_map(|(_, refs)| refs.iter().copied())
             .collect();
-        let place = resource.spec().field("name").map(|(place, _)| place);
         for record in self.current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
             let id = record.key.id();
-            let name = place.and_then(|at| record.values.get(at)).and_then(text);
             let gone =
                 self.deleted.contains(&(resource, id)) || wanted.contains(&ResolvedRef::Id(id));
-            if let Some(name) = name.filter(|name| !gone && !name.is_empty()) {
-                self.named
-                    .entry((resource, fold_case(name)))
-                    .or_default()
-                    .push(ResolvedRef::Id(id));
+            let key = matching::key_of(self.current.memory, resource, record);
+            if let Some(key) = key.filter(|_| !gone) {
+                self.named.entry((resource, key)).or_default().push(ResolvedRef::Id(id));
             }
         }
-        self.named.insert((resource, String::new()), Vec::new());
     }
 }
 

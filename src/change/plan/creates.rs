@@ -9,9 +9,9 @@ use super::request::{RequestSubject, ResolvedRef};
 use super::verify_step::same_address;
 use crate::change::desired::DesiredRecord;
 use crate::change::plan::updates::Planner;
-use crate::change::plan::{JsonFields, fields, matching, reversibility};
+use crate::change::plan::{JsonFields, fields, reversibility};
 use crate::change::policy::OnConflict;
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, Verb};
+use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
 
 impl Planner<'_> {
     /// A record of the base that is gone from the account.
@@ -94,9 +94,7 @@ impl Planner<'_> {
                 None => {}
             }
         }
-        let natural = matching::natural_key_text(resource, |name| {
-            body.get(name).map(|json| json.as_str().map_or_else(|| json.to_string(), str::to_owned))
-        });
+        let natural = NaturalKey::text_of_json(resource, &body);
         let label = reversibility::of_create(resource);
         let number = u32::try_from(self.drafts.len()).unwrap_or(u32::MAX);
         self.drafts.push(StepDraft {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
+use crate::model::natural_key::fold_case;
 use crate::model::{Field, FieldKind, FieldValue, Record, Resource, Role};
 
 /// Whether two values of `field` mean the same: nothing is empty text, a flag
@@ -90,23 +91,11 @@ fn compact(colour: &str) -> String {
     colour.chars().filter(|letter| !letter.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
-/// Without case.
-pub(super) fn fold_case(text: &str) -> String {
-    text.chars().flat_map(char::to_lowercase).collect()
-}
-
 /// A domain's URL; its scheme and host have no case.
 pub(super) fn domain(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
     format!("{}{}", url[..end].to_lowercase(), &url[end..])
-}
-
-/// The host of a domain's URL: a service knows a domain by it, whatever its scheme.
-#[must_use]
-pub fn domain_host(url: &str) -> String {
-    let host = url.split_once("://").map_or(url, |(_, host)| host);
-    host.split(['/', '?', '#']).next().unwrap_or_default().to_lowercase()
 }
 
 /// The slug of a rotator's URL: `https://x/r/summer` has `summer`.
@@ -192,13 +181,6 @@ mod tests {
     fn only_the_host_of_a_domain_has_no_case() {
         assert_eq!(domain("HTTPS://Go.Example.com/Path"), "https://go.example.com/Path");
         assert_eq!(domain("Go.Example.com"), "go.example.com");
-    }
-
-    #[test]
-    fn a_domain_is_known_by_its_host() {
-        for url in ["https://Go.x.com", "http://go.x.com/", "go.x.com?a", "HTTP://GO.X.COM#b"] {
-            assert_eq!(domain_host(url), "go.x.com");
-        }
     }
 
     #[test]

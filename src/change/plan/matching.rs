@@ -3,14 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde_json::Value as Json;
-
-use super::fields::{self, fold_case};
+use super::naming::label;
 use super::problems::InvalidRow;
 use super::reused::ReusedIds;
 use super::{AccountMemory, CurrentState, PlanStep};
 use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
-use crate::model::{FieldValue, Record, RecordKey, Resource, State, Verb};
+use crate::model::natural_key::{json_text, value_text};
+use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, State, Verb};
 
 /// What a wanted record is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,58 +57,14 @@ pub(super) fn migrated_id(
     live.contains_key(&RecordKey::Id(now)).then_some(now)
 }
 
-/// The natural key of whatever has these fields, normalised; `None` when a part
-/// of it is missing.
-pub(super) fn natural<'v>(
-    resource: Resource,
-    value: impl Fn(&str) -> Option<&'v FieldValue<'v>>,
-) -> Option<String> {
-    let parts = resource.spec().natural_key.iter().map(|name| {
-        let value = value(name)?;
-        let text = match value {
-            FieldValue::Json(_) => value.json().to_string(),
-            value => fields::text(value)?.to_owned(),
-        };
-        let text = match resource {
-            Resource::Domains => fields::domain_host(&text),
-            Resource::Campaigns | Resource::Channels => fold_case(&text),
-            _ => text,
-        };
-        Some(text).filter(|text| !text.is_empty())
-    });
-    Some(parts.collect::<Option<Vec<_>>>()?.join("/"))
-}
-
-/// What a person calls it: the natural key as it was written.
-pub(super) fn natural_key_text(
-    resource: Resource,
-    value: impl Fn(&str) -> Option<String>,
-) -> String {
-    let parts = resource.spec().natural_key.iter().filter_map(|name| value(name));
-    parts.collect::<Vec<_>>().join("/")
-}
-
 /// The natural key of a record in the account.
-pub(super) fn natural_of(
+pub(super) fn key_of(
     memory: &AccountMemory,
     resource: Resource,
     record: &Record<'static>,
-) -> Option<String> {
-    if resource == Resource::QrCodes {
-        let sent = memory.sent.get(&(resource, record.key.clone()))?;
-        return natural_sent(resource, sent.iter());
-    }
-    natural(resource, |name| record.values.get(resource.spec().field(name)?.0))
-}
-
-/// The natural key of what was sent, or will be.
-fn natural_sent<'v>(
-    resource: Resource,
-    sent: impl Iterator<Item = (&'v String, &'v Json)>,
-) -> Option<String> {
-    let values: HashMap<_, _> =
-        sent.map(|(name, json)| (name.as_str(), fields::from_json(json))).collect();
-    natural(resource, |name| values.get(name))
+) -> Option<NaturalKey> {
+    let sent = memory.sent.get(&(resource, record.key.clone()));
+    NaturalKey::of_record(resource, Blanks::Exact, record, sent)
 }
 
 /// The creates of `steps` whose record is there already, as far as linkvault
@@ -130,22 +85,22 @@ pub fn already_created(steps: &[PlanStep], current: CurrentState<'_>) -> HashSet
                 || current_id(current.memory, step.resource, old, live).is_some()
         }),
         None => {
-            let body = step.request.body.iter().flatten();
-            let key = natural_sent(step.resource, body);
-            step.resource == Resource::QrCodes && key.is_some_and(|key| codes.contains_key(&key))
+            let body = step.request.body.as_ref().filter(|_| step.resource == Resource::QrCodes);
+            body.and_then(|body| NaturalKey::of_json(step.resource, Blanks::Exact, body))
+                .is_some_and(|key| codes.contains_key(&key))
         }
     };
     creates().filter(is_there).map(|step| step.step).collect()
 }
 
 /// Ids by natural key.
-pub(super) type IdsByNaturalKey = HashMap<String, Vec<i64>>;
+pub(super) type IdsByNaturalKey = HashMap<NaturalKey, Vec<i64>>;
 
 /// Every record of `resource` by its natural key.
 fn ids_by_natural_key(current: CurrentState<'_>, resource: Resource) -> IdsByNaturalKey {
     let mut index = IdsByNaturalKey::new();
     for record in current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
-        if let Some(key) = natural_of(current.memory, resource, record) {
+        if let Some(key) = key_of(current.memory, resource, record) {
             index.entry(key).or_default().push(record.key.id());
         }
     }
@@ -180,7 +135,7 @@ struct RecordMatcher<'a> {
     index: Option<IdsByNaturalKey>,
     /// Natural keys of new records without ids, with their places; of another
     /// account's, those of all.
-    fresh: HashMap<String, usize>,
+    fresh: HashMap<NaturalKey, usize>,
 }
 
 /// Matches the wanted records of one resource, channel items excepted.
@@ -271,8 +226,8 @@ impl RecordMatcher<'_> {
             RecordMatch::Existing(id) => Some((at, self.own_key(at)?, live(id)?)),
             _ => None,
         });
-        let has_it = |key: &String, record: &Record<'static>| {
-            natural_of(self.current.memory, self.resource, record).as_ref() == Some(key)
+        let has_it = |key: &NaturalKey, record: &Record<'static>| {
+            key_of(self.current.memory, self.resource, record).as_ref() == Some(key)
         };
         let (there, renamed): (Vec<_>, Vec<_>) =
             moved.partition(|(_, key, record)| has_it(key, record));
@@ -288,14 +243,13 @@ impl RecordMatcher<'_> {
 
     /// The natural key that a record of another account brings along, where an
     /// account can hold one of each. Any number of codes may say the same.
-    fn own_key(&self, at: usize) -> Option<String> {
-        let row = &self.wanted[at];
+    fn own_key(&self, at: usize) -> Option<NaturalKey> {
         let one = self.foreign && self.resource != Resource::QrCodes;
-        natural(self.resource, |name| row.value(self.resource, name)).filter(|_| one)
+        self.wanted[at].natural_key(self.resource).filter(|_| one)
     }
 
     /// Whether a record of another account is the first of its natural key.
-    fn claim_natural_key(&mut self, at: usize, key: String) -> bool {
+    fn claim_natural_key(&mut self, at: usize, key: NaturalKey) -> bool {
         let first = *self.fresh.entry(key).or_insert(at);
         if first != at {
             self.reject_duplicate(at, first);
@@ -312,22 +266,21 @@ impl RecordMatcher<'_> {
         self.out.found[at] = RecordMatch::Unsupported(reason);
     }
 
-    fn candidates(&mut self, at: usize) -> Option<(String, Vec<i64>)> {
+    fn candidates(&mut self, at: usize) -> Option<(NaturalKey, Vec<i64>)> {
         // The account's own record is the only one of its kind.
         if self.resource == Resource::Account {
-            return Some((String::new(), self.live.keys().map(RecordKey::id).collect()));
+            return Some((NaturalKey::default(), self.live.keys().map(RecordKey::id).collect()));
         }
         let (resource, current) = (self.resource, self.current);
         let row = &self.wanted[at];
         let own = row.id.filter(|id| !self.reused.contains(resource, *id));
         let own = own.filter(|_| !self.foreign && !self.remembers);
         let sent = own.and_then(|id| current.memory.sent.get(&(resource, RecordKey::Id(id))));
-        let sent: HashMap<_, _> = sent
-            .into_iter()
-            .flatten()
-            .map(|(name, json)| (name.as_str(), fields::from_json(json)))
-            .collect();
-        let key = natural(resource, |name| row.value(resource, name).or_else(|| sent.get(name)))?;
+        let value = |name: &str| match row.value(resource, name) {
+            Some(given) => Some(value_text(given)),
+            None => sent?.get(name).map(json_text),
+        };
+        let key = NaturalKey::of(resource, Blanks::Exact, value)?;
         let index = self.index.get_or_insert_with(|| ids_by_natural_key(current, resource));
         let found = index.get(&key).cloned().unwrap_or_default();
         Some((key, found))
@@ -355,7 +308,7 @@ impl RecordMatcher<'_> {
         }
     }
 
-    fn match_new(&mut self, at: usize, key: String) {
+    fn match_new(&mut self, at: usize, key: NaturalKey) {
         match self.fresh.insert(key, at) {
             Some(first) => self.reject_repeated(at, first),
             None => self.out.found[at] = RecordMatch::New,
@@ -364,18 +317,18 @@ impl RecordMatcher<'_> {
 
     /// Whether the row that wants the record `id` gives it another name than
     /// `key`. Updates come before creates, so that the name is free by then.
-    fn renames_record(&self, id: i64, key: &str) -> bool {
+    fn renames_record(&self, id: i64, key: &NaturalKey) -> bool {
         let resource = self.resource;
         let named = matches!(resource, Resource::Campaigns | Resource::Channels);
         let Some(row) = self.out.claimed.get(&id).map(|at| &self.wanted[*at]) else { return false };
-        let Some(mine) = natural(resource, |name| row.value(resource, name)) else { return false };
+        let Some(mine) = row.natural_key(resource) else { return false };
         let before = self.base.map(|base| {
             let record = base.get(&RecordKey::Id(row.id.unwrap_or(id)))?;
-            natural_of(self.current.memory, resource, record)
+            key_of(self.current.memory, resource, record)
         });
         // What was not edited is not pushed.
         let edited = before.is_none_or(|before| before.as_ref() != Some(&mine));
-        named && mine != key && edited
+        named && mine != *key && edited
     }
 
     /// A record whose id is lost, and which is to be there again.
@@ -420,9 +373,7 @@ impl RecordMatcher<'_> {
     }
 
     fn label(&self, at: usize) -> String {
-        let row = &self.wanted[at];
-        let cell = |name: &str| row.value(self.resource, name).map(|it| it.cell().into_owned());
-        row.id.map_or_else(|| natural_key_text(self.resource, cell), |id| id.to_string())
+        label(self.resource, &self.wanted[at])
     }
 
     fn reject(&mut self, at: usize, what: String) {

@@ -42,7 +42,7 @@ use crate::model::spec::Method;
 use crate::model::state::SentValues;
 use crate::model::{Resource, State, Verb};
 
-pub use fields::{domain_host, fingerprint, slug};
+pub use fields::{fingerprint, slug};
 pub use matching::already_created;
 pub use naming::ROTATOR;
 pub use problems::PlanProblems;

@@ -1,8 +1,8 @@
 //! What a record is called, and all that it holds.
 
-use super::{JsonFields, fields, matching};
+use super::{JsonFields, fields};
 use crate::change::desired::DesiredRecord;
-use crate::model::{FieldValue, Record, Resource, Role};
+use crate::model::{FieldValue, NaturalKey, Record, Resource, Role};
 
 /// The field that tells a campaign's slug.
 pub const ROTATOR: &str = "rotator";
@@ -15,8 +15,8 @@ pub(super) fn rotator_url<'r>(resource: Resource, record: &'r Record<'static>) -
 
 /// A row's id, or else its natural key.
 pub(super) fn label(resource: Resource, row: &DesiredRecord) -> String {
-    let cell = |name: &str| row.value(resource, name).map(|it| it.cell().into_owned());
-    row.id.map_or_else(|| matching::natural_key_text(resource, cell), |id| id.to_string())
+    let cell = |name: &str| row.value(resource, name).map(FieldValue::cell);
+    row.id.map_or_else(|| NaturalKey::text(resource, cell), |id| id.to_string())
 }
 
 /// What its owner calls a record.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::fields::fold_case;
 use super::request::{RequestSubject, ResolvedRef, request};
 use super::{JsonFields, Plan, PlanStep, UnsupportedChange};
 use crate::change::desired::SourceLocation;
 use crate::change::plan::reversibility::{Reversibility, StepRemark};
+use crate::model::natural_key::fold_case;
 use crate::model::{Resource, Verb};
 
 /// A step before it has its number. Its subject counts drafts.

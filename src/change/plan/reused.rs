@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 
-use super::fields::{domain_host, text};
-use super::matching::{natural, natural_of};
+use super::fields::text;
+use super::matching::key_of;
 use super::{AccountMemory, CurrentState};
 use crate::change::desired::{DesiredRecord, DesiredState};
-use crate::model::{FieldValue, Record, RecordKey, Resource, State};
+use crate::model::natural_key::{domain_host, value_text};
+use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
 
 /// Records of the account that have the id of a wanted one and are not that record.
 #[derive(Debug, Default)]
@@ -71,8 +72,8 @@ fn is_same<'v>(
     if resource == Resource::QrCodes && date(mine("date")).is_some_and(|it| Some(it) == theirs) {
         return true;
     }
-    let key = natural(resource, |name| -> Option<&'v FieldValue<'v>> { mine(name) });
-    key.is_some() && key == natural_of(memory, resource, live)
+    let key = NaturalKey::of(resource, Blanks::Exact, |name| mine(name).map(value_text));
+    key.is_some() && key == key_of(memory, resource, live)
 }
 
 /// Whether the record `live` differs from the wanted `row` in these fields, which the API

@@ -20,7 +20,7 @@ use crate::change::plan::{
     UnsupportedChange,
 };
 use crate::change::policy::Policy;
-use crate::model::{Record, RecordKey, Resource, State, Verb};
+use crate::model::{NaturalKey, Record, RecordKey, Resource, State, Verb};
 
 pub(super) struct Planner<'a> {
     pub desired: &'a DesiredState,
@@ -35,7 +35,9 @@ pub(super) struct Planner<'a> {
     /// What became of wanted ids that the account does not have.
     pub resolved: HashMap<(Resource, i64), ResolvedRef>,
     /// Wanted names, where something refers to them.
-    pub named: HashMap<(Resource, String), Vec<ResolvedRef>>,
+    pub named: HashMap<(Resource, NaturalKey), Vec<ResolvedRef>>,
+    /// The resources of which it has the names of all other records, too.
+    pub indexed: HashSet<Resource>,
     pub deleted: HashSet<(Resource, i64)>,
     /// Links of campaigns that come back under another id.
     pub inherited_links: Vec<(ResolvedRef, i64, Option<SourceLocation>)>,
@@ -63,6 +65,7 @@ impl<'a> Planner<'a> {
             problems: PlanProblems::default(),
             resolved: HashMap::new(),
             named: HashMap::new(),
+            indexed: HashSet::new(),
             deleted: HashSet::new(),
             inherited_links: Vec::new(),
         }
@@ -241,9 +244,8 @@ impl<'a> Planner<'a> {
                 self.inherited_links.extend(links.map(|link| (became, link, row.source.clone())));
             }
         }
-        let name = row.value(resource, "name").and_then(fields::text);
-        if by_name && let Some(name) = name.filter(|name| !name.is_empty()) {
-            self.named.entry((resource, fields::fold_case(name))).or_default().push(became);
+        if let Some(key) = row.natural_key(resource).filter(|_| by_name) {
+            self.named.entry((resource, key)).or_default().push(became);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::change::plan::naming::{ROTATOR, all_fields, name_of, rotator_url};
 use crate::change::plan::request::ResolvedRef;
 use crate::change::plan::{AccountMemory, CurrentState, JsonFields, PlanStep, reversibility};
 use crate::model::state::SentByField;
-use crate::model::{Record, RecordKey, Resource, Verb};
+use crate::model::{NaturalKey, Record, RecordKey, Resource, Verb};
 
 /// Whether `step` calls its record what it is called, knows what it holds, and
 /// sends nothing beside what it says but what is there already.
@@ -154,11 +154,7 @@ pub(super) fn is_unlisted(
 /// Whether a create from a file is called what it says, and by whom it can be known.
 pub(super) fn has_correct_name(step: &PlanStep) -> bool {
     let Some(after) = &step.after else { return false };
-    let words = |name: &str| {
-        let json = after.get(name)?;
-        Some(json.as_str().map_or_else(|| json.to_string(), str::to_owned))
-    };
-    let key = crate::change::plan::matching::natural_key_text(step.resource, words);
+    let key = NaturalKey::text_of_json(step.resource, after);
     let label = crate::change::plan::naming::label_field(step.resource);
     let sends = step.resource.spec().endpoint(Verb::Create);
     let sends = sends.is_some_and(|it| it.params.iter().any(|param| param.name == label));
