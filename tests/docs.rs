@@ -334,6 +334,15 @@ fn the_table_of_capabilities_is_the_printed_one() {
 }
 
 #[test]
+fn the_reference_of_configuration_keys_is_that_of_the_parser() {
+    let text = read("docs/configuration.md");
+    let (_, rest) = text.split_once("<!-- keys -->\n").unwrap();
+    let shown = rest.split_once("<!-- end -->").unwrap().0;
+    let reference = linkvault::config::reference();
+    assert_eq!(shown, reference, "docs/configuration.md must have:\n{reference}");
+}
+
+#[test]
 fn the_configuration_shown_is_the_sample() {
     let sample = include_str!("../examples/config.toml");
     assert_eq!(blocks(&read("docs/configuration.md"), "toml")[0].text, sample);

@@ -1,6 +1,8 @@
-//! How the keys of the file become accounts.
+//! The keys of the file, each declared where it is read: its name, its kind, what it is for, and
+//! the check of its value.
 
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
+use std::path::Path;
 
 use toml::de::DeTable;
 
@@ -11,14 +13,10 @@ use crate::config::settings::{
     AccountSettings, AlertSettings, DaemonSettings, ExportFormat, ExportSettings, RetentionRules,
     StatisticsSetting, Timeouts,
 };
-use crate::config::table::{
-    ACCOUNT_KEYS, ALERT_KEYS, DAEMON_KEYS, DEFAULT_KEYS, EXPORT_KEYS, KEEP_KEYS, ROOT_KEYS,
-    TIMEOUT_KEYS,
-};
-use crate::config::toml_reader::{TomlEntry, TomlReader, TomlTable};
+use crate::config::toml_reader::{KeySpec, TomlEntry, TomlReader, TomlTable};
 use crate::config::values::{
-    base_url, hook, parse_account_name, parse_duration, parse_listen, parse_period, parse_timezone,
-    schedule,
+    base_url, hook, nonzero_duration, one_of, parse_account_name, parse_duration, parse_listen,
+    parse_period, parse_timezone, schedule, variable,
 };
 use crate::config::{AccountConfig, AccountLocation, ConfigProblem};
 use crate::model::Resource;
@@ -34,7 +32,7 @@ pub(super) struct ConfigFile {
 /// Reads a whole file.
 pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<ConfigFile, Vec<ConfigProblem>> {
     let text = document::text(bytes).map_err(|problem| vec![problem])?;
-    let reader = TomlReader::new(text);
+    let reader = TomlReader::new(text, home);
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         reader.problem(error.span().unwrap_or(0..0), "", error.message());
@@ -43,62 +41,100 @@ pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<ConfigFile, Vec<ConfigPr
         // What stands beside broken syntax is guesswork: its meaning is not judged.
         return Err(reader.finish());
     }
-    let root = TomlTable::root(&reader, table.get_ref()).only(ROOT_KEYS);
-    let defaults = root
-        .get("defaults")
-        .and_then(|entry| entry.section())
-        .map(|section| settings(home, &section.only(DEFAULT_KEYS), &AccountSettings::default()))
-        .unwrap_or_default();
-    let daemon = root
-        .get("daemon")
-        .and_then(|entry| entry.section())
-        .map(|section| daemon(home, &section.only(DAEMON_KEYS)))
-        .unwrap_or_default();
-    let accounts = root.get("accounts").and_then(|entry| entry.section());
-    let accounts = accounts.map_or_else(Vec::new, |section| {
-        let entries = section.entries().into_iter();
-        entries.filter_map(|entry| account(home, entry, &defaults, &reader)).collect()
-    });
+    let (file, _) = reader.document(Some(table.get_ref()), |root| file(home, root));
     let problems = reader.finish();
-    if problems.is_empty() { Ok(ConfigFile { accounts, defaults, daemon }) } else { Err(problems) }
+    if problems.is_empty() { Ok(file) } else { Err(problems) }
 }
 
-type NamedEntry<'r, 't> = (String, std::ops::Range<usize>, TomlEntry<'r, 't>);
+/// The keys of the file's tables.
+pub(super) fn specs() -> Vec<KeySpec> {
+    let home = Home::at(Path::new(""));
+    TomlReader::new("", &home).document(None, |root| file(&home, root)).1
+}
+
+/// Every key of `config.toml` with its kind and what it is for, as Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = String::new();
+    let specs = specs();
+    let mut listed: Vec<&str> = Vec::new();
+    for table in &specs {
+        let name = if table.kind == "tables" { ".NAME" } else { "" };
+        let _ = write!(
+            text,
+            "\n`[{}{name}]`: {}\n\n| Key | Value | Meaning |\n|---|---|---|\n",
+            table.name, table.about
+        );
+        for key in table.keys.iter().filter(|key| !listed.contains(&key.name)) {
+            rows(&mut text, "", key);
+        }
+        listed.extend(table.keys.iter().map(|key| key.name));
+    }
+    text
+}
+
+fn rows(text: &mut String, prefix: &str, key: &KeySpec) {
+    let _ = writeln!(text, "| `{prefix}{}` | {} | {} |", key.name, key.kind, key.about);
+    for inner in &key.keys {
+        rows(text, &format!("{prefix}{}.", key.name), inner);
+    }
+}
+
+fn file(home: &Home, root: &TomlTable<'_, '_>) -> ConfigFile {
+    let about = "values for every account that does not set its own";
+    let defaults = root
+        .table("defaults", about, |table| settings(table, AccountSettings::default()))
+        .unwrap_or_default();
+    let about = "an account; it may also set each key of `[defaults]`";
+    let accounts = root.tables("accounts", about, parse_account_name, |name, table| {
+        account(home, name, table, &defaults)
+    });
+    let about = "the daemon itself, read when it starts";
+    let daemon = root.table("daemon", about, daemon).unwrap_or_default();
+    ConfigFile { accounts, defaults, daemon }
+}
 
 fn account(
     home: &Home,
-    (name, span, entry): NamedEntry<'_, '_>,
+    name: &str,
+    table: &TomlTable<'_, '_>,
     defaults: &AccountSettings,
-    reader: &TomlReader<'_>,
 ) -> Option<AccountConfig> {
-    if let Err(error) = parse_account_name(&name) {
-        reader.problem(span, &entry.key, error.to_string());
-    }
-    let section = entry.section()?.only(ACCOUNT_KEYS);
-    let settings = settings(home, &section, defaults);
-    let vault = section.get("vault").and_then(|entry| path(home, &entry));
-    let place = place(home, &section)?;
-    let vault = vault.unwrap_or_else(|| home.vault_file(&name));
-    Some(AccountConfig { name, place, vault, settings })
+    let place = place(table);
+    let vault = table.path("vault", "the vault's file (default `vaults/NAME.db`)");
+    let vault = vault.unwrap_or_else(|| home.vault_file(name));
+    let settings = settings(table, defaults.clone());
+    Some(AccountConfig { name: name.to_owned(), place: place?, vault, settings })
 }
 
-fn place(home: &Home, section: &TomlTable<'_, '_>) -> Option<AccountLocation> {
-    let allow_http =
-        section.get("allow_http").and_then(|entry| entry.boolean()).unwrap_or_default();
-    let url = section.checked("url", |text| base_url(text, allow_http));
-    if section.get("url").is_none() {
-        section.problem("`url` is missing: the service's address, everything before `/api`");
+fn place(table: &TomlTable<'_, '_>) -> Option<AccountLocation> {
+    let url = table.key("url", "string", "the service's address, everything before `/api`");
+    if url.is_none() {
+        table.problem("`url` is missing: the service's address, everything before `/api`");
     }
-    let key = key_source(home, section);
+    let key = key_source(table);
+    let allow_http = table
+        .key("allow_http", "boolean", "whether the API key may travel unencrypted (default false)")
+        .and_then(|entry| entry.boolean())
+        .unwrap_or_default();
+    let url = url.and_then(|entry| entry.checked(|text| base_url(text, allow_http)));
     Some(AccountLocation::Service { url: url?, key: key?, allow_http })
 }
 
 /// Exactly one of the three sources of a key.
-fn key_source(home: &Home, section: &TomlTable<'_, '_>) -> Option<KeySource> {
-    let names = ["key_env", "key_file", "key_command"];
-    let mut given = names.iter().filter_map(|name| section.get(name));
+fn key_source(table: &TomlTable<'_, '_>) -> Option<KeySource> {
+    let sources = [
+        table.key("key_env", "string", "the environment variable that holds the API key"),
+        table.key("key_file", "path", "the file that holds the API key"),
+        table.key(
+            "key_command",
+            "list of strings",
+            "the program that prints the API key, run without a shell",
+        ),
+    ];
+    let mut given = sources.iter().flatten();
     let Some(first) = given.next() else {
-        section.problem("the key has no source: add `key_env`, `key_file` or `key_command`");
+        table.problem("the key has no source: add `key_env`, `key_file` or `key_command`");
         return None;
     };
     let mut clash = false;
@@ -106,106 +142,117 @@ fn key_source(home: &Home, section: &TomlTable<'_, '_>) -> Option<KeySource> {
         other.problem(format!("the key has a source already: `{}`; keep one", first.key));
         clash = true;
     }
-    let source = if section.get("key_env").is_some() {
-        section.checked("key_env", crate::config::values::variable).map(KeySource::Variable)
-    } else if section.get("key_file").is_some() {
-        path(home, &first).map(KeySource::File)
-    } else {
-        first.words().map(KeySource::Command)
+    let source = match &sources {
+        [Some(name), ..] => name.checked(variable).map(KeySource::Variable),
+        [_, Some(file), _] => file.path().map(KeySource::File),
+        _ => first.words().map(KeySource::Command),
     };
     source.filter(|_| !clash)
 }
 
-/// A path: `~/` is the user's home, and what is relative starts at the file's folder.
-fn path(home: &Home, entry: &TomlEntry<'_, '_>) -> Option<PathBuf> {
-    let text = entry.text()?;
-    if text.is_empty() {
-        entry.problem("is empty, but must be a path");
-        return None;
-    }
-    if let Some(rest) = text.strip_prefix("~/") {
-        let Some(folders) = directories::BaseDirs::new() else {
-            entry.problem("begins with `~`, but this user has no home folder");
-            return None;
-        };
-        return Some(folders.home_dir().join(rest));
-    }
-    Some(home.config_folder().join(Path::new(text)))
-}
-
-fn settings(
-    home: &Home,
-    section: &TomlTable<'_, '_>,
-    defaults: &AccountSettings,
-) -> AccountSettings {
-    let base = defaults.clone();
+fn settings(table: &TomlTable<'_, '_>, base: AccountSettings) -> AccountSettings {
     AccountSettings {
-        schedule: section.checked("schedule", schedule).or(base.schedule),
-        timezone: section.checked("timezone", parse_timezone).or(base.timezone),
-        reserve: section.count("reserve", 0).unwrap_or(base.reserve),
-        limit: section.count("limit", 1).or(base.limit),
-        max_staleness: section.checked("max_staleness", parse_duration).or(base.max_staleness),
-        keep: keep(section).or(base.keep),
-        skip: skip(section).unwrap_or(base.skip),
-        stats: section.checked("stats", stats).unwrap_or(base.stats),
-        stats_budget: section.count("stats_budget", 0).or(base.stats_budget),
-        timeouts: timeouts(section, base.timeouts),
-        ca_file: section.get("ca_file").and_then(|entry| path(home, &entry)).or(base.ca_file),
-        max_records: section.count("max_records", 1).or(base.max_records),
-        max_bytes: section.count("max_bytes", 1).or(base.max_bytes),
-        export: export(home, section).or(base.export),
-        copy: section.get("copy").and_then(|entry| path(home, &entry)).or(base.copy),
-        heartbeat: section.checked("heartbeat", hook).or(base.heartbeat),
-        alerts: alerts(home, section, base.alerts),
+        schedule: table
+            .text("schedule", "when the daemon backs up, in crontab syntax", schedule)
+            .or(base.schedule),
+        timezone: table
+            .text(
+                "timezone",
+                "the time zone of the schedule and of dates (default: that of the machine)",
+                parse_timezone,
+            )
+            .or(base.timezone),
+        reserve: table
+            .count("reserve", "requests of each window left to other tools (default 0)", 0)
+            .unwrap_or(base.reserve),
+        limit: table
+            .count("limit", "requests a minute, if the service reports no limit", 1)
+            .or(base.limit),
+        max_staleness: table
+            .duration(
+                "max_staleness",
+                "the maximum age of a list that a write depends on (default 5m)",
+                parse_duration,
+            )
+            .or(base.max_staleness),
+        keep: table.table("keep", "the snapshots that `forget` keeps", keep).or(base.keep),
+        skip: table
+            .key(
+                "skip",
+                "list of strings",
+                "resources that are not backed up, such as those missing from the service's plan",
+            )
+            .and_then(|entry| skip(&entry))
+            .unwrap_or(base.skip),
+        stats: table
+            .text(
+                "stats",
+                "QR codes whose statistics are fetched: changed (the default), all or none",
+                |text| one_of(text, &StatisticsSetting::NAMES),
+            )
+            .unwrap_or(base.stats),
+        stats_budget: table
+            .count(
+                "stats_budget",
+                "the maximum number of QR codes whose statistics one backup fetches",
+                0,
+            )
+            .or(base.stats_budget),
+        timeouts: table
+            .table("timeouts", "timeouts of requests", |table| timeouts(table, base.timeouts))
+            .unwrap_or(base.timeouts),
+        ca_file: table
+            .path(
+                "ca_file",
+                "trusted certificates, instead of `SSL_CERT_FILE` or the built-in ones",
+            )
+            .or(base.ca_file),
+        max_records: table
+            .count("max_records", "the maximum number of records of one list (default 5000000)", 1)
+            .or(base.max_records),
+        max_bytes: table
+            .count("max_bytes", "the maximum number of bytes of one list (default 4000000000)", 1)
+            .or(base.max_bytes),
+        export: table
+            .table("export", "what the daemon exports after each backup", export)
+            .flatten()
+            .or(base.export),
+        copy: table
+            .path("copy", "the folder for the daemon's copy of the vault after each backup")
+            .or(base.copy),
+        heartbeat: table
+            .text("heartbeat", "the URL that the daemon requests after each complete backup", hook)
+            .or(base.heartbeat),
+        alerts: table
+            .table("alerts", "alerts when a problem begins and when it ends", |table| {
+                alerts(table, base.alerts.clone())
+            })
+            .unwrap_or(base.alerts),
     }
 }
 
-fn daemon(home: &Home, section: &TomlTable<'_, '_>) -> DaemonSettings {
-    let workers = section.get("workers").and_then(|entry| entry.count_up_to(1, u16::MAX));
-    DaemonSettings {
-        workers,
-        listen: section.checked("listen", parse_listen),
-        token_file: section.get("token_file").and_then(|entry| path(home, &entry)),
-        allow_host: section.get("allow_host").and_then(|entry| entry.words()).unwrap_or_default(),
+fn keep(table: &TomlTable<'_, '_>) -> RetentionRules {
+    if table.is_empty() {
+        table.problem("is empty: name what to keep, such as { last = 7, monthly = 12 }");
     }
-}
-
-fn export(home: &Home, section: &TomlTable<'_, '_>) -> Option<ExportSettings> {
-    let section = section.get("export")?.section()?.only(&EXPORT_KEYS);
-    let format = |text: &str| crate::config::values::one_of(text, &ExportFormat::NAMES);
-    let format = section.checked("format", format).unwrap_or_default();
-    if section.get("to").is_none() {
-        section.problem("`to` is missing: the folder for the files");
-    }
-    let folder = path(home, &section.get("to")?)?;
-    Some(ExportSettings { folder, format })
-}
-
-/// An account's alerts go over those of the defaults, key by key.
-fn alerts(home: &Home, section: &TomlTable<'_, '_>, base: AlertSettings) -> AlertSettings {
-    let Some(section) = section.get("alerts").and_then(|entry| entry.section()) else {
-        return base;
-    };
-    let section = section.only(&ALERT_KEYS);
-    let variable =
-        section.checked("secret_env", crate::config::values::variable).map(KeySource::Variable);
-    let file = section.get("secret_file").and_then(|entry| path(home, &entry));
-    if let (Some(_), Some(entry)) = (&variable, section.get("secret_file")) {
-        entry.problem("the secret has a source already: `secret_env`; keep one");
-    }
-    let command = section.get("command").and_then(|entry| entry.words());
-    AlertSettings {
-        webhook: section.checked("webhook", hook).or(base.webhook),
-        secret: variable.or(file.map(KeySource::File)).or(base.secret),
-        command: command.or(base.command),
-        removed: section.get("removed").and_then(|entry| entry.amount()).unwrap_or(base.removed),
-        max_age: section.checked("max_age", nonzero).or(base.max_age),
+    RetentionRules {
+        last: table.count("last", "this number of the newest", 1),
+        hourly: table.count("hourly", "the last of each hour, for this number of hours", 1),
+        daily: table.count("daily", "the last of each day, for this number of days", 1),
+        weekly: table.count("weekly", "the last of each week, for this number of weeks", 1),
+        monthly: table.count("monthly", "the last of each month, for this number of months", 1),
+        yearly: table.count("yearly", "the last of each year, for this number of years", 1),
+        within: table.text(
+            "within",
+            "all within this period before the newest, such as `1y6m`",
+            parse_period,
+        ),
+        tags: table.words("tags", "all with one of these tags").unwrap_or_default(),
     }
 }
 
 /// The resources that are left out for good.
-fn skip(section: &TomlTable<'_, '_>) -> Option<Vec<Resource>> {
-    let entry = section.get("skip")?;
+fn skip(entry: &TomlEntry<'_, '_>) -> Option<Vec<Resource>> {
     let mut skip = Vec::new();
     for name in entry.words()? {
         match Resource::from_name(&name) {
@@ -225,42 +272,65 @@ fn skip(section: &TomlTable<'_, '_>) -> Option<Vec<Resource>> {
     Some(skip)
 }
 
-fn stats(text: &str) -> Result<StatisticsSetting, crate::config::ConfigValueError> {
-    crate::config::values::one_of(text, &StatisticsSetting::NAMES)
-}
-
-fn keep(section: &TomlTable<'_, '_>) -> Option<RetentionRules> {
-    let section = section.get("keep")?.section()?.only(&KEEP_KEYS);
-    let count = |name| section.count(name, 1);
-    let keep = RetentionRules {
-        last: count("last"),
-        hourly: count("hourly"),
-        daily: count("daily"),
-        weekly: count("weekly"),
-        monthly: count("monthly"),
-        yearly: count("yearly"),
-        within: section.checked("within", parse_period),
-        tags: section.get("tags").and_then(|entry| entry.words()).unwrap_or_default(),
-    };
-    if section.entries().is_empty() {
-        section.problem("is empty: name what to keep, such as { last = 7, monthly = 12 }");
-    }
-    Some(keep)
-}
-
-fn timeouts(section: &TomlTable<'_, '_>, base: Timeouts) -> Timeouts {
-    let Some(section) = section.get("timeouts").and_then(|entry| entry.section()) else {
-        return base;
-    };
-    let section = section.only(&TIMEOUT_KEYS);
-    let get = |name, base| section.checked(name, nonzero).unwrap_or(base);
+fn timeouts(table: &TomlTable<'_, '_>, base: Timeouts) -> Timeouts {
+    let get = |name, about, base| table.duration(name, about, nonzero_duration).unwrap_or(base);
     Timeouts {
-        connect: get("connect", base.connect),
-        read: get("read", base.read),
-        overall: get("overall", base.overall),
+        connect: get("connect", "until there is a connection (default 10s)", base.connect),
+        read: get("read", "between two parts of a response (default 60s)", base.read),
+        overall: get("overall", "for a whole request (default 3m)", base.overall),
     }
 }
 
-fn nonzero(text: &str) -> Result<std::time::Duration, crate::config::ConfigValueError> {
-    crate::config::values::nonzero(parse_duration(text)?)
+fn export(table: &TomlTable<'_, '_>) -> Option<ExportSettings> {
+    let to = table.key("to", "path", "the folder; each account gets one of its name in it");
+    if to.is_none() {
+        table.problem("`to` is missing: the folder for the files");
+    }
+    let format = table
+        .text("format", "csv (the default) or json", |text| one_of(text, &ExportFormat::NAMES))
+        .unwrap_or_default();
+    Some(ExportSettings { folder: to?.path()?, format })
+}
+
+/// An account's alerts go over those of the defaults, key by key.
+fn alerts(table: &TomlTable<'_, '_>, base: AlertSettings) -> AlertSettings {
+    let webhook = table.text("webhook", "the URL that receives each alert as JSON", hook);
+    let about = "the environment variable with the secret that signs the webhook's requests";
+    let name = table.text("secret_env", about, variable);
+    let file = table.key("secret_file", "path", "the file with that secret");
+    if let (Some(_), Some(entry)) = (&name, &file) {
+        entry.problem("the secret has a source already: `secret_env`; keep one");
+    }
+    let secret = name.map(KeySource::Variable);
+    let secret = secret.or(file.and_then(|entry| entry.path()).map(KeySource::File));
+    let command = table.words("command", "the program that reads each alert, run without a shell");
+    let about = "the maximum number of removed records: a count, or a percentage, which applies \
+                 from ten removed records on (default 30%)";
+    let removed = table.key("removed", "integer or string", about);
+    let about = "the maximum age of the newest complete backup (default: two scheduled times and \
+                 an hour)";
+    AlertSettings {
+        webhook: webhook.or(base.webhook),
+        secret: secret.or(base.secret),
+        command: command.or(base.command),
+        removed: removed.and_then(|entry| entry.count_or_percent()).unwrap_or(base.removed),
+        max_age: table.duration("max_age", about, nonzero_duration).or(base.max_age),
+    }
+}
+
+fn daemon(table: &TomlTable<'_, '_>) -> DaemonSettings {
+    DaemonSettings {
+        workers: table
+            .key("workers", "integer", "the maximum number of concurrent backups (default 32)")
+            .and_then(|entry| entry.count_up_to(1, u16::MAX)),
+        listen: table.text(
+            "listen",
+            "the address of the web UI, or off (default 127.0.0.1:8080)",
+            parse_listen,
+        ),
+        token_file: table.path("token_file", "the file with the token that opens the web UI"),
+        allow_host: table
+            .words("allow_host", "host names of the web UI, besides those of this machine")
+            .unwrap_or_default(),
+    }
 }

@@ -12,7 +12,6 @@ mod key_source;
 mod keys;
 mod permissions;
 mod settings;
-mod table;
 mod time_zone;
 mod toml_reader;
 mod values;
@@ -25,6 +24,7 @@ pub use crate::suggest::suggest;
 pub use add_account::{AddAccountError, NewAccount, add_account};
 pub use home::{Home, HomeError};
 pub use key_source::{KeySource, KeySourceError};
+pub use keys::reference;
 pub use permissions::{folder_permission_warning, permission_warning};
 pub use settings::{
     AccountSettings, AlertSettings, DaemonSettings, ExportFormat, ExportSettings, RetentionRules,

@@ -1,6 +1,7 @@
 //! What a file may say, and what is said about one that may not.
 
-use super::table::{KeySpec, KeyType, ROOT_KEYS, TIMEOUT_KEYS};
+use super::keys::specs;
+use super::toml_reader::KeySpec;
 use super::*;
 
 fn home() -> Home {
@@ -212,16 +213,14 @@ fn the_sample_is_valid_and_shows_every_key() {
     assert_eq!(config.daemon.listen, parse_listen("0.0.0.0:8080").ok());
     assert_eq!(config.daemon.allow_host, ["backups.example"]);
     assert!(config.daemon.token_file.is_some());
-    assert_shown(ROOT_KEYS, text);
+    assert_shown(&specs(), text);
 }
 
 fn assert_shown(keys: &[KeySpec], text: &str) {
     for key in keys {
         let forms = ["# = ", "[#]", "[#.", ".#]"].map(|form| form.replace('#', key.name));
         assert!(forms.iter().any(|form| text.contains(form)), "{}", key.name);
-        if let KeyType::Table(inner) = key.holds {
-            assert_shown(inner, text);
-        }
+        assert_shown(&key.keys, text);
     }
 }
 
@@ -237,9 +236,12 @@ fn how_the_daemon_is_run_is_checked() {
 #[test]
 fn the_defaults_told_are_those_that_hold() {
     let Timeouts { connect, read, overall } = Timeouts::default();
-    let told = TIMEOUT_KEYS.map(|key| key.about.split_once("default ").unwrap().1.to_owned());
-    let told = told.map(|rest| parse_duration(rest.trim_end_matches(')')).unwrap());
-    assert_eq!(told, [connect, read, overall]);
+    let reference = reference();
+    for (name, time) in [("connect", connect), ("read", read), ("overall", overall)] {
+        let (_, row) = reference.split_once(&format!("`timeouts.{name}`")).unwrap();
+        let told = row.split_once("default ").unwrap().1.split_once(')').unwrap().0;
+        assert_eq!(parse_duration(told).unwrap(), time, "{name}");
+    }
 }
 
 #[test]

@@ -1,28 +1,51 @@
-//! Reads TOML tables key by key and notes every mistake with its place,
-//! instead of stopping at the first. What a key means is decided in `keys`.
+//! Reads TOML tables key by key and notes every mistake with its place, instead of stopping at
+//! the first. To read a key is to declare it: what is read is what may be in the file, what a
+//! misspelt key is compared with, and what the reference lists. What a key means is decided in
+//! `keys`.
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::ConfigProblem;
 use crate::config::document::place;
-use crate::config::table::KeySpec;
 use crate::config::values::{ConfigValueError, percent};
+use crate::config::{ConfigProblem, Home};
 use crate::model::CountOrPercent;
 use crate::suggest::did_you_mean;
+
+/// A key that a table may have.
+pub(super) struct KeySpec {
+    pub(super) name: &'static str,
+    /// The kind of its value.
+    pub(super) kind: &'static str,
+    pub(super) about: &'static str,
+    /// The keys of the table that it is, or of each table in it.
+    pub(super) keys: Vec<Self>,
+}
 
 /// The text that is read, and the mistakes found so far.
 pub(super) struct TomlReader<'t> {
     text: &'t str,
+    home: &'t Home,
     problems: RefCell<Vec<ConfigProblem>>,
 }
 
 impl<'t> TomlReader<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
-        Self { text, problems: RefCell::default() }
+    pub(super) fn new(text: &'t str, home: &'t Home) -> Self {
+        Self { text, home, problems: RefCell::default() }
+    }
+
+    /// What `read` makes of a whole document, and the keys that it may have.
+    pub(super) fn document<T>(
+        &self,
+        document: Option<&DeTable<'t>>,
+        read: impl FnOnce(&TomlTable<'_, 't>) -> T,
+    ) -> (T, Vec<KeySpec>) {
+        TomlTable::new(self, String::new(), 0..0, document).read(read)
     }
 
     /// Notes a mistake at `span`.
@@ -43,89 +66,168 @@ impl<'t> TomlReader<'t> {
 
 /// A table, and the path that leads to it.
 pub(super) struct TomlTable<'r, 't> {
-    pub(super) reader: &'r TomlReader<'t>,
+    reader: &'r TomlReader<'t>,
     path: String,
     /// Where the table begins, for what is missing in it.
     span: Range<usize>,
-    table: &'r DeTable<'t>,
+    /// `None` where the file has no such table. Its keys are declared all the same.
+    table: Option<&'r DeTable<'t>>,
+    keys: RefCell<Vec<KeySpec>>,
 }
 
 /// One value and where it stands.
 pub(super) struct TomlEntry<'r, 't> {
     reader: &'r TomlReader<'t>,
     pub(super) key: String,
-    pub(super) span: Range<usize>,
+    span: Range<usize>,
     value: &'r DeValue<'t>,
 }
 
 impl<'r, 't> TomlTable<'r, 't> {
-    /// The whole document.
-    pub(super) fn root(reader: &'r TomlReader<'t>, table: &'r DeTable<'t>) -> Self {
-        Self { reader, path: String::new(), span: 0..0, table }
+    fn new(
+        reader: &'r TomlReader<'t>,
+        path: String,
+        span: Range<usize>,
+        table: Option<&'r DeTable<'t>>,
+    ) -> Self {
+        Self { reader, path, span, table, keys: RefCell::default() }
     }
 
-    /// Notes each key that is none of `known`.
-    pub(super) fn only(self, known: &[KeySpec]) -> Self {
-        for key in self.table.keys() {
+    fn absent(reader: &'r TomlReader<'t>) -> Self {
+        Self::new(reader, String::new(), 0..0, None)
+    }
+
+    /// What `read` makes of this table. Each key that `read` did not declare is a mistake.
+    fn read<T>(self, read: impl FnOnce(&Self) -> T) -> (T, Vec<KeySpec>) {
+        let value = read(&self);
+        let known = self.keys.take();
+        for key in self.table.into_iter().flat_map(DeTable::keys) {
             let name: &str = key.get_ref();
             if !known.iter().any(|known| known.name == name) {
                 let near = did_you_mean(name, known.iter().map(|known| known.name));
-                self.reader.problem(
-                    key.span(),
-                    &self.key(name),
-                    format!("there is no such key{near}"),
-                );
+                let what = format!("there is no such key{near}");
+                self.reader.problem(key.span(), &self.full_name(name), what);
             }
         }
-        self
+        (value, known)
     }
 
-    /// The full name of a key in this table.
-    pub(super) fn key(&self, name: &str) -> String {
+    fn full_name(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    /// Every entry, by name.
-    pub(super) fn entries(&self) -> Vec<(String, Range<usize>, TomlEntry<'r, 't>)> {
-        let entries = self.table.iter().map(|(key, value)| {
-            let name = key.get_ref().to_string();
-            let entry = TomlEntry {
-                reader: self.reader,
-                key: self.key(&name),
-                span: value.span(),
-                value: value.get_ref(),
-            };
-            (name, key.span(), entry)
-        });
-        entries.collect()
+    fn entry(&self, name: &str, value: &'r Spanned<DeValue<'t>>) -> TomlEntry<'r, 't> {
+        let key = self.full_name(name);
+        TomlEntry { reader: self.reader, key, span: value.span(), value: value.get_ref() }
     }
 
-    /// The entry called `name`.
-    pub(super) fn get(&self, name: &str) -> Option<TomlEntry<'r, 't>> {
-        let value: &'r Spanned<DeValue<'t>> = self.table.get(name)?;
-        let (key, span) = (self.key(name), value.span());
-        Some(TomlEntry { reader: self.reader, key, span, value: value.get_ref() })
+    fn get(&self, name: &str) -> Option<TomlEntry<'r, 't>> {
+        Some(self.entry(name, self.table?.get(name)?))
+    }
+
+    fn declare(
+        &self,
+        name: &'static str,
+        kind: &'static str,
+        about: &'static str,
+        keys: Vec<KeySpec>,
+    ) {
+        self.keys.borrow_mut().push(KeySpec { name, kind, about, keys });
+    }
+
+    /// Whether the file has this table, without a key in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_some_and(DeTable::is_empty)
     }
 
     /// Notes something about the table as a whole.
     pub(super) fn problem(&self, what: impl Into<String>) {
-        self.reader.problem(self.span.clone(), &self.path, what);
+        if self.table.is_some() {
+            self.reader.problem(self.span.clone(), &self.path, what);
+        }
+    }
+
+    /// The entry called `name`, whose value is of that kind.
+    pub(super) fn key(
+        &self,
+        name: &'static str,
+        kind: &'static str,
+        about: &'static str,
+    ) -> Option<TomlEntry<'r, 't>> {
+        self.declare(name, kind, about, Vec::new());
+        self.get(name)
     }
 
     /// The text under `name`, checked by `check`.
-    pub(super) fn checked<T>(
+    pub(super) fn text<T>(
         &self,
-        name: &str,
+        name: &'static str,
+        about: &'static str,
         check: impl FnOnce(&str) -> Result<T, ConfigValueError>,
     ) -> Option<T> {
-        let entry = self.get(name)?;
-        let text = entry.text()?;
-        check(text).map_err(|error| entry.problem(error.to_string())).ok()
+        self.key(name, "string", about)?.checked(check)
+    }
+
+    /// The length of time under `name`, checked by `check`.
+    pub(super) fn duration(
+        &self,
+        name: &'static str,
+        about: &'static str,
+        check: impl FnOnce(&str) -> Result<Duration, ConfigValueError>,
+    ) -> Option<Duration> {
+        self.key(name, "duration", about)?.checked(check)
     }
 
     /// The count under `name`, at least `least`.
-    pub(super) fn count(&self, name: &str, least: u32) -> Option<u32> {
-        self.get(name)?.count(least)
+    pub(super) fn count(&self, name: &'static str, about: &'static str, least: u32) -> Option<u32> {
+        self.key(name, "integer", about)?.count_up_to(least, u32::MAX)
+    }
+
+    pub(super) fn path(&self, name: &'static str, about: &'static str) -> Option<PathBuf> {
+        self.key(name, "path", about)?.path()
+    }
+
+    pub(super) fn words(&self, name: &'static str, about: &'static str) -> Option<Vec<String>> {
+        self.key(name, "list of strings", about)?.words()
+    }
+
+    /// What `read` makes of the table under `name`.
+    pub(super) fn table<T>(
+        &self,
+        name: &'static str,
+        about: &'static str,
+        read: impl FnOnce(&Self) -> T,
+    ) -> Option<T> {
+        let table = self.get(name).and_then(|entry| entry.table());
+        let is_there = table.is_some();
+        let (value, keys) = table.unwrap_or_else(|| Self::absent(self.reader)).read(read);
+        self.declare(name, "table", about, keys);
+        is_there.then_some(value)
+    }
+
+    /// What `read` makes of each table in the table under `name`; `check` says what their names may be.
+    pub(super) fn tables<T>(
+        &self,
+        name: &'static str,
+        about: &'static str,
+        check: impl Fn(&str) -> Result<String, ConfigValueError>,
+        read: impl Fn(&str, &Self) -> Option<T>,
+    ) -> Vec<T> {
+        let (_, keys) = Self::absent(self.reader).read(|table| read("NAME", table));
+        self.declare(name, "tables", about, keys);
+        let Some(outer) = self.get(name).and_then(|entry| entry.table()) else {
+            return Vec::new();
+        };
+        let mut values = Vec::new();
+        for (name, value) in outer.table.into_iter().flatten() {
+            let entry = outer.entry(name.get_ref(), value);
+            if let Err(error) = check(name.get_ref()) {
+                self.reader.problem(name.span(), &entry.key, error.to_string());
+            }
+            let Some(table) = entry.table() else { continue };
+            values.extend(table.read(|table| read(name.get_ref(), table)).0);
+        }
+        values
     }
 }
 
@@ -148,16 +250,20 @@ impl<'r, 't> TomlEntry<'r, 't> {
         None
     }
 
-    pub(super) fn text(&self) -> Option<&'r str> {
+    fn text(&self) -> Option<&'r str> {
         self.value.as_str().or_else(|| self.wrong("a string"))
+    }
+
+    /// The text, checked by `check`.
+    pub(super) fn checked<T>(
+        &self,
+        check: impl FnOnce(&str) -> Result<T, ConfigValueError>,
+    ) -> Option<T> {
+        check(self.text()?).map_err(|error| self.problem(error.to_string())).ok()
     }
 
     pub(super) fn boolean(&self) -> Option<bool> {
         self.value.as_bool().or_else(|| self.wrong("true or false"))
-    }
-
-    fn count(&self, least: u32) -> Option<u32> {
-        self.count_up_to(least, u32::MAX)
     }
 
     /// A whole number from `least` to `most`.
@@ -177,9 +283,9 @@ impl<'r, 't> TomlEntry<'r, 't> {
     }
 
     /// A count, or a percentage as text.
-    pub(super) fn amount(&self) -> Option<CountOrPercent> {
+    pub(super) fn count_or_percent(&self) -> Option<CountOrPercent> {
         let Some(text) = self.value.as_str() else {
-            return self.count(0).map(|count| CountOrPercent::Count(count.into()));
+            return self.count_up_to(0, u32::MAX).map(|count| CountOrPercent::Count(count.into()));
         };
         percent(text).map(CountOrPercent::Percent).or_else(|| {
             self.problem("must be a whole number, or a percentage such as \"30%\"");
@@ -201,12 +307,27 @@ impl<'r, 't> TomlEntry<'r, 't> {
         })
     }
 
-    /// The table that this value is.
-    pub(super) fn section(&self) -> Option<TomlTable<'r, 't>> {
+    /// A path: `~/` is the user's home, and what is relative starts at the file's folder.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let text = self.text()?;
+        if text.is_empty() {
+            self.problem("is empty, but must be a path");
+            return None;
+        }
+        if let Some(rest) = text.strip_prefix("~/") {
+            let Some(folders) = directories::BaseDirs::new() else {
+                self.problem("begins with `~`, but this user has no home folder");
+                return None;
+            };
+            return Some(folders.home_dir().join(rest));
+        }
+        Some(self.reader.home.config_folder().join(Path::new(text)))
+    }
+
+    fn table(&self) -> Option<TomlTable<'r, 't>> {
         let Some(table) = self.value.as_table() else {
             return self.wrong("a table");
         };
-        let (path, span) = (self.key.clone(), self.span.clone());
-        Some(TomlTable { reader: self.reader, path, span, table })
+        Some(TomlTable::new(self.reader, self.key.clone(), self.span.clone(), Some(table)))
     }
 }

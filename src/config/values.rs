@@ -140,7 +140,8 @@ pub(super) fn one_of<T: Copy>(
 }
 
 /// A length of time that is not zero.
-pub(super) fn nonzero(time: Duration) -> Result<Duration, ConfigValueError> {
+pub(super) fn nonzero_duration(text: &str) -> Result<Duration, ConfigValueError> {
+    let time = parse_duration(text)?;
     if time.is_zero() { fault("must be longer than nothing") } else { Ok(time) }
 }
 
