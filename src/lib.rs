@@ -38,6 +38,7 @@ pub mod progress;
 pub mod sandbox;
 pub mod schedule;
 pub mod server;
+mod state_file;
 pub mod suggest;
 pub mod ui;
 pub mod vault;

@@ -6,22 +6,10 @@ use serde_json::{Value as Json, json};
 use sha2::Sha256;
 
 use crate::escaped::Escaped;
-use crate::health::attempt::ProblemKind;
 use crate::health::attempt::{Alert, AlertEvent};
 
 /// The header that carries [`signature`].
 pub const SIGNATURE: &str = "x-linkvault-signature";
-
-impl AlertEvent {
-    /// The one spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Begun => "begun",
-            Self::Ended => "ended",
-        }
-    }
-}
 
 /// What happened to which account, since when, and what to do: one sentence or
 /// two. `text` in the document is the same, for chats that show just that.
@@ -75,41 +63,11 @@ pub fn signature(secret: &[u8], body: &[u8]) -> String {
     format!("sha256={hex}")
 }
 
-impl ProblemKind {
-    /// Every kind, worst first.
-    pub const ALL: [Self; 9] = [
-        Self::KeyRefused,
-        Self::Failed,
-        Self::Old,
-        Self::Emptied,
-        Self::Partial,
-        Self::Removed,
-        Self::Locked,
-        Self::After,
-        Self::Unknown,
-    ];
-
-    /// The one spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::KeyRefused => "key_refused",
-            Self::Failed => "failed",
-            Self::Old => "old",
-            Self::Emptied => "emptied",
-            Self::Partial => "partial",
-            Self::Removed => "removed",
-            Self::Locked => "locked",
-            Self::After => "after",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::clock::Timestamp;
     use crate::health::alert_message::*;
+    use crate::health::attempt::ProblemKind;
 
     fn alert(event: AlertEvent) -> Alert {
         Alert {

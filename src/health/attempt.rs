@@ -8,6 +8,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
+/// An enum, each variant with its one name in files, documents and metrics.
+macro_rules! named {
+    ($(#[$doc:meta])* pub enum $type:ident {
+        $($(#[$about:meta])* $variant:ident = $name:literal,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$about])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl $type {
+            /// Every variant, in this order.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The one spelling.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
 /// One try at a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupAttempt {
@@ -105,28 +131,28 @@ pub struct HealthProblem {
     pub hint: Option<String>,
 }
 
-/// The kinds of problems, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProblemKind {
-    /// The service does not accept the key.
-    KeyRefused,
-    /// The newest backup failed.
-    Failed,
-    /// The newest complete backup is older than it may be.
-    Old,
-    /// A list has become empty that had records shortly before.
-    Emptied,
-    /// The newest backup lacks something.
-    Partial,
-    /// More records vanished than usual.
-    Removed,
-    /// For an hour, another process has kept backups from beginning.
-    Locked,
-    /// Work after the backup (retention, export, copy) failed.
-    After,
-    /// A run has writes whose outcome is not known.
-    Unknown,
+named! {
+    /// The kinds of problems, worst first.
+    pub enum ProblemKind {
+        /// The service does not accept the key.
+        KeyRefused = "key_refused",
+        /// The newest backup failed.
+        Failed = "failed",
+        /// The newest complete backup is older than it may be.
+        Old = "old",
+        /// A list has become empty that had records shortly before.
+        Emptied = "emptied",
+        /// The newest backup lacks something.
+        Partial = "partial",
+        /// More records vanished than usual.
+        Removed = "removed",
+        /// For an hour, another process has kept backups from beginning.
+        Locked = "locked",
+        /// Work after the backup (retention, export, copy) failed.
+        After = "after",
+        /// A run has writes whose outcome is not known.
+        Unknown = "unknown",
+    }
 }
 
 /// What was counted since a backup of the account was first recorded.
@@ -199,10 +225,10 @@ pub struct Alert {
     pub hint: Option<String>,
 }
 
-/// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AlertEvent {
-    Begun,
-    Ended,
+named! {
+    /// Which of the two.
+    pub enum AlertEvent {
+        Begun = "begun",
+        Ended = "ended",
+    }
 }

@@ -1,0 +1,104 @@
+//! The file on the disk, and what several processes make of it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::clock::Timestamp;
+use crate::health::attempt::{AttemptOutcome, ProblemKind};
+use crate::health::persisted_state::tests::{attempt, condition, held};
+
+#[test]
+fn notes_read_back_as_written_and_are_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("vaults/main.db");
+    assert_eq!(PersistedState::read(&vault), (PersistedState::default(), None));
+    let mut notes =
+        PersistedState { schedule: Some("0 3 * * * UTC".to_owned()), ..PersistedState::default() };
+    notes.add(&attempt(AttemptOutcome::Complete, 5000));
+    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    notes.write(&vault).unwrap();
+    assert_eq!(PersistedState::read(&vault), (notes.clone(), None));
+    assert_eq!((notes.last_complete, notes.totals.failures), (Some(Timestamp(5000)), 1));
+    assert_eq!(notes.totals.waited, Duration::from_secs(3));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(file(&vault)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn broken_notes_are_told_and_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    for broken in ["", "{", "{\"totals\": {\"backups\": -1}}", "{\"last\": 5}", "\u{0}"] {
+        std::fs::write(file(&vault), broken).unwrap();
+        let (notes, told) = PersistedState::read(&vault);
+        assert_eq!(notes, PersistedState::default(), "{broken}");
+        assert!(told.unwrap().contains("main.db.daemon cannot be read and is begun anew"));
+    }
+}
+
+/// The daemon keeps its notes in memory; `linkvault backup` writes to the file.
+#[test]
+fn what_another_process_recorded_stays_and_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    let mut daemon = PersistedState { heartbeat: true, ..PersistedState::default() };
+    daemon.add(&attempt(AttemptOutcome::Complete, 5000));
+    daemon.write(&vault).unwrap();
+    let refused = BackupAttempt { key_refused: true, ..attempt(AttemptOutcome::Failed, 9000) };
+    PersistedState::record(&vault, &refused).unwrap();
+    daemon.add(&attempt(AttemptOutcome::Stopped, 9500));
+    daemon.served = Some(Timestamp(7));
+    daemon.write(&vault).unwrap();
+    assert_eq!(PersistedState::known(&vault), Some(daemon.clone()));
+    assert_eq!((daemon.totals.backups, daemon.totals.failures), (3, 1));
+    assert_eq!((daemon.heartbeat, daemon.served), (true, Some(Timestamp(7))));
+    let told = condition(&daemon, &held(5000), None);
+    assert_eq!(told.problems[0].kind, ProblemKind::KeyRefused);
+    assert_eq!(told.problems[0].since, Timestamp(9000));
+}
+
+#[test]
+fn all_attempts_of_many_processes_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    std::thread::scope(|scope| {
+        for nth in 0..4 {
+            let vault = &vault;
+            scope.spawn(move || {
+                let mut daemon = PersistedState::default();
+                for at in 0..25 {
+                    let attempt = attempt(AttemptOutcome::Failed, at);
+                    if nth == 0 {
+                        daemon.add(&attempt);
+                        daemon.write(vault).unwrap();
+                    } else {
+                        PersistedState::record(vault, &attempt).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(PersistedState::known(&vault).unwrap().totals.failures, 100);
+}
+
+/// In a folder that others can write to it may be anything.
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_the_notes_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (vault, elsewhere) = (folder.path().join("main.db"), folder.path().join("elsewhere"));
+    let text =
+        serde_json::to_vec(&PersistedState { tries: 7, ..PersistedState::default() }).unwrap();
+    std::fs::write(&elsewhere, &text).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, file(&vault)).unwrap();
+    let (notes, told) = PersistedState::read(&vault);
+    assert_eq!(notes, PersistedState::default());
+    assert!(told.unwrap().contains("is begun anew"));
+    PersistedState::record(&vault, &attempt(AttemptOutcome::Failed, 9000)).unwrap();
+    assert_eq!(std::fs::read(&elsewhere).unwrap(), text);
+    assert_eq!(PersistedState::known(&vault).unwrap().totals.failures, 1);
+}
