@@ -9,8 +9,9 @@ use crate::model::{Resource, Verb};
 use crate::vault::journal::StepState;
 use crate::vault::{Vault, VaultError};
 
-/// The records that a snapshot after `number` did not have, or that a run since
-/// then deleted, unless a run created them again under the same id.
+/// The records that a snapshot after `number` did not have, that a run since then
+/// deleted, or whose ids the service gave to records that a run created, unless a run
+/// created them again under the same id.
 ///
 /// # Errors
 /// When the vault cannot be read.
@@ -39,6 +40,14 @@ pub fn deleted_since(vault: &Vault, number: i64) -> Result<RecordIds, VaultError
                         && deleted.get(&record).is_some_and(|when| *when <= before) =>
                 {
                     deleted.remove(&record);
+                }
+                // It was deleted after the snapshot before the run, by somebody else.
+                Verb::Create
+                    if step.replaces.filter(|_| step.origin.is_none()) != Some(id)
+                        && vault.has_record(before, step.resource, id)? =>
+                {
+                    let when = deleted.entry(record).or_insert(before);
+                    *when = before.max(*when);
                 }
                 _ => {}
             }

@@ -168,6 +168,23 @@ impl Vault {
         read().map_err(|source| self.sql(source))
     }
 
+    /// Whether snapshot `number` shows a record of `resource` with this id; never so of
+    /// channel items.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    pub fn has_record(&self, number: i64, resource: Resource, id: i64) -> Result<bool, VaultError> {
+        if resource == Resource::ChannelItems {
+            return Ok(false);
+        }
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {} WHERE id = ?2 AND since <= ?1
+               AND (until IS NULL OR until > ?1))",
+            version_table(resource)
+        );
+        self.db.query_row(&sql, [number, id], |row| row.get(0)).map_err(|source| self.sql(source))
+    }
+
     /// A code's scans over time, oldest first.
     ///
     /// # Errors

@@ -5,13 +5,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
 use linkvault::api::http::Method;
+use linkvault::apply::deleted_since;
 use linkvault::change::plan::{Plan, PlanStep};
 use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::service::LogEntry;
 use linkvault::vault::journal::{JournalStep, StepState};
+use serde_json::json;
 
+use super::doubts::{create, options};
 use super::views::{fold, has};
+use super::world::World;
+
+/// Somebody deletes a campaign after the run has read the list, and the service gives its id
+/// to the one that the run creates: no snapshot lacks the id.
+#[test]
+fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
+    let begin = || {
+        let mut store = generate(5, GeneratedCounts::each(4));
+        store.reuse_ids();
+        let mut world = World::of(store, "");
+        let number = world.backup().snapshot.number;
+        world.asked();
+        (world, number)
+    };
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "Ours"}));
+    let mut quiet = begin().0;
+    quiet.apply(&plan, &options()).unwrap();
+    assert_eq!(deleted_since(&quiet.open(), 1).unwrap(), BTreeSet::new());
+    let at = 1 + quiet.asked().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
+    let (mut world, number) = begin();
+    world.meddle(move |store, nth| {
+        if nth == at {
+            store.campaigns.remove(4);
+        }
+    });
+    world.apply(&plan, &options()).unwrap();
+    assert_eq!(world.service().store().campaigns.get(4).unwrap().name, "Ours");
+    let deleted = deleted_since(&world.open(), number).unwrap();
+    assert_eq!(deleted, BTreeSet::from([(Resource::Campaigns, 4)]));
+}
 
 /// Records that were deleted, though others may have their ids by now.
 #[derive(Debug, Default)]
