@@ -6,7 +6,7 @@ use linkvault::change::plan::AccountMemory;
 use linkvault::model::state::SentValues;
 use linkvault::model::{RecordKey, Resource, State};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::store::{Item, QrContentData};
+use linkvault::sandbox::store::{Campaign, Item, QrContentData, StoredChannel};
 use serde_json::{Value, json};
 
 /// Records by what their owner knows them by, each with all that can be set of it.
@@ -264,4 +264,46 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
         }
     }
     goal
+}
+
+/// The campaigns and channels of `now` that `goal` calls otherwise and that cannot be renamed:
+/// each of them would take a name that another one can only give up after it has.
+pub fn rename_rings(goal: &Store, now: &Store) -> BTreeSet<(Resource, u64)> {
+    let mut renames = BTreeMap::new();
+    macro_rules! collect {
+        ($($table:ident $resource:ident),+) => {$(
+            for (id, row) in goal.$table.iter() {
+                let Some(there) = now.$table.get(id) else { continue };
+                let (old, new) = (fold(&there.name), fold(&row.name));
+                if old != new {
+                    renames.insert((Resource::$resource, id), (old, new));
+                }
+            }
+        )+};
+    }
+    collect!(campaigns Campaigns, channels Channels);
+    loop {
+        let held: BTreeSet<_> =
+            renames.iter().map(|((resource, _), (old, _))| (*resource, old.clone())).collect();
+        let count = renames.len();
+        renames.retain(|(resource, _), (_, new)| held.contains(&(*resource, new.clone())));
+        if renames.len() == count {
+            return renames.into_keys().collect();
+        }
+    }
+}
+
+/// Keeps these records of `now` in `goal`, with what is assigned to them there.
+pub fn keep_fields(goal: &mut Store, now: &Store, records: &BTreeSet<(Resource, u64)>) {
+    for (resource, id) in records {
+        if *resource == Resource::Campaigns {
+            let row = goal.campaigns.get_mut(*id).unwrap();
+            let members = std::mem::take(&mut row.members);
+            *row = Campaign { members, ..now.campaigns.get(*id).unwrap().clone() };
+        } else {
+            let row = goal.channels.get_mut(*id).unwrap();
+            let items = std::mem::take(&mut row.items);
+            *row = StoredChannel { items, ..now.channels.get(*id).unwrap().clone() };
+        }
+    }
 }
