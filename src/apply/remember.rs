@@ -11,9 +11,9 @@ use crate::apply::verify::{DIFFERS, unlisted_values};
 use crate::change::plan::{AccountMemory, MatchedRecord, Plan, PlanStep, ROTATOR};
 use crate::clock::Timestamp;
 use crate::model::natural_key::fold_case;
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State, Verb};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, SentValue, State, Verb};
 use crate::vault::id_map::IdMapping;
-use crate::vault::journal::{JournalStep, Run, SentValue, StepState};
+use crate::vault::journal::{JournalStep, Run, StepState};
 use crate::vault::{Vault, VaultError};
 
 /// What the vault remembers, for planning.
@@ -210,7 +210,7 @@ fn remembered(step: &PlanStep, id: i64, field: &str, value: &Json) -> SentValue 
         resource: step.resource,
         key: RecordKey::Id(id),
         field: field.to_owned(),
-        value: value.to_string(),
+        value: value.clone(),
         created: step.verb == Verb::Create,
     }
 }
@@ -232,7 +232,7 @@ pub(super) fn of_look(
     let record = state.get(step.resource).and_then(|records| records.get(&key));
     let Some(record) = record.filter(|_| sends_slug(step)) else { return Ok(None) };
     let known = vault.remembered(step.resource, &key)?;
-    if known.get(ROTATOR).is_some_and(|it| it.value != "null") {
+    if known.get(ROTATOR).is_some_and(|seen| !seen.is_null()) {
         return Ok(None);
     }
     let place = step.resource.spec().field(ROTATOR).map(|(place, _)| place);
@@ -253,8 +253,9 @@ pub(super) fn changed_sent_values(
     };
     let known = vault.remembered(step.resource, &key)?;
     sent.retain(|it| {
-        let before = known.get(&it.field).map(|before| fold_case(&before.value));
-        is_changed(&it.field) || before.is_none_or(|before| before != fold_case(&it.value))
+        let folded = |value: &Json| fold_case(&value.to_string());
+        let before = known.get(&it.field).map(folded);
+        is_changed(&it.field) || before.is_none_or(|before| before != folded(&it.value))
     });
     Ok(sent)
 }
@@ -268,13 +269,13 @@ pub(super) fn sent_values_of_link(
     let Some([campaign, link]) = numbers.as_deref() else { return Ok(Vec::new()) };
     let key = RecordKey::Id(*campaign);
     let known = vault.remembered(Resource::Campaigns, &key)?;
-    let known = known.get("links").and_then(|sent| serde_json::from_str(&sent.value).ok());
-    let mut links: Vec<i64> = known.unwrap_or_default();
+    let known = known.get("links").and_then(Json::as_array).into_iter().flatten();
+    let mut links: Vec<i64> = known.filter_map(Json::as_i64).collect();
     if !links.contains(link) {
         links.push(*link);
     }
     let field = "links".to_owned();
-    let value = Json::from(links).to_string();
+    let value = Json::from(links);
     Ok(vec![SentValue { resource: Resource::Campaigns, key, field, value, created: false }])
 }
 
@@ -338,7 +339,7 @@ mod tests {
             *state.resource_mut(Resource::Campaigns) =
                 crate::apply::tests::records(Resource::Campaigns, &raw);
             keep(vault, of_look(vault, &step, 1, &state).unwrap());
-            vault.remembered(Resource::Campaigns, &RecordKey::Id(1)).unwrap()[ROTATOR].value.clone()
+            vault.remembered(Resource::Campaigns, &RecordKey::Id(1)).unwrap()[ROTATOR].to_string()
         };
         assert_eq!(looks(&mut vault, "https://x/r/s-1"), r#""https://x/r/s-1""#);
         assert_eq!(looks(&mut vault, "https://x/r/theirs"), r#""https://x/r/s-1""#);
@@ -350,7 +351,8 @@ mod tests {
 
     fn keep(vault: &mut Vault, all: impl IntoIterator<Item = SentValue>) {
         for it in all {
-            vault.remember(it.resource, &it.key, &it.field, &it.value, Timestamp(0)).unwrap();
+            let value = it.value.to_string();
+            vault.remember(it.resource, &it.key, &it.field, &value, Timestamp(0)).unwrap();
         }
     }
 

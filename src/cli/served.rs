@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::error::OpError;
-use crate::model::state::SentValues;
+use crate::model::SentValues;
 use crate::model::{Record, RecordKey, Resource};
 use crate::sandbox::store::{QrContentData, StoreTable};
 use crate::sandbox::{LoadedStore, RawRecord, Store};

@@ -13,7 +13,7 @@ use crate::change::desired::RecordIds;
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::crawl::{self, CrawlOptions, StatisticsMode};
-use crate::model::state::SentValues;
+use crate::model::SentValues;
 use crate::model::{Record, RecordKey, Resource, State};
 use crate::progress::Progress;
 use crate::vault::reference::{QualifiedReference, Reference, ReferenceError, is_number};

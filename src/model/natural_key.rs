@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::record::Record;
 use super::resource::Resource;
-use super::state::SentByField;
+use super::sent_values::SentFields;
 use super::value::FieldValue;
 
 /// The natural key of a record, in the form that is compared: names and e-mail addresses without
@@ -54,7 +54,7 @@ impl NaturalKey {
         resource: Resource,
         blanks: Blanks,
         record: &Record<'_>,
-        sent: Option<&SentByField>,
+        sent: Option<&SentFields>,
     ) -> Option<Self> {
         if !resource.spec().shows_key() {
             let sent = sent?;
@@ -153,7 +153,7 @@ mod tests {
     fn of_record(
         resource: Resource,
         fields: Json,
-        sent: Option<&SentByField>,
+        sent: Option<&SentFields>,
     ) -> Option<NaturalKey> {
         let raw = fields.to_string();
         let record = DecodedRecord::read(resource, None, &raw).unwrap().record;

@@ -5,15 +5,8 @@ use std::collections::BTreeMap;
 
 use super::record::{Record, RecordKey};
 use super::resource::Resource;
+use super::sent_values::SentValues;
 use super::spec::Field;
-
-/// Write-only values that linkvault sent of a record, by field. A campaign's links
-/// stand under the field `links`, as an array of ids; beside its slug stands the
-/// `rotator` that was seen after the slug was sent, or `null` before that.
-pub type SentByField = BTreeMap<String, serde_json::Value>;
-
-/// The same of all records.
-pub type SentValues = BTreeMap<(Resource, RecordKey), SentByField>;
 
 /// Whether nothing but what was sent tells the values of `field`. A campaign's slug is told
 /// by its rotator.

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::id_map::{self, IdMapping};
 use crate::clock::Timestamp;
-use crate::model::{RecordKey, Resource};
+use crate::model::{Resource, SentValue};
 use crate::vault::sent_values::{FirstSnapshot, end_others, remember_in};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
@@ -85,18 +85,6 @@ pub struct JournalStep {
     pub verified: Option<String>,
     /// The same in a sentence.
     pub remark: Option<String>,
-}
-
-/// A value that was sent and is to be remembered with its step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SentValue {
-    pub resource: Resource,
-    pub key: RecordKey,
-    pub field: String,
-    /// As JSON text.
-    pub value: String,
-    /// It was sent with the record's create, so it is as old as the record.
-    pub created: bool,
 }
 
 /// What became of a step.
@@ -513,7 +501,7 @@ fn keep(
     }
     for it in remember {
         let begins = if it.created { FirstSnapshot::Created { before } } else { from };
-        remember_in(tx, (it.resource, &it.key, &it.field), &it.value, begins, now)?;
+        remember_in(tx, (it.resource, &it.key, &it.field), &it.value.to_string(), begins, now)?;
     }
     maps.map_or(Ok(()), |it| id_map::keep(tx, run, it))
 }

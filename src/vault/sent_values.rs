@@ -9,24 +9,14 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, Row};
+use serde_json::Value as Json;
 
 use crate::clock::Timestamp;
-use crate::model::state::SentValues;
-use crate::model::{RecordKey, Resource};
+use crate::model::sent_values::decode;
+use crate::model::{RecordKey, Resource, SentFields, SentValues};
 use crate::vault::schema::version_table;
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
-
-/// A value that was sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredSentValue {
-    /// As JSON text.
-    pub value: String,
-    pub time: Timestamp,
-}
-
-/// A record's sent values, by field.
-pub type SentFields = BTreeMap<String, StoredSentValue>;
 
 /// A sent value over a span of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +26,24 @@ pub struct SentVersion {
     pub since: i64,
     /// The snapshot that no longer shows it; `None` while it stands.
     pub until: Option<i64>,
-    /// As JSON text.
-    pub value: String,
+    pub value: Json,
+    /// When it was sent.
+    pub time: Timestamp,
+}
+
+impl SentVersion {
+    /// Reads the columns from `first` on: field, since, until, value and time. `None`: the value
+    /// was not written by linkvault.
+    fn of_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
+        let Some(value) = decode(&row.get::<_, String>(first + 3)?) else { return Ok(None) };
+        Ok(Some(Self {
+            field: row.get(first)?,
+            since: row.get(first + 1)?,
+            until: row.get(first + 2)?,
+            value,
+            time: Timestamp(row.get(first + 4)?),
+        }))
+    }
 }
 
 /// Which snapshot is the first that shows a sent value.
@@ -111,18 +117,18 @@ impl Vault {
         resource: Resource,
         key: &RecordKey,
     ) -> Result<SentFields, VaultError> {
-        let all = self.sent(resource, Some(key))?;
-        Ok(all.into_values().next().unwrap_or_default())
+        let all = self.sent(resource, Some(key))?.into_values().flatten();
+        Ok(all.map(|sent| (sent.field, sent.value)).collect())
     }
 
-    /// What was sent last for every record of `resource`.
+    /// What was sent last for every record of `resource`, in the order of fields.
     ///
     /// # Errors
     /// When the vault cannot be read.
     pub fn remembered_all(
         &self,
         resource: Resource,
-    ) -> Result<BTreeMap<RecordKey, SentFields>, VaultError> {
+    ) -> Result<BTreeMap<RecordKey, Vec<SentVersion>>, VaultError> {
         self.sent(resource, None)
     }
 
@@ -147,9 +153,7 @@ impl Vault {
                 let mut rows = find.query((resource.name(), number))?;
                 while let Some(row) = rows.next()? {
                     let key = key(*resource, &row.get::<_, String>(0)?)?;
-                    let text: String = row.get(2)?;
-                    // Text that is not JSON was not written by linkvault.
-                    if let Ok(value) = serde_json::from_str(&text) {
+                    if let Some(value) = decode(&row.get::<_, String>(2)?) {
                         all.entry((*resource, key)).or_default().insert(row.get(1)?, value);
                     }
                 }
@@ -171,19 +175,13 @@ impl Vault {
     ) -> Result<Vec<SentVersion>, VaultError> {
         let read = || -> rusqlite::Result<Vec<SentVersion>> {
             let mut find = self.db.prepare_cached(
-                "SELECT field, since, CASE WHEN until <= newest THEN until END, value FROM sent,
+                "SELECT field, since, CASE WHEN until <= newest THEN until END, value, sent FROM sent,
                    (SELECT max(snapshot) AS newest FROM snapshot WHERE finished IS NOT NULL)
                  WHERE resource = ?1 AND key = ?2 AND since <= newest ORDER BY since, field",
             )?;
-            let rows = find.query_map((resource.name(), key.to_string()), |row| {
-                Ok(SentVersion {
-                    field: row.get(0)?,
-                    since: row.get(1)?,
-                    until: row.get(2)?,
-                    value: row.get(3)?,
-                })
-            })?;
-            rows.collect()
+            let rows = find
+                .query_map((resource.name(), key.to_string()), |row| SentVersion::of_row(row, 0))?;
+            rows.filter_map(Result::transpose).collect()
         };
         read().map_err(|source| self.sql(source))
     }
@@ -192,18 +190,18 @@ impl Vault {
         &self,
         resource: Resource,
         of: Option<&RecordKey>,
-    ) -> Result<BTreeMap<RecordKey, SentFields>, VaultError> {
-        let read = || -> Result<BTreeMap<RecordKey, SentFields>, TransactionError> {
+    ) -> Result<BTreeMap<RecordKey, Vec<SentVersion>>, VaultError> {
+        let read = || -> Result<BTreeMap<RecordKey, Vec<SentVersion>>, TransactionError> {
             let mut find = self.db.prepare_cached(
-                "SELECT key, field, value, sent FROM sent
-                 WHERE resource = ?1 AND (?2 IS NULL OR key = ?2) AND until IS NULL",
+                "SELECT key, field, since, until, value, sent FROM sent
+                 WHERE resource = ?1 AND (?2 IS NULL OR key = ?2) AND until IS NULL
+                 ORDER BY key, field",
             )?;
             let mut rows = find.query((resource.name(), of.map(RecordKey::to_string)))?;
-            let mut all: BTreeMap<RecordKey, SentFields> = BTreeMap::new();
+            let mut all: BTreeMap<RecordKey, Vec<SentVersion>> = BTreeMap::new();
             while let Some(row) = rows.next()? {
                 let key = key(resource, &row.get::<_, String>(0)?)?;
-                let sent = StoredSentValue { value: row.get(2)?, time: Timestamp(row.get(3)?) };
-                all.entry(key).or_default().insert(row.get(1)?, sent);
+                all.entry(key).or_default().extend(SentVersion::of_row(row, 1)?);
             }
             Ok(all)
         };

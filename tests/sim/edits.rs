@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use linkvault::change::csv_files::write::{CsvWriter, SentFieldValues};
+use linkvault::change::csv_files::write::CsvWriter;
 use linkvault::change::csv_files::{CsvKind, CsvRecords, ExportContext, read};
 use linkvault::change::desired::DesiredState;
 use linkvault::change::plan::AccountMemory;
+use linkvault::model::SentFields;
 use linkvault::model::{FieldValue, Record, RecordKey, Resource, State};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, QrContentData, StoredChannel};
@@ -30,7 +31,7 @@ pub const SHEETS: [Resource; 6] = [
 #[derive(Clone)]
 struct Row {
     values: Vec<FieldValue<'static>>,
-    sent: SentFieldValues,
+    sent: SentFields,
     edited: bool,
 }
 
@@ -128,7 +129,7 @@ impl Edited {
         &mut self,
         resource: Resource,
         fields: &[(&str, FieldValue<'static>)],
-        sent: SentFieldValues,
+        sent: SentFields,
     ) {
         let mut values = vec![FieldValue::Null; resource.spec().read_fields().count()];
         for (name, value) in fields {
@@ -193,7 +194,7 @@ impl Edited {
         }
         for _ in 0..rng.u8(..2) {
             let domain = format!("https://Made{}.example.org", self.number());
-            self.add(Domains, &[("domain", text(&domain))], SentFieldValues::new());
+            self.add(Domains, &[("domain", text(&domain))], SentFields::new());
             self.goal.domains.add(Domain { domain, ..Domain::default() });
         }
     }
@@ -299,7 +300,7 @@ impl Edited {
             self.add(
                 Channels,
                 &[("name", text(&row.name)), ("starred", starred)],
-                SentFieldValues::new(),
+                SentFields::new(),
             );
             self.goal.channels.add(row);
         }
@@ -368,11 +369,7 @@ impl Edited {
                 ..Pixel::default()
             };
             let fields = [("type", &row.kind), ("name", &row.name), ("tag", &row.tag)];
-            self.add(
-                Pixels,
-                &fields.map(|(name, value)| (name, text(value))),
-                SentFieldValues::new(),
-            );
+            self.add(Pixels, &fields.map(|(name, value)| (name, text(value))), SentFields::new());
             self.goal.pixels.add(row);
         }
     }
@@ -408,7 +405,7 @@ impl Edited {
                 ("type", text(kind)),
                 ("id", FieldValue::Int(id.cast_signed())),
             ];
-            self.add(ChannelItems, &fields, SentFieldValues::new());
+            self.add(ChannelItems, &fields, SentFields::new());
         }
     }
 

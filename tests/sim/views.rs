@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linkvault::change::plan::AccountMemory;
-use linkvault::model::state::SentValues;
+use linkvault::model::SentValues;
 use linkvault::model::{RecordKey, Resource, State};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, Item, QrContentData, StoredChannel};

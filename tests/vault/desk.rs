@@ -233,8 +233,9 @@ fn sent(vault: &Vault) -> Result<Value, VaultError> {
     let mut all = Vec::new();
     for resource in Resource::ALL {
         for (key, fields) in vault.remembered_all(resource)? {
-            for (field, sent) in fields {
-                all.push(json!([resource, key.to_string(), field, sent.value, sent.time.0]));
+            for sent in fields {
+                let (value, time) = (sent.value.to_string(), sent.time.0);
+                all.push(json!([resource, key.to_string(), sent.field, value, time]));
             }
         }
     }

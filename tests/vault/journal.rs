@@ -1,8 +1,8 @@
 //! The journal of runs: what it keeps, and when it is on the disk.
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SentValue};
 use linkvault::vault::id_map::IdMapping;
-use linkvault::vault::journal::{NewRun, RunStatus, SentValue, StepResult, StepState};
+use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState};
 use linkvault::vault::{Vault, VaultError};
 
 use super::desk::{assert_sound, campaigns, day};
@@ -65,7 +65,7 @@ fn what_was_sent_is_remembered_with_the_step_that_sent_it() {
         resource: Resource::Campaigns,
         key: RecordKey::Id(7),
         field: field.to_owned(),
-        value: "\"x\"".to_owned(),
+        value: "x".into(),
         created: true,
     };
     let done = StepResult {

@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SentValue};
 use linkvault::vault::id_map::IdMapping;
-use linkvault::vault::journal::{
-    NewRun, RunStatus, SentValue, StepResult, StepState, StepVerification,
-};
+use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState, StepVerification};
 use linkvault::vault::snapshot::ReadState;
 use linkvault::vault::{AccountIdentity, Vault};
 
@@ -176,7 +174,7 @@ fn run(vault: &mut Vault) {
             resource: Resource::Campaigns,
             key: RecordKey::Id(44),
             field: "slug".to_owned(),
-            value: r#""winter""#.to_owned(),
+            value: "winter".into(),
             created: true,
         }],
         maps: Some(IdMapping {

@@ -1,8 +1,10 @@
 //! Values that were sent and can never be read back.
 
-use linkvault::model::{RecordKey, Resource};
+use linkvault::model::{RecordKey, Resource, SentValue};
 use linkvault::vault::Vault;
-use linkvault::vault::journal::{NewRun, SentValue, StepResult, StepState, StepVerification};
+use linkvault::vault::journal::{NewRun, StepResult, StepState, StepVerification};
+
+use serde_json::json;
 
 use super::desk::{Desk, assert_sound, campaigns, day};
 
@@ -15,11 +17,11 @@ fn what_was_sent_is_remembered_by_record_and_field_and_the_last_one_counts() {
     vault.remember(Resource::QrCodes, &code, "data", r#"["new"]"#, day(1)).unwrap();
     vault.remember(Resource::QrCodes, &code, "type", r#""text""#, day(2)).unwrap();
     vault.remember(Resource::QrCodes, &RecordKey::Id(55), "type", r#""wifi""#, day(2)).unwrap();
-    let sent = vault.remembered(Resource::QrCodes, &code).unwrap();
-    let told: Vec<_> = sent.iter().map(|(name, it)| (&**name, &*it.value, it.time)).collect();
-    assert_eq!(told, [("data", r#"["new"]"#, day(1)), ("type", r#""text""#, day(2))]);
+    let sent = vault.remembered_all(Resource::QrCodes).unwrap().remove(&code).unwrap();
+    let told: Vec<_> = sent.iter().map(|it| (&*it.field, it.value.clone(), it.time)).collect();
+    assert_eq!(told, [("data", json!(["new"]), day(1)), ("type", json!("text"), day(2))]);
     let other = vault.remembered(Resource::QrCodes, &RecordKey::Id(55)).unwrap();
-    assert_eq!(other.values().map(|it| &*it.value).collect::<Vec<_>>(), [r#""wifi""#]);
+    assert_eq!(other.into_iter().collect::<Vec<_>>(), [("type".to_owned(), json!("wifi"))]);
     assert_eq!(vault.remembered_all(Resource::QrCodes).unwrap().len(), 2);
     assert!(vault.remembered_all(Resource::Campaigns).unwrap().is_empty());
     assert!(vault.remembered(Resource::ChannelItems, &key).unwrap().is_empty());
@@ -59,8 +61,8 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     );
     assert_eq!(values(&vault, None, "slug"), ["third"]);
     let history = vault.sent_history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
-    let spans: Vec<_> = history.iter().map(|it| (it.since, it.until, &*it.value)).collect();
-    assert_eq!(spans, [(2, Some(4), r#""first""#), (4, None, r#""third""#)]);
+    let spans: Vec<_> = history.iter().map(|it| (it.since, it.until, &it.value)).collect();
+    assert_eq!(spans, [(2, Some(4), &json!("first")), (4, None, &json!("third"))]);
 }
 
 /// Begins a run of two steps after snapshot `before`.
@@ -78,7 +80,7 @@ fn begun_run(vault: &mut Vault, before: i64) -> i64 {
 /// The slug of a campaign, as a step has it remembered.
 fn slug(id: i64, value: &str, created: bool) -> Vec<SentValue> {
     let (resource, key, field) = (Resource::Campaigns, RecordKey::Id(id), "slug".to_owned());
-    vec![SentValue { resource, key, field, value: value.to_owned(), created }]
+    vec![SentValue { resource, key, field, value: value.into(), created }]
 }
 
 /// The only writes to `sent` that change what a finished snapshot shows.
@@ -91,15 +93,14 @@ fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
     campaigns(&mut vault, day(1), &[(1, "a"), (2, "b")]);
     campaigns(&mut vault, day(2), &[(1, "a"), (2, "b")]);
     let run = begun_run(&mut vault, 1);
-    let made =
-        StepResult { remember: slug(2, r#""made""#, true), ..StepResult::of(StepState::Done) };
+    let made = StepResult { remember: slug(2, "made", true), ..StepResult::of(StepState::Done) };
     vault.record_result(run, 1, &made, day(3), false).unwrap();
     let seen = StepVerification {
         step: 2,
         word: "verified".to_owned(),
         remark: None,
         id: None,
-        remember: slug(1, r#""seen""#, false),
+        remember: slug(1, "seen", false),
         maps: None,
     };
     vault.verify_steps(run, &[seen], day(3)).unwrap();
@@ -124,8 +125,7 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     campaigns(&mut vault, day(2), &[(1, "a"), (4, "x")]);
     let run = begun_run(&mut vault, 3);
     vault.record_result(run, 1, &StepResult::of(StepState::Done), day(3), false).unwrap();
-    let made =
-        StepResult { remember: slug(4, r#""made""#, true), ..StepResult::of(StepState::Done) };
+    let made = StepResult { remember: slug(4, "made", true), ..StepResult::of(StepState::Done) };
     vault.record_result(run, 2, &made, day(3), false).unwrap();
     assert_sound(&mut vault);
     campaigns(&mut vault, day(4), &[(1, "a"), (4, "y")]);

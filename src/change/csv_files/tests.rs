@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 
-use crate::change::csv_files::write::{CsvWriter, SentFieldValues};
+use crate::change::csv_files::write::CsvWriter;
 use crate::change::csv_files::*;
 use crate::change::desired::{DesiredRecord, DesiredState, RecordRef};
+use crate::model::SentFields;
 use crate::model::{DecodedRecord, FieldValue, Record, RecordKey, State};
 
 fn sheet(resource: Resource, text: &str) -> Result<CsvInput, CsvProblems> {
@@ -229,7 +230,7 @@ fn state() -> impl Strategy<Value = State> {
     })
 }
 
-fn written(resource: Resource, records: &State, sent: Option<&SentFieldValues>) -> Vec<u8> {
+fn written(resource: Resource, records: &State, sent: Option<&SentFields>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = CsvWriter::begin(resource, &mut out).unwrap();
     for record in records.get(resource).unwrap().values() {
@@ -287,7 +288,7 @@ proptest! {
         let looks = !is_list && data.trim_start().starts_with(['[', '{']);
         prop_assume!(if json { !looks } else { !is_list });
         let data = if is_list { serde_json::Value::from(list) } else { data.into() };
-        let sent: SentFieldValues =
+        let sent: SentFields =
             [("type".to_owned(), kind.into()), ("data".to_owned(), data.clone())].into();
         let mut state = State::default();
         let record = DecodedRecord::read(Resource::QrCodes, None, r#"{"id":1}"#).unwrap().record.into_owned();

@@ -3,17 +3,13 @@
 //! remembered.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::Value as Json;
 
 use crate::change::csv_files::CsvKind;
 use crate::change::plan::verify_step::still_true;
-use crate::model::{Record, Resource};
-
-/// A record's values that were sent and cannot be read back, by field.
-pub type SentFieldValues = BTreeMap<String, Json>;
+use crate::model::{Record, Resource, SentFields};
 
 /// A CSV file being written, record by record.
 pub struct CsvWriter<W: Write> {
@@ -43,7 +39,7 @@ impl<W: Write> CsvWriter<W> {
     pub fn record(
         &mut self,
         record: &Record<'_>,
-        sent: Option<&SentFieldValues>,
+        sent: Option<&SentFields>,
     ) -> std::io::Result<()> {
         let told = |name: &str| sent.and_then(|sent| still_true(record, sent, name));
         let sent = self.sent.iter().map(|name| cell(told(name)));
@@ -107,7 +103,7 @@ mod tests {
             r#"{"id":"4","name":"a, \"b\"\nc","public":1,"rotator":false,"list":"https://x/u"}"#;
         let record =
             DecodedRecord::read(Resource::Campaigns, None, raw).unwrap().record.into_owned();
-        let sent = SentFieldValues::from([("slug".to_owned(), "x".into())]);
+        let sent = SentFields::from([("slug".to_owned(), "x".into())]);
         let mut text = Vec::new();
         let mut sheet = CsvWriter::begin(Resource::Campaigns, &mut text).unwrap();
         sheet.record(&record, None).unwrap();

@@ -38,8 +38,8 @@ use serde_json::{Map, Value as Json};
 
 use super::desired::{DesiredState, SourceLocation};
 use super::policy::Policy;
+use crate::model::SentValues;
 use crate::model::spec::Method;
-use crate::model::state::SentValues;
 use crate::model::{Resource, State, Verb};
 
 pub use fields::{fingerprint, slug};

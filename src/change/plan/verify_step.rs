@@ -7,8 +7,7 @@ use crate::change::plan::fields::{equal_values, from_json, sendable, slug, text}
 use crate::change::plan::naming::{ROTATOR, all_fields, name_of, rotator_url};
 use crate::change::plan::request::ResolvedRef;
 use crate::change::plan::{AccountMemory, CurrentState, JsonFields, PlanStep, reversibility};
-use crate::model::state::SentByField;
-use crate::model::{NaturalKey, Record, RecordKey, Resource, Verb};
+use crate::model::{NaturalKey, Record, RecordKey, Resource, SentFields, Verb};
 
 /// Whether `step` calls its record what it is called, knows what it holds, and
 /// sends nothing beside what it says but what is there already.
@@ -123,7 +122,7 @@ pub(super) fn required_value(
 /// The value that was sent for `record`, unless it was replaced since: a slug was, where the
 /// rotator is not the one that was seen after the slug was sent.
 #[must_use]
-pub fn still_true<'s>(record: &Record<'_>, sent: &'s SentByField, name: &str) -> Option<&'s Json> {
+pub fn still_true<'s>(record: &Record<'_>, sent: &'s SentFields, name: &str) -> Option<&'s Json> {
     let value = sent.get(name)?;
     let seen = sent.get(ROTATOR).and_then(Json::as_str).filter(|_| name == "slug");
     let shown = Resource::Campaigns.spec().field(ROTATOR);

@@ -11,7 +11,7 @@ use crate::cli::{App, Exit, OpError, OpErrorKind, states};
 use crate::clock::Timestamp;
 use crate::format;
 use crate::model::Resource;
-use crate::model::state::SentValues;
+use crate::model::SentValues;
 use crate::model::{RecordKey, State};
 use crate::vault::Vault;
 use crate::vault::read::{RecordVersion, SeriesSample};
@@ -132,12 +132,8 @@ fn state(
         let key = version.record.key.clone();
         records.insert(key.clone(), version.record.clone());
         let fields = values.entry((resource, key)).or_default();
-        for it in sent.iter().filter(|it| shows(it.since, it.until)) {
-            // Text that is not JSON was not written by linkvault.
-            if let Ok(value) = serde_json::from_str(&it.value) {
-                fields.insert(it.field.clone(), value);
-            }
-        }
+        let sent = sent.iter().filter(|it| shows(it.since, it.until));
+        fields.extend(sent.map(|it| (it.field.clone(), it.value.clone())));
     }
     state.with_sent(Some(values))
 }
