@@ -13,8 +13,9 @@ use linkvault::api::pacer::Pacer;
 use linkvault::apply;
 use linkvault::change::cost::{Lists, cost};
 use linkvault::change::csv_files::write::CsvWriter;
+use linkvault::change::guards;
 use linkvault::change::plan::{CurrentState, plan as make};
-use linkvault::change::policy::{self, Policy};
+use linkvault::change::policy::Policy;
 use linkvault::change::staleness::{DEFAULT, StalenessLimit};
 use linkvault::clock::{Interrupt, SystemClock};
 use linkvault::crawl::{self, StatisticsMode};
@@ -77,6 +78,6 @@ pub fn plan(sheet: &Path, vault: &Path) {
     let mut plan = make(&desired, current, None, &policy).unwrap();
     let staleness = StalenessLimit::new(DEFAULT, 0, 0, Lists::default());
     plan.cost = cost(&plan, (0, 0), 0, 0, &staleness);
-    policy::check_guards(&plan, &state, &policy).unwrap();
+    guards::check_guards(&plan, &state, &policy).unwrap();
     child::report(began.elapsed(), plan.steps.len() as u64, reading);
 }

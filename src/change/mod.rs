@@ -6,7 +6,8 @@
 //! * [`export`]: the other files of an export, read
 //! * [`overlay`]: a file laid over a state
 //! * [`desired`], [`plan`]: what an account should become, and the steps to there
-//! * [`policy`], [`cost`], [`render`]: what a plan may do, what it costs, how it reads
+//! * [`policy`], [`guards`]: what a plan may do, and whether it touches too much
+//! * [`cost`], [`render`]: what a plan costs, and how it reads
 //! * [`staleness`]: how old a list may be when a write that stands on it leaves
 
 pub mod cost;
@@ -14,6 +15,7 @@ pub mod csv_files;
 pub mod desired;
 pub mod diff;
 pub mod export;
+pub mod guards;
 pub mod overlay;
 pub mod plan;
 pub mod policy;

@@ -19,9 +19,10 @@ use crate::change::cost::{Lists, cost};
 use crate::change::csv_files::CsvKind;
 use crate::change::desired::DesiredState;
 use crate::change::export::ExportContent;
+use crate::change::guards;
 use crate::change::plan::saved::SavedPlan;
 use crate::change::plan::{AccountMemory, CurrentState, Plan, PlanCost, PlanProblems, plan};
-use crate::change::policy::{self, OnConflict, Policy};
+use crate::change::policy::{OnConflict, Policy};
 use crate::change::render;
 use crate::change::staleness::{self, StalenessLimit};
 use crate::cli::{Paint, values};
@@ -458,7 +459,7 @@ impl From<&PlanProblems> for OpError {
 /// # Errors
 /// With numbers, limits, and the flags that lift them.
 pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), OpError> {
-    policy::check_guards(plan, &looked.state, policy).map_err(|refusals| {
+    guards::check_guards(plan, &looked.state, policy).map_err(|refusals| {
         let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
         OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
             .details(lines)

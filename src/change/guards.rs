@@ -1,0 +1,85 @@
+//! Guards: no plan touches more records than the policy lets through.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::plan::Plan;
+use super::policy::Policy;
+use crate::model::{CountOrPercent, Resource, State, Verb};
+
+/// More of one resource than the policy lets through.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuardRefusal {
+    pub resource: Resource,
+    pub verb: Verb,
+    /// What the plan touches.
+    pub count: u64,
+    /// What the account has.
+    pub all: u64,
+    pub bound: CountOrPercent,
+    /// What the bound comes to.
+    pub allowed: u64,
+}
+
+impl fmt::Display for GuardRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, verb, count, all, bound, allowed } = self;
+        let (done, flag) = match verb {
+            Verb::Delete => ("deletes", "--max-delete"),
+            _ => ("updates", "--max-update"),
+        };
+        write!(f, "the plan {done} {count} of {all} {resource}; the limit is {allowed}")?;
+        if matches!(bound, CountOrPercent::Percent(_)) {
+            write!(f, " ({bound})")?;
+        }
+        write!(f, ". To allow it, add `{flag} {count}`")
+    }
+}
+
+/// Whether the plan stays within the policy.
+///
+/// # Errors
+/// Each resource of which too many records are touched.
+pub fn check_guards(plan: &Plan, state: &State, policy: &Policy) -> Result<(), Vec<GuardRefusal>> {
+    let mut counts: BTreeMap<(Resource, bool), u64> = BTreeMap::new();
+    for step in &plan.steps {
+        if matches!(step.verb, Verb::Delete | Verb::Update) {
+            *counts.entry((step.resource, step.verb == Verb::Delete)).or_default() += 1;
+        }
+    }
+    let refusals: Vec<_> = counts
+        .into_iter()
+        .filter_map(|((resource, deletes), count)| {
+            let all = state.get(resource).map_or(0, |records| records.len() as u64);
+            let (verb, bound) = match deletes {
+                true => (Verb::Delete, policy.max_delete),
+                false => (Verb::Update, policy.max_update),
+            };
+            let allowed = bound.allows(all).filter(|allowed| count > *allowed)?;
+            Some(GuardRefusal { resource, verb, count, all, bound, allowed })
+        })
+        .collect();
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::plan::tests::{campaigns, delete_all, planned};
+
+    #[test]
+    fn a_refusal_gives_numbers_limit_and_flag() {
+        let state = campaigns(12);
+        let plan = planned(&delete_all(&state, 4), &state);
+        let policy = Policy { delete: true, ..Policy::default() };
+        let refused = check_guards(&plan, &state, &policy).unwrap_err();
+        assert_eq!(
+            refused[0].to_string(),
+            "the plan deletes 4 of 12 campaigns; the limit is 3 (30%). \
+             To allow it, add `--max-delete 4`"
+        );
+        let more = Policy { max_delete: CountOrPercent::Count(4), ..policy };
+        assert_eq!(check_guards(&plan, &state, &more), Ok(()));
+        assert_eq!(check_guards(&Plan::default(), &state, &policy), Ok(()));
+    }
+}
