@@ -16,6 +16,7 @@
 //!   and not from [`model`], so that one misreading cannot hide in both.
 //! * [`config`]: accounts, their keys and settings, from one checked file.
 //! * [`ui`]: the page, the metrics and the health of those accounts; reads only.
+//! * [`ops`]: the use cases, one file for each; returns data, never prints or asks.
 //! * [`cli`]: one file per command; the only place that prints.
 
 pub mod api;
@@ -33,6 +34,7 @@ pub mod format;
 pub mod health;
 pub mod migrate;
 pub mod model;
+pub mod ops;
 pub mod process;
 pub mod progress;
 pub mod sandbox;

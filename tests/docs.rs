@@ -389,7 +389,7 @@ fn every_exit_code_is_listed_and_no_other() {
     let numbers = |text: &str| text.trim().parse::<u8>().ok();
     let text = section("docs/json.md", "## Exit codes");
     let listed: BTreeSet<_> = rows(&text).iter().filter_map(|row| numbers(row[0])).collect();
-    let source = include_str!("../src/cli/error.rs");
+    let source = include_str!("../src/cli/exit.rs");
     let (_, rest) = source.split_once("pub enum Exit {").unwrap();
     let names = rest.split_once("\n}").unwrap().0.lines();
     let real = names.filter_map(|line| numbers(line.split_once('=')?.1.trim_end_matches(',')));
@@ -429,7 +429,7 @@ fn every_variable_is_listed_once_and_no_other() {
 fn every_variable_of_an_alert_command_is_listed() {
     let text = section("docs/daemon.md", "## Alerts");
     let listed: BTreeSet<_> = variables(&text).collect();
-    let (code, _) = include_str!("../src/cli/alerting.rs").split_once("#[cfg(test)]").unwrap();
+    let (code, _) = include_str!("../src/daemon/delivery.rs").split_once("#[cfg(test)]").unwrap();
     assert_eq!(listed, variables(code).collect());
     assert!(listed.len() > 2);
 }

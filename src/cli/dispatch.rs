@@ -31,7 +31,7 @@ fn run(cli: Cli) -> Exit {
         app.out.failure(&failure);
         // What could not be written just now cannot be written any better here.
         let _ = app.out.finish();
-        failure.kind.exit()
+        Exit::from(failure.kind)
     })
 }
 

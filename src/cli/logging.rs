@@ -14,13 +14,13 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::error::OpError;
-use super::failures::cannot_write;
+use super::OpError;
 use super::global::{Log, LogFormat};
 use super::output::{ErrorStream, SAID};
 use crate::api::client::WIRE;
 use crate::escaped::{Escaped, EscapedJson};
 use crate::files::append_private;
+use crate::ops::error_sources::cannot_write;
 
 /// Starts the log, if any is wanted.
 ///

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
-use super::error::{OpError, OpErrorKind};
 use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::question::Prompt;
 use super::table::TextTable;
+use super::{OpError, OpErrorKind};
 use crate::escaped::{Escaped, EscapedJson, EscapedLines};
 
 /// Stderr, shared between messages, logs and progress bars: a line

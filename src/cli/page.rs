@@ -45,7 +45,7 @@ impl UiArgs {
 /// # Errors
 /// When it holds none.
 fn token(app: &App, source: &KeySource) -> Result<AccessToken, OpError> {
-    let secret = app.key(source).map_err(|failure| {
+    let secret = app.env.key(source).map_err(|failure| {
         let message = failure.message.replace("key file", "token file");
         let message = message.replace("hold the key", "hold the token");
         let message = message.replace("hold a key: a key", "hold a token: a token");

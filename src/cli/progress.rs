@@ -26,13 +26,13 @@ pub fn progress(
     output: &Output,
     clock: &Arc<dyn Clock>,
     account: &str,
-) -> Box<dyn Progress + Send + Sync> {
+) -> Arc<dyn Progress + Send + Sync> {
     let stream = output.error_stream();
     match output.progress_mode() {
-        ProgressMode::Bars => Box::new(Bars::new(stream)),
-        ProgressMode::Lines => Box::new(Lines::new(stream, account, Arc::clone(clock))),
-        ProgressMode::Json => Box::new(Json { stream, account: account.to_owned() }),
-        ProgressMode::Silent => Box::new(Warnings(stream)),
+        ProgressMode::Bars => Arc::new(Bars::new(stream)),
+        ProgressMode::Lines => Arc::new(Lines::new(stream, account, Arc::clone(clock))),
+        ProgressMode::Json => Arc::new(Json { stream, account: account.to_owned() }),
+        ProgressMode::Silent => Arc::new(Warnings(stream)),
     }
 }
 

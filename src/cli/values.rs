@@ -3,7 +3,6 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
 use crate::config::StatisticsSetting;
 use crate::model::Resource;
@@ -23,19 +22,6 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 /// The name of a resource.
 pub fn resource() -> impl TypedValueParser<Value = Resource> {
     one_of(Resource::ALL.into_iter().map(|resource| (resource.name(), resource)).collect())
-}
-
-/// What `--only` and `--skip` leave of all resources, in the order of the table.
-///
-/// # Errors
-/// When they leave nothing.
-pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, OpError> {
-    let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
-    let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
-    if left.is_empty() {
-        return Err(OpError::new(OpErrorKind::Usage, "--only and --skip together leave nothing"));
-    }
-    Ok(left)
 }
 
 /// A name for a snapshot by which it can be called again.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::{AccountConfig, AccountLocation};
 use crate::api::http::ApiKey;
 use crate::api::redact::Redactor;
 use crate::clock::Clock;
@@ -145,6 +146,24 @@ fn command(words: &[String], clock: &dyn Clock, time: Duration) -> Result<ApiKey
         return Err(KeySourceError::Failed { command, status: ended.exit(), stderr });
     }
     checked(&ended.stdout, || format!("the output of the key command `{command}`"))
+}
+
+/// The environment variables that hold secrets of `accounts`: no alert command sees them.
+#[must_use]
+pub fn key_variables<'a>(
+    accounts: impl IntoIterator<Item = &'a AccountConfig> + Clone,
+) -> Vec<String> {
+    let keys = accounts.clone().into_iter().filter_map(|account| match &account.place {
+        AccountLocation::Service { key, .. } => Some(key),
+        AccountLocation::Sandbox => None,
+    });
+    let secrets =
+        accounts.into_iter().filter_map(|account| account.settings.alerts.secret.as_ref());
+    let names = keys.chain(secrets).filter_map(|source| match source {
+        KeySource::Variable(name) => Some(name.clone()),
+        KeySource::File(_) | KeySource::Command(_) => None,
+    });
+    names.collect()
 }
 
 #[cfg(unix)]

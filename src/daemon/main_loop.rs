@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp, Waker};
-use crate::daemon::state::{BackupJob, DaemonState, PendingAlerts, ScheduledAccount};
+use crate::daemon::state::{BackupJob, DaemonState, PendingAlerts};
 use crate::escaped::Escaped;
 use crate::health::account_status::AccountStatus;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use crate::health::persisted_state::PersistedState;
+use crate::health::scheduled_account::ScheduledAccount;
 
 /// What the loop has others do: it knows neither network nor vault.
 pub trait Worker: Send + Sync + 'static {

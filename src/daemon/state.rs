@@ -11,43 +11,11 @@ use crate::health::account_status::{AccountStatus, DueTimes, age_reference};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use crate::health::pending_alerts::PendingAlert;
 use crate::health::persisted_state::PersistedState;
-use crate::model::CountOrPercent;
-use crate::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory, Timetable};
+use crate::health::scheduled_account::ScheduledAccount;
+use crate::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory};
 
 /// A loop that did nothing for so long is not alive.
 const ALIVE: Duration = Duration::from_secs(60);
-
-/// An account that the daemon looks after.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ScheduledAccount {
-    pub account: String,
-    pub vault: PathBuf,
-    /// The schedule as the configuration writes it.
-    pub schedule: String,
-    pub timetable: Timetable,
-    /// The oldest that the newest complete backup may be; `None`: as old as the
-    /// schedule lets it become.
-    pub max_age: Option<Duration>,
-    /// How many records may vanish between two backups.
-    pub most_removed: CountOrPercent,
-}
-
-impl ScheduledAccount {
-    /// From when a backup that was complete at `complete` is too old.
-    #[must_use]
-    pub fn too_old_at(&self, complete: Timestamp) -> Option<Timestamp> {
-        match self.max_age {
-            Some(age) => Some(complete.plus(age)),
-            None => self.timetable.old_from(complete),
-        }
-    }
-
-    /// By what its notes count: the schedule and the zone.
-    #[must_use]
-    pub fn schedule_id(&self) -> String {
-        format!("{} {}", self.schedule, self.timetable.zone)
-    }
-}
 
 /// The state of the daemon.
 pub struct DaemonState {

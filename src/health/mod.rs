@@ -5,6 +5,7 @@
 //! * [`rules`]: what is wrong with it, and since when
 //! * [`alert_message`]: alerts as messages, signed
 //! * [`pending_alerts`]: alerts that are still to be delivered
+//! * [`scheduled_account`]: when it is backed up, and what is too old or too much
 //! * [`persisted_state`]: what is remembered of an account between two processes
 
 pub mod account_status;
@@ -13,3 +14,4 @@ pub mod attempt;
 pub mod pending_alerts;
 pub mod persisted_state;
 pub mod rules;
+pub mod scheduled_account;

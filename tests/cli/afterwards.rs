@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use linkvault::cli::afterwards::post_backup;
 use linkvault::clock::{SimulatedClock, Timestamp};
 use linkvault::config::{AccountConfig, Config, Home};
+use linkvault::ops::post_backup::post_backup;
 use linkvault::vault::Vault;
 
 use crate::support::{LiveService, TestEnvironment};

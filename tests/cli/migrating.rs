@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use linkvault::api::http::Method;
-use linkvault::cli::App;
-use linkvault::cli::GlobalArgs;
-use linkvault::cli::session::{AccountSession, SessionLimits};
+use linkvault::clock::{Interrupt, SystemClock};
 use linkvault::config::{AccountConfig, Config, Home};
+use linkvault::ops::account_session::{AccountSession, SessionLimits};
+use linkvault::ops::{Env, NoEvents};
 use linkvault::progress::NoProgress;
 use linkvault::sandbox::Store;
 use serde_json::{Value, json};
@@ -483,14 +483,15 @@ fn the_source_is_opened_only_to_read_it() {
     let text = format!("[accounts.old]\nurl = \"{}\"\nkey_file = \"key\"\n", old.url());
     let home = Home::at(&key.path(""));
     let config = Config::parse(&home, text.as_bytes()).unwrap();
-    let app = App::new(&GlobalArgs::default());
+    let clock = Arc::new(SystemClock::new(Interrupt::default()));
+    let env = Env::new(clock, Arc::new(NoEvents));
     let account = config.account("old").unwrap();
     let before = old.handled();
     let body = || Some(br#"{"name":"x"}"#.to_vec());
     let open = |account: &AccountConfig| {
         let words = "migrate";
         AccountSession::open_to_read(
-            &app,
+            &env,
             account,
             words,
             &SessionLimits::default(),

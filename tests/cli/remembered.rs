@@ -1,7 +1,7 @@
 //! Values that linkvault sent and that no list gives back: every reader of a state
 //! sees what was true then.
 
-use linkvault::cli::served::sandbox_from_vault;
+use linkvault::ops::sandbox_from_vault::sandbox_from_vault;
 use linkvault::vault::Vault;
 use serde_json::{Value, json};
 

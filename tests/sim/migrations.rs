@@ -12,10 +12,10 @@ use linkvault::apply::{
 };
 use linkvault::change::plan::{AccountMemory, CurrentState, PlanStep};
 use linkvault::change::policy::Policy;
-use linkvault::cli::planning::needed_resources;
 use linkvault::crawl::{self, StatisticsMode};
 use linkvault::migrate::{self, MappedRecords, MigrationPlan, MigrationSource};
 use linkvault::model::{CountOrPercent, Resource, State, Verb};
+use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
 use linkvault::vault::journal::{JournalStep, StepState};

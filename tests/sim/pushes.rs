@@ -11,9 +11,9 @@ use linkvault::change::plan::{
     AccountMemory, CurrentState, Plan, PlanProblems, UnsupportedChange, plan,
 };
 use linkvault::change::policy::{OnConflict, Policy};
-use linkvault::cli::planning::needed_resources;
 use linkvault::crawl::{self, StatisticsMode};
 use linkvault::model::{CountOrPercent, Resource, State, Verb};
+use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::meddle;
 use linkvault::vault::journal::{JournalStep, StepState};

@@ -12,7 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use linkvault::api::client::Client;
 use linkvault::api::http::ApiKey;
 use linkvault::api::pacer::Pacer;
-use linkvault::cli::board::VaultAccounts;
+use linkvault::cli::ui_accounts::VaultAccounts;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
 use linkvault::config::{Config, Home};
 use linkvault::crawl::{self, CrawlOptions};

@@ -1,14 +1,14 @@
 //! `linkvault apply`: lead an account to a state.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::apply::StepSecrets;
-use crate::cli::planning::PolicyArgs;
-use crate::cli::running::{self, RunArgs, RunRequest};
-use crate::cli::session::SessionLimits;
-use crate::cli::wanted::DesiredInput;
+use crate::cli::plan_args::PolicyArgs;
+use crate::cli::render;
+use crate::cli::run_args::RunArgs;
+use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, Exit, OpError, OpErrorKind};
 use crate::files::read_named;
+use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
 /// Lead an account to a state, or apply a saved plan
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Plans, shows, asks, and carries the plan out.
@@ -45,42 +45,24 @@ pub struct Args {
 /// When the state cannot be had, a guard refuses, the plan is stale, or the
 /// run had to stop.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.to)?;
-    let (policy, run, bounds) = (args.policy.policy(), &args.run, &args.bounds);
+    let account = app.env.account(&args.to)?;
     // Ctrl-C ends that question as it ends any program.
     let password = password(args, app)?;
     if let Some(password) = &password {
-        app.redact_password(password);
+        app.env.redact_password(password);
     }
-    app.catch_interrupts();
-    let Some(reference) = &args.reference else {
-        let job = RunRequest {
-            secrets: StepSecrets { password },
-            ..RunRequest::new("apply", "a new password")
-        };
-        return running::apply_input(
-            app,
-            &account,
-            job,
-            &DesiredInput::default(),
-            &policy,
-            run,
-            bounds,
-        );
+    let input = args.reference.clone().map_or(ApplyInput::Password, ApplyInput::PlanOrState);
+    let request = ApplyRequest {
+        account: &account,
+        command: "apply",
+        input,
+        options: args.policy.input(),
+        policy: args.policy.policy(),
+        password,
+        run: args.run.options(),
+        limits: args.bounds.limits(),
     };
-    if let Some(saved) = running::read_saved_plan(Path::new(reference))? {
-        if password.is_some() {
-            let message = "a saved plan is applied as it is, without a password";
-            return Err(
-                OpError::new(OpErrorKind::Usage, message).hint("set the password by itself")
-            );
-        }
-        return running::apply_saved_plan(app, &account, reference, saved, &policy, run, bounds);
-    }
-    let wanted = args.policy.wanted(app, bounds, reference, &account)?;
-    let job =
-        RunRequest { secrets: StepSecrets { password }, ..RunRequest::new("apply", reference) };
-    running::apply_input(app, &account, job, &wanted, &policy, run, bounds)
+    render::run::show(app, &account, &apply(&app.env, request)?)
 }
 
 /// The most bytes that are read of a file that should hold a password.
@@ -101,24 +83,4 @@ fn password(args: &Args, app: &App) -> Result<Option<String>, OpError> {
         Some(line) => Ok(Some(line.to_owned())),
         None => Err(cannot("its first line is empty".to_owned())),
     }
-}
-
-/// What `apply`, `import` and `restore` have in common: all of it.
-///
-/// # Errors
-/// As [`run`].
-pub fn push(
-    app: &App,
-    command: &str,
-    reference: &str,
-    to: &str,
-    policy: &PolicyArgs,
-    run: &RunArgs,
-    bounds: &SessionLimits,
-) -> Result<Exit, OpError> {
-    let account = app.account(to)?;
-    app.catch_interrupts();
-    let wanted = policy.wanted(app, bounds, reference, &account)?;
-    let job = RunRequest::new(command, reference);
-    running::apply_input(app, &account, job, &wanted, &policy.policy(), run, bounds)
 }

@@ -1,25 +1,15 @@
 //! `linkvault backup`: mirror accounts into their vaults.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
-use crate::api::pacer::Pacer;
-use crate::cli::attempts;
-use crate::cli::configured::{configured_backup, statistics_mode};
-use crate::cli::session::{AccountSession, SessionLimits, command_words};
-use crate::cli::twins::{HINT, shared_accounts};
-use crate::cli::values::scope;
+use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CommandResult, Exit, OpError, OpErrorKind, values};
 use crate::config::{AccountConfig, StatisticsSetting};
-use crate::crawl::{self, CrawlOptions};
 use crate::format;
-use crate::health::attempt::{AttemptOutcome, EmptiedList};
+use crate::health::attempt::AttemptOutcome;
 use crate::model::Resource;
-use crate::progress::Progress;
-use crate::vault::snapshot::RequestUsage;
-use crate::vault::{Vault, VaultError};
+use crate::ops::backup::{BackupRequest, backup, estimate};
+use crate::ops::shared_accounts::{HINT, shared_accounts};
 
 mod report;
 
@@ -64,10 +54,27 @@ pub struct Args {
     #[arg(long)]
     pub service_moved: bool,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
     /// Print what would be read and what it costs; ask and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+}
+
+impl Args {
+    fn request<'a>(&self, account: &'a AccountConfig) -> BackupRequest<'a> {
+        BackupRequest {
+            command: "backup",
+            account,
+            only: self.only.clone(),
+            skip: self.skip.clone(),
+            stats: self.stats,
+            stats_budget: self.stats_budget,
+            fresh: self.fresh,
+            tag: self.tag.clone(),
+            service_moved: self.service_moved,
+            limits: self.bounds.limits(),
+        }
+    }
 }
 
 /// Backs the accounts up, one after the other.
@@ -76,8 +83,7 @@ pub struct Args {
 /// When the only account's backup failed; of several, the first failure's code
 /// is the exit code, and the others are told as they come.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let accounts = app.accounts(&args.accounts)?;
-    app.catch_interrupts();
+    let accounts = app.env.accounts(&args.accounts)?;
     if args.dry_run {
         return dry_run(args, app, &accounts);
     }
@@ -100,7 +106,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
                 failure.message = format!("{}: {}", account.name, failure.message);
                 app.out.print_error(&failure);
                 failed.push(account.name.as_str());
-                exit = exit.or_worse(failure.kind.exit());
+                exit = exit.or_worse(Exit::from(failure.kind));
                 if failure.kind == OpErrorKind::Interrupted {
                     failed.extend(left.map(|account| account.name.as_str()));
                     break;
@@ -108,7 +114,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
             }
         }
     }
-    for twins in shared_accounts(&app.accounts(&[]).unwrap_or_default(), &accounts) {
+    for twins in shared_accounts(&app.env.accounts(&[]).unwrap_or_default(), &accounts) {
         app.out.warn(&twins);
         app.out.note(format_args!("hint: {HINT}"));
     }
@@ -127,136 +133,38 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
 }
 
 fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit), OpError> {
-    let (began, started) = (app.clock.monotonic(), app.clock.now());
-    let mut spent = RequestUsage::default();
-    let mirrored = mirror(args, app, account, &mut spent);
-    let ended = app.clock.now();
-    let mirrored = match mirrored {
-        Ok(mirrored) => mirrored,
-        Err(failure) => {
-            let mut attempt = attempts::attempt_of_error(&failure, started, ended, spent);
-            let bounded = args.bounds.max_duration.is_some() || args.bounds.max_requests.is_some();
-            if failure.kind == OpErrorKind::Stopped && bounded {
-                // The bounds that it was given say nothing about the account.
-                attempt.outcome = AttemptOutcome::Stopped;
-            }
-            if failure.kind != OpErrorKind::Usage {
-                // Where the vault's own disk failed, that is told already.
-                let told = failure.kind == OpErrorKind::Vault;
-                if let Err(why) = attempts::save_attempt(account, &attempt)
-                    && !told
-                {
-                    app.out.warn(why);
-                }
-            }
-            return Err(failure);
-        }
-    };
-    let Mirrored { summary, moved, emptied, vault } = mirrored;
-    let snapshot = &summary.snapshot;
-    let attempt = attempts::attempt_of_snapshot(snapshot, started, ended, spent);
-    if let Err(why) = attempts::save_attempt(account, &attempt) {
-        app.out.warn(why);
-    }
-    let problems = report::problems(account, &attempt, snapshot.records(), &emptied, ended);
-    for problem in &problems {
+    let report = backup(&app.env, &args.request(account))?;
+    for problem in &report.problems {
         app.out.warn(&problem.message);
         if let Some(hint) = &problem.hint {
             app.out.note(format_args!("hint: {hint}"));
         }
     }
-    let time = app.clock.monotonic().saturating_sub(began);
-    report::print(app, account, &summary, moved, time)?;
-    let whole = attempt.outcome == AttemptOutcome::Complete;
+    report::print(app, account, &report)?;
+    let whole = report.attempt.outcome == AttemptOutcome::Complete;
     let exit = Exit::of(Ok(CommandResult::complete(whole)));
-    Ok((report::document(account, &summary, moved, &problems, &vault), exit))
-}
-
-/// What a backup made.
-struct Mirrored {
-    summary: crawl::CrawlReport,
-    moved: (u64, i64),
-    emptied: Vec<EmptiedList>,
-    vault: PathBuf,
-}
-
-/// Makes the backup, and says what it spent, whether or not it came to an end.
-fn mirror(
-    args: &Args,
-    app: &App,
-    account: &AccountConfig,
-    spent: &mut RequestUsage,
-) -> Result<Mirrored, OpError> {
-    let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
-    let words = command_words("backup", &account.name);
-    let mut session =
-        AccountSession::open(app, account, &words, &args.bounds, Arc::clone(&progress))?;
-    let options = options(args, account, &session.service)?;
-    let mut vault = Vault::open_or_create(&account.vault)?;
-    let crawled = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options);
-    let counters = session.client.counters();
-    *spent = RequestUsage {
-        requests: counters.requests,
-        throttled: counters.throttled,
-        waited: counters.waited,
-    };
-    let summary = crawled?;
-    let moved = vault.movement(summary.snapshot.number)?;
-    let emptied = attempts::emptied(&attempts::recent(&vault)?);
-    vault.checkpoint()?;
-    Ok(Mirrored { summary, moved, emptied, vault: vault.path().to_owned() })
-}
-
-fn options(args: &Args, account: &AccountConfig, service: &str) -> Result<CrawlOptions, OpError> {
-    let standing = configured_backup(account, service);
-    Ok(CrawlOptions {
-        stats: args.stats.map_or(standing.stats, statistics_mode),
-        stats_budget: args.stats_budget.map(u64::from).or(standing.stats_budget),
-        fresh: args.fresh,
-        tag: args.tag.clone(),
-        service_moved: args.service_moved,
-        ..standing.clone().only(&asked(args, &standing.excluded)?)
-    })
-}
-
-/// What the flags ask for; without `--only`, the configuration's `skip` holds too.
-fn asked(args: &Args, excluded: &[Resource]) -> Result<Vec<Resource>, OpError> {
-    if !args.only.is_empty() {
-        return scope(&args.only, &args.skip);
-    }
-    let skip: Vec<_> = args.skip.iter().chain(excluded).copied().collect();
-    scope(&[], &skip)
+    Ok((report::document(account, &report), exit))
 }
 
 /// What a backup would cost, as far as the vault can tell.
 fn dry_run(args: &Args, app: &App, accounts: &[AccountConfig]) -> Result<Exit, OpError> {
     let mut documents = Vec::new();
     for account in accounts {
-        let scope = options(args, account, "")?.scope;
-        let known = match Vault::open_read_only(&account.vault) {
-            Ok(vault) => vault.snapshots()?.pop(),
-            Err(VaultError::Missing(_)) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let requests = report::least_requests(&scope, known.as_ref());
-        let reserve = u64::from(args.bounds.reserve.unwrap_or(account.settings.reserve));
-        let limit = account.settings.limit.map(u64::from);
-        let pacer = Pacer::new(reserve).assuming(limit);
-        let time = pacer.estimate(app.clock.monotonic(), requests);
-        let names: Vec<_> = scope.iter().map(|resource| resource.name()).collect();
+        let found = estimate(&app.env, &args.request(account))?;
+        let names: Vec<_> = found.scope.iter().map(|resource| resource.name()).collect();
         let text = format!(
             "{}: would read {} with about {}, {} at {} a minute, and one more for each QR code \
              whose scans moved",
             account.name,
             names.join(", "),
-            format::counted(requests, "request", "requests"),
-            format::duration(time),
-            limit.unwrap_or(30)
+            format::counted(found.requests, "request", "requests"),
+            format::duration(found.time),
+            found.limit.unwrap_or(30)
         );
         app.out.answer(text, true)?;
         documents.push(json!({
-            "account": account.name, "resources": names, "requests": requests,
-            "seconds": time.as_secs(),
+            "account": account.name, "resources": names, "requests": found.requests,
+            "seconds": found.time.as_secs(),
         }));
     }
     if app.out.is_json() {

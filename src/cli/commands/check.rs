@@ -1,8 +1,9 @@
 //! `linkvault check`: prove that a vault is sound.
 
+use crate::ops::state_ref;
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, OpError, OpErrorKind, states};
+use crate::cli::{App, Exit, OpError, OpErrorKind};
 use crate::config::AccountConfig;
 use crate::format;
 
@@ -24,7 +25,7 @@ pub struct Args {
 /// When the only account's vault cannot be read at all; of several, that is told
 /// and the others are checked.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let accounts = app.accounts(&args.accounts)?;
+    let accounts = app.env.accounts(&args.accounts)?;
     let alone = accounts.len() == 1;
     let mut documents = Vec::new();
     let mut exit = Exit::Done;
@@ -36,7 +37,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
                 app.out.print_error(&failure);
                 let mut document = failure.document();
                 document["account"] = json!(account.name);
-                (document, failure.kind.exit())
+                (document, Exit::from(failure.kind))
             }
         };
         documents.push(document);
@@ -52,7 +53,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
 }
 
 fn one(account: &AccountConfig, app: &App) -> Result<(Value, Exit), OpError> {
-    let report = states::open(account)?.check()?;
+    let report = state_ref::open(account)?.check()?;
     let sound = report.problems.is_empty();
     let document = json!({
         "format": 1,

@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::status;
-use crate::cli::board::DaemonAccounts;
 use crate::cli::global::LogFormat;
 use crate::cli::page::{UiArgs, cannot_serve};
-use crate::cli::unattended::DaemonWorker;
-use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind};
+use crate::cli::ui_accounts::DaemonAccounts;
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind};
 use crate::clock::Waker;
 use crate::config::{Config, DaemonSettings, Home, ListenAddress, parse_listen};
+use crate::daemon::DaemonWorker;
 use crate::daemon::{DaemonEvent, DaemonLoop, DaemonState};
 use crate::server::Server;
 use crate::ui;
@@ -81,18 +81,18 @@ pub struct Args {
 /// When nothing is scheduled, the configuration has mistakes, or another daemon
 /// runs.
 pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, OpError> {
-    let home = app.home()?;
+    let home = app.env.home()?;
     app.out.write_to_log();
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Escaped(panic))));
     let _lock = alone(app, &home)?;
     // Mistakes in it are told when the accounts are read, right below.
     let settings = Config::load(&home).map_or_else(|_| DaemonSettings::default(), |it| it.daemon);
-    let work = Arc::new(DaemonWorker::new(app, home.clone(), args.once));
+    let work = Arc::new(DaemonWorker::new(&app.env, args.once));
     let (bell, reload) = (Waker::default(), Arc::new(AtomicBool::new(false)));
     let service = DaemonLoop {
-        state: Arc::new(DaemonState::new(Arc::clone(&app.clock))),
+        state: Arc::new(DaemonState::new(Arc::clone(&app.env.clock))),
         work: Arc::clone(&work) as _,
-        clock: Arc::clone(&app.clock),
+        clock: Arc::clone(&app.env.clock),
         waker: bell.clone(),
         reload: Arc::clone(&reload),
         workers: usize::from(args.workers.or(settings.workers).unwrap_or(WORKERS)),
@@ -134,12 +134,19 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, OpError> {
         page.stop();
     }
     tracing::info!("the daemon ends");
-    Ok(match (args.once, app.clock.interrupted()) {
+    Ok(match (args.once, app.env.clock.interrupted()) {
         (false, _) => Exit::Done,
-        (true, false) => work.worst(),
+        (true, false) => worst(&work),
         // Somebody's turn may not have come, or was taken away.
-        (true, true) => work.worst().or_worse(Exit::Interrupted),
+        (true, true) => worst(&work).or_worse(Exit::Interrupted),
     })
+}
+
+/// The exit code of all that was done.
+fn worst(work: &DaemonWorker) -> Exit {
+    let results = work.results().into_iter();
+    let exits = results.map(|it| Exit::of(it.map(CommandResult::complete)));
+    exits.fold(Exit::Done, Exit::or_worse)
 }
 
 /// Serves the page. Where no address was asked for and the usual one is taken,
@@ -158,7 +165,7 @@ fn page(
     };
     let settings = args.page.over(settings).settings(app, address)?;
     let accounts = Arc::new(DaemonAccounts(Arc::clone(board)));
-    match ui::start(settings, accounts, Arc::clone(&app.clock)) {
+    match ui::start(settings, accounts, Arc::clone(&app.env.clock)) {
         Ok(page) => {
             tracing::info!("the page is at http://{}", page.address());
             Ok(Some(page))
@@ -181,7 +188,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Locks the home for this daemon.
 fn alone(app: &App, home: &Home) -> Result<Lock, OpError> {
     let file = home.daemon_file();
-    let lock = Lock::take(&file, "linkvault daemon", Duration::ZERO, &*app.clock);
+    let lock = Lock::take(&file, "linkvault daemon", Duration::ZERO, &*app.env.clock);
     lock.map_err(|error| match error {
         LockError::Held(holder) => {
             let who = holder.map_or(String::new(), |holder| {

@@ -1,22 +1,14 @@
 //! `linkvault diff`: what changed between two states.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
 use crate::change::csv_files::CsvKind;
-use crate::change::desired::{DesiredRecord, RecordRef};
-use crate::change::diff::{self, ChangeKind, CounterChange, RecordChange, StateDiff};
-use crate::change::overlay;
-use crate::cli::session::SessionLimits;
-use crate::cli::states::{LoadedState, StateRef};
-use crate::cli::values::{self, scope};
-use crate::cli::wanted::{self, DesiredInput};
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, Paint};
-use crate::config::AccountConfig;
+use crate::change::diff::{ChangeKind, CounterChange, RecordChange};
+use crate::cli::session_args::SessionArgs;
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError, Paint, values};
 use crate::format;
-use crate::model::{Resource, State};
-use crate::vault::reference::Reference;
+use crate::model::Resource;
+use crate::ops::diff::{DiffReport, DiffRequest, compare};
 
 /// Show what changed between two states
 #[derive(Debug, clap::Args)]
@@ -48,7 +40,7 @@ pub struct Args {
     #[arg(long)]
     pub detailed_exitcode: bool,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Compares the two states and shows what differs.
@@ -56,191 +48,36 @@ pub struct Args {
 /// # Errors
 /// When one of them cannot be had.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let which = scope(&args.only, &args.skip)?;
-    let sides = sides(args, app, &which)?;
-    let found = diff::diff(&sides.before.state, &sides.after.state);
-    let new: Vec<_> = [&sides.before, &sides.after].into_iter().flat_map(new_rows).collect();
-    let lacking: Vec<_> = sides.before.lacking.iter().chain(&sides.after.lacking).collect();
-    for what in &lacking {
+    let request = DiffRequest {
+        from: &args.from,
+        to: args.to.as_deref(),
+        only: &args.only,
+        skip: &args.skip,
+        resource: args.resource,
+        limits: args.bounds.limits(),
+    };
+    let report = compare(&app.env, &request)?;
+    for what in &report.not_compared {
         app.out.warn(format_args!("not compared: {what}"));
     }
-    for what in sides.before.stale.iter().chain(&sides.after.stale) {
+    for what in &report.stale {
         app.out.warn(what);
     }
     if app.out.is_json() {
-        app.out.json(&document(&sides, &found, &new))?;
+        app.out.json(&document(&report))?;
     } else {
-        print(app, &sides, &found, &new)?;
+        print(app, &report)?;
     }
-    let changed = !found.changes.is_empty() || !new.is_empty();
-    let (missing, changes) = (lacking.len() as u64, changed && args.detailed_exitcode);
+    let changed = !report.found.changes.is_empty() || !report.new_rows.is_empty();
+    let missing = report.not_compared.len() as u64;
+    let changes = changed && args.detailed_exitcode;
     Ok(Exit::of(Ok(CommandResult { missing, changes, ..CommandResult::default() })))
 }
 
-/// One side of a comparison.
-struct Side {
-    name: String,
-    state: State,
-    lacking: Vec<String>,
-    stale: Vec<String>,
-    /// Rows of a file that mean no record of the other side.
-    new: Vec<(Resource, DesiredRecord)>,
-    /// What becomes of them from the first side to the second.
-    kind: ChangeKind,
-}
-
-struct Sides {
-    before: Side,
-    after: Side,
-}
-
-/// A side as it is named, before its records are read.
-enum Named {
-    State(Box<StateRef>),
-    Files(PathBuf),
-}
-
-fn sides(args: &Args, app: &App, which: &[Resource]) -> Result<Sides, OpError> {
-    let path = |text: Option<&str>| text.map_or(Ok(None), |text| wanted::path(app, text));
-    let file = path(args.to.as_deref())?;
-    // An account alone is its last two snapshots; beside something else, its newest.
-    let missing = Reference::Latest(usize::from(args.to.is_none()));
-    let from = match path(Some(&args.from))? {
-        Some(path) => Named::Files(path),
-        None => Named::State(Box::new(StateRef::parse(app, &args.from, missing, None)?)),
-    };
-    let to = args.to.as_deref().unwrap_or("latest");
-    let to = match file {
-        Some(path) => Named::Files(path),
-        None => {
-            let account = match &from {
-                Named::State(target) => Some(target.account.clone()),
-                Named::Files(_) if app_names(app, to)? => None,
-                Named::Files(path) => Some(wanted::account_of(app, path)?),
-            };
-            let target = StateRef::parse(app, to, Reference::Latest(0), account.as_ref())?;
-            Named::State(Box::new(target))
-        }
-    };
-    if args.resource.is_some()
-        && !matches!((&from, &to), (Named::Files(_), _) | (_, Named::Files(_)))
-    {
-        return Err(OpError::new(
-            OpErrorKind::Usage,
-            "--resource is for a CSV file, and none is named",
-        ));
-    }
-    let load = |target: &StateRef, which: &[Resource]| target.load(app, &args.bounds, which);
-    let files = |path: &Path, account: Option<&AccountConfig>| {
-        wanted::read_files(path, args.resource, account, which)
-    };
-    Ok(match (from, to) {
-        (Named::State(from), Named::State(to)) => Sides {
-            before: Side::loaded(load(&from, which)?)?,
-            after: Side::loaded(load(&to, which)?)?,
-        },
-        (Named::State(from), Named::Files(path)) => {
-            let read = files(&path, Some(&from.account))?;
-            let before = Side::loaded(load(&from, &spoken(&read))?)?;
-            let after = Side::laid(app, read, &before.state, ChangeKind::Added);
-            Sides { before, after }
-        }
-        (Named::Files(path), Named::State(to)) => {
-            let read = files(&path, Some(&to.account))?;
-            let after = Side::loaded(load(&to, &spoken(&read))?)?;
-            let before = Side::laid(app, read, &after.state, ChangeKind::Removed);
-            Sides { before, after }
-        }
-        (Named::Files(from), Named::Files(to)) => {
-            let read = |path: &Path| files(path, wanted::exporting_account(app, path)?.as_ref());
-            let (from, to) = (read(&from)?, read(&to)?);
-            let under = from.state.clone().unwrap_or_default();
-            let after = Side::laid(app, to, &under, ChangeKind::Added);
-            let before = Side::laid(app, from, &after.state, ChangeKind::Removed);
-            Sides { before, after }
-        }
-    })
-}
-
-/// Whether `text` begins with an account.
-fn app_names(app: &App, text: &str) -> Result<bool, OpError> {
-    Ok(text.contains('@') || app.config()?.account(text).is_ok())
-}
-
-/// The resources that files speak of.
-fn spoken(read: &DesiredInput) -> Vec<Resource> {
-    let wanted = &read.desired.resources;
-    let items = wanted.get(&Resource::ChannelItems).into_iter().flat_map(|it| &it.records);
-    // Channels are looked up by their names.
-    let named = items.into_iter().any(|row| matches!(row.channel, Some(RecordRef::Name(_))));
-    let spoken = |it: &Resource| wanted.contains_key(it) || named && *it == Resource::Channels;
-    Resource::ALL.into_iter().filter(spoken).collect()
-}
-
-impl Side {
-    fn loaded(mut loaded: LoadedState) -> Result<Self, OpError> {
-        Ok(Self {
-            state: loaded.state()?,
-            stale: loaded.stale(),
-            name: loaded.name,
-            lacking: loaded.unread,
-            new: Vec::new(),
-            kind: ChangeKind::Added,
-        })
-    }
-
-    /// Files, laid over the other side.
-    fn laid(app: &App, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
-        for (resource, fields) in wanted::unlisted_fields(&read.desired) {
-            let fields = fields.join(", ");
-            app.out
-                .note(format_args!("not compared: {fields} of {resource}; no list gives it back"));
-        }
-        let (state, new) = match read.state {
-            Some(state) => (state, Vec::new()),
-            None => {
-                let laid = overlay::overlay(&read.desired, other, read.base.as_ref());
-                let new = laid.new.into_iter().map(|(resource, row)| (resource, row.clone()));
-                (laid.state, new.collect())
-            }
-        };
-        Self { name: read.name, state, lacking: Vec::new(), stale: read.warnings, new, kind }
-    }
-}
-
-/// A row that means no record of the other side.
-struct NewRow<'a> {
-    resource: Resource,
-    row: &'a DesiredRecord,
-    kind: ChangeKind,
-}
-
-impl NewRow<'_> {
-    /// What its list would show of it.
-    fn fields(&self) -> Vec<(&'static str, Value)> {
-        let fields = self.resource.spec().fields;
-        let given = self.row.fields.iter().filter_map(|(place, value)| {
-            let field = fields.get(*place).filter(|field| field.is_read())?;
-            Some((field.name, value.json()))
-        });
-        given.filter(|(_, value)| !value.is_null()).collect()
-    }
-
-    fn source(&self) -> String {
-        self.row.source.as_ref().map(ToString::to_string).unwrap_or_default()
-    }
-}
-
-fn new_rows(side: &Side) -> impl Iterator<Item = NewRow<'_>> {
-    let kind = side.kind;
-    side.new.iter().map(move |(resource, row)| NewRow { resource: *resource, row, kind })
-}
-
-fn document(sides: &Sides, found: &StateDiff, new: &[NewRow<'_>]) -> Value {
-    let (before, after) = (&sides.before, &sides.after);
-    let stale = [before.stale.as_slice(), &after.stale].concat();
+fn document(report: &DiffReport) -> Value {
+    let DiffReport { from, to, found, new_rows, stale, .. } = report;
     let mut changes: Vec<_> = found.changes.iter().map(change).collect();
-    changes.extend(new.iter().map(|it| {
+    changes.extend(new_rows.iter().map(|it| {
         let sides = |value| match it.kind {
             ChangeKind::Removed => json!({"before": value, "after": null}),
             _ => json!({"before": null, "after": value}),
@@ -263,7 +100,7 @@ fn document(sides: &Sides, found: &StateDiff, new: &[NewRow<'_>]) -> Value {
         })
         .collect();
     json!({
-        "format": 1, "from": before.name, "to": after.name, "changes": changes,
+        "format": 1, "from": from, "to": to, "changes": changes,
         "counters": counters, "not_compared": found.unread,
         "stale": stale,
     })
@@ -283,11 +120,12 @@ pub(super) fn change(change: &RecordChange) -> Value {
     })
 }
 
-fn print(app: &App, sides: &Sides, found: &StateDiff, new: &[NewRow<'_>]) -> Result<(), OpError> {
+fn print(app: &App, report: &DiffReport) -> Result<(), OpError> {
+    let DiffReport { from, to, found, new_rows, .. } = report;
     for change in &found.changes {
         lines(app, change)?;
     }
-    for row in new {
+    for row in new_rows {
         let (sigil, paint) = sigil(row.kind);
         let head = format!("{sigil} {} of {}", row.resource, Escaped(row.source()));
         app.out.line(app.out.paint(paint, &head))?;
@@ -297,15 +135,15 @@ fn print(app: &App, sides: &Sides, found: &StateDiff, new: &[NewRow<'_>]) -> Res
     }
     let count = |kind| {
         let changes = found.changes.iter().filter(|change| change.kind == kind).count();
-        (changes + new.iter().filter(|row| row.kind == kind).count()) as u64
+        (changes + new_rows.iter().filter(|row| row.kind == kind).count()) as u64
     };
     let more =
         |sum: i64, it: &CounterChange| sum.saturating_add(it.after.saturating_sub(it.before));
     let scans = found.movements.iter().fold(0, more);
     let mut text = format!(
         "{} to {}: {} added, {} changed, {} removed",
-        Escaped(&sides.before.name),
-        Escaped(&sides.after.name),
+        Escaped(from),
+        Escaped(to),
         format::count(count(ChangeKind::Added)),
         format::count(count(ChangeKind::Changed)),
         format::count(count(ChangeKind::Removed))

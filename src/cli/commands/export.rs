@@ -3,17 +3,15 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use serde_json::json;
 
-use crate::cli::exporting::{self, ExportReport, check_folder};
-use crate::cli::session::SessionLimits;
-use crate::cli::states::{LoadedState, StateRef};
-use crate::cli::values::{self, scope};
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError};
+use crate::cli::session_args::SessionArgs;
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError, values};
 use crate::config::ExportFormat;
 use crate::format;
 use crate::model::Resource;
-use crate::vault::reference::Reference;
-use serde_json::json;
+use crate::ops::export::{ExportReport, ExportRequest, plan_export};
+use crate::ops::state_ref::LoadedState;
 
 /// Write a state as CSV or JSON files
 #[derive(Debug, clap::Args)]
@@ -42,7 +40,7 @@ pub struct Args {
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// The form of exported files.
@@ -59,22 +57,25 @@ pub enum FormatArg {
 /// # Errors
 /// When there is no such state, or the folder holds something else.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let target = StateRef::parse(app, &args.reference, Reference::Latest(0), None)?;
-    check_folder(&args.to)?;
-    let which = scope(&args.only, &args.skip)?;
-    let mut loaded = target.load(app, &args.bounds, &which)?;
-    for what in &loaded.unread {
+    let request = ExportRequest {
+        reference: &args.reference,
+        folder: &args.to,
+        format: args.format.form(),
+        only: &args.only,
+        skip: &args.skip,
+        limits: args.bounds.limits(),
+    };
+    let mut plan = plan_export(&app.env, &request)?;
+    for what in &plan.state.unread {
         app.out.warn(format_args!("not exported: {what}"));
     }
-    for what in loaded.stale() {
+    for what in plan.state.stale() {
         app.out.warn(what);
     }
     if args.dry_run {
-        return dry_run(args, app, &loaded);
+        return dry_run(args, app, &plan.state);
     }
-    let format = args.format.form();
-    let ExportReport { manifest, files } =
-        exporting::export(&target.account, &mut loaded, &args.to, format)?;
+    let ExportReport { manifest, files } = plan.write()?;
     if app.out.is_json() {
         let mut document = manifest;
         document["to"] = json!(args.to.display().to_string());
@@ -85,8 +86,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
         app.out
             .summary(format_args!("{}  {records}", Escaped(args.to.join(&file.name).display())))?;
     }
-    app.out.summary(format_args!("Exported {} as {}", loaded.name, args.format.name()))?;
-    Ok(exit(&loaded))
+    app.out.summary(format_args!("Exported {} as {}", plan.state.name, args.format.name()))?;
+    Ok(exit(&plan.state))
 }
 
 fn exit(loaded: &LoadedState) -> Exit {

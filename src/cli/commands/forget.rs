@@ -2,13 +2,11 @@
 
 use serde_json::json;
 
-use crate::cli::session::command_words;
-use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind, TextTable, configured, states};
-use crate::config::AccountConfig;
-use crate::config::{CalendarPeriod, RetentionRules, parse_period};
+use crate::cli::{App, Escaped, Exit, OpError, TextTable};
+use crate::config::{AccountConfig, CalendarPeriod, RetentionRules, parse_period};
 use crate::format;
-use crate::vault::Vault;
-use crate::vault::lock::Lock;
+use crate::ops::forget::plan_retention;
+use crate::ops::state_ref;
 use crate::vault::retention::RetentionDecision;
 use crate::vault::snapshot::Snapshot;
 
@@ -78,52 +76,27 @@ impl Args {
 /// # Errors
 /// When no rule is given, the vault is locked, or it cannot be written.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.account)?;
-    let rules = args.keep().or_else(|| account.settings.keep.clone()).ok_or_else(|| {
-        OpError::new(OpErrorKind::Usage, "no rule says what to keep")
-            .hint("give --keep-last, --keep-daily, …, or `keep` in the account's configuration")
-    })?;
-    states::open(&account)?;
-    let words = command_words("forget", &account.name);
-    let _lock = match args.dry_run {
-        true => None,
-        false => Some(Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?),
-    };
-    let mut vault = match args.dry_run {
-        true => states::open(&account)?,
-        false => Vault::open(&account.vault)?,
-    };
-    let snapshots = vault.snapshots()?;
-    let Some(newest) = snapshots.last().map(|snapshot| snapshot.started) else {
+    let account = app.env.account(&args.account)?;
+    let plan = plan_retention(&app.env, &account, args.keep(), args.dry_run)?;
+    if plan.snapshots.is_empty() {
         app.out.note(format_args!("{} has no snapshot yet", account.name));
         return finish(app, &account, &[], args.dry_run);
-    };
-    let needed = vault.needed_by_runs()?;
-    let verdicts = configured::retention_decisions(&account, &snapshots, &needed, &rules, newest);
-    show(app, &account, &snapshots, &verdicts, args.dry_run)?;
-    let gone: Vec<_> =
-        verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
-    if gone.is_empty() || args.dry_run {
-        return finish(app, &account, &verdicts, true);
+    }
+    show(app, &account, &plan.snapshots, &plan.decisions, args.dry_run)?;
+    let (decisions, gone) = (plan.decisions.clone(), plan.forgotten().len() as u64);
+    if gone == 0 || args.dry_run {
+        return finish(app, &account, &decisions, true);
     }
     let question = format!(
         "Forget {} of {}? This cannot be undone.",
-        format::counted(gone.len() as u64, "snapshot", "snapshots"),
+        format::counted(gone, "snapshot", "snapshots"),
         account.name
     );
     if !app.out.confirm(question, args.yes)? {
-        return finish(app, &account, &verdicts, true);
+        return finish(app, &account, &decisions, true);
     }
-    vault.forget(&gone, app.clock.now())?;
-    if let Some(folder) = &account.settings.copy {
-        let copy = folder.join(format!("{}.db", account.name));
-        // The daemon's copy of the vault must not keep what the vault forgets.
-        if copy.exists() {
-            vault.copy_to(&copy)?;
-        }
-    }
-    vault.close()?;
-    finish(app, &account, &verdicts, false)
+    plan.forget(&app.env)?;
+    finish(app, &account, &decisions, false)
 }
 
 fn show(
@@ -135,7 +108,7 @@ fn show(
 ) -> Result<(), OpError> {
     let mut table = TextTable::new(&["#", "begun", "status", "verdict", "why"]).right(&[0]);
     for (snapshot, verdict) in snapshots.iter().zip(verdicts) {
-        let begun = states::local_time(account, verdict.time);
+        let begun = state_ref::local_time(account, verdict.time);
         let kept = !verdict.reasons.is_empty();
         table.row([
             verdict.number.to_string(),

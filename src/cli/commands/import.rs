@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::cli::planning::PolicyArgs;
-use crate::cli::running::{self, RunArgs, RunRequest};
-use crate::cli::session::SessionLimits;
+use crate::cli::plan_args::PolicyArgs;
+use crate::cli::render;
+use crate::cli::run_args::RunArgs;
+use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, Exit, OpError};
+use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
 /// Create and change records from a CSV file
 #[derive(Debug, clap::Args)]
@@ -27,25 +29,24 @@ pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Applies the file.
 ///
 /// # Errors
-/// As [`apply::run`](super::apply::run).
+/// As [`apply`].
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.to)?;
-    app.catch_interrupts();
-    let wanted = args.policy.wanted_file(app, &args.file, &account)?;
-    let job = RunRequest::new("import", &wanted.name);
-    running::apply_input(
-        app,
-        &account,
-        job,
-        &wanted,
-        &args.policy.policy(),
-        &args.run,
-        &args.bounds,
-    )
+    let account = app.env.account(&args.to)?;
+    let request = ApplyRequest {
+        account: &account,
+        command: "import",
+        input: ApplyInput::File(args.file.clone()),
+        options: args.policy.input(),
+        policy: args.policy.policy(),
+        password: None,
+        run: args.run.options(),
+        limits: args.bounds.limits(),
+    };
+    render::run::show(app, &account, &apply(&app.env, request)?)
 }

@@ -2,20 +2,14 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::json;
 
 use crate::api::base_url::BaseUrl;
-use crate::api::client::{Client, GetOptions};
-use crate::api::envelope;
-use crate::api::pacer::Pacer;
-use crate::api::ureq::{TransportOptions, UreqTransport};
-use crate::cli::session::trust;
 use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind};
 use crate::config::KeySource;
-use crate::config::{Home, NewAccount, add_account};
-use crate::model::{DecodedRecord, Resource, Verb};
+use crate::config::{Home, NewAccount};
+use crate::ops::init::{check_key, require_new_name, write_account};
 
 /// Add an account to the configuration and check its key
 #[derive(Debug, clap::Args)]
@@ -80,16 +74,10 @@ fn from_anywhere(path: &Path) -> PathBuf {
 /// When the service refuses the key, or the file cannot be written; nothing is
 /// written then.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let home = app.home()?;
-    if app.config()?.accounts().iter().any(|account| account.name == args.name) {
-        let file = home.config_file();
-        let message = format!("there is an account `{}` already, in {}", args.name, file.display());
-        return Err(OpError::new(OpErrorKind::Config, message)
-            .hint("give another name, `linkvault init NAME`, or edit the file"));
-    }
+    let home = app.env.home()?;
+    require_new_name(&app.env, &args.name)?;
     let account = account(args, app)?;
-    app.catch_interrupts();
-    let who = if args.no_check { None } else { Some(check(app, &account)?) };
+    let who = if args.no_check { None } else { Some(check_key(&app.env, &account)?) };
     if let Some(who) = &who {
         app.out.note(format_args!("The service accepts the key: account {}", Escaped(who)));
     }
@@ -99,7 +87,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     if file.exists() && !app.out.confirm(question, args.yes)? {
         return Ok(Exit::Done);
     }
-    let file = add_account(&home, &account)?;
+    let file = write_account(&app.env, &account)?;
     tell(app, &home, &account, &file)?;
     Ok(Exit::Done)
 }
@@ -136,28 +124,6 @@ fn ask(app: &App, question: &str, flag: &str) -> Result<String, OpError> {
         OpError::new(OpErrorKind::Failed, format_args!("the answer cannot be read: {error}"))
     })?;
     Ok(answer.trim().to_owned())
-}
-
-/// Asks the service whose key it is.
-fn check(app: &App, account: &NewAccount) -> Result<String, OpError> {
-    let key = app.key(&account.key)?;
-    let trust = trust(None)?;
-    let options =
-        TransportOptions { allow_http: account.allow_http, trust, ..TransportOptions::default() };
-    let transport = UreqTransport::new(&account.url.to_string(), &options)?;
-    let mut client = Client::new(Box::new(transport), Arc::clone(&app.clock), Pacer::new(0))
-        .with_redactor(app.redactor.clone())
-        .with_key(key)
-        .with_progress(Arc::from(app.progress(&account.name)));
-    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-    // Somebody waits, and may have mistyped: one try tells.
-    let response = client.get_account(path, &GetOptions { retries: Some(0) })?;
-    let raw = envelope::single(&response.body, "data")
-        .map_err(|why| client.malformed_response(path, &response, &why))?;
-    let decoded = DecodedRecord::read(Resource::Account, None, raw.get())
-        .map_err(|problem| OpError::new(OpErrorKind::Service, problem))?;
-    let name = decoded.record.values.get(2).map(|name| name.cell().into_owned());
-    Ok(format!("{} ({})", decoded.record.key, name.unwrap_or_default()))
 }
 
 fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), OpError> {

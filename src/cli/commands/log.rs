@@ -1,5 +1,6 @@
 //! `linkvault log`: the history of one record.
 
+use crate::ops::state_ref;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use super::{diff as changes, show};
 use crate::change::diff::{self, RecordChange, StateDiff};
 use crate::cli::values;
-use crate::cli::{App, Exit, OpError, OpErrorKind, states};
+use crate::cli::{App, Exit, OpError, OpErrorKind};
 use crate::clock::Timestamp;
 use crate::format;
 use crate::model::Resource;
@@ -45,9 +46,9 @@ struct Event {
 /// # Errors
 /// When there is no such record, or the vault cannot be read.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.account)?;
+    let account = app.env.account(&args.account)?;
     let key = show::key(args.resource, &args.id)?;
-    let mut vault = states::open(&account)?;
+    let mut vault = state_ref::open(&account)?;
     let versions = vault.history(args.resource, &key)?;
     if versions.is_empty() {
         let message = format!("no snapshot of {} has {} {key}", account.name, args.resource);

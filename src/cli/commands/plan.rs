@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::cli::planning::{self, MaxStalenessArgs, PlanFormat, PolicyArgs};
-use crate::cli::session::SessionLimits;
-use crate::cli::{App, CommandResult, Exit, OpError};
+use crate::cli::plan_args::{MaxStalenessArgs, PlanFormat, PolicyArgs};
+use crate::cli::session_args::SessionArgs;
+use crate::cli::{App, CommandResult, Exit, OpError, render};
+use crate::ops::plan::{PlanRequest, plan_changes};
 
 /// Show the steps that would lead an account to a state, and what they cost
 #[derive(Debug, clap::Args)]
@@ -35,7 +36,7 @@ pub struct Args {
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Reads the account and the wanted state, and shows the way.
@@ -43,26 +44,29 @@ pub struct Args {
 /// # Errors
 /// When one of them cannot be had, or they leave open what is meant.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.to)?;
-    app.catch_interrupts();
-    let wanted = args.policy.wanted(app, &args.bounds, &args.reference, &account)?;
-    let policy = args.policy.policy();
-    let which = planning::needed_resources(&wanted.desired, &policy);
-    let mut looked = planning::observe_account(app, &account, &args.bounds, &which)?;
-    looked.max_staleness = args.staleness.of(&account);
-    wanted.is_of(&account, &looked.service, looked.account_id)?;
-    let plan = planning::make_plan(&wanted.desired, wanted.base.as_ref(), &looked, &policy)?;
-    if let Some(file) = &args.out {
-        planning::save(app, &account, &plan, &looked, file)?;
-    }
+    let account = app.env.account(&args.to)?;
+    let request = PlanRequest {
+        account: &account,
+        input: &args.reference,
+        options: args.policy.input(),
+        policy: args.policy.policy(),
+        max_staleness: args.staleness.max_staleness,
+        save: args.out.clone(),
+        limits: args.bounds.limits(),
+    };
+    let report = plan_changes(&app.env, &request)?;
+    let plan = &report.plan;
     if app.out.is_json() {
-        app.out.json(&planning::document(&plan, &account, &wanted.name, &looked))?;
+        let document = render::plan::document(plan, &account, &report.input, &report.observation);
+        app.out.json(&document)?;
     } else {
-        planning::show(app, &plan, args.form, true)?;
+        render::plan::show(&app.out, plan, args.form, true)?;
     }
-    planning::kept_records(app, &wanted, &looked, &policy);
-    if let Err(refused) = planning::guard(&plan, &looked, &policy) {
-        let lines: Vec<_> = refused.details.iter().map(|line| format!("\n  {line}")).collect();
+    if let Some(kept) = &report.kept {
+        app.out.note(kept);
+    }
+    if !report.refusals.is_empty() {
+        let lines: Vec<_> = report.refusals.iter().map(|line| format!("\n  {line}")).collect();
         app.out.warn(format_args!("`apply` will refuse this plan:{}", lines.concat()));
     }
     if let Some(file) = &args.out {

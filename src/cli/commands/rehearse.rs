@@ -1,12 +1,9 @@
 //! `linkvault rehearse`: apply, to a copy of the account on this machine.
 
-use std::path::Path;
-
-use crate::cli::planning::{MaxStalenessArgs, PolicyArgs};
-use crate::cli::rehearsing::{self, RehearsalAssumptions};
-use crate::cli::running::{self, RunArgs, RunRequest};
-use crate::cli::session::SessionLimits;
-use crate::cli::{App, Exit, OpError};
+use crate::cli::plan_args::{MaxStalenessArgs, PolicyArgs};
+use crate::cli::session_args::SessionArgs;
+use crate::cli::{App, Exit, OpError, render, values};
+use crate::ops::rehearse::{RehearsalAssumptions, RehearseRequest, rehearse};
 
 /// Apply to a copy of the account on this machine: what would be refused, and how long it takes
 #[derive(Debug, clap::Args)]
@@ -23,8 +20,17 @@ pub struct Args {
     /// The account whose newest snapshot is rehearsed on
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
-    #[command(flatten)]
-    pub assumed: RehearsalAssumptions,
+    /// How many records the account's plan allows, such as campaigns=50
+    #[arg(
+        long = "cap",
+        value_name = "RESOURCE=NUMBER",
+        value_delimiter = ',',
+        value_parser = values::cap
+    )]
+    pub caps: Vec<(&'static str, u64)>,
+    /// How it behaves where its document leaves it open, as for `sandbox`
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', visible_alias = "behavior")]
+    pub behaviour: Vec<String>,
     /// Stop at the first step that is refused
     #[arg(long)]
     pub fail_fast: bool,
@@ -33,7 +39,7 @@ pub struct Args {
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Applies to a copy, and tells what came of it.
@@ -41,16 +47,17 @@ pub struct Args {
 /// # Errors
 /// As `apply`; when the account has no snapshot to rehearse on.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.to)?;
-    let (policy, bounds, reference) = (args.policy.policy(), &args.bounds, &args.reference);
-    let (fail_fast, staleness) = (args.fail_fast, args.staleness);
-    let run = RunArgs { fail_fast, yes: true, staleness, ..RunArgs::default() };
-    if let Some(saved) = running::read_saved_plan(Path::new(reference))? {
-        let desk = rehearsing::rehearsal_session(app, &account, bounds, &args.assumed)?;
-        return running::apply_saved_plan_in(desk, reference, saved, &policy, &run);
-    }
-    rehearsing::require_snapshot_input(app, reference, &account)?;
-    let desk = rehearsing::rehearsal_session(app, &account, bounds, &args.assumed)?;
-    let wanted = args.policy.wanted(app, bounds, reference, &account)?;
-    running::apply_input_in(desk, RunRequest::new("rehearse", reference), &wanted, &policy, &run)
+    let account = app.env.account(&args.to)?;
+    let (caps, behaviour) = (args.caps.clone(), args.behaviour.clone());
+    let request = RehearseRequest {
+        account: &account,
+        input: &args.reference,
+        options: args.policy.input(),
+        policy: args.policy.policy(),
+        assumptions: RehearsalAssumptions { caps, behaviour },
+        fail_fast: args.fail_fast,
+        max_staleness: args.staleness.max_staleness,
+        limits: args.bounds.limits(),
+    };
+    render::run::show_rehearsal(app, &account, &rehearse(&app.env, request)?)
 }

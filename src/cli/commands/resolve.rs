@@ -2,14 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::resolve::{OpenStep, StepDecision, abandon, candidates, decide};
-use crate::cli::session::command_words;
-use crate::cli::values;
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, failures, states};
+use crate::apply::resolve::{OpenStep, StepDecision};
+use crate::cli::{App, CommandResult, Escaped, Exit, OpError, values};
 use crate::config::AccountConfig;
 use crate::model::{Record, Verb};
-use crate::vault::Vault;
-use crate::vault::lock::Lock;
+use crate::ops::resolve::{ResolveRequest, resolve};
 
 /// Decide on steps of a run whose outcome is not known
 #[derive(Debug, clap::Args)]
@@ -59,33 +56,20 @@ fn pair(text: &str) -> Result<(u32, i64), String> {
 /// # Errors
 /// When there is no such run, or a decision cannot be.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.account)?;
-    let name = &account.name;
-    states::open(&account)?;
-    let words = command_words("resolve", name);
-    let _lock = Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?;
-    let mut vault = Vault::open(&account.vault)?;
+    let account = app.env.account(&args.account)?;
     let adopted = args.adopt.iter().map(|(step, id)| (*step, StepDecision::Adopt(*id)));
     let again = args.retry.iter().map(|step| (*step, StepDecision::Retry));
     let left = args.leave.iter().map(|step| (*step, StepDecision::Skip));
-    let told = |error| failures::apply_error(error, name);
-    if args.abandon && !args.dry_run {
-        abandon(&mut vault, args.run, app.clock.now()).map_err(told)?;
-    }
-    let mut decided = 0;
-    for (step, decision) in adopted.chain(again).chain(left).filter(|_| !args.dry_run) {
-        decide(&mut vault, args.run, step, decision, app.clock.now()).map_err(
-            |error| match told(error) {
-                failure if failure.kind == OpErrorKind::Failed => {
-                    OpError { kind: OpErrorKind::Usage, hint: None, ..failure }
-                }
-                failure => failure,
-            },
-        )?;
-        decided += 1;
-    }
-    let open = candidates(&mut vault, args.run).map_err(told)?;
-    vault.close()?;
+    let decisions: Vec<_> = adopted.chain(again).chain(left).collect();
+    let request = ResolveRequest {
+        account: &account,
+        run: args.run,
+        decisions: &decisions,
+        abandon: args.abandon,
+        dry_run: args.dry_run,
+    };
+    let open = resolve(&app.env, &request)?;
+    let decided = if args.dry_run { 0 } else { decisions.len() };
     show(app, &account, args.run, &open, decided)?;
     Ok(Exit::of(Ok(CommandResult { unknown: open.len() as u64, ..CommandResult::default() })))
 }
@@ -95,7 +79,7 @@ fn show(
     account: &AccountConfig,
     run: i64,
     open: &[OpenStep],
-    decided: u64,
+    decided: usize,
 ) -> Result<(), OpError> {
     let name = &account.name;
     if app.out.is_json() {

@@ -1,10 +1,11 @@
 //! `linkvault restore`: lead an account back to a snapshot.
 
-use super::apply;
-use crate::cli::planning::PolicyArgs;
-use crate::cli::running::RunArgs;
-use crate::cli::session::SessionLimits;
+use crate::cli::plan_args::PolicyArgs;
+use crate::cli::render;
+use crate::cli::run_args::RunArgs;
+use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, Exit, OpError};
+use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
 /// Lead an account back to one of its snapshots
 #[derive(Debug, clap::Args)]
@@ -28,16 +29,27 @@ pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Applies the snapshot.
 ///
 /// # Errors
-/// As [`apply::run`].
+/// As [`apply`].
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+    let account = app.env.account(&args.to)?;
     let named = args.snapshot.contains('@');
     let reference =
         if named { args.snapshot.clone() } else { format!("{}@{}", args.to, args.snapshot) };
-    apply::push(app, "restore", &reference, &args.to, &args.policy, &args.run, &args.bounds)
+    let request = ApplyRequest {
+        account: &account,
+        command: "restore",
+        input: ApplyInput::State(reference),
+        options: args.policy.input(),
+        policy: args.policy.policy(),
+        password: None,
+        run: args.run.options(),
+        limits: args.bounds.limits(),
+    };
+    render::run::show(app, &account, &apply(&app.env, request)?)
 }

@@ -1,17 +1,13 @@
 //! `linkvault resume`: go on with a run that was stopped.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::runs;
-use crate::apply::{self, ApplyOptions};
-use crate::cli::desk::WriteSession;
-use crate::cli::outcome;
-use crate::cli::planning::MaxStalenessArgs;
-use crate::cli::session::SessionLimits;
-use crate::cli::values;
-use crate::cli::{App, Exit, OpError, OpErrorKind, failures};
-use crate::vault::Vault;
+use crate::cli::plan_args::MaxStalenessArgs;
+use crate::cli::session_args::SessionArgs;
+use crate::cli::{App, Exit, OpError, render, values};
+use crate::ops::resume::{ResumeRequest, open_run, resume};
+use crate::ops::state_ref;
 
 /// Go on with a run that was stopped
 #[derive(Debug, clap::Args)]
@@ -42,7 +38,7 @@ pub struct Args {
     #[command(flatten)]
     pub staleness: MaxStalenessArgs,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Goes on.
@@ -50,43 +46,25 @@ pub struct Args {
 /// # Errors
 /// When there is no such run, or it had to stop again.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.account)?;
-    app.catch_interrupts();
-    let vault = crate::cli::states::open(&account)?;
-    let which = |vault: &Vault| {
-        let unfinished = vault.unfinished_run()?.map(|run| run.number);
-        args.run.or(unfinished).ok_or_else(|| {
-            let message = format!("every run of {} is finished", account.name);
-            OpError::new(OpErrorKind::NotFound, message)
-                .hint(format_args!("`linkvault runs {}` lists them", account.name))
-        })
-    };
+    let account = app.env.account(&args.account)?;
     if args.dry_run {
-        let run = Some(which(&vault)?);
-        return runs::run(&runs::Args { account: account.name.clone(), run }, app);
+        let run = Some(open_run(&state_ref::open(&account)?, args.run, &account)?);
+        return runs::run(&runs::Args { account: account.name, run }, app);
     }
-    drop(vault);
-    let mut desk = WriteSession::open(app, &account, "resume", &args.bounds)?;
-    let run = which(&desk.vault)?;
-    let began = desk.vault.run(run).map_err(|error| failures::vault_error(error, &account.name))?;
-    let service = desk.session.service.clone();
-    let options = ApplyOptions {
-        service,
+    let request = ResumeRequest {
+        account: &account,
+        run: args.run,
         fail_fast: args.fail_fast,
-        max_staleness: Some(args.staleness.of(&account)),
-        limit: account.settings.limit.map(u64::from),
-        reserve: desk.session.reserve,
-        ..ApplyOptions::default()
+        rejected: args.rejected.clone(),
+        max_staleness: args.staleness.max_staleness,
+        limits: args.bounds.limits(),
     };
-    let progress = Arc::clone(&desk.progress);
-    let (client, vault) = (&mut desk.session.client, &mut desk.vault);
-    let outcome = apply::resume(client, vault, &*app.clock, &*progress, &options, run);
-    drop(progress);
-    let exit = outcome::finish(desk, outcome, args.rejected.as_deref())?;
-    if began.command == "migrate" && exit != Exit::Unknown {
+    let report = resume(&app.env, &request)?;
+    let exit = render::run::show_applied(app, &account, &report.applied)?;
+    if let Some(from) = report.migrated_from.filter(|_| exit != Exit::Unknown) {
         app.out.note(format_args!(
-            "`linkvault migrate {} {}`, with the flags of the first time, reports on the move",
-            began.asked, account.name
+            "`linkvault migrate {from} {}`, with the flags of the first time, reports on the move",
+            account.name
         ));
     }
     Ok(exit)

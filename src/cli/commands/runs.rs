@@ -1,10 +1,11 @@
 //! `linkvault runs`: what was applied to an account, and what became of it.
 
+use crate::ops::{error_sources, state_ref};
 use serde_json::{Value, json};
 
 use crate::change::plan::PlanStep;
 use crate::cli::values;
-use crate::cli::{App, Escaped, Exit, OpError, TextTable, failures, states};
+use crate::cli::{App, Escaped, Exit, OpError, TextTable};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::format;
@@ -30,10 +31,10 @@ pub struct Args {
 /// # Errors
 /// When there is no vault or no such run.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.account)?;
-    let vault = states::open(&account)?;
+    let account = app.env.account(&args.account)?;
+    let vault = state_ref::open(&account)?;
     if let Some(number) = args.run {
-        let told = |error| failures::vault_error(error, &account.name);
+        let told = |error| error_sources::vault_error(error, &account.name);
         let run = vault.run(number).map_err(told)?;
         return steps(app, &account, &run, &vault.steps(number)?);
     }
@@ -78,7 +79,7 @@ fn counts(run: &Run) -> String {
 }
 
 fn when(account: &AccountConfig, time: Timestamp) -> String {
-    let local = states::local_time(account, time);
+    let local = state_ref::local_time(account, time);
     local.map_or_else(|| time.iso(), |time| time.format("%Y-%m-%d %H:%M").to_string())
 }
 

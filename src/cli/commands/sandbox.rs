@@ -1,5 +1,6 @@
 //! `linkvault sandbox`: serve a service of our own.
 
+use crate::ops::{sandbox_from_vault, state_ref};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -7,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use crate::api::http::ApiKey;
-use crate::cli::failures::cannot_write;
-use crate::cli::home_sandbox::{load, save, saver};
-use crate::cli::{App, Exit, OpError, OpErrorKind, TextTable, served, states};
+use crate::cli::{App, Exit, OpError, OpErrorKind, TextTable};
 use crate::clock::SleepOutcome;
 use crate::config::parse_address;
+use crate::ops::built_in_sandbox::{load, save, saver};
+use crate::ops::error_sources::cannot_write;
 use crate::sandbox::behaviour::CHOICES;
 use crate::sandbox::sample_account::lifelike;
 use crate::sandbox::{Behaviour, FAULT_NAMES, Faults, SandboxService, ServeOptions, Store, serve};
@@ -84,14 +85,14 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     app.catch_interrupts();
     let (service, faults) = (Arc::new(Mutex::new(service)), Arc::new(Mutex::new(faults)));
     let server =
-        serve(listener, service, Arc::clone(&app.clock), faults, options).map_err(cannot)?;
+        serve(listener, service, Arc::clone(&app.env.clock), faults, options).map_err(cannot)?;
     if app.out.is_json() {
         app.out.json(&json!({"format": 1, "url": url, "key": key}))?;
     }
     app.out.summary(format_args!("The sandbox answers at {url} to the key `{key}`"))?;
     app.out.summary("Press Ctrl-C to end it")?;
     app.out.finish()?;
-    while app.clock.sleep(std::time::Duration::from_secs(3600)) == SleepOutcome::Finished {}
+    while app.env.clock.sleep(std::time::Duration::from_secs(3600)) == SleepOutcome::Finished {}
     server.stop();
     Ok(Exit::Done)
 }
@@ -116,7 +117,7 @@ fn store(args: &Args, app: &App) -> Result<Store, OpError> {
     }
     let store = match &args.from {
         Some(from) => from_vault(app, from)?,
-        None => lifelike(app.clock.now()),
+        None => lifelike(app.env.clock.now()),
     };
     if let Some(file) = &args.state {
         save(&store, file).map_err(|error| cannot_write(file, &error))?;
@@ -128,12 +129,12 @@ fn from_vault(app: &App, from: &str) -> Result<Store, OpError> {
     let path = Path::new(from);
     let mut vault = match path.is_file() {
         true => Vault::open_read_only(path)?,
-        false => states::open(&app.account(from)?)?,
+        false => state_ref::open(&app.env.account(from)?)?,
     };
     let newest = vault.snapshots()?.pop().ok_or_else(|| {
         OpError::new(OpErrorKind::NotFound, format_args!("{from} has no snapshot yet"))
     })?;
-    let loaded = served::sandbox_from_vault(&mut vault, newest.number)?;
+    let loaded = sandbox_from_vault::sandbox_from_vault(&mut vault, newest.number)?;
     for what in &loaded.skipped {
         app.out.warn(format_args!("not served: {what}"));
     }

@@ -4,13 +4,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::change::diff;
-use crate::cli::session::SessionLimits;
-use crate::cli::states::{LoadedState, StateRef};
-use crate::cli::values::{self, scope};
+use crate::cli::session_args::SessionArgs;
+use crate::cli::values;
 use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, TextTable};
 use crate::format;
 use crate::model::Resource;
 use crate::model::{Record, RecordKey};
+use crate::ops::input::scope;
+use crate::ops::state_ref::{LoadedState, StateRef};
 use crate::vault::reference::Reference;
 use crate::vault::snapshot::{ReadState, ResourceOutcome};
 
@@ -33,7 +34,7 @@ pub struct Args {
     #[arg(requires = "resource")]
     pub id: Option<String>,
     #[command(flatten)]
-    pub bounds: SessionLimits,
+    pub bounds: SessionArgs,
 }
 
 /// Shows the state, a resource of it, or a record.
@@ -41,12 +42,12 @@ pub struct Args {
 /// # Errors
 /// When there is no such state or record.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let target = StateRef::parse(app, &args.reference, Reference::Latest(0), None)?;
+    let target = StateRef::parse(&app.env, &args.reference, Reference::Latest(0), None)?;
     let which = match args.resource {
         Some(resource) => vec![resource],
         None => scope(&[], &[])?,
     };
-    let mut loaded = target.load(app, &args.bounds, &which)?;
+    let mut loaded = target.load(&app.env, &args.bounds.limits(), &which)?;
     for what in &loaded.unread {
         app.out.warn(what);
     }

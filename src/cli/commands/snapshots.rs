@@ -1,8 +1,9 @@
 //! `linkvault snapshots`: list what a vault holds.
 
+use crate::ops::state_ref;
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, OpError, TextTable, states};
+use crate::cli::{App, Exit, OpError, TextTable};
 use crate::config::AccountConfig;
 use crate::format;
 use crate::vault::snapshot::Snapshot;
@@ -23,8 +24,8 @@ pub struct Args {
 /// # Errors
 /// When there is no vault, or it cannot be read.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.account)?;
-    let vault = states::open(&account)?;
+    let account = app.env.account(&args.account)?;
+    let vault = state_ref::open(&account)?;
     let snapshots = vault.snapshots()?;
     if app.out.is_json() {
         let all: Vec<_> = snapshots.iter().map(document).collect();
@@ -40,7 +41,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
         app.out.note(format_args!(
             "snapshot #{}, begun {}, is not finished; `linkvault backup {}` goes on with it",
             running.number,
-            format::age(running.started, app.clock.now()),
+            format::age(running.started, app.env.clock.now()),
             account.name
         ));
     }
@@ -54,7 +55,7 @@ fn table(account: &AccountConfig, snapshots: &[Snapshot]) -> TextTable {
         let sum = |count: fn(&crate::vault::snapshot::ResourceOutcome) -> u64| {
             format::count(snapshot.outcomes.iter().map(count).sum())
         };
-        let begun = states::local_time(account, snapshot.started);
+        let begun = state_ref::local_time(account, snapshot.started);
         table.row([
             snapshot.number.to_string(),
             begun.map_or_else(

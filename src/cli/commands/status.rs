@@ -1,16 +1,13 @@
 //! `linkvault status`: how the accounts fare, from notes and vaults.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use crate::cli::board::account_status;
-use crate::cli::unattended::scheduled_accounts;
 use crate::cli::{App, CommandResult, Exit, OpError, OpErrorKind, TextTable};
 use crate::clock::Timestamp;
 use crate::format;
 use crate::health::account_status::{AccountStatus, Health};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt};
+use crate::ops::status::status;
 
 /// Show how each account's backups fare, with an exit code for monitoring
 #[derive(Debug, clap::Args)]
@@ -42,25 +39,13 @@ pub struct Args {
 /// # Errors
 /// When an account does not exist, or the output cannot be written.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
-    let accounts = app.accounts(&args.accounts)?;
-    let scheduled: BTreeMap<_, _> = scheduled_accounts(&accounts, app)?
-        .into_iter()
-        .map(|charge| (charge.account.clone(), charge))
-        .collect();
-    let now = app.clock.now();
-    let conditions: Vec<_> = accounts
-        .iter()
-        .map(|account| {
-            let (condition, trouble) = account_status(account, scheduled.get(&account.name), now);
-            trouble.iter().for_each(|what| app.out.warn(what));
-            condition
-        })
-        .collect();
+    let accounts = app.env.accounts(&args.accounts)?;
+    let conditions = status(&app.env, &accounts)?;
     if app.out.is_json() {
         let all: Vec<_> = conditions.iter().map(document).collect();
         app.out.json(&json!({"format": 1, "accounts": all}))?;
     } else {
-        show(app, &conditions, now)?;
+        show(app, &conditions, app.env.clock.now())?;
     }
     let worst = conditions.iter().map(|it| it.health).max().unwrap_or(Health::Good);
     Ok(match worst {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cli::board::VaultAccounts;
 use crate::cli::page::{UiArgs, cannot_serve};
-use crate::cli::unattended::scheduled_accounts;
+use crate::cli::ui_accounts::VaultAccounts;
 use crate::cli::{App, Exit, OpError};
 use crate::clock::SleepOutcome;
 use crate::config::{AccountConfig, SANDBOX, parse_address};
+use crate::ops::status::scheduled_accounts;
 use crate::ui;
 
 /// Show vaults in a browser: accounts, changes, scans over time
@@ -48,10 +48,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let accounts = accounts(args, app)?;
     let settings = args.page.settings(app, args.listen)?;
     let needs_token = settings.token.is_some();
-    let charges = scheduled_accounts(&accounts, app)?;
-    let board = Arc::new(VaultAccounts::new(accounts, charges, Arc::clone(&app.clock)));
+    let charges = scheduled_accounts(&app.env, &accounts)?;
+    let board = Arc::new(VaultAccounts::new(accounts, charges, Arc::clone(&app.env.clock)));
     app.catch_interrupts();
-    let page = ui::start(settings, board, Arc::clone(&app.clock))
+    let page = ui::start(settings, board, Arc::clone(&app.env.clock))
         .map_err(|error| cannot_serve(args.listen, &error))?;
     let url = format!("http://{}", page.address());
     if app.out.is_json() {
@@ -61,7 +61,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     app.out.summary(format_args!("The page is at {url}{key}"))?;
     app.out.summary("Press Ctrl-C to end it")?;
     app.out.finish()?;
-    while app.clock.sleep(Duration::from_secs(3600)) == SleepOutcome::Finished {}
+    while app.env.clock.sleep(Duration::from_secs(3600)) == SleepOutcome::Finished {}
     page.stop();
     Ok(Exit::Done)
 }
@@ -69,7 +69,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
 /// The named accounts; without names all that are configured, and the built-in
 /// one where it was used or is all there is.
 fn accounts(args: &Args, app: &App) -> Result<Vec<AccountConfig>, OpError> {
-    let config = app.config()?;
+    let config = app.env.config()?;
     if !args.accounts.is_empty() {
         return Ok(config.select(&args.accounts)?);
     }

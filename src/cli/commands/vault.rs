@@ -5,13 +5,10 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::cli::session::{command_words, service};
-use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind, states};
-use crate::config::AccountConfig;
+use crate::cli::{App, Exit, OpError};
 use crate::format;
-use crate::vault::lock::Lock;
-use crate::vault::restore::RestoreCandidate;
-use crate::vault::{AccountIdentity, VaultError};
+use crate::ops::restore_vault::verify_copy;
+use crate::ops::state_ref;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,27 +61,12 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
 }
 
 fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, OpError> {
-    let account = app.account(&args.to)?;
-    let words = command_words("vault restore", &account.name);
-    let _lock = Lock::take(&account.vault, &words, std::time::Duration::ZERO, &*app.clock)?;
-    let candidate =
-        RestoreCandidate::prepare(&args.file, &account.vault).map_err(|error| match error {
-            VaultError::Missing(path) if path != account.vault => OpError::new(
-                OpErrorKind::NotFound,
-                format_args!("there is no file {}", Escaped(&path.display().to_string())),
-            ),
-            error => error.into(),
-        })?;
-    let unproven = unproven(&candidate, &account, app)?;
-    if candidate.foreign_log {
-        app.out.warn(format_args!(
-            "the log beside {} is of another file and was left out",
-            args.file.display()
-        ));
-    }
+    let account = app.env.account(&args.to)?;
+    let copy = verify_copy(&app.env, &account, &args.file)?;
+    let (candidate, unproven) = (&copy.candidate, copy.unproven);
     let newest = candidate.snapshots.last();
     let count = format::counted(candidate.snapshots.len() as u64, "snapshot", "snapshots");
-    let begun = newest.and_then(|it| states::local_time(&account, it.started));
+    let begun = newest.and_then(|it| state_ref::local_time(&account, it.started));
     let begun = begun.map(|time| time.format("%Y-%m-%d %H:%M").to_string());
     let what = match &begun {
         Some(begun) => format!("{count}, the newest of {begun}"),
@@ -109,7 +91,7 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, OpError> {
         "foreign_log": candidate.foreign_log,
     });
     if written {
-        candidate.replace(&mut |_| Ok(()))?;
+        copy.replace()?;
     }
     if app.out.is_json() {
         app.out.json(&document)?;
@@ -125,46 +107,4 @@ fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, OpError> {
             .summary(format_args!("{file} is sound{belongs}: {what}; nothing was written"))?,
     }
     Ok(Exit::Done)
-}
-
-/// Refuses the vault of another account. The account's id is that of the vault that is replaced;
-/// where that cannot be read, the id of the copy is unproven and given back.
-fn unproven(
-    candidate: &RestoreCandidate,
-    account: &AccountConfig,
-    app: &App,
-) -> Result<Option<i64>, OpError> {
-    let Some(found) = &candidate.identity else {
-        // It has no snapshot, so that it can become any account's.
-        return Ok(None);
-    };
-    let ours = match states::identity_of(account) {
-        Ok(ours) => ours,
-        Err(failure) => {
-            app.out.note(format_args!("the present vault cannot be read: {}", failure.message));
-            None
-        }
-    };
-    let unproven = ours.is_none().then_some(found.account);
-    let expected = ours
-        .unwrap_or_else(|| AccountIdentity { service: service(account), account: found.account });
-    if *found == expected {
-        if let Some(id) = unproven {
-            app.out.warn(format_args!(
-                "cannot compare the account: {} has no vault that can be read. The copy belongs to \
-                 account {id} of {}; the next backup refuses it if the key is for another account",
-                account.name, found.service
-            ));
-        }
-        return Ok(unproven);
-    }
-    Err(OpError::new(
-        OpErrorKind::Vault,
-        format_args!(
-            "cannot restore the vault of {}: the copy belongs to account {} of {}, not to account \
-             {} of {}",
-            account.name, found.account, found.service, expected.account, expected.service
-        ),
-    )
-    .hint("name the account that the copy belongs to with --to, or restore another copy"))
 }

@@ -6,7 +6,9 @@ use crate::clock::{SimulatedClock, SleepOutcome};
 use crate::daemon::state::*;
 use crate::health::attempt::ProblemKind;
 use crate::health::attempt::{Alert, AlertEvent};
+use crate::model::CountOrPercent;
 use crate::schedule::crontab::Schedule;
+use crate::schedule::due_queue::Timetable;
 
 fn charge(account: &str) -> ScheduledAccount {
     let line = "0 3 * * *";

@@ -1,60 +1,19 @@
 //! What a backup tells when it is done: for a newcomer, and for a program.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use crate::cli::{App, Escaped, OpError, Paint, TextTable};
-use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::crawl::CrawlReport;
 use crate::format;
-use crate::health::attempt::{BackupAttempt, EmptiedList, HealthProblem, ProblemKind};
-use crate::health::rules::{HealthFacts, evaluate};
-use crate::model::Resource;
+use crate::ops::backup::BackupReport;
 use crate::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 
-/// The requests that reading `scope` takes at least, judged by what the newest
-/// snapshot held: pages of 1,000, and page 1 again where there are several.
-pub fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
-    let records =
-        |resource| known.and_then(|it| it.outcome(resource)).map_or(0, |outcome| outcome.records);
-    let list = |resource: Resource| match resource {
-        Resource::Account => 0,
-        Resource::ChannelItems => records(Resource::Channels),
-        _ => match records(resource).div_ceil(1000) {
-            0 | 1 => 1,
-            pages => pages + 1,
-        },
-    };
-    1 + scope.iter().map(|resource| list(*resource)).sum::<u64>()
-}
-
-/// What the daemon would send an alert about: many records that are gone, and lists
-/// that have become empty.
-pub fn problems(
-    account: &AccountConfig,
-    attempt: &BackupAttempt,
-    records: u64,
-    emptied: &[EmptiedList],
-    now: Timestamp,
-) -> Vec<HealthProblem> {
-    let facts = HealthFacts { made: Some(attempt), records, emptied, ..HealthFacts::default() };
-    let most = account.settings.alerts.removed;
-    let (mut found, _) = evaluate(&[], &facts, most, &account.name, now);
-    found.retain(|it| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied));
-    found
-}
-
 /// The document of `--json`.
-pub fn document(
-    account: &AccountConfig,
-    summary: &CrawlReport,
-    (moved, scans): (u64, i64),
-    found: &[HealthProblem],
-    vault: &Path,
-) -> Value {
+pub fn document(account: &AccountConfig, report: &BackupReport) -> Value {
+    let BackupReport { summary, moved: (moved, scans), problems: found, vault, .. } = report;
     let snapshot = &summary.snapshot;
     let mut resources = Map::new();
     let (mut skipped, mut excluded) = (Vec::new(), Vec::new());
@@ -115,13 +74,8 @@ fn resource(outcome: &ResourceOutcome) -> Value {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn print(
-    app: &App,
-    account: &AccountConfig,
-    summary: &CrawlReport,
-    moved: (u64, i64),
-    time: Duration,
-) -> Result<(), OpError> {
+pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Result<(), OpError> {
+    let BackupReport { summary, moved, time, .. } = report;
     let snapshot = &summary.snapshot;
     for outcome in snapshot.outcomes.iter().filter(|outcome| outcome.message.is_some()) {
         let message = outcome.message.as_deref().unwrap_or_default();
@@ -148,8 +102,8 @@ pub fn print(
     app.out.summary("")?;
     app.out.summary(table(snapshot).render(app.out.width()))?;
     app.out.summary("")?;
-    app.out.summary(cost(summary, time))?;
-    if let Some(movement) = movement(moved) {
+    app.out.summary(cost(summary, *time))?;
+    if let Some(movement) = movement(*moved) {
         app.out.summary(movement)?;
     }
     let size = std::fs::metadata(&account.vault).map_or(0, |file| file.len());

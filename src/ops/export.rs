@@ -5,15 +5,63 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-use super::error::{OpError, OpErrorKind};
-use super::failures::cannot_write;
-use super::states::LoadedState;
+use super::account_session::SessionLimits;
+use super::error_sources::cannot_write;
+use super::input::scope;
+use super::state_ref::{LoadedState, StateRef};
+use super::{Env, OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{CsvWriter, campaign_links};
 use crate::change::export::{JSON, MANIFEST, raw};
 use crate::config::{AccountConfig, ExportFormat};
 use crate::files::{Durability, private_folder, temporary_beside};
 use crate::model::Resource;
+use crate::vault::reference::Reference;
+
+/// Which state to write, and where.
+pub struct ExportRequest<'a> {
+    /// The state, by its name.
+    pub reference: &'a str,
+    pub folder: &'a Path,
+    pub format: ExportFormat,
+    /// Only these resources; all where it is empty.
+    pub only: &'a [Resource],
+    /// Not these resources.
+    pub skip: &'a [Resource],
+    pub limits: SessionLimits,
+}
+
+/// A state that can be exported.
+pub struct ExportPlan<'a> {
+    request: &'a ExportRequest<'a>,
+    account: AccountConfig,
+    pub state: LoadedState,
+}
+
+/// Loads the state that `request` names, and looks whether the folder can be written to.
+///
+/// # Errors
+/// When there is no such state, or the folder holds something else.
+pub fn plan_export<'a>(
+    env: &Env,
+    request: &'a ExportRequest<'a>,
+) -> Result<ExportPlan<'a>, OpError> {
+    let target = StateRef::parse(env, request.reference, Reference::Latest(0), None)?;
+    check_folder(request.folder)?;
+    let which = scope(request.only, request.skip)?;
+    let state = target.load(env, &request.limits, &which)?;
+    Ok(ExportPlan { request, account: target.account, state })
+}
+
+impl ExportPlan<'_> {
+    /// Writes the files, and a manifest that says which state it is.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn write(&mut self) -> Result<ExportReport, OpError> {
+        export(&self.account, &mut self.state, self.request.folder, self.request.format)
+    }
+}
 
 /// What was written.
 pub struct ExportReport {
@@ -69,7 +117,7 @@ pub struct WrittenFile {
 ///
 /// # Errors
 /// When it holds other files.
-pub fn check_folder(folder: &Path) -> Result<(), OpError> {
+fn check_folder(folder: &Path) -> Result<(), OpError> {
     let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
     if entries.next().is_none() || folder.join(MANIFEST).is_file() {
         return Ok(());

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use super::configured;
-use super::error::OpError;
-use super::exporting;
-use super::session::command_words;
-use super::states;
+use super::OpError;
+use super::account_options;
+use super::account_session::command_words;
+use super::export;
+use super::state_ref;
 use crate::clock::Clock;
 use crate::config::{AccountConfig, ExportSettings};
 use crate::vault::Vault;
@@ -34,7 +34,7 @@ pub fn post_backup(account: &AccountConfig, clock: &dyn Clock) -> Vec<String> {
     }
     if let Some(folder) = &settings.copy {
         let file = folder.join(format!("{}.db", account.name));
-        let copy = states::open(account).and_then(|vault| Ok(vault.copy_to(&file)?));
+        let copy = state_ref::open(account).and_then(|vault| Ok(vault.copy_to(&file)?));
         note("the vault was not copied", copy);
     }
     failures
@@ -50,7 +50,7 @@ fn apply_retention(account: &AccountConfig, clock: &dyn Clock) -> Result<(), OpE
     };
     let needed = vault.needed_by_runs()?;
     let verdicts =
-        configured::retention_decisions(account, &snapshots, &needed, rules, newest.started);
+        account_options::retention_decisions(account, &snapshots, &needed, rules, newest.started);
     let gone: Vec<_> =
         verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
     if !gone.is_empty() {
@@ -60,8 +60,8 @@ fn apply_retention(account: &AccountConfig, clock: &dyn Clock) -> Result<(), OpE
 }
 
 fn export(account: &AccountConfig, to: &ExportSettings) -> Result<(), OpError> {
-    let mut loaded = states::newest_state(account)?;
+    let mut loaded = state_ref::newest_state(account)?;
     let folder = to.folder.join(&account.name);
-    exporting::export(account, &mut loaded, &folder, to.format)?;
+    export::export(account, &mut loaded, &folder, to.format)?;
     Ok(())
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::app::App;
+use super::Env;
+use super::input;
 use crate::change::csv_files::rejected::rejected;
 use crate::change::desired::SourceLocation;
 use crate::change::plan::{Plan, PlanStep, UnsupportedChange};
-use crate::cli::wanted;
 use crate::files::{Durability, replace};
 use crate::format;
 
@@ -79,7 +79,7 @@ impl RunInput {
 impl File {
     fn read(path: &Path) -> Option<(Self, Vec<u8>)> {
         let path = path.canonicalize().ok()?;
-        let bytes = wanted::bytes(&path).ok()?;
+        let bytes = input::bytes(&path).ok()?;
         let blake3 = blake3::hash(&bytes).to_hex().to_string();
         Some((Self { path, blake3 }, bytes))
     }
@@ -109,17 +109,16 @@ pub fn rows(refused: &[(PlanStep, String)], unsupported: &[UnsupportedChange]) -
 
 /// Writes the rows of each file beside it, or where asked. What cannot be
 /// written is told, and changes nothing of what the run came to.
-pub fn write(app: &App, all: &Rows, origin: &RunInput, to: Option<&Path>) {
+pub fn write(env: &Env, all: &Rows, origin: &RunInput, to: Option<&Path>) {
     let to = to.filter(|_| all.len() == 1);
     for (name, problems) in all {
         let count = format::counted(problems.len() as u64, "row", "rows");
         match write_one(name, problems, origin, to) {
             Ok(path) => {
                 let path = path.display();
-                app.out
-                    .note(format_args!("{count} that did not make it: {path}; mend and apply it"));
+                env.note(format_args!("{count} that did not make it: {path}; mend and apply it"));
             }
-            Err(why) => app.out.warn(format_args!("{count} of {name} did not make it, and {why}")),
+            Err(why) => env.warn(format_args!("{count} of {name} did not make it, and {why}")),
         }
     }
 }

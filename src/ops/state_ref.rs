@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, FixedOffset};
 
-use super::app::App;
-use super::error::{OpError, OpErrorKind};
-use super::session::{AccountSession, SessionLimits, command_words};
+use super::Env;
+use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::{OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
 use crate::clock::Timestamp;
@@ -158,14 +158,14 @@ impl StateRef {
     /// # Errors
     /// When there is no such account, or the reference is malformed.
     pub fn parse(
-        app: &App,
+        env: &Env,
         text: &str,
         missing: Reference,
         account: Option<&AccountConfig>,
     ) -> Result<Self, OpError> {
         // `latest~1` after `main@latest` belongs to main, and so does a tag.
         let named = match account {
-            Some(account) if !text.contains('@') && app.account(text).is_err() => {
+            Some(account) if !text.contains('@') && env.account(text).is_err() => {
                 QualifiedReference {
                     account: Some(account.name.clone()),
                     reference: Some(Reference::parse(text)?),
@@ -177,7 +177,7 @@ impl StateRef {
         let reference = named.reference.unwrap_or(missing);
         let account = match (named.account, account) {
             (Some(name), _) => {
-                let config = app.config()?;
+                let config = env.config()?;
                 match (config.account(&name), config.accounts()) {
                     (Err(error), [only]) if bare => {
                         return Self::of_the_only(only, text)?.ok_or_else(|| error.into());
@@ -186,7 +186,7 @@ impl StateRef {
                 }
             }
             (None, Some(account)) => account.clone(),
-            (None, None) => only_account(app, text)?,
+            (None, None) => only_account(env, text)?,
         };
         Ok(Self { account, reference })
     }
@@ -208,12 +208,12 @@ impl StateRef {
     /// When there is no such snapshot, or the service cannot be read.
     pub fn load(
         &self,
-        app: &App,
+        env: &Env,
         bounds: &SessionLimits,
         which: &[Resource],
     ) -> Result<LoadedState, OpError> {
         match self.find()? {
-            None => self.live(app, bounds, which),
+            None => self.live(env, bounds, which),
             Some((vault, snapshot)) => Ok(snapshot_state(&self.account, vault, snapshot, which)),
         }
     }
@@ -255,15 +255,14 @@ impl StateRef {
     /// Reads the account as it is now, into a vault that is gone afterwards.
     fn live(
         &self,
-        app: &App,
+        env: &Env,
         bounds: &SessionLimits,
         which: &[Resource],
     ) -> Result<LoadedState, OpError> {
-        app.catch_interrupts();
-        let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&self.account.name));
+        let progress: Arc<dyn Progress + Send + Sync> = env.progress(&self.account.name);
         let words = command_words("(reading live)", &self.account.name);
         let mut session =
-            AccountSession::open(app, &self.account, &words, bounds, Arc::clone(&progress))?;
+            AccountSession::open(env, &self.account, &words, bounds, Arc::clone(&progress))?;
         let options = CrawlOptions::new(&session.service).only(which);
         let options = CrawlOptions { stats: StatisticsMode::None, ..options };
         let mut vault = Vault::in_memory()?;
@@ -280,7 +279,7 @@ impl StateRef {
             Err(error) => return Err(error.into()),
         }
         let summary =
-            crawl::crawl(&mut session.client, &mut vault, &*app.clock, &*progress, &options)?;
+            crawl::crawl(&mut session.client, &mut vault, &*env.clock, &*progress, &options)?;
         let whole = |resource: &Resource| {
             let outcome = summary.snapshot.outcome(*resource);
             outcome.is_some_and(|outcome| outcome.is_complete())
@@ -351,8 +350,8 @@ pub fn open(account: &AccountConfig) -> Result<Vault, OpError> {
 }
 
 /// The one configured account, for a reference that names none.
-pub(super) fn only_account(app: &App, text: &str) -> Result<AccountConfig, OpError> {
-    let config = app.config()?;
+pub fn only_account(env: &Env, text: &str) -> Result<AccountConfig, OpError> {
+    let config = env.config()?;
     match config.accounts() {
         [only] => Ok(only.clone()),
         _ => Err(OpError::new(OpErrorKind::Usage, format_args!("`{text}` names no account"))

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::app::App;
-use super::error::{OpError, OpErrorKind};
-use super::home_sandbox;
+use super::Env;
+use super::built_in_sandbox;
+use super::{OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::pacer::{Pacer, PacerState};
@@ -17,41 +17,23 @@ use crate::api::read_only::ReadOnlyTransport;
 use crate::api::ureq::certificates::TrustedCertificates;
 use crate::api::ureq::{TransportOptions, UreqTransport};
 use crate::clock::Clock;
-use crate::config::{AccountConfig, AccountLocation, folder_permission_warning, parse_duration};
+use crate::config::{AccountConfig, AccountLocation, folder_permission_warning};
 use crate::files::{beside, make_private, private_file, read_named, read_private, target};
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 use crate::vault::lock::Lock;
 
-/// How to work on an account: the flags of every command that asks a service.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
+/// How to work on an account, beside what its configuration says.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct SessionLimits {
-    /// Leave this number of requests of each window to other tools; if nothing is
-    /// said, as many as the configuration says, else 0
-    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
+    /// Requests of each window that are left to other tools; `None` is the configuration's.
     pub reserve: Option<u32>,
-    /// Stop after this time, such as 10m; what was begun can be gone on with
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = parse_duration,
-        env = "LINKVAULT_MAX_DURATION",
-        hide_env_values = true
-    )]
+    /// The time after which to stop.
     pub max_duration: Option<Duration>,
-    /// Stop after this number of requests; what was begun can be gone on with
-    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
+    /// The number of requests after which to stop.
     pub max_requests: Option<u64>,
-    /// Wait so long, such as 10m, for another process that works on the
-    /// account; not at all if nothing is said
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = parse_duration,
-        env = "LINKVAULT_LOCK_TIMEOUT",
-        hide_env_values = true
-    )]
+    /// How long another process that works on the account is waited for; not at all if `None`.
     pub lock_timeout: Option<Duration>,
 }
 
@@ -71,16 +53,17 @@ impl AccountSession {
     /// # Errors
     /// When it is locked, its key cannot be read, or its URL is not allowed.
     pub fn open(
-        app: &App,
+        env: &Env,
         account: &AccountConfig,
         command: &str,
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
+        env.events().requests_begin();
         let patience = bounds.lock_timeout.unwrap_or_default();
-        let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
-        make_vault_private(app, account);
-        let mut session = Self::open_unlocked(app, account, bounds, progress)?;
+        let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
+        make_vault_private(env, account);
+        let mut session = Self::open_unlocked(env, account, bounds, progress)?;
         session._lock = Some(lock);
         Ok(session)
     }
@@ -90,12 +73,13 @@ impl AccountSession {
     /// # Errors
     /// As [`AccountSession::open`].
     pub fn open_unlocked(
-        app: &App,
+        env: &Env,
         account: &AccountConfig,
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
-        Self::connect(app, account, bounds, progress, account_transport(app, account)?)
+        env.events().requests_begin();
+        Self::connect(env, account, bounds, progress, account_transport(env, account)?)
     }
 
     /// As [`AccountSession::open`], with a client that has no way to write.
@@ -103,24 +87,25 @@ impl AccountSession {
     /// # Errors
     /// As [`AccountSession::open`].
     pub fn open_to_read(
-        app: &App,
+        env: &Env,
         account: &AccountConfig,
         command: &str,
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
+        env.events().requests_begin();
         let patience = bounds.lock_timeout.unwrap_or_default();
-        let lock = Lock::take(&account.vault, command, patience, &*app.clock)?;
-        make_vault_private(app, account);
-        let (transport, key, service) = account_transport(app, account)?;
+        let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
+        make_vault_private(env, account);
+        let (transport, key, service) = account_transport(env, account)?;
         let door: AccountTransport = (Box::new(ReadOnlyTransport(transport)), key, service);
-        let mut session = Self::connect(app, account, bounds, progress, door)?;
+        let mut session = Self::connect(env, account, bounds, progress, door)?;
         session._lock = Some(lock);
         Ok(session)
     }
 
     fn connect(
-        app: &App,
+        env: &Env,
         account: &AccountConfig,
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
@@ -128,7 +113,7 @@ impl AccountSession {
     ) -> Result<Self, OpError> {
         let reserve = u64::from(bounds.reserve.unwrap_or(account.settings.reserve));
         let pace = PaceFile(beside(&account.vault, ".pace"));
-        let (now, wall) = (app.clock.monotonic(), app.clock.now());
+        let (now, wall) = (env.clock.monotonic(), env.clock.now());
         let pacer = pace.load().map_or_else(
             || Pacer::new(reserve),
             |state| Pacer::restore(reserve, &state, now, wall),
@@ -136,8 +121,8 @@ impl AccountSession {
         let pacer = pacer.assuming(account.settings.limit.map(u64::from));
         let limits = limits(account, bounds);
         let mut keep = pace.keeper();
-        let client = Client::new(transport, Arc::clone(&app.clock), pacer)
-            .with_redactor(app.redactor.clone());
+        let client = Client::new(transport, Arc::clone(&env.clock), pacer)
+            .with_redactor(env.redactor.clone());
         let client = match account.place {
             AccountLocation::Sandbox => client.with_public_key(key),
             AccountLocation::Service { .. } => client.with_key(key),
@@ -156,7 +141,7 @@ impl AccountSession {
     pub fn known_limit(account: &AccountConfig) -> RateLimit {
         let assumed = account.settings.limit.map(u64::from);
         let limit = reported_limit(account).or(assumed).unwrap_or(match account.place {
-            AccountLocation::Sandbox => home_sandbox::LIMIT,
+            AccountLocation::Sandbox => built_in_sandbox::LIMIT,
             AccountLocation::Service { .. } => DEFAULT_LIMIT,
         });
         if limit == 0 { RateLimit::Zero } else { RateLimit::Per(limit) }
@@ -206,15 +191,15 @@ const DEFAULT_LIMIT: u64 = 30;
 const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
 
 /// Mends a vault that others can read, and warns of folders that others can write to.
-fn make_vault_private(app: &App, account: &AccountConfig) {
+fn make_vault_private(env: &Env, account: &AccountConfig) {
     let Ok(vault) = target(&account.vault) else { return };
     for file in [vault.clone(), beside(&vault, "-wal"), beside(&vault, "-shm")] {
         if let Some(warning) = privacy_warning(&file, make_private(&file)) {
-            app.out.warn(warning);
+            env.warn(warning);
         }
     }
     if let Some(warning) = vault.parent().and_then(folder_permission_warning) {
-        app.out.warn(warning);
+        env.warn(warning);
     }
 }
 
@@ -241,14 +226,14 @@ pub fn service(account: &AccountConfig) -> String {
 /// The transport to an account, its key, and the service's name.
 type AccountTransport = (Box<dyn Transport>, ApiKey, String);
 
-fn account_transport(app: &App, account: &AccountConfig) -> Result<AccountTransport, OpError> {
+fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransport, OpError> {
     match &account.place {
         AccountLocation::Sandbox => {
-            let (transport, key) = home_sandbox::transport(&app.home()?, &app.clock)?;
+            let (transport, key) = built_in_sandbox::transport(&env.home()?, &env.clock)?;
             Ok((Box::new(transport), key, service(account)))
         }
         AccountLocation::Service { key, allow_http, .. } => {
-            let key = app.key(key)?;
+            let key = env.key(key)?;
             let timeouts = account.settings.timeouts;
             let options = TransportOptions {
                 connect: timeouts.connect,

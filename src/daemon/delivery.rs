@@ -1,14 +1,14 @@
-//! Messages out of the house: the webhook, the command, the heartbeat.
+//! Alerts and heartbeats, sent: the webhook, the command, the heartbeat.
 
 use std::time::Duration;
 
-use super::session::trust;
 use crate::api::redact::Redactor;
 use crate::api::ureq::post_message::post_message;
 use crate::clock::Clock;
-use crate::config::{AccountConfig, AccountLocation, AlertSettings, KeySource};
+use crate::config::{AccountConfig, AlertSettings};
 use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
 use crate::health::pending_alerts::{AlertChannel, PendingAlert};
+use crate::ops::account_session::trust;
 use crate::process::{self, ProcessError, ProcessInput};
 
 /// How long an alert command may take.
@@ -20,24 +20,6 @@ pub fn channels(alerts: &AlertSettings) -> Vec<AlertChannel> {
     let webhook = alerts.webhook.as_ref().map(|_| AlertChannel::Webhook);
     let command = alerts.command.as_ref().map(|_| AlertChannel::Command);
     webhook.into_iter().chain(command).collect()
-}
-
-/// The variables that hold keys: no alert command sees them.
-#[must_use]
-pub fn key_variables<'a>(
-    accounts: impl IntoIterator<Item = &'a AccountConfig> + Clone,
-) -> Vec<String> {
-    let keys = accounts.clone().into_iter().filter_map(|account| match &account.place {
-        AccountLocation::Service { key, .. } => Some(key),
-        AccountLocation::Sandbox => None,
-    });
-    let secrets =
-        accounts.into_iter().filter_map(|account| account.settings.alerts.secret.as_ref());
-    let names = keys.chain(secrets).filter_map(|source| match source {
-        KeySource::Variable(name) => Some(name.clone()),
-        KeySource::File(_) | KeySource::Command(_) => None,
-    });
-    names.collect()
 }
 
 /// Who is waited for when an alert goes that way: a host, or a program.
@@ -132,7 +114,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{Interrupt, SystemClock, Timestamp};
-    use crate::config::{Config, Home};
+    use crate::config::{Config, Home, key_variables};
     use crate::health::attempt::ProblemKind;
     use crate::health::attempt::{Alert, AlertEvent};
 

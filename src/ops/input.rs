@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::app::App;
-use super::error::{OpError, OpErrorKind};
-use super::session::SessionLimits;
-use super::states::{self, StateRef};
+use super::Env;
+use super::account_session::SessionLimits;
+use super::state_ref::{self, StateRef};
+use super::{OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportContext};
 use crate::change::desired::{DesiredState, RecordIds};
 use crate::change::export::{self, ExportContent, JSON, MANIFEST, Manifest};
 use crate::change::plan::UnsupportedChange;
-use crate::config::{AccountConfig, Config};
+use crate::config::AccountConfig;
 use crate::files::open_named;
 use crate::model::{Resource, State};
 use crate::suggest::did_you_mean;
@@ -59,10 +59,10 @@ impl DesiredInput {
     ///
     /// # Errors
     /// When the configuration has mistakes, or a vault cannot be read.
-    pub fn find_owner(&mut self, app: &App) -> Result<(), OpError> {
+    pub fn find_owner(&mut self, env: &Env) -> Result<(), OpError> {
         let Some(of) = self.of.as_mut().filter(|of| of.identity.is_none()) else { return Ok(()) };
-        if let Ok(account) = Config::load(&app.home()?)?.account(&of.name) {
-            of.identity = states::identity_of(&account)?;
+        if let Ok(account) = env.config()?.account(&of.name) {
+            of.identity = state_ref::identity_of(&account)?;
         }
         Ok(())
     }
@@ -101,6 +101,112 @@ impl DesiredInput {
     }
 }
 
+/// What is read as the wanted state, and what of it.
+#[derive(Debug, Clone, Default)]
+pub struct InputOptions {
+    /// What a CSV file holds whose name does not tell.
+    pub resource: Option<CsvKind>,
+    /// Only these resources; all where it is empty.
+    pub only: Vec<Resource>,
+    /// Not these resources.
+    pub skip: Vec<Resource>,
+    /// Whether records that the wanted state lacks are to be deleted.
+    pub delete: bool,
+}
+
+impl InputOptions {
+    /// Reads what `text` names, as wanted for `account`.
+    ///
+    /// # Errors
+    /// When there is nothing of that name, or a file has mistakes.
+    pub fn read(
+        &self,
+        env: &Env,
+        bounds: &SessionLimits,
+        text: &str,
+        account: &AccountConfig,
+    ) -> Result<DesiredInput, OpError> {
+        let which = self.scope()?;
+        self.checked(env, read_input(env, bounds, text, self.resource, account, &which)?)
+    }
+
+    /// The same of a file, whatever else its name may mean.
+    ///
+    /// # Errors
+    /// As [`InputOptions::read`].
+    pub fn read_file(
+        &self,
+        env: &Env,
+        file: &Path,
+        account: &AccountConfig,
+    ) -> Result<DesiredInput, OpError> {
+        let which = self.scope()?;
+        self.checked(env, read_files(file, self.resource, Some(account), &which)?)
+    }
+
+    fn scope(&self) -> Result<Vec<Resource>, OpError> {
+        let mut which = scope(&self.only, &self.skip)?;
+        // An account's own record is never changed by the way.
+        let named = self.resource == Some(CsvKind::Resource(Resource::Account));
+        which.retain(|it| *it != Resource::Account || named);
+        Ok(which)
+    }
+
+    fn checked(&self, env: &Env, mut read: DesiredInput) -> Result<DesiredInput, OpError> {
+        read.find_owner(env)?;
+        for warning in &read.warnings {
+            env.warn(warning);
+        }
+        if read.deletes_nothing() && self.delete {
+            env.warn(format_args!(
+                "{} deletes nothing: what was there when it was exported is not known",
+                read.name
+            ));
+        }
+        if self.delete && read.state.is_none() && !read.exported {
+            env.warn(format_args!(
+                "{} deletes nothing: what a CSV file leaves out is left alone; a folder that \
+                 `linkvault export` wrote, with rows taken out, deletes them",
+                read.name
+            ));
+        }
+        leave_untouched(&mut read);
+        Ok(read)
+    }
+}
+
+/// What `only` and `skip` leave of all resources, in the order of the table.
+///
+/// # Errors
+/// When they leave nothing.
+pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, OpError> {
+    let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
+    let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
+    if left.is_empty() {
+        return Err(OpError::new(OpErrorKind::Usage, "--only and --skip together leave nothing"));
+    }
+    Ok(left)
+}
+
+/// A file that was not edited wants nothing, so what it holds need not be read.
+fn leave_untouched(read: &mut DesiredInput) {
+    if read.base.is_none() {
+        return;
+    }
+    for file in &read.untouched {
+        match ExportContent::of(file) {
+            Some(ExportContent::Sheet(CsvKind::Resource(resource))) => {
+                read.desired.resources.remove(&resource);
+            }
+            Some(ExportContent::Sheet(CsvKind::CampaignLinks)) => {
+                read.desired.campaign_links.clear()
+            }
+            Some(ExportContent::Records) => read.desired = DesiredState::default(),
+            None => {}
+        }
+    }
+}
+
 /// The largest file that is read.
 const LARGEST: u64 = 256 << 20;
 
@@ -111,28 +217,28 @@ const LARGEST: u64 = 256 << 20;
 /// When there is nothing of that name, or something is wrong in a file: then
 /// every mistake is told.
 pub fn read_input(
-    app: &App,
+    env: &Env,
     bounds: &SessionLimits,
     text: &str,
     resource: Option<CsvKind>,
     account: &AccountConfig,
     which: &[Resource],
 ) -> Result<DesiredInput, OpError> {
-    match path(app, text)? {
+    match path(env, text)? {
         Some(path) => read_files(&path, resource, Some(account), which),
-        None => state(app, bounds, text, account, which),
+        None => state(env, bounds, text, account, which),
     }
 }
 
 fn state(
-    app: &App,
+    env: &Env,
     bounds: &SessionLimits,
     text: &str,
     account: &AccountConfig,
     which: &[Resource],
 ) -> Result<DesiredInput, OpError> {
-    let target = StateRef::parse(app, text, Reference::Latest(0), Some(account))?;
-    let mut loaded = target.load(app, bounds, which)?;
+    let target = StateRef::parse(env, text, Reference::Latest(0), Some(account))?;
+    let mut loaded = target.load(env, bounds, which)?;
     let state = loaded.state()?;
     let mut desired = DesiredState::of_state(&state, &loaded.name);
     desired.deleted = loaded.deleted_since()?;
@@ -164,12 +270,12 @@ fn state(
 ///
 /// # Errors
 /// When the configuration has mistakes.
-pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, OpError> {
+pub fn path(env: &Env, text: &str) -> Result<Option<PathBuf>, OpError> {
     let path = Path::new(text);
     let name = text.split_once('@').map_or(text, |(account, _)| account);
     let bare = !text.contains(['/', std::path::MAIN_SEPARATOR]) && text != "." && text != "..";
     // Its warnings are told where the account is used.
-    if bare && Config::load(&app.home()?)?.account(name).is_ok() {
+    if bare && env.config()?.account(name).is_ok() {
         return Ok(None);
     }
     let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default().to_lowercase();
@@ -185,12 +291,12 @@ pub fn path(app: &App, text: &str) -> Result<Option<PathBuf>, OpError> {
 ///
 /// # Errors
 /// When the folder's manifest cannot be read, or the configuration has mistakes.
-pub fn exporting_account(app: &App, path: &Path) -> Result<Option<AccountConfig>, OpError> {
+pub fn exporting_account(env: &Env, path: &Path) -> Result<Option<AccountConfig>, OpError> {
     if !path.is_dir() {
         return Ok(None);
     }
     let manifest = manifest(path)?;
-    Ok(Config::load(&app.home()?)?.account(&manifest.account).ok())
+    Ok(env.config()?.account(&manifest.account).ok())
 }
 
 /// Reads files. The state that they were exported from is looked for in the
@@ -464,10 +570,10 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
 ///
 /// # Errors
 /// When neither is there.
-pub fn account_of(app: &App, path: &Path) -> Result<AccountConfig, OpError> {
-    match exporting_account(app, path)? {
+pub fn account_of(env: &Env, path: &Path) -> Result<AccountConfig, OpError> {
+    match exporting_account(env, path)? {
         Some(account) => Ok(account),
-        None => states::only_account(app, "latest"),
+        None => state_ref::only_account(env, "latest"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::error::OpError;
+use super::OpError;
 use crate::model::SentValues;
 use crate::model::{Record, RecordKey, Resource};
 use crate::sandbox::store::{QrContentData, StoreTable};

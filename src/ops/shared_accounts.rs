@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::session::service;
+use super::account_session::service;
 use crate::config::{AccountConfig, AccountLocation};
 use crate::vault::Vault;
 

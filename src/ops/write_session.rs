@@ -3,46 +3,44 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::app::App;
-use super::error::{OpError, OpErrorKind};
-use super::planning::{self, Observation};
-use super::session::{AccountSession, SessionLimits, command_words};
+use super::Env;
+use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::observation::{Observation, observe_into};
+use super::{OpError, OpErrorKind};
 use crate::apply;
 use crate::clock::Clock;
 use crate::config::AccountConfig;
 use crate::model::Resource;
-use crate::progress::Progress;
+use crate::progress::{NoProgress, Progress};
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
 /// One account, locked and ready to be written to.
 pub struct WriteSession<'a> {
-    pub app: &'a App,
+    pub env: &'a Env,
     pub account: &'a AccountConfig,
     pub session: AccountSession,
     pub vault: Vault,
     pub progress: Arc<dyn Progress + Send + Sync>,
     /// The clock that the run goes by.
     pub clock: Arc<dyn Clock>,
-    /// The service is one of our own, and the vault a copy.
-    pub rehearsed: bool,
-    pub writes: WriteLock,
+    /// `None` where the service is one of our own, and the vault a copy.
+    writes: Option<WriteLock>,
 }
 
 /// Keeps other processes from writing to the account by another of its names, from when
 /// the account's id is known.
-#[derive(Default)]
-pub struct WriteLock {
+struct WriteLock {
     held: Option<Lock>,
     command: String,
     patience: Duration,
 }
 
 impl WriteLock {
-    fn take(&mut self, app: &App, service: &str, id: i64) -> Result<(), OpError> {
+    fn take(&mut self, env: &Env, service: &str, id: i64) -> Result<(), OpError> {
         if self.held.is_none() {
-            let file = app.home()?.writes_file(service, id);
-            self.held = Some(Lock::take(&file, &self.command, self.patience, &*app.clock)?);
+            let file = env.home()?.writes_file(service, id);
+            self.held = Some(Lock::take(&file, &self.command, self.patience, &*env.clock)?);
         }
         Ok(())
     }
@@ -54,22 +52,36 @@ impl<'a> WriteSession<'a> {
     /// # Errors
     /// When it is locked, or its key or vault cannot be had.
     pub fn open(
-        app: &'a App,
+        env: &'a Env,
         account: &'a AccountConfig,
         command: &str,
         bounds: &SessionLimits,
     ) -> Result<Self, OpError> {
-        let progress: Arc<dyn Progress + Send + Sync> = Arc::from(app.progress(&account.name));
+        let progress: Arc<dyn Progress + Send + Sync> = env.progress(&account.name);
         let words = command_words(command, &account.name);
-        let session = AccountSession::open(app, account, &words, bounds, Arc::clone(&progress))?;
+        let session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
-        let clock = Arc::clone(&app.clock);
+        let clock = Arc::clone(&env.clock);
         let patience = bounds.lock_timeout.unwrap_or_default();
         let mut writes = WriteLock { held: None, command: words, patience };
         if let Some(identity) = vault.identity()? {
-            writes.take(app, &session.service, identity.account)?;
+            writes.take(env, &session.service, identity.account)?;
         }
-        Ok(Self { app, account, session, vault, progress, clock, rehearsed: false, writes })
+        Ok(Self { env, account, session, vault, progress, clock, writes: Some(writes) })
+    }
+
+    /// A copy of an account that is in no other process's reach: `session` reaches a
+    /// service of our own, and `clock` is simulated.
+    #[must_use]
+    pub fn of_copy(
+        env: &'a Env,
+        account: &'a AccountConfig,
+        session: AccountSession,
+        vault: Vault,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let progress = Arc::new(NoProgress);
+        Self { env, account, session, vault, progress, clock, writes: None }
     }
 
     /// Looks at what is there: by a snapshot that a run begins with, or without
@@ -79,8 +91,8 @@ impl<'a> WriteSession<'a> {
     /// When what is needed cannot be read whole.
     pub fn observe(&mut self, which: &[Resource], aside: bool) -> Result<Observation, OpError> {
         let looked = self.observe_unlocked(which, aside)?;
-        if let Some(id) = looked.account_id.filter(|_| !self.rehearsed) {
-            let taken = self.writes.take(self.app, &self.session.service, id);
+        if let (Some(id), Some(writes)) = (looked.account_id, &mut self.writes) {
+            let taken = writes.take(self.env, &self.session.service, id);
             taken.map_err(|failure| self.discard_after(&looked, failure))?;
         }
         Ok(looked)
@@ -94,8 +106,7 @@ impl<'a> WriteSession<'a> {
         let (clock, session, progress) = (&*self.clock, &mut self.session, &*self.progress);
         if !aside {
             let vault = &mut self.vault;
-            let looked =
-                planning::observe_into(clock, self.account, session, vault, progress, which);
+            let looked = observe_into(clock, self.account, session, vault, progress, which);
             progress.pause();
             return looked;
         }
@@ -103,8 +114,7 @@ impl<'a> WriteSession<'a> {
         if let Some(ours) = self.vault.identity()? {
             vault.claim(&ours, false)?;
         }
-        let looked =
-            planning::observe_into(clock, self.account, session, &mut vault, progress, which);
+        let looked = observe_into(clock, self.account, session, &mut vault, progress, which);
         progress.pause();
         Ok(Observation { memory: apply::account_memory(&self.vault)?, kept: false, ..looked? })
     }

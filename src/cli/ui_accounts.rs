@@ -6,16 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::unattended::vault_summary;
-
 use crate::clock::{Clock, Timestamp};
 use crate::config::AccountConfig;
-use crate::daemon::{AccountStatus, DaemonState, ScheduledAccount};
+use crate::daemon::DaemonState;
 use crate::files::beside;
-use crate::health::account_status::{DueTimes, age_reference};
-use crate::health::attempt::VaultSummary;
-use crate::health::persisted_state::{self, PersistedState};
-use crate::schedule::due_queue::DueQueue;
+use crate::health::account_status::AccountStatus;
+use crate::health::persisted_state;
+use crate::health::scheduled_account::ScheduledAccount;
+use crate::ops::status::account_status;
 use crate::ui::Accounts;
 
 /// The daemon's own board, as the page wants it.
@@ -122,35 +120,4 @@ fn stamp(vault: &Path) -> Stamp {
         let metadata = std::fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     })
-}
-
-/// How `account` fares, by the daemon's notes, the vault, and its schedule; and
-/// what could not be read on the way.
-#[must_use]
-pub fn account_status(
-    account: &AccountConfig,
-    charge: Option<&ScheduledAccount>,
-    now: Timestamp,
-) -> (AccountStatus, Vec<String>) {
-    let (notes, broken) = PersistedState::read(&account.vault);
-    let mut trouble: Vec<_> = broken.into_iter().collect();
-    let held = vault_summary(account).unwrap_or_else(|failure| {
-        let why = failure.message;
-        trouble.push(format!("{}: the vault cannot be read: {why}", account.name));
-        VaultSummary { unreadable: Some(why), ..VaultSummary::default() }
-    });
-    let mut due = DueTimes::default();
-    let alerts = &account.settings.alerts;
-    let from = age_reference(&notes, &held, now);
-    // Without a schedule only `max_age` says how old a backup may be.
-    due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
-    if let Some(charge) = charge {
-        let mut agenda = DueQueue::default();
-        let past = notes.past(&charge.schedule_id(), &held, now);
-        agenda.insert(&account.name, charge.timetable.clone(), past, now);
-        due.schedule = Some(charge.schedule.clone());
-        due.next = agenda.next(&account.name);
-        due.old_from = from.and_then(|from| charge.too_old_at(from));
-    }
-    (AccountStatus::evaluate(&account.name, &notes, &held, due, alerts.removed, now), trouble)
 }

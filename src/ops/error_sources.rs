@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use super::{OpError, OpErrorKind};
 use crate::api::base_url::BaseUrlError;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::apply::ApplyError;
-use crate::cli::error::{OpError, OpErrorKind};
 use crate::crawl::CrawlError;
 use crate::vault::VaultError;
 use crate::vault::lock::LockError;

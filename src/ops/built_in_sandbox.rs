@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::error::{OpError, OpErrorKind};
-use super::failures::cannot_write;
+use super::error_sources::cannot_write;
+use super::{OpError, OpErrorKind};
 use crate::api::http::ApiKey;
 use crate::clock::Clock;
 use crate::config::Home;

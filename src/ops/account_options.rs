@@ -1,6 +1,6 @@
 //! What the settings of an account mean to those who do the work.
 
-use super::states;
+use super::state_ref;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, RetentionRules, StatisticsSetting};
 use crate::crawl::{self, CrawlOptions};
@@ -36,7 +36,7 @@ pub fn retention_decisions(
     rules: &RetentionRules,
     newest: Timestamp,
 ) -> Vec<RetentionDecision> {
-    let zone = |time| states::local_time(account, time);
+    let zone = |time| state_ref::local_time(account, time);
     let verdicts = retention::decide(snapshots, &keep(rules, newest), needed, newest, &zone);
     for verdict in &verdicts {
         let (account, snapshot) = (account.name.as_str(), verdict.number);

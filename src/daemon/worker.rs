@@ -1,5 +1,5 @@
-//! What the daemon has done: a backup without a terminal, what a vault holds,
-//! and which accounts have a schedule.
+//! What the daemon does for an account: a backup without a terminal, the work after it,
+//! and its alerts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,18 +7,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use super::afterwards::post_backup;
-use super::alerting;
-use super::attempts::{attempt_of_error, attempt_of_snapshot, emptied, is_limited, recent};
-use super::configured::configured_backup;
-use super::session::{AccountSession, SessionLimits, command_words, reported_limit};
-use super::{App, CommandResult, Exit, OpError, OpErrorKind};
-use crate::clock::Timestamp;
-use crate::config::{AccountConfig, Config, Home, machine_time_zone};
-use crate::crawl;
-use crate::daemon::{
-    AccountStatus, FinishedBackup, PendingAlerts, Schedule, ScheduledAccount, Worker,
-};
+use super::delivery;
+use super::{AccountStatus, FinishedBackup, PendingAlerts, Worker};
+use crate::config::{AccountConfig, key_variables};
 use crate::escaped::Escaped;
 use crate::files::beside;
 use crate::format;
@@ -26,12 +17,17 @@ use crate::health::attempt::AlertEvent;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use crate::health::pending_alerts::{CircuitBreaker, DeliveryError};
 use crate::health::persisted_state::PersistedState;
+use crate::health::scheduled_account::ScheduledAccount;
 use crate::health::{alert_message, pending_alerts};
+use crate::ops::account_session::SessionLimits;
+use crate::ops::backup::{BackupRequest, mirror};
+use crate::ops::backup_attempts::{attempt_of_error, attempt_of_snapshot};
+use crate::ops::post_backup::post_backup;
+use crate::ops::status::scheduled_accounts;
+use crate::ops::vault_summary::vault_summary;
+use crate::ops::{Env, OpError, OpErrorKind};
 use crate::progress::{Event, Progress};
-use crate::schedule::due_queue::Timetable;
-use crate::vault::lock::Lock;
 use crate::vault::snapshot::{RequestUsage, Snapshot};
-use crate::vault::{Vault, VaultError};
 
 /// With `--once` another process may work on an account for so long before its
 /// backup is put off.
@@ -39,15 +35,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The daemon comes back by itself, and has other accounts to see to.
 const IMPATIENCE: Duration = Duration::from_secs(2);
 
-/// The daemon's hands.
+/// Works on the accounts of the configuration.
 pub struct DaemonWorker {
-    app: Arc<App>,
-    home: Home,
+    env: Arc<Env>,
     accounts: RwLock<BTreeMap<String, AccountConfig>>,
     charges: RwLock<Vec<ScheduledAccount>>,
     /// Begins at the very time: an external scheduler starts the process for each run.
     punctual: bool,
-    worst: Mutex<Exit>,
+    /// What backups and the work after them came to: complete or not, or why not at all.
+    results: Mutex<Vec<Result<bool, OpErrorKind>>>,
     deaf: CircuitBreaker,
     /// The vaults as they were when they were last looked at again.
     seen: Mutex<BTreeMap<String, [Stamp; 2]>>,
@@ -55,22 +51,25 @@ pub struct DaemonWorker {
 
 impl DaemonWorker {
     #[must_use]
-    pub fn new(app: &Arc<App>, home: Home, punctual: bool) -> Self {
-        let worst = Mutex::new(Exit::Done);
+    pub fn new(env: &Arc<Env>, punctual: bool) -> Self {
+        let results = Mutex::default();
         let (accounts, charges) = (RwLock::default(), RwLock::default());
         let (deaf, seen) = (CircuitBreaker::default(), Mutex::default());
-        Self { app: Arc::clone(app), home, accounts, charges, punctual, worst, deaf, seen }
+        Self { env: Arc::clone(env), accounts, charges, punctual, results, deaf, seen }
     }
 
-    /// The worst that a backup came to so far.
+    /// What backups and the work after them came to so far, each result once: whether
+    /// all was done, or why it failed.
     #[must_use]
-    pub fn worst(&self) -> Exit {
-        *self.worst.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn results(&self) -> Vec<Result<bool, OpErrorKind>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, exit: Exit) {
-        let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
-        *worst = worst.or_worse(exit);
+    fn note(&self, result: Result<bool, OpErrorKind>) {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        if !results.contains(&result) {
+            results.push(result);
+        }
     }
 
     fn account(&self, name: &str) -> Option<AccountConfig> {
@@ -82,12 +81,8 @@ impl DaemonWorker {
     /// # Errors
     /// With every mistake in the file.
     pub fn load(&self) -> Result<Vec<ScheduledAccount>, OpError> {
-        let config = Config::load(&self.home)?;
-        for warning in &config.warnings {
-            self.app.out.warn(warning);
-        }
-        self.app.redact_secrets_of(config.accounts());
-        let mut found = scheduled_accounts(config.accounts(), &self.app)?;
+        let config = self.env.read_config()?;
+        let mut found = scheduled_accounts(&self.env, config.accounts())?;
         if self.punctual {
             found.iter_mut().for_each(|charge| charge.timetable.offset = Duration::ZERO);
         }
@@ -98,123 +93,18 @@ impl DaemonWorker {
     }
 
     /// Makes a backup and says what it spent, whether or not it came to an end.
-    fn made(
+    fn mirror(
         &self,
         account: &AccountConfig,
         log: &Arc<LogProgress>,
         spent: &mut RequestUsage,
     ) -> Result<Snapshot, OpError> {
-        let app = &*self.app;
-        let words = command_words("daemon", &account.name);
         let patience = if self.punctual { PATIENCE } else { IMPATIENCE };
-        let bounds = SessionLimits { lock_timeout: Some(patience), ..SessionLimits::default() };
+        let limits = SessionLimits { lock_timeout: Some(patience), ..SessionLimits::default() };
+        let request = BackupRequest { limits, ..BackupRequest::new("daemon", account) };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
-        let mut session = AccountSession::open(app, account, &words, &bounds, progress)?;
-        let options = configured_backup(account, &session.service);
-        let mut vault = Vault::open_or_create(&account.vault)?;
-        let ended = crawl::crawl(&mut session.client, &mut vault, &*app.clock, &**log, &options);
-        let counters = session.client.counters();
-        *spent = RequestUsage {
-            requests: counters.requests,
-            throttled: counters.throttled,
-            waited: counters.waited,
-        };
-        let snapshot = ended?.snapshot;
-        vault.checkpoint()?;
-        Ok(snapshot)
+        Ok(mirror(&self.env, &request, &progress, spent)?.summary.snapshot)
     }
-}
-
-/// The accounts with a schedule, each with its timetable.
-///
-/// # Errors
-/// When a schedule is none; the configuration was checked, so this is a defect.
-pub fn scheduled_accounts(
-    accounts: &[AccountConfig],
-    app: &App,
-) -> Result<Vec<ScheduledAccount>, OpError> {
-    let mut machine = None;
-    let mut charges = Vec::new();
-    for account in accounts {
-        let Some(line) = &account.settings.schedule else { continue };
-        let schedule = Schedule::parse(line).map_err(|error| {
-            OpError::new(
-                OpErrorKind::Config,
-                format_args!("accounts.{}.schedule: {error}", account.name),
-            )
-        })?;
-        let zone = account.settings.timezone.unwrap_or_else(|| {
-            *machine.get_or_insert_with(|| {
-                machine_time_zone().unwrap_or_else(|why| {
-                    app.out.warn(format_args!("{why}; schedules without `timezone` are in UTC"));
-                    chrono_tz::UTC
-                })
-            })
-        });
-        charges.push(ScheduledAccount {
-            account: account.name.clone(),
-            vault: account.vault.clone(),
-            schedule: line.clone(),
-            timetable: Timetable::new(&account.name, schedule, zone),
-            max_age: account.settings.alerts.max_age,
-            most_removed: account.settings.alerts.removed,
-        });
-    }
-    Ok(charges)
-}
-
-/// What the vault of `account` holds; nothing where there is none.
-///
-/// # Errors
-/// When there is one, and it cannot be read.
-pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
-    let limit = reported_limit(account).or(account.settings.limit.map(u64::from));
-    let vault = match Vault::open_read_only(&account.vault) {
-        Ok(vault) => vault,
-        Err(VaultError::Missing(_)) => {
-            return Ok(VaultSummary {
-                limit,
-                running: backup_running_since(account),
-                ..VaultSummary::default()
-            });
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let complete = vault.newest(true)?;
-    let recent = recent(&vault)?;
-    let records = recent.first().into_iter().flat_map(|newest| &newest.outcomes);
-    let records =
-        records.map(|outcome| (outcome.resource.name().to_owned(), outcome.records)).collect();
-    let last_complete = complete.as_ref().and_then(|complete| complete.finished);
-    // One that was asked for a part alone says nothing of the rest.
-    let telling = recent.iter().find(|it| !is_limited(it) && !it.of_run).or(complete.as_ref());
-    let newest = telling.map(|snapshot| {
-        let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
-        attempt_of_snapshot(snapshot, started, ended, snapshot.usage)
-    });
-    let emptied = emptied(&recent);
-    let (unknown_writes, unknown_since) = vault.unknown_writes()?;
-    let unreadable = None;
-    let running = backup_running_since(account);
-    Ok(VaultSummary {
-        newest,
-        last_complete,
-        records,
-        limit,
-        unknown_writes,
-        unknown_since,
-        emptied,
-        running,
-        unreadable,
-    })
-}
-
-/// Since when a process has been backing `account` up.
-fn backup_running_since(account: &AccountConfig) -> Option<Timestamp> {
-    let backs_up = |command: &str| {
-        ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
-    };
-    Lock::holder(&account.vault).filter(|it| backs_up(&it.command)).map(|it| it.since)
 }
 
 impl Worker for DaemonWorker {
@@ -248,25 +138,25 @@ impl Worker for DaemonWorker {
     }
 
     fn back_up(&self, account: &str) -> BackupAttempt {
-        let started = self.app.clock.now();
+        let started = self.env.clock.now();
         let log =
             Arc::new(LogProgress { account: account.to_owned(), snapshot: AtomicI64::new(0) });
         let mut spent = RequestUsage::default();
         let found = self.account(account).ok_or_else(|| {
             OpError::new(OpErrorKind::Account, "the account is gone from the configuration")
         });
-        let made_one = found.and_then(|account| self.made(&account, &log, &mut spent));
-        let ended = self.app.clock.now();
-        let failure = match made_one {
+        let mirrored = found.and_then(|account| self.mirror(&account, &log, &mut spent));
+        let ended = self.env.clock.now();
+        let failure = match mirrored {
             Ok(snapshot) => {
                 let attempt = attempt_of_snapshot(&snapshot, started, ended, spent);
                 let whole = attempt.outcome == AttemptOutcome::Complete;
-                self.note(Exit::of(Ok(CommandResult::complete(whole))));
+                self.note(Ok(whole));
                 return attempt;
             }
             Err(failure) => failure,
         };
-        self.note(failure.kind.exit());
+        self.note(Err(failure.kind));
         BackupAttempt {
             snapshot: log.snapshot(),
             ..attempt_of_error(&failure, started, ended, spent)
@@ -276,16 +166,16 @@ impl Worker for DaemonWorker {
     fn post_backup(&self, account: &str, attempt: &BackupAttempt) -> Option<Vec<String>> {
         if attempt.outcome == AttemptOutcome::Failed {
             // Also of one that broke off, and could not say so itself.
-            self.note(Exit::of(Err(OpErrorKind::Failed)));
+            self.note(Err(OpErrorKind::Failed));
         }
         if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
             return None;
         }
         let account = self.account(account)?;
-        let failures = post_backup(&account, &*self.app.clock);
+        let failures = post_backup(&account, &*self.env.clock);
         for failure in &failures {
             tracing::error!(account = account.name, "{}", Escaped(failure));
-            self.note(Exit::of(Ok(CommandResult::complete(false))));
+            self.note(Ok(false));
         }
         Some(failures)
     }
@@ -297,7 +187,7 @@ impl Worker for DaemonWorker {
         notes: &mut PersistedState,
     ) {
         let Some(account) = self.account(&condition.account) else { return };
-        let now = self.app.clock.now();
+        let now = self.env.clock.now();
         if let Some(FinishedBackup { attempt, after: None }) = ended {
             // One that waits still, and is not so any more, would lie.
             notes.heartbeat = match attempt.outcome {
@@ -319,7 +209,7 @@ impl Worker for DaemonWorker {
         pending_alerts::enqueue(
             &mut notes.outbox,
             news,
-            &alerting::channels(&account.settings.alerts),
+            &delivery::channels(&account.settings.alerts),
         );
     }
 
@@ -327,17 +217,17 @@ impl Worker for DaemonWorker {
         let Some(account) = self.account(account) else { return };
         let hidden = {
             let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-            alerting::key_variables(accounts.values())
+            key_variables(accounts.values())
         };
-        let clock = &*self.app.clock;
+        let clock = &*self.env.clock;
         let mut failures = pending_alerts::deliver(&mut mail.outbox, clock.now(), |item| {
-            let target = alerting::target(&account, item.channel);
+            let target = delivery::target(&account, item.channel);
             self.deaf.call(clock, target, || {
-                alerting::deliver(&account, item, &hidden, &self.app.redactor, clock)
+                delivery::deliver(&account, item, &hidden, &self.env.redactor, clock)
             })
         });
         if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| mail.heartbeat) {
-            match self.deaf.call(clock, hook.to_string(), || alerting::heartbeat(&account)) {
+            match self.deaf.call(clock, hook.to_string(), || delivery::heartbeat(&account)) {
                 Ok(()) => mail.heartbeat = false,
                 Err(DeliveryError::Failed(why)) => failures.push(why),
                 Err(DeliveryError::CircuitOpen) => {}
@@ -346,7 +236,7 @@ impl Worker for DaemonWorker {
             mail.heartbeat = false;
         }
         for failure in failures {
-            let failure = self.app.redactor.text(&failure);
+            let failure = self.env.redactor.text(&failure);
             tracing::warn!(account = account.name, "{}", Escaped(failure));
         }
     }

@@ -1,0 +1,182 @@
+//! The exit code of every command.
+
+use std::process::ExitCode;
+
+use crate::ops::{OpError, OpErrorKind};
+
+/// How the program ends. The numbers are part of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done, or nothing to do.
+    Done = 0,
+    Failed = 1,
+    /// There are changes, and somebody asked for a code that says so.
+    Changes = 2,
+    /// A resource was not read, some steps were refused, or the API cannot do
+    /// a part of the input.
+    Partial = 3,
+    /// A stale plan or a conflict; nothing was written.
+    Stale = 4,
+    /// A guard refused; nothing was written.
+    Guarded = 5,
+    /// A write's outcome is unknown and needs `resolve`.
+    Unknown = 6,
+    /// The key was not accepted.
+    Unauthorised = 7,
+    /// Stopped at a limit of time or requests; resumable.
+    Stopped = 8,
+    /// The account is locked by another process.
+    Locked = 11,
+    Usage = 64,
+    /// Interrupted; resumable.
+    Interrupted = 130,
+}
+
+/// The result of a command that did not fail, as far as its exit code tells it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CommandResult {
+    /// How many writes have an unknown outcome and need `resolve`.
+    pub unknown: u64,
+    /// Others changed the records that the steps were planned for, and nothing was
+    /// written.
+    pub stale: bool,
+    /// How much of the input is not carried out or not read: resources, steps that
+    /// were refused, skipped or not sent, and everything that the API cannot do.
+    pub missing: u64,
+    /// There are changes, and a flag asks for a code that says so.
+    pub changes: bool,
+}
+
+impl CommandResult {
+    /// The command did everything, or not.
+    #[must_use]
+    pub const fn complete(complete: bool) -> Self {
+        Self { unknown: 0, stale: false, missing: !complete as u64, changes: false }
+    }
+}
+
+impl Exit {
+    /// The exit code of every command, and the only place that decides it. The
+    /// table in `docs/json.md` says the same.
+    #[must_use]
+    pub const fn of(result: Result<CommandResult, OpErrorKind>) -> Self {
+        match result {
+            Ok(CommandResult { unknown: 1.., .. }) => Self::Unknown,
+            Ok(CommandResult { stale: true, .. }) => Self::Stale,
+            Ok(CommandResult { missing: 1.., .. }) => Self::Partial,
+            Ok(CommandResult { changes: true, .. }) => Self::Changes,
+            Ok(_) | Err(OpErrorKind::Closed) => Self::Done,
+            Err(
+                OpErrorKind::Failed
+                | OpErrorKind::Config
+                | OpErrorKind::Account
+                | OpErrorKind::NotFound
+                | OpErrorKind::Service
+                | OpErrorKind::Vault,
+            ) => Self::Failed,
+            Err(OpErrorKind::Usage) => Self::Usage,
+            Err(OpErrorKind::Stale) => Self::Stale,
+            Err(OpErrorKind::Guard) => Self::Guarded,
+            Err(OpErrorKind::UnknownOutcome) => Self::Unknown,
+            Err(OpErrorKind::Unauthorised) => Self::Unauthorised,
+            Err(OpErrorKind::Stopped) => Self::Stopped,
+            Err(OpErrorKind::Locked) => Self::Locked,
+            Err(OpErrorKind::Interrupted) => Self::Interrupted,
+        }
+    }
+
+    /// The code for both: an interrupt outweighs everything, a failure outweighs
+    /// what is partial, and that what is done.
+    #[must_use]
+    pub const fn or_worse(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Interrupted, _) | (_, Self::Interrupted) => Self::Interrupted,
+            (Self::Done, other) => other,
+            (Self::Partial, other) if !matches!(other, Self::Done) => other,
+            (one, _) => one,
+        }
+    }
+
+    /// This code, after its news was printed. A closed output (`| head`)
+    /// does not change what happened.
+    ///
+    /// # Errors
+    /// When the output could not be written for another reason.
+    pub fn after(self, printed: Result<(), OpError>) -> Result<Self, OpError> {
+        match printed {
+            Ok(()) | Err(OpError { kind: OpErrorKind::Closed, .. }) => Ok(self),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<OpErrorKind> for Exit {
+    fn from(kind: OpErrorKind) -> Self {
+        Self::of(Err(kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_has_the_code_of_the_design() {
+        let codes = [
+            (OpErrorKind::Failed, 1),
+            (OpErrorKind::Usage, 64),
+            (OpErrorKind::Config, 1),
+            (OpErrorKind::Stale, 4),
+            (OpErrorKind::Guard, 5),
+            (OpErrorKind::UnknownOutcome, 6),
+            (OpErrorKind::Unauthorised, 7),
+            (OpErrorKind::Stopped, 8),
+            (OpErrorKind::Locked, 11),
+            (OpErrorKind::Interrupted, 130),
+            (OpErrorKind::Closed, 0),
+        ];
+        for (kind, code) in codes {
+            assert_eq!(Exit::from(kind) as u8, code, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_outcome_outweighs_what_is_missing_and_that_outweighs_changes() {
+        let all = CommandResult { unknown: 1, stale: true, missing: 2, changes: true };
+        assert_eq!(Exit::of(Ok(all)), Exit::Unknown);
+        let all = CommandResult { unknown: 0, ..all };
+        assert_eq!(Exit::of(Ok(all)), Exit::Stale);
+        let all = CommandResult { stale: false, ..all };
+        assert_eq!(Exit::of(Ok(all)), Exit::Partial);
+        assert_eq!(Exit::of(Ok(CommandResult { missing: 0, ..all })), Exit::Changes);
+        assert_eq!(Exit::of(Ok(CommandResult::default())), Exit::Done);
+    }
+
+    #[test]
+    fn an_interrupt_outweighs_a_failure_and_that_outweighs_what_is_partial() {
+        let order = [Exit::Done, Exit::Partial, Exit::Failed, Exit::Interrupted];
+        for (at, worse) in order.iter().enumerate() {
+            for other in &order[..at] {
+                assert_eq!((worse.or_worse(*other), other.or_worse(*worse)), (*worse, *worse));
+            }
+        }
+        assert_eq!(Exit::Unauthorised.or_worse(Exit::Stopped), Exit::Unauthorised);
+    }
+
+    #[test]
+    fn a_reader_that_went_away_does_not_change_what_happened() {
+        let gone = Err(OpError::from(io::Error::from(io::ErrorKind::BrokenPipe)));
+        assert_eq!(Exit::Partial.after(gone), Ok(Exit::Partial));
+        let full = Err(OpError::from(io::Error::from(io::ErrorKind::StorageFull)));
+        assert_eq!(Exit::Partial.after(full).unwrap_err().kind, OpErrorKind::Failed);
+    }
+}

@@ -1,0 +1,107 @@
+//! The flags of every command that makes a plan, as the operations take them.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::values;
+use crate::change::csv_files::CsvKind;
+use crate::change::policy::{OnConflict, Policy};
+use crate::config::parse_duration;
+use crate::model::{CountOrPercent, Resource};
+use crate::ops::input::InputOptions;
+
+/// How old a list may be when a write that stands on it leaves: the flag of every
+/// command that writes, and of those that tell what writing costs.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct MaxStalenessArgs {
+    /// Read a list again before a write that stands on it when it is older than this,
+    /// such as 10m; by default 5 minutes, or what the configuration says
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        env = "LINKVAULT_MAX_STALENESS",
+        hide_env_values = true
+    )]
+    pub max_staleness: Option<Duration>,
+}
+
+/// What a plan may do: the flags of every command that makes one.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PolicyArgs {
+    /// What a CSV file holds whose name does not tell
+    #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
+    pub resource: Option<CsvKind>,
+    /// Take only these resources
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
+    pub only: Vec<Resource>,
+    /// Leave these resources out
+    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
+    pub skip: Vec<Resource>,
+    /// Delete what the account has and the wanted state has not
+    #[arg(long)]
+    pub delete: bool,
+    /// Delete at most this number or share of a resource's records, such as 50 or 30%
+    #[arg(long, value_name = "BOUND", default_value = "30%")]
+    pub max_delete: CountOrPercent,
+    /// Update at most this number or share of a resource's records
+    #[arg(long, value_name = "BOUND", default_value = "30%")]
+    pub max_update: CountOrPercent,
+    /// Whose value counts where a cell was edited here and changed there
+    #[arg(long, value_name = "WHOSE", default_value = "fail")]
+    pub on_conflict: ConflictChoice,
+}
+
+/// Whose value counts in a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ConflictChoice {
+    // Neither: nothing is written.
+    Fail,
+    Mine,
+    Theirs,
+}
+
+impl From<ConflictChoice> for OnConflict {
+    fn from(whose: ConflictChoice) -> Self {
+        match whose {
+            ConflictChoice::Fail => Self::Fail,
+            ConflictChoice::Mine => Self::Mine,
+            ConflictChoice::Theirs => Self::Theirs,
+        }
+    }
+}
+
+impl PolicyArgs {
+    /// What these flags allow.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy {
+            delete: self.delete,
+            max_delete: self.max_delete,
+            max_update: self.max_update,
+            on_conflict: self.on_conflict.into(),
+            account: self.resource == Some(CsvKind::Resource(Resource::Account)),
+        }
+    }
+
+    /// What is read as the wanted state.
+    #[must_use]
+    pub fn input(&self) -> InputOptions {
+        InputOptions {
+            resource: self.resource,
+            only: self.only.clone(),
+            skip: self.skip.clone(),
+            delete: self.delete,
+        }
+    }
+}
+
+/// How a plan is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum PlanFormat {
+    #[default]
+    Text,
+    // For a ticket or a page.
+    Markdown,
+}

@@ -1,0 +1,39 @@
+//! The flags of every command that carries a plan out.
+
+use std::path::PathBuf;
+
+use super::plan_args::MaxStalenessArgs;
+use crate::ops::apply::RunOptions;
+
+/// How a plan is carried out: the flags of every command that does.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct RunArgs {
+    /// Stop at the first step that the service refuses
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Write the rows that were refused here, to be mended and applied again
+    #[arg(long, value_name = "FILE")]
+    pub rejected: Option<PathBuf>,
+    /// Print the plan and write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Apply without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub staleness: MaxStalenessArgs,
+}
+
+impl RunArgs {
+    /// The same for an operation.
+    #[must_use]
+    pub fn options(&self) -> RunOptions {
+        RunOptions {
+            fail_fast: self.fail_fast,
+            rejected: self.rejected.clone(),
+            dry_run: self.dry_run,
+            yes: self.yes,
+            max_staleness: self.staleness.max_staleness,
+        }
+    }
+}

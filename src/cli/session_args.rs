@@ -1,0 +1,46 @@
+//! The flags of every command that asks a service.
+
+use std::time::Duration;
+
+use crate::config::parse_duration;
+use crate::ops::account_session::SessionLimits;
+
+/// How to work on an account: the flags of every command that asks a service.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct SessionArgs {
+    /// Leave this number of requests of each window to other tools; if nothing is
+    /// said, as many as the configuration says, else 0
+    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
+    pub reserve: Option<u32>,
+    /// Stop after this time, such as 10m; what was begun can be gone on with
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        env = "LINKVAULT_MAX_DURATION",
+        hide_env_values = true
+    )]
+    pub max_duration: Option<Duration>,
+    /// Stop after this number of requests; what was begun can be gone on with
+    #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
+    pub max_requests: Option<u64>,
+    /// Wait so long, such as 10m, for another process that works on the
+    /// account; not at all if nothing is said
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = parse_duration,
+        env = "LINKVAULT_LOCK_TIMEOUT",
+        hide_env_values = true
+    )]
+    pub lock_timeout: Option<Duration>,
+}
+
+impl SessionArgs {
+    /// The same for an operation.
+    #[must_use]
+    pub const fn limits(&self) -> SessionLimits {
+        let Self { reserve, max_duration, max_requests, lock_timeout } = *self;
+        SessionLimits { reserve, max_duration, max_requests, lock_timeout }
+    }
+}

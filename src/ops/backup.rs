@@ -1,0 +1,244 @@
+//! Mirroring an account into its vault.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::account_options::{configured_backup, statistics_mode};
+use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::backup_attempts::{
+    attempt_of_error, attempt_of_snapshot, emptied, recent, save_attempt,
+};
+use super::input::scope;
+use super::{Env, OpError, OpErrorKind};
+use crate::api::pacer::Pacer;
+use crate::clock::Timestamp;
+use crate::config::{AccountConfig, StatisticsSetting};
+use crate::crawl::{self, CrawlOptions, CrawlReport};
+use crate::health::attempt::{
+    AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
+};
+use crate::health::rules::{HealthFacts, evaluate};
+use crate::model::Resource;
+use crate::progress::Progress;
+use crate::vault::snapshot::{RequestUsage, Snapshot};
+use crate::vault::{Vault, VaultError};
+
+/// Which account to back up, and what of it.
+#[derive(Debug, Clone)]
+pub struct BackupRequest<'a> {
+    /// The command that makes it: `backup`, `daemon`.
+    pub command: &'a str,
+    pub account: &'a AccountConfig,
+    /// Only these resources; those of the configuration where it is empty.
+    pub only: Vec<Resource>,
+    /// Not these resources.
+    pub skip: Vec<Resource>,
+    /// Whose statistics are fetched; as the configuration says if `None`.
+    pub stats: Option<StatisticsSetting>,
+    /// The most QR codes whose statistics are fetched; as the configuration says if `None`.
+    pub stats_budget: Option<u32>,
+    /// Start over instead of going on with a backup that was stopped.
+    pub fresh: bool,
+    /// A name for the snapshot.
+    pub tag: Option<String>,
+    /// The account's service has a new URL.
+    pub service_moved: bool,
+    pub limits: SessionLimits,
+}
+
+impl<'a> BackupRequest<'a> {
+    /// A backup of `account` as the configuration says.
+    #[must_use]
+    pub fn new(command: &'a str, account: &'a AccountConfig) -> Self {
+        Self {
+            command,
+            account,
+            only: Vec::new(),
+            skip: Vec::new(),
+            stats: None,
+            stats_budget: None,
+            fresh: false,
+            tag: None,
+            service_moved: false,
+            limits: SessionLimits::default(),
+        }
+    }
+
+    fn options(&self, service: &str) -> Result<CrawlOptions, OpError> {
+        let standing = configured_backup(self.account, service);
+        Ok(CrawlOptions {
+            stats: self.stats.map_or(standing.stats, statistics_mode),
+            stats_budget: self.stats_budget.map(u64::from).or(standing.stats_budget),
+            fresh: self.fresh,
+            tag: self.tag.clone(),
+            service_moved: self.service_moved,
+            ..standing.clone().only(&self.scope(&standing.excluded)?)
+        })
+    }
+
+    /// What is asked for; where `only` names nothing, the configuration's `skip` holds too.
+    fn scope(&self, excluded: &[Resource]) -> Result<Vec<Resource>, OpError> {
+        if !self.only.is_empty() {
+            return scope(&self.only, &self.skip);
+        }
+        let skip: Vec<_> = self.skip.iter().chain(excluded).copied().collect();
+        scope(&[], &skip)
+    }
+}
+
+/// What a backup made.
+pub struct BackupReport {
+    pub summary: CrawlReport,
+    /// How many QR codes were scanned since the snapshot before, and how often.
+    pub moved: (u64, i64),
+    /// As `status` records it.
+    pub attempt: BackupAttempt,
+    /// What the daemon would send an alert about: many records that are gone, and lists
+    /// that have become empty.
+    pub problems: Vec<HealthProblem>,
+    pub time: Duration,
+    pub vault: PathBuf,
+}
+
+/// Makes a backup, and records it for `status`.
+///
+/// # Errors
+/// When the account cannot be read, or its vault not be written.
+pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, OpError> {
+    let (began, started) = (env.clock.monotonic(), env.clock.now());
+    let mut spent = RequestUsage::default();
+    let progress = env.progress(&request.account.name);
+    let mirrored = mirror(env, request, &progress, &mut spent);
+    drop(progress);
+    let ended = env.clock.now();
+    let account = request.account;
+    let mirrored = mirrored.inspect_err(|failure| {
+        let mut attempt = attempt_of_error(failure, started, ended, spent);
+        let limits = &request.limits;
+        let bounded = limits.max_duration.is_some() || limits.max_requests.is_some();
+        if failure.kind == OpErrorKind::Stopped && bounded {
+            // The bounds that it was given say nothing about the account.
+            attempt.outcome = AttemptOutcome::Stopped;
+        }
+        if failure.kind != OpErrorKind::Usage {
+            // Where the vault's own disk failed, that is told already.
+            let told = failure.kind == OpErrorKind::Vault;
+            if let Err(why) = save_attempt(account, &attempt)
+                && !told
+            {
+                env.warn(why);
+            }
+        }
+    })?;
+    let MirroredAccount { summary, moved, emptied, vault } = mirrored;
+    let attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
+    if let Err(why) = save_attempt(account, &attempt) {
+        env.warn(why);
+    }
+    let problems = problems(account, &attempt, summary.snapshot.records(), &emptied, ended);
+    let time = env.clock.monotonic().saturating_sub(began);
+    Ok(BackupReport { summary, moved, attempt, problems, time, vault })
+}
+
+/// What was read into a vault.
+pub struct MirroredAccount {
+    pub summary: CrawlReport,
+    moved: (u64, i64),
+    emptied: Vec<EmptiedList>,
+    vault: PathBuf,
+}
+
+/// Makes a backup without a record of it, and says what it spent, whether or not it came
+/// to an end.
+///
+/// # Errors
+/// As [`backup`].
+pub fn mirror(
+    env: &Env,
+    request: &BackupRequest<'_>,
+    progress: &Arc<dyn Progress + Send + Sync>,
+    spent: &mut RequestUsage,
+) -> Result<MirroredAccount, OpError> {
+    let account = request.account;
+    let words = command_words(request.command, &account.name);
+    let progress = Arc::clone(progress);
+    let mut session =
+        AccountSession::open(env, account, &words, &request.limits, Arc::clone(&progress))?;
+    let options = request.options(&session.service)?;
+    let mut vault = Vault::open_or_create(&account.vault)?;
+    let crawled = crawl::crawl(&mut session.client, &mut vault, &*env.clock, &*progress, &options);
+    let counters = session.client.counters();
+    *spent = RequestUsage {
+        requests: counters.requests,
+        throttled: counters.throttled,
+        waited: counters.waited,
+    };
+    let summary = crawled?;
+    let moved = vault.movement(summary.snapshot.number)?;
+    let emptied = emptied(&recent(&vault)?);
+    vault.checkpoint()?;
+    Ok(MirroredAccount { summary, moved, emptied, vault: vault.path().to_owned() })
+}
+
+/// What a backup would cost, as far as the vault can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupEstimate {
+    pub scope: Vec<Resource>,
+    pub requests: u64,
+    pub time: Duration,
+    /// Requests a minute, as the configuration assumes.
+    pub limit: Option<u64>,
+}
+
+/// Tells what a backup would cost; asks and writes nothing.
+///
+/// # Errors
+/// When the vault cannot be read.
+pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate, OpError> {
+    let account = request.account;
+    let scope = request.options("")?.scope;
+    let known = match Vault::open_read_only(&account.vault) {
+        Ok(vault) => vault.snapshots()?.pop(),
+        Err(VaultError::Missing(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let requests = least_requests(&scope, known.as_ref());
+    let reserve = u64::from(request.limits.reserve.unwrap_or(account.settings.reserve));
+    let limit = account.settings.limit.map(u64::from);
+    let pacer = Pacer::new(reserve).assuming(limit);
+    let time = pacer.estimate(env.clock.monotonic(), requests);
+    Ok(BackupEstimate { scope, requests, time, limit })
+}
+
+/// The requests that reading `scope` takes at least, judged by what the newest
+/// snapshot held: pages of 1,000, and page 1 again where there are several.
+fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
+    let records =
+        |resource| known.and_then(|it| it.outcome(resource)).map_or(0, |outcome| outcome.records);
+    let list = |resource: Resource| match resource {
+        Resource::Account => 0,
+        Resource::ChannelItems => records(Resource::Channels),
+        _ => match records(resource).div_ceil(1000) {
+            0 | 1 => 1,
+            pages => pages + 1,
+        },
+    };
+    1 + scope.iter().map(|resource| list(*resource)).sum::<u64>()
+}
+
+/// What the daemon would send an alert about: many records that are gone, and lists
+/// that have become empty.
+fn problems(
+    account: &AccountConfig,
+    attempt: &BackupAttempt,
+    records: u64,
+    emptied: &[EmptiedList],
+    now: Timestamp,
+) -> Vec<HealthProblem> {
+    let facts = HealthFacts { made: Some(attempt), records, emptied, ..HealthFacts::default() };
+    let most = account.settings.alerts.removed;
+    let (mut found, _) = evaluate(&[], &facts, most, &account.name, now);
+    found.retain(|it| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied));
+    found
+}

@@ -1,0 +1,227 @@
+//! What changed between two states, or files and a state.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::account_session::SessionLimits;
+use super::input::{self, DesiredInput, scope};
+use super::state_ref::{LoadedState, StateRef};
+use super::{Env, OpError, OpErrorKind};
+use crate::change::csv_files::CsvKind;
+use crate::change::desired::{DesiredRecord, RecordRef};
+use crate::change::diff::{self, ChangeKind, StateDiff};
+use crate::change::overlay;
+use crate::config::AccountConfig;
+use crate::model::{Resource, State};
+use crate::vault::reference::Reference;
+
+/// What to compare.
+pub struct DiffRequest<'a> {
+    /// The older state, by its name, or files.
+    pub from: &'a str,
+    /// The newer one; the newest snapshot if `None`.
+    pub to: Option<&'a str>,
+    /// Only these resources; all where it is empty.
+    pub only: &'a [Resource],
+    /// Not these resources.
+    pub skip: &'a [Resource],
+    /// What a CSV file holds whose name does not tell.
+    pub resource: Option<CsvKind>,
+    pub limits: SessionLimits,
+}
+
+/// What differs.
+pub struct DiffReport {
+    /// The older state's name, and the newer's.
+    pub from: String,
+    pub to: String,
+    pub found: StateDiff,
+    /// Rows of files that mean no record of the other side.
+    pub new_rows: Vec<NewRow>,
+    /// What could not be read, and why.
+    pub not_compared: Vec<String>,
+    /// What a snapshot shows as it was known before.
+    pub stale: Vec<String>,
+}
+
+/// A row of a file that means no record of the other side.
+pub struct NewRow {
+    pub resource: Resource,
+    pub row: DesiredRecord,
+    /// What becomes of it from the older side to the newer.
+    pub kind: ChangeKind,
+}
+
+impl NewRow {
+    /// What its list would show of it.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(&'static str, Value)> {
+        let fields = self.resource.spec().fields;
+        let given = self.row.fields.iter().filter_map(|(place, value)| {
+            let field = fields.get(*place).filter(|field| field.is_read())?;
+            Some((field.name, value.json()))
+        });
+        given.filter(|(_, value)| !value.is_null()).collect()
+    }
+
+    /// The file and line that it is from.
+    #[must_use]
+    pub fn source(&self) -> String {
+        self.row.source.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+/// Compares two states.
+///
+/// # Errors
+/// When one of them cannot be had.
+pub fn compare(env: &Env, request: &DiffRequest<'_>) -> Result<DiffReport, OpError> {
+    let which = scope(request.only, request.skip)?;
+    let Sides { before, after } = sides(env, request, &which)?;
+    let found = diff::diff(&before.state, &after.state);
+    let rows = |side: &Side| {
+        let kind = side.kind;
+        let row = move |(resource, row)| NewRow { resource, row, kind };
+        side.new.clone().into_iter().map(row)
+    };
+    let new_rows = rows(&before).chain(rows(&after)).collect();
+    Ok(DiffReport {
+        found,
+        new_rows,
+        from: before.name,
+        to: after.name,
+        not_compared: [before.lacking, after.lacking].concat(),
+        stale: [before.stale, after.stale].concat(),
+    })
+}
+
+/// One side of a comparison.
+struct Side {
+    name: String,
+    state: State,
+    lacking: Vec<String>,
+    stale: Vec<String>,
+    /// Rows of a file that mean no record of the other side.
+    new: Vec<(Resource, DesiredRecord)>,
+    /// What becomes of them from the first side to the second.
+    kind: ChangeKind,
+}
+
+struct Sides {
+    before: Side,
+    after: Side,
+}
+
+/// A side as it is named, before its records are read.
+enum Named {
+    State(Box<StateRef>),
+    Files(PathBuf),
+}
+
+fn sides(env: &Env, request: &DiffRequest<'_>, which: &[Resource]) -> Result<Sides, OpError> {
+    let path = |text: Option<&str>| text.map_or(Ok(None), |text| input::path(env, text));
+    let file = path(request.to)?;
+    // An account alone is its last two snapshots; beside something else, its newest.
+    let missing = Reference::Latest(usize::from(request.to.is_none()));
+    let from = match path(Some(request.from))? {
+        Some(path) => Named::Files(path),
+        None => Named::State(Box::new(StateRef::parse(env, request.from, missing, None)?)),
+    };
+    let to = request.to.unwrap_or("latest");
+    let to = match file {
+        Some(path) => Named::Files(path),
+        None => {
+            let account = match &from {
+                Named::State(target) => Some(target.account.clone()),
+                Named::Files(_) if names_an_account(env, to)? => None,
+                Named::Files(path) => Some(input::account_of(env, path)?),
+            };
+            let target = StateRef::parse(env, to, Reference::Latest(0), account.as_ref())?;
+            Named::State(Box::new(target))
+        }
+    };
+    if request.resource.is_some()
+        && !matches!((&from, &to), (Named::Files(_), _) | (_, Named::Files(_)))
+    {
+        return Err(OpError::new(
+            OpErrorKind::Usage,
+            "--resource is for a CSV file, and none is named",
+        ));
+    }
+    let load = |target: &StateRef, which: &[Resource]| target.load(env, &request.limits, which);
+    let files = |path: &Path, account: Option<&AccountConfig>| {
+        input::read_files(path, request.resource, account, which)
+    };
+    Ok(match (from, to) {
+        (Named::State(from), Named::State(to)) => Sides {
+            before: Side::loaded(load(&from, which)?)?,
+            after: Side::loaded(load(&to, which)?)?,
+        },
+        (Named::State(from), Named::Files(path)) => {
+            let read = files(&path, Some(&from.account))?;
+            let before = Side::loaded(load(&from, &spoken(&read))?)?;
+            let after = Side::laid(env, read, &before.state, ChangeKind::Added);
+            Sides { before, after }
+        }
+        (Named::Files(path), Named::State(to)) => {
+            let read = files(&path, Some(&to.account))?;
+            let after = Side::loaded(load(&to, &spoken(&read))?)?;
+            let before = Side::laid(env, read, &after.state, ChangeKind::Removed);
+            Sides { before, after }
+        }
+        (Named::Files(from), Named::Files(to)) => {
+            let read = |path: &Path| files(path, input::exporting_account(env, path)?.as_ref());
+            let (from, to) = (read(&from)?, read(&to)?);
+            let under = from.state.clone().unwrap_or_default();
+            let after = Side::laid(env, to, &under, ChangeKind::Added);
+            let before = Side::laid(env, from, &after.state, ChangeKind::Removed);
+            Sides { before, after }
+        }
+    })
+}
+
+/// Whether `text` begins with an account.
+fn names_an_account(env: &Env, text: &str) -> Result<bool, OpError> {
+    Ok(text.contains('@') || env.config()?.account(text).is_ok())
+}
+
+/// The resources that files speak of.
+fn spoken(read: &DesiredInput) -> Vec<Resource> {
+    let wanted = &read.desired.resources;
+    let items = wanted.get(&Resource::ChannelItems).into_iter().flat_map(|it| &it.records);
+    // Channels are looked up by their names.
+    let named = items.into_iter().any(|row| matches!(row.channel, Some(RecordRef::Name(_))));
+    let spoken = |it: &Resource| wanted.contains_key(it) || named && *it == Resource::Channels;
+    Resource::ALL.into_iter().filter(spoken).collect()
+}
+
+impl Side {
+    fn loaded(mut loaded: LoadedState) -> Result<Self, OpError> {
+        Ok(Self {
+            state: loaded.state()?,
+            stale: loaded.stale(),
+            name: loaded.name,
+            lacking: loaded.unread,
+            new: Vec::new(),
+            kind: ChangeKind::Added,
+        })
+    }
+
+    /// Files, laid over the other side.
+    fn laid(env: &Env, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
+        for (resource, fields) in input::unlisted_fields(&read.desired) {
+            let fields = fields.join(", ");
+            env.note(format_args!("not compared: {fields} of {resource}; no list gives it back"));
+        }
+        let (state, new) = match read.state {
+            Some(state) => (state, Vec::new()),
+            None => {
+                let laid = overlay::overlay(&read.desired, other, read.base.as_ref());
+                let new = laid.new.into_iter().map(|(resource, row)| (resource, row.clone()));
+                (laid.state, new.collect())
+            }
+        };
+        Self { name: read.name, state, lacking: Vec::new(), stale: read.warnings, new, kind }
+    }
+}

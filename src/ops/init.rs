@@ -1,0 +1,61 @@
+//! Adding an account to the configuration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::account_session::trust;
+use super::{Env, OpError, OpErrorKind};
+use crate::api::client::{Client, GetOptions};
+use crate::api::envelope;
+use crate::api::pacer::Pacer;
+use crate::api::ureq::{TransportOptions, UreqTransport};
+use crate::config::{NewAccount, add_account};
+use crate::model::{DecodedRecord, Resource, Verb};
+
+/// Refuses a name that an account has already.
+///
+/// # Errors
+/// When there is one, or the configuration has mistakes.
+pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
+    if env.config()?.accounts().iter().all(|account| account.name != name) {
+        return Ok(());
+    }
+    let file = env.home()?.config_file();
+    let message = format!("there is an account `{name}` already, in {}", file.display());
+    Err(OpError::new(OpErrorKind::Config, message)
+        .hint("give another name, `linkvault init NAME`, or edit the file"))
+}
+
+/// Asks the service whose key it is: the account's id and name.
+///
+/// # Errors
+/// When the service does not accept the key, or does not answer as the API does.
+pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
+    env.events().requests_begin();
+    let key = env.key(&account.key)?;
+    let trust = trust(None)?;
+    let options =
+        TransportOptions { allow_http: account.allow_http, trust, ..TransportOptions::default() };
+    let transport = UreqTransport::new(&account.url.to_string(), &options)?;
+    let mut client = Client::new(Box::new(transport), Arc::clone(&env.clock), Pacer::new(0))
+        .with_redactor(env.redactor.clone())
+        .with_key(key)
+        .with_progress(env.progress(&account.name));
+    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
+    // Somebody waits, and may have mistyped: one try tells.
+    let response = client.get_account(path, &GetOptions { retries: Some(0) })?;
+    let raw = envelope::single(&response.body, "data")
+        .map_err(|why| client.malformed_response(path, &response, &why))?;
+    let decoded = DecodedRecord::read(Resource::Account, None, raw.get())
+        .map_err(|problem| OpError::new(OpErrorKind::Service, problem))?;
+    let name = decoded.record.values.get(2).map(|name| name.cell().into_owned());
+    Ok(format!("{} ({})", decoded.record.key, name.unwrap_or_default()))
+}
+
+/// Writes the account to the configuration, and returns the file.
+///
+/// # Errors
+/// When it cannot be written; it is then as it was.
+pub fn write_account(env: &Env, account: &NewAccount) -> Result<PathBuf, OpError> {
+    Ok(add_account(&env.home()?, account)?)
+}

@@ -1,0 +1,419 @@
+//! Moving an account to another: reads both, plans, and carries the plan out or compares.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_problems};
+use super::error_sources::{apply_error, cannot_write};
+use super::input::{self, scope};
+use super::observation::Observation;
+use super::plan::{guard, needed_resources, save};
+use super::state_ref::StateRef;
+use super::write_session::WriteSession;
+use super::{Env, OpError, OpErrorKind};
+use crate::apply::{self, RunReport};
+use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportContext};
+use crate::change::plan::{AccountMemory, CurrentState};
+use crate::change::policy::{OnConflict, Policy};
+use crate::config::AccountConfig;
+use crate::crawl::{self, StatisticsMode};
+use crate::files::{folder_of, write_private};
+use crate::migrate::{
+    self, FieldFilter, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
+    MigrationSource, Substitution,
+};
+use crate::model::{CountOrPercent, Resource, State};
+use crate::progress::Progress;
+use crate::vault::Vault;
+use crate::vault::journal::{JournalStep, StepState};
+use crate::vault::reference::Reference;
+use crate::vault::snapshot::{ReadState, Snapshot};
+
+/// Which account to move where, what of it, and how.
+pub struct MigrateRequest<'a> {
+    /// The account to move, which is backed up first; or ACCOUNT@REF, a snapshot.
+    pub from: &'a str,
+    pub to: &'a AccountConfig,
+    pub goal: MigrateGoal,
+    /// A CSV file with the ids of short links in both accounts.
+    pub links: Option<PathBuf>,
+    /// A `qr_codes.csv` that tells what the codes contain.
+    pub qr_data: Option<PathBuf>,
+    /// A code whose content is not known opens the old code's link.
+    pub link_codes: bool,
+    pub set: Vec<Substitution>,
+    pub wheres: Vec<FieldFilter>,
+    /// Only these resources; all where it is empty.
+    pub only: Vec<Resource>,
+    /// Not these resources.
+    pub skip: Vec<Resource>,
+    /// Where what came of it is written as Markdown.
+    pub report: Option<PathBuf>,
+    pub max_update: CountOrPercent,
+    pub on_conflict: OnConflict,
+    /// Stop at the first step that the service refuses.
+    pub fail_fast: bool,
+    /// Do not ask.
+    pub yes: bool,
+    pub max_staleness: Option<Duration>,
+    pub limits: SessionLimits,
+}
+
+/// What a migration is to come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MigrateGoal {
+    Apply,
+    /// Make the plan and write nothing.
+    DryRun,
+    /// Save the plan to a file.
+    Save(PathBuf),
+    /// Compare the accounts and write nothing.
+    Verify,
+}
+
+/// What a migration came to.
+pub enum MigrateReport {
+    /// The plan was made; nothing was written but the file that was asked for.
+    Planned {
+        moving: Box<MigrationPlan>,
+        /// The source: `old@#12`.
+        from: String,
+        observation: Box<Observation>,
+    },
+    Verified {
+        moving: Box<MigrationPlan>,
+        report: MigrationReport,
+    },
+    /// There was nothing to move.
+    Nothing {
+        report: MigrationReport,
+        missing: u64,
+    },
+    /// The user said no.
+    Declined,
+    Applied {
+        report: MigrationReport,
+        run: Box<RunReport>,
+        missing: u64,
+    },
+}
+
+/// Moves.
+///
+/// # Errors
+/// When an account cannot be read whole, a guard refuses, or the run had to stop.
+pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport, OpError> {
+    let options = options(request)?;
+    if let Some(file) = &request.report {
+        has_a_place(file)?;
+    }
+    let target = MovedAccount::target(env, request, request.to)?;
+    let session = WriteSession::open(env, request.to, "migrate", &request.limits)?;
+    if request.goal == MigrateGoal::Apply {
+        // Reading the source for nothing may take long.
+        session.require_no_open_run()?;
+    }
+    let mut moved = MovedAccount::read(env, request, target, &options.which)?;
+    let from = MigrationSource { id: &moved.origin, name: &moved.name };
+    let mut mapped = migrate::map(&moved.state, &moved.memory, from, &options);
+    mapped.manual.append(&mut moved.unread);
+    for doubt in &mapped.warnings {
+        env.warn(doubt);
+    }
+    move_records(session, request, &moved, mapped)
+}
+
+fn move_records(
+    mut session: WriteSession<'_>,
+    request: &MigrateRequest<'_>,
+    moved: &MovedAccount,
+    mapped: MappedRecords,
+) -> Result<MigrateReport, OpError> {
+    let (env, to) = (session.env, request.to);
+    let on_conflict = match request.on_conflict {
+        // A comparison goes on after a conflict, and names it.
+        OnConflict::Fail if request.goal == MigrateGoal::Verify => OnConflict::Theirs,
+        whose => whose,
+    };
+    let policy = Policy { max_update: request.max_update, on_conflict, ..Policy::default() };
+    let which = needed_resources(&mapped.desired, &policy);
+    let looked = session.observe(&which, request.goal != MigrateGoal::Apply);
+    let mut looked = looked.map_err(|failure| whose(to, failure))?;
+    looked.max_staleness = super::apply::max_staleness(request.max_staleness, to);
+    let account = looked.account_id.unwrap_or_default();
+    if moved.origin == format!("{}#{account}", looked.service) {
+        let message = format!("{} and {} are the same account", request.from, to.name);
+        return Err(session.discard_after(&looked, OpError::new(OpErrorKind::Usage, message)));
+    }
+    // What the new service does not have cannot be made there.
+    for resource in &looked.not_offered {
+        looked.state.remove(*resource);
+    }
+    looked.memory = apply::migration_memory(&mut session.vault, &moved.origin, &looked.state)
+        .map_err(|error| apply_error(error, &to.name))?;
+    let current = CurrentState { state: &looked.state, memory: &looked.memory };
+    let made = MigrationPlan::plan(mapped, current, &policy);
+    let mut moving = made.map_err(|it| session.discard_after(&looked, OpError::from(&it)))?;
+    moving.plan.cost = looked.cost(&moving.plan);
+    if request.goal == MigrateGoal::Verify {
+        let report = report(&session.vault, moved, to, &moving, None)?;
+        write(request, &report)?;
+        return Ok(MigrateReport::Verified { moving: Box::new(moving), report });
+    }
+    env.events().planned(&moving.plan, request.goal != MigrateGoal::Apply)?;
+    if let MigrateGoal::Save(file) = &request.goal {
+        save(env, to, &moving.plan, &looked, file)?;
+        if request.report.is_some() {
+            write(request, &report(&session.vault, moved, to, &moving, None)?)?;
+        }
+    } else {
+        guard(&moving.plan, &looked, &policy)
+            .map_err(|failure| session.discard_after(&looked, failure))?;
+    }
+    if request.goal == MigrateGoal::Apply {
+        return carry_out(session, request, moved, &moving, &looked);
+    }
+    let (moving, observation) = (Box::new(moving), Box::new(looked));
+    Ok(MigrateReport::Planned { moving, from: moved.name.clone(), observation })
+}
+
+fn carry_out(
+    mut session: WriteSession<'_>,
+    request: &MigrateRequest<'_>,
+    moved: &MovedAccount,
+    moving: &MigrationPlan,
+    looked: &Observation,
+) -> Result<MigrateReport, OpError> {
+    let (env, to) = (session.env, request.to);
+    if moving.plan.steps.is_empty() {
+        apply::save_matches(&mut session.vault, &moving.plan, false, session.clock.now())?;
+        session.discard_observation(looked)?;
+        let report = report(&session.vault, moved, to, moving, None)?;
+        write(request, &report)?;
+        return Ok(MigrateReport::Nothing { report, missing: missing(moving) });
+    }
+    let run =
+        RunOptions { fail_fast: request.fail_fast, yes: request.yes, ..RunOptions::default() };
+    let manual = left_to_a_person(moving);
+    let asked = RunRequest { manual, ..RunRequest::new("migrate", &moved.name) };
+    let ended = run_confirmed(&mut session, asked, &moving.plan, looked, &run)?;
+    let Some(ended) = ended else { return Ok(MigrateReport::Declined) };
+    let checkpoint = session.vault.checkpoint();
+    let run = ended.map_err(|error| apply_error(error, &to.name))?;
+    checkpoint?;
+    let report = report(&session.vault, moved, to, moving, Some(run.run))?;
+    drop(session);
+    warn_of_problems(env, to, &run);
+    write(request, &report)?;
+    // What the report counts as failed, the run counts already.
+    Ok(MigrateReport::Applied { report, run: Box::new(run), missing: missing(moving) })
+}
+
+fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
+    let links = match &request.links {
+        Some(file) => {
+            csv_files::pairs(&file.display().to_string(), &input::bytes(file)?).map_err(mistakes)?
+        }
+        None => BTreeMap::new(),
+    };
+    let codes = match &request.qr_data {
+        Some(file) => {
+            let (name, bytes) = (file.display().to_string(), input::bytes(file)?);
+            let kind = CsvKind::Resource(Resource::QrCodes);
+            let read =
+                csv_files::read(kind, &name, &bytes, ExportContext::default()).map_err(mistakes)?;
+            let CsvRecords::Of(_, records) = read.records else {
+                return Err(mistakes(read.warnings));
+            };
+            let lost = records.iter().find(|row| row.id.is_none());
+            if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
+                let message = format!("{source}: id: is needed, to know which code it is");
+                return Err(OpError::new(OpErrorKind::Failed, message).hint("nothing was written"));
+            }
+            records.into_iter().filter_map(|row| Some((row.id?, row.fields))).collect()
+        }
+        None => BTreeMap::new(),
+    };
+    Ok(MigrateOptions {
+        which: scope(&request.only, &request.skip)?,
+        links,
+        set: request.set.clone(),
+        wheres: request.wheres.clone(),
+        codes,
+        link_codes: request.link_codes,
+    })
+}
+
+/// Refuses a file that could not be written when all is done.
+fn has_a_place(file: &Path) -> Result<(), OpError> {
+    let why = match (folder_of(file).is_dir(), file.is_dir()) {
+        (false, _) => std::io::ErrorKind::NotADirectory,
+        (_, true) => std::io::ErrorKind::IsADirectory,
+        _ => return Ok(()),
+    };
+    Err(cannot_write(file, &why.into()).hint("nothing was written; name another file"))
+}
+
+fn mistakes(problems: CsvProblems) -> OpError {
+    OpError::new(OpErrorKind::Failed, "a file has mistakes")
+        .details(problems.lines())
+        .hint("mend the file and run the command again; nothing was written")
+}
+
+/// The account that is moved.
+struct MovedAccount {
+    name: String,
+    origin: String,
+    state: State,
+    memory: AccountMemory,
+    /// What could not be read, since the service does not offer it.
+    unread: Vec<ManualTask>,
+}
+
+impl MovedAccount {
+    /// What is to be moved, which is another account than `to`.
+    fn target(
+        env: &Env,
+        request: &MigrateRequest<'_>,
+        to: &AccountConfig,
+    ) -> Result<StateRef, OpError> {
+        let target = StateRef::parse(env, request.from, Reference::Live, None)?;
+        let from = &target.account;
+        if from.name == to.name || from.vault == to.vault {
+            return Err(OpError::new(OpErrorKind::Usage, "an account cannot be moved to itself"));
+        }
+        Ok(target)
+    }
+
+    fn read(
+        env: &Env,
+        request: &MigrateRequest<'_>,
+        target: StateRef,
+        which: &[Resource],
+    ) -> Result<Self, OpError> {
+        let live = target.reference == Reference::Live;
+        let from = &target.account;
+        let mut needed = which.to_vec();
+        needed.extend(which.iter().flat_map(|it| it.spec().depends_on));
+        needed.sort_unstable();
+        needed.dedup();
+        let (mut vault, snapshot) = match target.find()? {
+            Some(found) if !live => found,
+            _ => back_up(env, request, from, &needed)?,
+        };
+        let unread = unread(&snapshot, from, &needed)?;
+        let identity = vault.identity()?.ok_or_else(|| {
+            OpError::new(
+                OpErrorKind::Vault,
+                format_args!("the vault of {} belongs to no account yet", from.name),
+            )
+            .hint(format_args!("run `linkvault backup {}` first", from.name))
+        })?;
+        Ok(Self {
+            name: format!("{}@#{}", from.name, snapshot.number),
+            origin: format!("{}#{}", identity.service, identity.account),
+            memory: apply::account_memory_at(&vault, snapshot.number)?,
+            state: vault.state(snapshot.number, &needed)?,
+            unread,
+        })
+    }
+}
+
+/// Backs the source up, through a client that can only read.
+fn back_up(
+    env: &Env,
+    request: &MigrateRequest<'_>,
+    from: &AccountConfig,
+    which: &[Resource],
+) -> Result<(Vault, Snapshot), OpError> {
+    let progress: Arc<dyn Progress + Send + Sync> = env.progress(&from.name);
+    let words = command_words("migrate", &from.name);
+    let mut session =
+        AccountSession::open_to_read(env, from, &words, &request.limits, Arc::clone(&progress))
+            .map_err(|failure| whose(from, failure))?;
+    let mut vault = Vault::open_or_create(&from.vault)?;
+    let options = crawl::CrawlOptions::new(&session.service).only(which);
+    let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
+    let summary = crawl::crawl(&mut session.client, &mut vault, &*env.clock, &*progress, &options)
+        .map_err(|error| whose(from, error.into()))?;
+    vault.checkpoint()?;
+    Ok((vault, summary.snapshot))
+}
+
+/// The same, told of one of the two accounts.
+fn whose(account: &AccountConfig, failure: OpError) -> OpError {
+    OpError { message: format!("{}: {}", account.name, failure.message), ..failure }
+}
+
+/// What the source does not offer. All else has to be there whole.
+fn unread(
+    snapshot: &Snapshot,
+    from: &AccountConfig,
+    needed: &[Resource],
+) -> Result<Vec<ManualTask>, OpError> {
+    let mut unread = Vec::new();
+    for outcome in &snapshot.outcomes {
+        if !needed.contains(&outcome.resource) || outcome.is_complete() {
+            continue;
+        }
+        if outcome.state != ReadState::NotOffered {
+            let (resource, state) = (outcome.resource, outcome.state.name());
+            let why = outcome.message.as_deref().unwrap_or(state);
+            let message = format!("{resource} of {} could not be read whole: {why}", from.name);
+            return Err(OpError::new(OpErrorKind::Service, message)
+                .hint("nothing was planned or written; --skip leaves a resource out"));
+        }
+        unread.push(ManualTask::of_all(outcome.resource, migrate::manual::UNREAD));
+    }
+    Ok(unread)
+}
+
+/// What came of the migration of `moved` to `to`, by the journal of its `run`.
+fn report(
+    vault: &Vault,
+    moved: &MovedAccount,
+    to: &AccountConfig,
+    moving: &MigrationPlan,
+    run: Option<i64>,
+) -> Result<MigrationReport, OpError> {
+    let journal = run.map(|run| vault.steps(run)).transpose()?.unwrap_or_default();
+    let why = |step: JournalStep| match step.state {
+        // The service said that it did it, and the list afterwards shows otherwise.
+        StepState::Done if step.verified.as_deref() == Some(apply::verify::DIFFERS) => {
+            Some(step.remark.unwrap_or_default())
+        }
+        StepState::Done => None,
+        state => Some(step.message.unwrap_or_else(|| state.name().to_owned())),
+    };
+    let steps = journal.into_iter().map(|step| (step.step, why(step))).collect();
+    let made = match run {
+        Some(_) => apply::account_memory_with_ids_of(vault, &moved.origin)?.ids,
+        None => BTreeMap::new(),
+    };
+    let (from, to) = (moved.name.clone(), to.name.clone());
+    Ok(MigrationReport { from, to, run, ..moving.report(&steps, made) })
+}
+
+fn write(request: &MigrateRequest<'_>, report: &MigrationReport) -> Result<(), OpError> {
+    let Some(file) = &request.report else { return Ok(()) };
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = report.markdown(&mut text);
+    let text = text.trim_end().to_owned() + "\n";
+    write_private(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
+}
+
+/// How many records of the source are not moved and stand in no plan.
+#[must_use]
+pub fn left_to_a_person(moving: &MigrationPlan) -> u64 {
+    moving.manual.iter().filter(|it| it.left).count() as u64
+}
+
+/// How much of the source the plan has no step for.
+#[must_use]
+pub fn missing(moving: &MigrationPlan) -> u64 {
+    moving.plan.unsupported.len() as u64 + left_to_a_person(moving)
+}

@@ -1,0 +1,40 @@
+//! The use cases: one file for each, a function that takes its options and returns what
+//! came of it as data.
+//!
+//! Nothing here prints, reads the keyboard or ends the process: warnings, remarks,
+//! progress and questions go to [`Events`], which `cli` or the daemon implements.
+
+pub mod account_options;
+pub mod account_session;
+pub mod apply;
+pub mod backup;
+pub mod backup_attempts;
+pub mod built_in_sandbox;
+pub mod diff;
+pub mod doctor;
+mod env;
+mod error;
+pub mod error_sources;
+pub mod export;
+pub mod forget;
+pub mod init;
+pub mod input;
+pub mod migrate;
+pub mod observation;
+pub mod plan;
+pub mod post_backup;
+pub mod rehearse;
+pub mod rejected_rows;
+pub mod resolve;
+pub mod restore_vault;
+pub mod resume;
+pub mod sandbox_from_vault;
+pub mod shared_accounts;
+pub mod state_ref;
+pub mod status;
+pub mod undo;
+pub mod vault_summary;
+pub mod write_session;
+
+pub use env::{Env, Events, NoEvents};
+pub use error::{OpError, OpErrorKind};

@@ -1,0 +1,168 @@
+//! An account as it is now: what every plan stands on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::{Env, OpError, OpErrorKind};
+use crate::apply;
+use crate::change::cost::{Lists, cost};
+use crate::change::plan::{AccountMemory, Plan, PlanCost};
+use crate::change::staleness::{self, StalenessLimit};
+use crate::clock::Clock;
+use crate::config::AccountConfig;
+use crate::crawl::{self, StatisticsMode};
+use crate::model::paging::Paging;
+use crate::model::{RecordKey, Resource, State};
+use crate::progress::Progress;
+use crate::vault::snapshot::ReadState;
+use crate::vault::{Vault, VaultError};
+
+/// An account as it is now, and what is remembered of it.
+#[derive(Debug)]
+pub struct Observation {
+    pub state: State,
+    /// What the service does not have; of those the state has no records.
+    pub not_offered: Vec<Resource>,
+    pub memory: AccountMemory,
+    /// What looking cost, in requests.
+    pub reading: u64,
+    /// Requests beside these that ask again whose account it is, where a look into the
+    /// account's own vault finds lists that lost records.
+    pub confirming: u64,
+    /// How the lists are divided into pages.
+    pub paging: BTreeMap<Resource, Paging>,
+    /// Requests a minute; 0 is no limit.
+    pub limit: u64,
+    pub reserve: u64,
+    /// How old a list may be when a write that stands on it leaves.
+    pub max_staleness: Duration,
+    /// As the vault remembers it.
+    pub service: String,
+    /// The account's own id there.
+    pub account_id: Option<i64>,
+    /// The snapshot that shows it.
+    pub snapshot: i64,
+    /// Whether that stands in the account's own vault.
+    pub kept: bool,
+}
+
+impl Observation {
+    /// What carrying `plan` out costs, this look and one at the end included.
+    #[must_use]
+    pub fn cost(&self, plan: &Plan) -> PlanCost {
+        let mut again = plan.touched();
+        if again.contains(&Resource::ChannelItems) && !again.contains(&Resource::Channels) {
+            again.push(Resource::Channels);
+        }
+        let lists = Lists::of(&self.state, self.paging.clone());
+        let mut done = lists.clone();
+        plan.steps.iter().for_each(|step| done.carry_out(step));
+        let after = again.iter().map(|it| done.requests(*it)).fold(1, u64::saturating_add);
+        let staleness = StalenessLimit::new(self.max_staleness, self.limit, self.reserve, lists);
+        cost(plan, (self.reading + self.confirming, after), self.limit, self.reserve, &staleness)
+    }
+}
+
+/// Looks at an account without leaving anything in its vault.
+///
+/// # Errors
+/// When what is needed cannot be read whole.
+pub fn observe_account(
+    env: &Env,
+    account: &AccountConfig,
+    bounds: &SessionLimits,
+    which: &[Resource],
+) -> Result<Observation, OpError> {
+    let progress: Arc<dyn Progress + Send + Sync> = env.progress(&account.name);
+    let words = command_words("plan", &account.name);
+    let mut session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
+    let mut own = match Vault::open_read_only(&account.vault) {
+        Ok(vault) => Some(vault),
+        Err(VaultError::Missing(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let mut vault = Vault::in_memory()?;
+    if let Some(ours) = own.as_mut().map(|own| own.identity()).transpose()?.flatten() {
+        vault.claim(&ours, false)?;
+    }
+    let mut looked =
+        observe_into(&*env.clock, account, &mut session, &mut vault, &*progress, which)?;
+    if let Some(own) = &own {
+        looked.memory = apply::account_memory(own)?;
+        looked.confirming = lost_lists(own, &looked)?;
+    }
+    Ok(looked)
+}
+
+/// How many lists of `now` lack records that `own` has: a look into `own` confirms the
+/// account for each. Of a list that is not offered, nothing is known to be lost.
+fn lost_lists(own: &Vault, now: &Observation) -> Result<u64, VaultError> {
+    let mut lists = BTreeSet::new();
+    let offered = |(it, _): &(Resource, _)| !now.not_offered.contains(it);
+    for (resource, records) in now.state.iter().filter(offered) {
+        for key in own.open_keys(resource)?.into_iter().filter(|key| !records.contains_key(key)) {
+            let channel = match key {
+                RecordKey::Item { channel, .. } => Some(channel),
+                RecordKey::Id(_) => None,
+            };
+            let listed = |channel| now.state.get(Resource::Channels)?.get(&RecordKey::Id(channel));
+            if channel.is_none_or(|channel| listed(channel).is_some()) {
+                lists.insert((resource, channel));
+            }
+        }
+    }
+    Ok(lists.len() as u64)
+}
+
+/// Looks at an account by a snapshot in `vault`.
+///
+/// # Errors
+/// As [`observe_account`].
+pub fn observe_into(
+    clock: &dyn Clock,
+    account: &AccountConfig,
+    session: &mut AccountSession,
+    vault: &mut Vault,
+    progress: &dyn Progress,
+    which: &[Resource],
+) -> Result<Observation, OpError> {
+    let options = crawl::CrawlOptions::new(&session.service).only(which);
+    let options =
+        crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, confirm: false, ..options };
+    let before = session.client.counters().requests;
+    let summary = crawl::crawl(&mut session.client, vault, clock, progress, &options)?;
+    let snapshot = summary.snapshot;
+    let lacking = snapshot
+        .outcomes
+        .iter()
+        .find(|outcome| options.scope.contains(&outcome.resource) && !outcome.is_complete());
+    if let Some(outcome) = lacking {
+        let why = outcome.message.as_deref().unwrap_or("it is not offered");
+        let message = format!("{} could not be read whole: {why}", outcome.resource);
+        return Err(OpError::new(OpErrorKind::Service, message)
+            .hint("nothing was planned or written; --skip leaves a resource out"));
+    }
+    let confirming = summary.confirmed;
+    let reading = (session.client.counters().requests - before).saturating_sub(confirming);
+    let outcomes = snapshot.outcomes.iter();
+    let not_offered = outcomes.filter(|it| it.state == ReadState::NotOffered);
+    let not_offered = not_offered.map(|it| it.resource).collect();
+    let known = session.client.limit().or(account.settings.limit.map(u64::from));
+    Ok(Observation {
+        state: vault.state(snapshot.number, &options.scope)?,
+        not_offered,
+        memory: apply::account_memory(vault)?,
+        reading,
+        confirming,
+        paging: summary.paging,
+        limit: known.unwrap_or(30),
+        reserve: session.reserve,
+        max_staleness: account.settings.max_staleness.unwrap_or(staleness::DEFAULT),
+        service: session.service.clone(),
+        account_id: vault.identity()?.map(|identity| identity.account),
+        snapshot: snapshot.number,
+        kept: true,
+    })
+}

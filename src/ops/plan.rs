@@ -1,0 +1,213 @@
+//! From a state that somebody wants to a plan: what `plan`, `apply`, `import`,
+//! `restore` and `undo` have in common before the first write.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::account_session::SessionLimits;
+use super::apply::max_staleness;
+use super::error_sources::cannot_write;
+use super::input::{DesiredInput, InputOptions};
+use super::observation::{Observation, observe_account};
+use super::{Env, OpError, OpErrorKind};
+use crate::change::desired::DesiredState;
+use crate::change::guards::check_guards;
+use crate::change::plan::saved::SavedPlan;
+use crate::change::plan::{CurrentState, Plan, PlanProblems, plan};
+use crate::change::policy::Policy;
+use crate::config::AccountConfig;
+use crate::escaped::Escaped;
+use crate::files::{Durability, replace};
+use crate::format;
+use crate::model::{Resource, State, Verb};
+
+/// What to plan for, and which account would be changed.
+pub struct PlanRequest<'a> {
+    pub account: &'a AccountConfig,
+    /// The wanted state, by its name.
+    pub input: &'a str,
+    /// What of the input is taken.
+    pub options: InputOptions,
+    pub policy: Policy,
+    pub max_staleness: Option<Duration>,
+    /// Where the plan is saved.
+    pub save: Option<PathBuf>,
+    pub limits: SessionLimits,
+}
+
+/// A plan, and what it stands on.
+pub struct PlanReport {
+    pub plan: Plan,
+    /// The wanted state's name, or the file's.
+    pub input: String,
+    pub observation: Observation,
+    /// A remark on records that the wanted state lacks and that stay.
+    pub kept: Option<String>,
+    /// Why `apply` will refuse the plan, a line for each guard.
+    pub refusals: Vec<String>,
+}
+
+/// Reads the account and the wanted state, and plans the way.
+///
+/// # Errors
+/// When one of them cannot be had, or they leave open what is meant.
+pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, OpError> {
+    let (account, policy) = (request.account, &request.policy);
+    let wanted = request.options.read(env, &request.limits, request.input, account)?;
+    let which = needed_resources(&wanted.desired, policy);
+    let mut observation = observe_account(env, account, &request.limits, &which)?;
+    observation.max_staleness = max_staleness(request.max_staleness, account);
+    wanted.is_of(account, &observation.service, observation.account_id)?;
+    let plan = make_plan(&wanted.desired, wanted.base.as_ref(), &observation, policy)?;
+    if let Some(file) = &request.save {
+        save(env, account, &plan, &observation, file)?;
+    }
+    let kept = kept_records(&wanted, &observation, policy);
+    let refusals = guard(&plan, &observation, policy).err().map(|it| it.details);
+    let refusals = refusals.unwrap_or_default();
+    Ok(PlanReport { plan, input: wanted.name, observation, kept, refusals })
+}
+
+/// The resources that must be known to plan for `desired`.
+#[must_use]
+pub fn needed_resources(desired: &DesiredState, policy: &Policy) -> Vec<Resource> {
+    let mut needed: Vec<_> = desired.resources.keys().copied().collect();
+    needed.extend(desired.to_delete.keys());
+    if !desired.campaign_links.is_empty() {
+        needed.push(Resource::Campaigns);
+    }
+    if needed.contains(&Resource::ChannelItems) {
+        needed.extend(Resource::ChannelItems.spec().depends_on);
+    }
+    // The items of a channel go with it, and are to come back with it.
+    if policy.delete && needed.contains(&Resource::Channels) {
+        needed.push(Resource::ChannelItems);
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    needed
+}
+
+/// Plans, with the price.
+///
+/// # Errors
+/// When rows leave open what is meant, or there are conflicts.
+pub fn make_plan(
+    desired: &DesiredState,
+    base: Option<&State>,
+    looked: &Observation,
+    policy: &Policy,
+) -> Result<Plan, OpError> {
+    let current = CurrentState { state: &looked.state, memory: &looked.memory };
+    let mut plan = plan(desired, current, base, policy).map_err(|it| OpError::from(&it))?;
+    plan.cost = looked.cost(&plan);
+    log(&plan);
+    Ok(plan)
+}
+
+/// Each choice of the planner, for `-v`.
+fn log(plan: &Plan) {
+    for it in plan.foreign.iter().flat_map(|foreign| &foreign.matched) {
+        tracing::debug!("{} {}: matched with {} here", it.resource.name(), it.old, it.new);
+    }
+    for step in &plan.steps {
+        let (verb, resource, key) = (step.verb.name(), step.resource.name(), Escaped(&step.key));
+        tracing::debug!("step {}: {verb} {resource} {key}", step.step);
+    }
+    for it in &plan.unsupported {
+        let key = Escaped(&it.key);
+        tracing::debug!("{} {key} is unsupported: {}", it.resource.name(), Escaped(&it.reason));
+    }
+}
+
+/// A remark on records that `wanted` does not have and that stay, since `--delete` was
+/// not given: a row taken out of a sheet, or what is newer than a snapshot.
+#[must_use]
+pub fn kept_records(
+    wanted: &DesiredInput,
+    looked: &Observation,
+    policy: &Policy,
+) -> Option<String> {
+    let whole =
+        wanted.desired.resources.values().any(|it| it.is_complete && !it.records.is_empty());
+    if policy.delete || !whole {
+        return None;
+    }
+    let bold = Policy { delete: true, ..*policy };
+    // Where deleting would be a conflict, that is soon enough told with the flag.
+    let plan = make_plan(&wanted.desired, wanted.base.as_ref(), looked, &bold).ok()?;
+    let deletes = plan.steps.iter().filter(|step| step.verb == Verb::Delete);
+    let mut counts = BTreeMap::new();
+    deletes.for_each(|step| *counts.entry(step.resource).or_insert(0_u64) += 1);
+    if counts.is_empty() {
+        return None;
+    }
+    let records = counts.iter().map(|(resource, count)| {
+        format!("{} of {resource}", format::counted(*count, "record", "records"))
+    });
+    Some(format!(
+        "Not in {}, and left as they are: {}; --delete deletes them",
+        wanted.name,
+        records.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+impl From<&PlanProblems> for OpError {
+    fn from(problems: &PlanProblems) -> Self {
+        const MOST: usize = 50;
+        let rows = problems.rows.iter().map(ToString::to_string);
+        let all = rows.chain(problems.conflicts.iter().map(ToString::to_string));
+        let more = (problems.rows.len() + problems.conflicts.len()).saturating_sub(MOST);
+        let lines = |text: String| text.lines().map(ToOwned::to_owned).collect::<Vec<_>>();
+        let mut lines: Vec<_> = all.take(MOST).flat_map(lines).collect();
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        if problems.is_conflict() {
+            let count = problems.conflicts.len();
+            let message = match count {
+                1 => "a cell was edited here and has changed in the account".to_owned(),
+                _ => format!("{count} cells were edited here and have changed in the account"),
+            };
+            return Self::new(OpErrorKind::Stale, message).details(lines).hint(
+                "nothing was written; --on-conflict mine pushes your values,\n\
+                 --on-conflict theirs keeps the account's",
+            );
+        }
+        Self::new(OpErrorKind::Failed, "it is not clear what is wanted")
+            .details(lines)
+            .hint("mend these rows and run the command again; nothing was written")
+    }
+}
+
+/// Refuses a plan that does more than the flags allow.
+///
+/// # Errors
+/// With numbers, limits, and the flags that lift them.
+pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), OpError> {
+    check_guards(plan, &looked.state, policy).map_err(|refusals| {
+        let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+        OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
+            .details(lines)
+            .hint("look at the plan, and add the flag if it is meant so")
+    })
+}
+
+/// Saves a plan, whole or not at all, for its user alone.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn save(
+    env: &Env,
+    account: &AccountConfig,
+    plan: &Plan,
+    looked: &Observation,
+    file: &Path,
+) -> Result<(), OpError> {
+    let whose = (account.name.as_str(), looked.service.as_str(), looked.account_id);
+    let price = (looked.limit, looked.reserve);
+    let saved = SavedPlan::new(whose, env.clock.now().0, price, plan.clone());
+    replace(file, saved.to_json().as_bytes(), Durability::Unsynced)
+        .map_err(|error| cannot_write(file, &error))
+}

@@ -1,0 +1,101 @@
+//! Putting a copy of a vault in the place of an account's vault.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::account_session::{command_words, service};
+use super::{Env, OpError, OpErrorKind, state_ref};
+use crate::config::AccountConfig;
+use crate::escaped::Escaped;
+use crate::vault::lock::Lock;
+use crate::vault::restore::RestoreCandidate;
+use crate::vault::{AccountIdentity, VaultError};
+
+/// A copy that was verified. While it lives, the account is locked.
+pub struct VerifiedCopy {
+    pub candidate: RestoreCandidate,
+    /// The copy's account id, where it cannot be compared with that of the present vault.
+    pub unproven: Option<i64>,
+    _lock: Lock,
+}
+
+/// Verifies that `file` can replace the vault of `account`.
+///
+/// # Errors
+/// When it is no vault, is damaged, or belongs to another account.
+pub fn verify_copy(
+    env: &Env,
+    account: &AccountConfig,
+    file: &Path,
+) -> Result<VerifiedCopy, OpError> {
+    let words = command_words("vault restore", &account.name);
+    let lock = Lock::take(&account.vault, &words, Duration::ZERO, &*env.clock)?;
+    let candidate =
+        RestoreCandidate::prepare(file, &account.vault).map_err(|error| match error {
+            VaultError::Missing(path) if path != account.vault => OpError::new(
+                OpErrorKind::NotFound,
+                format_args!("there is no file {}", Escaped(&path.display().to_string())),
+            ),
+            error => error.into(),
+        })?;
+    let unproven = unproven(&candidate, account, env)?;
+    if candidate.foreign_log {
+        env.warn(format_args!(
+            "the log beside {} is of another file and was left out",
+            file.display()
+        ));
+    }
+    Ok(VerifiedCopy { candidate, unproven, _lock: lock })
+}
+
+impl VerifiedCopy {
+    /// Replaces the vault and its log at once.
+    ///
+    /// # Errors
+    /// When the file cannot be replaced; it is then as it was.
+    pub fn replace(self) -> Result<(), OpError> {
+        Ok(self.candidate.replace(&mut |_| Ok(()))?)
+    }
+}
+
+/// Refuses the vault of another account. The account's id is that of the vault that is replaced;
+/// where that cannot be read, the id of the copy is unproven and given back.
+fn unproven(
+    candidate: &RestoreCandidate,
+    account: &AccountConfig,
+    env: &Env,
+) -> Result<Option<i64>, OpError> {
+    let Some(found) = &candidate.identity else {
+        // It has no snapshot, so that it can become any account's.
+        return Ok(None);
+    };
+    let ours = match state_ref::identity_of(account) {
+        Ok(ours) => ours,
+        Err(failure) => {
+            env.note(format_args!("the present vault cannot be read: {}", failure.message));
+            None
+        }
+    };
+    let unproven = ours.is_none().then_some(found.account);
+    let expected = ours
+        .unwrap_or_else(|| AccountIdentity { service: service(account), account: found.account });
+    if *found == expected {
+        if let Some(id) = unproven {
+            env.warn(format_args!(
+                "cannot compare the account: {} has no vault that can be read. The copy belongs to \
+                 account {id} of {}; the next backup refuses it if the key is for another account",
+                account.name, found.service
+            ));
+        }
+        return Ok(unproven);
+    }
+    Err(OpError::new(
+        OpErrorKind::Vault,
+        format_args!(
+            "cannot restore the vault of {}: the copy belongs to account {} of {}, not to account \
+             {} of {}",
+            account.name, found.account, found.service, expected.account, expected.service
+        ),
+    )
+    .hint("name the account that the copy belongs to with --to, or restore another copy"))
+}

@@ -1,0 +1,97 @@
+//! How accounts fare, from what their vaults hold and what is recorded of their backups.
+
+use super::vault_summary::vault_summary;
+use super::{Env, OpError, OpErrorKind};
+use crate::clock::Timestamp;
+use crate::config::{AccountConfig, machine_time_zone};
+use crate::health::account_status::{AccountStatus, DueTimes, age_reference};
+use crate::health::attempt::VaultSummary;
+use crate::health::persisted_state::PersistedState;
+use crate::health::scheduled_account::ScheduledAccount;
+use crate::schedule::crontab::Schedule;
+use crate::schedule::due_queue::{DueQueue, Timetable};
+
+/// How `accounts` fare. What cannot be read on the way is told.
+///
+/// # Errors
+/// When a schedule is none; the configuration was checked, so this is a defect.
+pub fn status(env: &Env, accounts: &[AccountConfig]) -> Result<Vec<AccountStatus>, OpError> {
+    let scheduled = scheduled_accounts(env, accounts)?;
+    let now = env.clock.now();
+    let one = |account: &AccountConfig| {
+        let schedule = scheduled.iter().find(|it| it.account == account.name);
+        let (status, trouble) = account_status(account, schedule, now);
+        trouble.iter().for_each(|what| env.warn(what));
+        status
+    };
+    Ok(accounts.iter().map(one).collect())
+}
+
+/// How `account` fares, by the daemon's notes, the vault, and its schedule; and
+/// what could not be read on the way.
+#[must_use]
+pub fn account_status(
+    account: &AccountConfig,
+    charge: Option<&ScheduledAccount>,
+    now: Timestamp,
+) -> (AccountStatus, Vec<String>) {
+    let (notes, broken) = PersistedState::read(&account.vault);
+    let mut trouble: Vec<_> = broken.into_iter().collect();
+    let held = vault_summary(account).unwrap_or_else(|failure| {
+        let why = failure.message;
+        trouble.push(format!("{}: the vault cannot be read: {why}", account.name));
+        VaultSummary { unreadable: Some(why), ..VaultSummary::default() }
+    });
+    let mut due = DueTimes::default();
+    let alerts = &account.settings.alerts;
+    let from = age_reference(&notes, &held, now);
+    // Without a schedule only `max_age` says how old a backup may be.
+    due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
+    if let Some(charge) = charge {
+        let mut agenda = DueQueue::default();
+        let past = notes.past(&charge.schedule_id(), &held, now);
+        agenda.insert(&account.name, charge.timetable.clone(), past, now);
+        due.schedule = Some(charge.schedule.clone());
+        due.next = agenda.next(&account.name);
+        due.old_from = from.and_then(|from| charge.too_old_at(from));
+    }
+    (AccountStatus::evaluate(&account.name, &notes, &held, due, alerts.removed, now), trouble)
+}
+
+/// The accounts with a schedule, each with its timetable.
+///
+/// # Errors
+/// When a schedule is none; the configuration was checked, so this is a defect.
+pub fn scheduled_accounts(
+    env: &Env,
+    accounts: &[AccountConfig],
+) -> Result<Vec<ScheduledAccount>, OpError> {
+    let mut machine = None;
+    let mut charges = Vec::new();
+    for account in accounts {
+        let Some(line) = &account.settings.schedule else { continue };
+        let schedule = Schedule::parse(line).map_err(|error| {
+            OpError::new(
+                OpErrorKind::Config,
+                format_args!("accounts.{}.schedule: {error}", account.name),
+            )
+        })?;
+        let zone = account.settings.timezone.unwrap_or_else(|| {
+            *machine.get_or_insert_with(|| {
+                machine_time_zone().unwrap_or_else(|why| {
+                    env.warn(format_args!("{why}; schedules without `timezone` are in UTC"));
+                    chrono_tz::UTC
+                })
+            })
+        });
+        charges.push(ScheduledAccount {
+            account: account.name.clone(),
+            vault: account.vault.clone(),
+            schedule: line.clone(),
+            timetable: Timetable::new(&account.name, schedule, zone),
+            max_age: account.settings.alerts.max_age,
+            most_removed: account.settings.alerts.removed,
+        });
+    }
+    Ok(charges)
+}

@@ -1,0 +1,81 @@
+//! Taking a run back, as far as the API can.
+
+use super::account_session::SessionLimits;
+use super::apply::{ApplyReport, RunOptions, RunRequest, report, run_input};
+use super::error_sources::{apply_error, vault_error};
+use super::input::DesiredInput;
+use super::write_session::WriteSession;
+use super::{Env, OpError, OpErrorKind, state_ref};
+use crate::apply::ApplyError;
+use crate::apply::undo::{state_after_run, undo_run};
+use crate::change::policy::{OnConflict, Policy};
+use crate::config::AccountConfig;
+use crate::model::{CountOrPercent, Resource};
+use crate::vault::VaultError;
+
+/// Which run to take back, and how.
+pub struct UndoRequest<'a> {
+    pub account: &'a AccountConfig,
+    pub run: i64,
+    /// Whose value counts where a field was changed again since the run.
+    pub on_conflict: OnConflict,
+    pub options: RunOptions,
+    pub limits: SessionLimits,
+}
+
+/// Plans the way back, shows it, asks, and goes it.
+///
+/// # Errors
+/// When there is no such run, it is not finished, or as [`apply`](super::apply::apply).
+pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
+    let account = request.account;
+    state_ref::open(account)?;
+    let name = &account.name;
+    let mut session = WriteSession::open(env, account, "undo", &request.limits)?;
+    let run = session.vault.run(request.run).map_err(|error| vault_error(error, name))?;
+    if run.finished.is_none() {
+        let message = format!("run {} of {name} is not finished", run.number);
+        return Err(OpError::new(OpErrorKind::Failed, message)
+            .hint(format_args!("`linkvault resume {name} {}` finishes it first", run.number)));
+    }
+    let back = undo_run(&mut session.vault, request.run).map_err(|error| match error {
+        ApplyError::Vault(VaultError::NoSnapshot(before)) => {
+            let message = format!(
+                "run {} cannot be taken back: snapshot #{before} from before it was forgotten",
+                run.number
+            );
+            OpError::new(OpErrorKind::NotFound, message).hint(format_args!(
+                "`linkvault restore REF --to {name}` leads back to one that is there"
+            ))
+        }
+        error => apply_error(error, name),
+    })?;
+    for what in &back.changed {
+        env.note(format_args!("not quite as it was: {what}"));
+    }
+    // Only what the run changed is wanted back; what changed since is a conflict.
+    let base = state_after_run(&mut session.vault, &run)?;
+    let seen = |it: &Resource| base.as_ref().is_some_and(|base| base.get(*it).is_some());
+    for resource in run.touched.iter().filter(|it| !seen(it)) {
+        env.warn(format_args!(
+            "{resource} as the run left them are not in the vault: what changed since is not known"
+        ));
+    }
+    let wanted = DesiredInput {
+        name: format!("run {}", run.number),
+        desired: back.desired,
+        unsupported: back.unsupported,
+        base,
+        ..DesiredInput::default()
+    };
+    let policy = Policy {
+        delete: true,
+        max_delete: CountOrPercent::Percent(100.0),
+        max_update: CountOrPercent::Percent(100.0),
+        on_conflict: request.on_conflict,
+        account: true,
+    };
+    let end = RunRequest::new("undo", &wanted.name);
+    let end = run_input(&mut session, end, &wanted, &policy, &request.options)?;
+    report(session, end, &request.options)
+}

@@ -1,0 +1,64 @@
+//! What an account's vault holds, as far as its state depends on it.
+
+use super::OpError;
+use super::account_session::reported_limit;
+use super::backup_attempts::{attempt_of_snapshot, emptied, is_limited, recent};
+use crate::clock::Timestamp;
+use crate::config::AccountConfig;
+use crate::health::attempt::VaultSummary;
+use crate::vault::lock::Lock;
+use crate::vault::{Vault, VaultError};
+
+/// What the vault of `account` holds; nothing where there is none.
+///
+/// # Errors
+/// When there is one, and it cannot be read.
+pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
+    let limit = reported_limit(account).or(account.settings.limit.map(u64::from));
+    let vault = match Vault::open_read_only(&account.vault) {
+        Ok(vault) => vault,
+        Err(VaultError::Missing(_)) => {
+            return Ok(VaultSummary {
+                limit,
+                running: backup_running_since(account),
+                ..VaultSummary::default()
+            });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let complete = vault.newest(true)?;
+    let recent = recent(&vault)?;
+    let records = recent.first().into_iter().flat_map(|newest| &newest.outcomes);
+    let records =
+        records.map(|outcome| (outcome.resource.name().to_owned(), outcome.records)).collect();
+    let last_complete = complete.as_ref().and_then(|complete| complete.finished);
+    // One that was asked for a part alone says nothing of the rest.
+    let telling = recent.iter().find(|it| !is_limited(it) && !it.of_run).or(complete.as_ref());
+    let newest = telling.map(|snapshot| {
+        let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
+        attempt_of_snapshot(snapshot, started, ended, snapshot.usage)
+    });
+    let emptied = emptied(&recent);
+    let (unknown_writes, unknown_since) = vault.unknown_writes()?;
+    let unreadable = None;
+    let running = backup_running_since(account);
+    Ok(VaultSummary {
+        newest,
+        last_complete,
+        records,
+        limit,
+        unknown_writes,
+        unknown_since,
+        emptied,
+        running,
+        unreadable,
+    })
+}
+
+/// Since when a process has been backing `account` up.
+fn backup_running_since(account: &AccountConfig) -> Option<Timestamp> {
+    let backs_up = |command: &str| {
+        ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
+    };
+    Lock::holder(&account.vault).filter(|it| backs_up(&it.command)).map(|it| it.since)
+}
