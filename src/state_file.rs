@@ -23,13 +23,13 @@ const LONGEST: u64 = 4 << 20;
 const BLOCK: usize = 4096;
 
 impl PersistedState {
-    /// The notes beside `vault`; new ones where there are none or they are
+    /// The persisted state beside `vault`; a new one where there is none or it is
     /// broken, and then why.
     #[must_use]
     pub fn read(vault: &Path) -> (Self, Option<String>) {
         let path = file(vault);
         match read(&path) {
-            Ok(notes) => (notes, None),
+            Ok(persisted) => (persisted, None),
             Err(error) if error.kind() == ErrorKind::NotFound => (Self::default(), None),
             Err(error) => {
                 let path = path.display();
@@ -39,27 +39,27 @@ impl PersistedState {
         }
     }
 
-    /// The notes in the file beside `vault`; `None` where they cannot be read.
+    /// The persisted state in the file beside `vault`; `None` where it cannot be read.
     #[must_use]
     pub fn known(vault: &Path) -> Option<Self> {
         read(&file(vault)).ok()
     }
 
-    /// Writes the daemon's notes, whole or not at all. What other processes have
-    /// recorded meanwhile stays, and is in these notes afterwards.
+    /// Writes the persisted state, whole or not at all. What other processes have
+    /// recorded meanwhile stays, and is in this one afterwards.
     ///
     /// # Errors
     /// When they cannot be written; the file is then as it was.
     pub fn write(&mut self, vault: &Path) -> io::Result<()> {
         let path = file(vault);
         let _lock = lock(&path);
-        let mut notes = self.clone();
+        let mut persisted = self.clone();
         if let Ok(in_file) = read(&path) {
-            notes.take_record(&in_file);
+            persisted.take_record(&in_file);
         }
-        replace(&path, &notes)?;
-        notes.pending.clear();
-        *self = notes;
+        replace(&path, &persisted)?;
+        persisted.pending.clear();
+        *self = persisted;
         Ok(())
     }
 
@@ -70,9 +70,9 @@ impl PersistedState {
     pub fn record(vault: &Path, attempt: &BackupAttempt) -> io::Result<()> {
         let path = file(vault);
         let _lock = lock(&path);
-        let (mut notes, _) = Self::read(vault);
-        notes.add(attempt);
-        replace(&path, &notes)
+        let (mut persisted, _) = Self::read(vault);
+        persisted.add(attempt);
+        replace(&path, &persisted)
     }
 }
 
@@ -89,8 +89,8 @@ fn lock(path: &Path) -> Option<File> {
     Some(file)
 }
 
-fn replace(path: &Path, notes: &PersistedState) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec(notes)?;
+fn replace(path: &Path, persisted: &PersistedState) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(persisted)?;
     // Spaces after a JSON document mean nothing.
     bytes.resize(bytes.len().next_multiple_of(BLOCK), b' ');
     let written =
@@ -109,7 +109,7 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// Writes into the blocks that the file has: a full disk has no others. That a crash
-/// now loses the notes is the lesser evil.
+/// now loses the persisted state is the smaller loss.
 fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut bytes = bytes.to_vec();
     let size = usize::try_from(open_private(path)?.metadata()?.len()).unwrap_or(usize::MAX);

@@ -98,7 +98,7 @@ impl Exit {
         }
     }
 
-    /// This code, after its news was printed. A closed output (`| head`)
+    /// This code, after the result was printed. A closed output (`| head`)
     /// does not change what happened.
     ///
     /// # Errors

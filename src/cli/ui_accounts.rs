@@ -1,4 +1,4 @@
-//! How accounts fare, told from their vaults and the daemon's notes: what `status`
+//! The status of accounts, from their vaults and persisted states: what `status`
 //! and `ui` show where no daemon is asked.
 
 use std::collections::HashMap;
@@ -16,15 +16,15 @@ use crate::health::scheduled_account::ScheduledAccount;
 use crate::ops::status::account_status;
 use crate::ui::Accounts;
 
-/// The daemon's own board, as the page wants it.
+/// The accounts of the daemon that runs.
 pub struct DaemonAccounts(pub Arc<DaemonState>);
 
 impl Accounts for DaemonAccounts {
-    fn conditions(&self) -> Vec<AccountStatus> {
+    fn account_statuses(&self) -> Vec<AccountStatus> {
         self.0.account_statuses()
     }
 
-    fn condition(&self, name: &str) -> Option<AccountStatus> {
+    fn account_status(&self, name: &str) -> Option<AccountStatus> {
         self.0.account_statuses().into_iter().find(|it| it.account == name)
     }
 
@@ -41,7 +41,7 @@ impl Accounts for DaemonAccounts {
 pub struct VaultAccounts {
     accounts: Vec<AccountConfig>,
     clock: Arc<dyn Clock>,
-    charges: Vec<ScheduledAccount>,
+    all_scheduled: Vec<ScheduledAccount>,
     known: Mutex<HashMap<String, CachedStatus>>,
 }
 
@@ -49,12 +49,12 @@ pub struct VaultAccounts {
 struct CachedStatus {
     stamp: Stamp,
     at: Timestamp,
-    condition: AccountStatus,
+    account_status: AccountStatus,
 }
 
 impl CachedStatus {
-    fn condition(&self) -> AccountStatus {
-        self.condition.clone()
+    fn account_status(&self) -> AccountStatus {
+        self.account_status.clone()
     }
 }
 
@@ -62,18 +62,18 @@ impl CachedStatus {
 const FRESH: Duration = Duration::from_secs(30);
 
 /// What changes when a backup does something: times and sizes of the vault, its
-/// log and the daemon's notes.
+/// log and the persisted state.
 type Stamp = [Option<(SystemTime, u64)>; 3];
 
 impl VaultAccounts {
-    /// A board of these accounts.
+    /// Of these accounts.
     #[must_use]
     pub fn new(
         accounts: Vec<AccountConfig>,
-        charges: Vec<ScheduledAccount>,
+        all_scheduled: Vec<ScheduledAccount>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { accounts, charges, clock, known: Mutex::default() }
+        Self { accounts, all_scheduled, clock, known: Mutex::default() }
     }
 
     /// What the vault says; read again only when it changed.
@@ -83,25 +83,26 @@ impl VaultAccounts {
         let fresh = |seen: &&CachedStatus| {
             seen.stamp == stamp && seen.at <= now && now.since(seen.at) < FRESH
         };
-        if let Some(condition) =
-            known().get(&account.name).filter(fresh).map(CachedStatus::condition)
+        if let Some(account_status) =
+            known().get(&account.name).filter(fresh).map(CachedStatus::account_status)
         {
-            return condition;
+            return account_status;
         }
-        let charge = self.charges.iter().find(|charge| charge.account == account.name);
-        let (condition, _) = account_status(account, charge, now);
-        let seen = CachedStatus { stamp, at: now, condition: condition.clone() };
+        let scheduled =
+            self.all_scheduled.iter().find(|scheduled| scheduled.account == account.name);
+        let (account_status, _) = account_status(account, scheduled, now);
+        let seen = CachedStatus { stamp, at: now, account_status: account_status.clone() };
         known().insert(account.name.clone(), seen);
-        condition
+        account_status
     }
 }
 
 impl Accounts for VaultAccounts {
-    fn conditions(&self) -> Vec<AccountStatus> {
+    fn account_statuses(&self) -> Vec<AccountStatus> {
         self.accounts.iter().map(|account| self.look(account)).collect()
     }
 
-    fn condition(&self, name: &str) -> Option<AccountStatus> {
+    fn account_status(&self, name: &str) -> Option<AccountStatus> {
         self.accounts.iter().find(|account| account.name == name).map(|it| self.look(it))
     }
 

@@ -32,16 +32,16 @@ pub trait Worker: Send + Sync + 'static {
     /// Does what belongs after a backup. Returns what went wrong; `None` where
     /// nothing was to be done.
     fn post_backup(&self, account: &str, attempt: &BackupAttempt) -> Option<Vec<String>>;
-    /// Says in `notes` what is wrong now: after a backup, and about once a minute.
+    /// Says in `persisted` what is wrong now: after a backup, and about once a minute.
     /// It does not wait for deliveries.
     fn evaluate(
         &self,
-        condition: &AccountStatus,
+        account_status: &AccountStatus,
         ended: Option<FinishedBackup<'_>>,
-        notes: &mut PersistedState,
+        persisted: &mut PersistedState,
     );
     /// Tries to deliver what waits; what is left waits on.
-    fn deliver(&self, account: &str, mail: &mut PendingAlerts);
+    fn deliver(&self, account: &str, pending: &mut PendingAlerts);
 }
 
 /// A backup that has just ended.
@@ -89,22 +89,22 @@ pub struct DaemonLoop {
 }
 
 impl DaemonLoop {
-    /// Puts the accounts on the board.
+    /// Reads the accounts of the configuration.
     ///
     /// # Errors
-    /// The mistakes of the configuration; the board is then as it was.
+    /// The mistakes of the configuration; the accounts are then as they were.
     pub fn load(&self) -> Result<(), Vec<String>> {
-        let charges = self.work.scheduled_accounts()?;
+        let all_scheduled = self.work.scheduled_accounts()?;
         let mut found = BTreeMap::new();
-        for charge in self.state.new_accounts(&charges) {
-            let (notes, broken) = PersistedState::read(&charge.vault);
+        for scheduled in self.state.new_accounts(&all_scheduled) {
+            let (persisted, broken) = PersistedState::read(&scheduled.vault);
             if let Some(broken) = broken {
-                tracing::warn!(account = charge.account, "{}", Escaped(broken));
+                tracing::warn!(account = scheduled.account, "{}", Escaped(broken));
             }
-            let held = self.work.look(&charge.account).unwrap_or_default();
-            found.insert(charge.account, (notes, held));
+            let held = self.work.look(&scheduled.account).unwrap_or_default();
+            found.insert(scheduled.account, (persisted, held));
         }
-        for (account, what) in self.state.update_accounts(charges, found) {
+        for (account, what) in self.state.update_accounts(all_scheduled, found) {
             tracing::debug!(account, "the account {what}");
         }
         for account in self.state.dirty_accounts() {
@@ -196,12 +196,12 @@ impl DaemonLoop {
             while let Some(job) = service.state.take() {
                 let made = catch_unwind(AssertUnwindSafe(|| service.run_job(&job)));
                 if let Err(panic) = made {
-                    let account = job.charge.account.as_str();
+                    let account = job.scheduled.account.as_str();
                     tracing::error!(account, "a defect: {}", panic_message(&*panic));
                     // The account has its next turn all the same.
                     service.state.finish_job(&job, &mut |_, _| {});
                 }
-                service.state.forget_gone(&job.charge.account);
+                service.state.forget_gone(&job.scheduled.account);
             }
             service.waker.wake();
         });
@@ -212,7 +212,7 @@ impl DaemonLoop {
     }
 
     fn run_job(&self, job: &BackupJob) {
-        let account = job.charge.account.as_str();
+        let account = job.scheduled.account.as_str();
         let work = &self.work;
         let attempt = catch_unwind(AssertUnwindSafe(|| work.back_up(account)))
             .unwrap_or_else(|panic| panicked_attempt(job, self.clock.now(), &*panic));
@@ -227,15 +227,17 @@ impl DaemonLoop {
         };
         let held = catch_unwind(AssertUnwindSafe(|| work.look(account)));
         let held = held.map_err(|panic| guarded("the look at the vault", panic)).ok().flatten();
-        let judge =
-            |after: Option<&[String]>, condition: &AccountStatus, notes: &mut PersistedState| {
-                self.evaluate_guarded(
-                    condition,
-                    Some(FinishedBackup { attempt: &attempt, after }),
-                    notes,
-                );
-            };
-        self.state.record_attempt(job, &attempt, held, &mut |it, notes| judge(None, it, notes));
+        let judge = |after: Option<&[String]>,
+                     account_status: &AccountStatus,
+                     persisted: &mut PersistedState| {
+            self.evaluate_guarded(
+                account_status,
+                Some(FinishedBackup { attempt: &attempt, after }),
+                persisted,
+            );
+        };
+        self.state
+            .record_attempt(job, &attempt, held, &mut |it, persisted| judge(None, it, persisted));
         // What is known by now is not lost, however long the rest takes.
         self.state.persist(account, keep);
         let after = catch_unwind(AssertUnwindSafe(|| work.post_backup(account, &attempt)));
@@ -244,7 +246,7 @@ impl DaemonLoop {
         if let Some(failures) = after {
             self.state.record_post_backup(job, failures);
         }
-        self.state.finish_job(job, &mut |it, notes| judge(after, it, notes));
+        self.state.finish_job(job, &mut |it, persisted| judge(after, it, persisted));
         self.state.persist(account, keep);
         self.waker.wake();
         self.deliver(account);
@@ -280,8 +282,11 @@ impl DaemonLoop {
             if let Some(held) = held.ok().flatten() {
                 self.state.set_vault_summary(account, held);
             }
-            self.state.merge_persisted(account, |charge| PersistedState::known(&charge.vault));
-            if self.state.evaluate(account, &mut |it, notes| self.evaluate_guarded(it, None, notes))
+            self.state
+                .merge_persisted(account, |scheduled| PersistedState::known(&scheduled.vault));
+            if self
+                .state
+                .evaluate(account, &mut |it, persisted| self.evaluate_guarded(it, None, persisted))
             {
                 self.state.persist(account, keep);
             }
@@ -293,13 +298,13 @@ impl DaemonLoop {
 
     fn evaluate_guarded(
         &self,
-        condition: &AccountStatus,
+        account_status: &AccountStatus,
         ended: Option<FinishedBackup<'_>>,
-        notes: &mut PersistedState,
+        persisted: &mut PersistedState,
     ) {
-        let judge = AssertUnwindSafe(|| self.work.evaluate(condition, ended, notes));
+        let judge = AssertUnwindSafe(|| self.work.evaluate(account_status, ended, persisted));
         if let Err(panic) = catch_unwind(judge) {
-            let account = condition.account.as_str();
+            let account = account_status.account.as_str();
             tracing::error!(
                 account,
                 "looking the account over broke off: {}",
@@ -315,15 +320,15 @@ impl DaemonLoop {
         if let Err(panic) = delivered {
             tracing::error!(account, "the delivery broke off: {}", panic_message(&*panic));
         }
-        let news = left != lent;
+        let new_alerts = left != lent;
         self.state.restore_pending(account, &lent, left);
-        if news {
+        if new_alerts {
             self.state.persist(account, keep);
         }
     }
 
     /// Waits for the backups under way, which stop after their request, and
-    /// notes of those that do not that they were stopped.
+    /// persisted state of those that do not that they were stopped.
     fn shut_down(&self) {
         self.state.stop();
         let until = self.clock.monotonic() + self.shutdown_timeout;
@@ -340,17 +345,17 @@ impl DaemonLoop {
                 outcome: AttemptOutcome::Stopped,
                 ..failed_attempt(&job, self.clock.now(), message.to_owned())
             };
-            report(&job.charge.account, &attempt);
+            report(&job.scheduled.account, &attempt);
             self.state.record_stopped(&job, &attempt);
-            self.state.persist(&job.charge.account, keep);
+            self.state.persist(&job.scheduled.account, keep);
         }
     }
 }
 
-fn keep(charge: &ScheduledAccount, notes: &mut PersistedState) {
-    if let Err(error) = notes.write(&charge.vault) {
-        let file = crate::health::persisted_state::file(&charge.vault);
-        let (account, file) = (charge.account.as_str(), file.display());
+fn keep(scheduled: &ScheduledAccount, persisted: &mut PersistedState) {
+    if let Err(error) = persisted.write(&scheduled.vault) {
+        let file = crate::health::persisted_state::file(&scheduled.vault);
+        let (account, file) = (scheduled.account.as_str(), file.display());
         tracing::error!(account, "{file} cannot be written: {error}");
     }
 }

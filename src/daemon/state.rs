@@ -1,5 +1,5 @@
-//! What the daemon knows while it runs: the agenda, and of each account its
-//! notes and what its vault holds. Threads share it; it does nothing by itself.
+//! What the daemon knows while it runs: what is due when, and of each account its
+//! persisted state and what its vault holds. Threads share it; it does nothing by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const ALIVE: Duration = Duration::from_secs(60);
 pub struct DaemonState {
     clock: Arc<dyn Clock>,
     state: Mutex<SharedState>,
-    /// Held while notes are written to the disk, so that the newest come last.
+    /// Held while persisted states are written, so that the newest are written last.
     write_lock: Mutex<()>,
 }
 
@@ -40,20 +40,20 @@ struct SharedState {
 }
 
 struct AccountState {
-    charge: ScheduledAccount,
+    scheduled: ScheduledAccount,
     persisted: PersistedState,
     vault_summary: VaultSummary,
-    /// Whether the notes say what their file does not, and no backup will tell soon.
+    /// Whether the file lacks something of the persisted state, and no backup writes it soon.
     dirty: bool,
     /// Whether its messages are being delivered.
     delivering: bool,
     running: Option<Timestamp>,
-    /// Whether what came of the backup under way is in the notes: only the work
+    /// Whether what came of the backup under way is in the persisted state: only the work
     /// after it is still to be done.
     is_recorded: bool,
 }
 
-/// Who says in an account's notes what is wrong. It must be quick.
+/// Says in an account's persisted state what is wrong. It must be quick.
 pub type EvaluateFn<'a> = &'a mut dyn FnMut(&AccountStatus, &mut PersistedState);
 
 /// What waits to be delivered.
@@ -67,7 +67,7 @@ pub struct PendingAlerts {
 /// A backup to be made.
 #[derive(Debug, Clone)]
 pub struct BackupJob {
-    pub charge: ScheduledAccount,
+    pub scheduled: ScheduledAccount,
     pub started: Timestamp,
 }
 
@@ -85,13 +85,13 @@ impl DaemonState {
     #[must_use]
     pub fn account_statuses(&self) -> Vec<AccountStatus> {
         let (state, now) = (self.state(), self.clock.now());
-        state.accounts.values().map(|post| post.condition(&state.agenda, now)).collect()
+        state.accounts.values().map(|post| post.account_status(&state.agenda, now)).collect()
     }
 
     /// The vault of an account.
     #[must_use]
     pub fn vault(&self, account: &str) -> Option<PathBuf> {
-        self.state().accounts.get(account).map(|post| post.charge.vault.clone())
+        self.state().accounts.get(account).map(|post| post.scheduled.vault.clone())
     }
 
     /// Whether backups are begun when they are due.
@@ -110,49 +110,50 @@ impl DaemonState {
         Err(format!("nothing was scheduled for {} seconds", still.as_secs()))
     }
 
-    /// The charges that are not on the board yet.
+    /// Those of `all_scheduled` that are not known yet.
     #[must_use]
-    pub fn new_accounts(&self, charges: &[ScheduledAccount]) -> Vec<ScheduledAccount> {
+    pub fn new_accounts(&self, all_scheduled: &[ScheduledAccount]) -> Vec<ScheduledAccount> {
         let state = self.state();
-        let same = |charge: &&ScheduledAccount| {
-            let post = state.accounts.get(&charge.account);
-            post.is_none_or(|post| post.charge.vault != charge.vault)
+        let same = |scheduled: &&ScheduledAccount| {
+            let post = state.accounts.get(&scheduled.account);
+            post.is_none_or(|post| post.scheduled.vault != scheduled.vault)
         };
-        charges.iter().filter(same).cloned().collect()
+        all_scheduled.iter().filter(same).cloned().collect()
     }
 
-    /// Makes `charges` the accounts of the board; `found` has the notes and the
+    /// Makes `all_scheduled` the accounts of the daemon; `found` has the persisted states and the
     /// vaults of the new ones. Says who came, who went and whose times changed.
     pub fn update_accounts(
         &self,
-        charges: Vec<ScheduledAccount>,
+        all_scheduled: Vec<ScheduledAccount>,
         mut found: BTreeMap<String, (PersistedState, VaultSummary)>,
     ) -> Vec<(String, &'static str)> {
         let (mut state, now) = (self.state(), self.clock.now());
         let state = &mut *state;
-        let mut news = Vec::new();
-        let stays: BTreeSet<_> = charges.iter().map(|charge| charge.account.clone()).collect();
+        let mut new_alerts = Vec::new();
+        let stays: BTreeSet<_> =
+            all_scheduled.iter().map(|scheduled| scheduled.account.clone()).collect();
         for gone in state.accounts.keys().filter(|account| !stays.contains(*account)) {
-            news.push((gone.clone(), "is not scheduled any more"));
+            new_alerts.push((gone.clone(), "is not scheduled any more"));
         }
         // An account that is being backed up goes when that is done.
         state.accounts.retain(|account, post| stays.contains(account) || post.running.is_some());
         state.agenda.retain(|account| stays.contains(account));
-        for charge in charges {
-            let account = charge.account.clone();
-            let timetable = charge.timetable.clone();
+        for scheduled in all_scheduled {
+            let account = scheduled.account.clone();
+            let timetable = scheduled.timetable.clone();
             let new = found.remove(&account);
             if let Some(post) = state.accounts.get_mut(&account) {
-                if post.charge.timetable != timetable {
-                    news.push((account.clone(), "has a new schedule"));
+                if post.scheduled.timetable != timetable {
+                    new_alerts.push((account.clone(), "has a new schedule"));
                     post.persisted.served = Some(now);
                     post.dirty = true;
                 }
-                if let Some((notes, held)) = new {
-                    (post.persisted, post.vault_summary) = (notes, held);
+                if let Some((persisted, held)) = new {
+                    (post.persisted, post.vault_summary) = (persisted, held);
                 }
-                post.persisted.schedule = Some(charge.schedule_id());
-                post.charge = charge;
+                post.persisted.schedule = Some(scheduled.schedule_id());
+                post.scheduled = scheduled;
                 let past = QueueHistory {
                     served: post.persisted.served.or(Some(now)),
                     ..QueueHistory::default()
@@ -160,17 +161,19 @@ impl DaemonState {
                 state.agenda.insert(&account, timetable, past, now);
                 continue;
             }
-            let (mut notes, held) = new.unwrap_or_default();
-            let past = notes.past(&charge.schedule_id(), &held, now);
-            let schedule = Some(charge.schedule_id());
+            let (mut persisted, held) = new.unwrap_or_default();
+            let past = persisted.past(&scheduled.schedule_id(), &held, now);
+            let schedule = Some(scheduled.schedule_id());
             // From when the new schedule counts must outlive this process.
-            let unkept = notes.schedule.is_some() && notes.schedule != schedule;
-            (notes.schedule, notes.served) = (schedule, past.served);
+            let unkept = persisted.schedule.is_some() && persisted.schedule != schedule;
+            (persisted.schedule, persisted.served) = (schedule, past.served);
             state.agenda.insert(&account, timetable, past, now);
-            state.accounts.insert(account.clone(), AccountState::new(charge, notes, held, unkept));
-            news.push((account, "is scheduled"));
+            state
+                .accounts
+                .insert(account.clone(), AccountState::new(scheduled, persisted, held, unkept));
+            new_alerts.push((account, "is scheduled"));
         }
-        news
+        new_alerts
     }
 
     /// From now on each account that is due at this moment has its turn once,
@@ -220,7 +223,7 @@ impl DaemonState {
         state.agenda.begin(&account, now);
         let post = state.accounts.get_mut(&account)?;
         (post.running, post.is_recorded) = (Some(now), false);
-        Some(BackupJob { charge: post.charge.clone(), started: now })
+        Some(BackupJob { scheduled: post.scheduled.clone(), started: now })
     }
 
     /// Notes what came of a backup, and what is wrong now by `judge`. Without
@@ -236,7 +239,7 @@ impl DaemonState {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
-        let account = &job.charge.account;
+        let account = &job.scheduled.account;
         // The result of one that was taken away is ignored.
         let post = state.accounts.get_mut(account).filter(|post| post.running == Some(job.started));
         let Some(post) = post else { return };
@@ -249,7 +252,7 @@ impl DaemonState {
         };
         state.agenda.end(account, ended, now);
         post.is_recorded = true;
-        if post.charge.vault == job.charge.vault {
+        if post.scheduled.vault == job.scheduled.vault {
             post.persisted.add(attempt);
             if let Some(held) = held {
                 if !held.records.is_empty() {
@@ -261,7 +264,7 @@ impl DaemonState {
         if let Some((served, tries)) = state.agenda.served(account) {
             (post.persisted.served, post.persisted.tries) = (Some(served), tries);
         }
-        post.persisted.schedule = Some(post.charge.schedule_id());
+        post.persisted.schedule = Some(post.scheduled.schedule_id());
         post.evaluate(&state.agenda, now, judge);
     }
 
@@ -271,7 +274,7 @@ impl DaemonState {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
-        let account = &job.charge.account;
+        let account = &job.scheduled.account;
         let post = state.accounts.get_mut(account).filter(|post| post.running == Some(job.started));
         let Some(post) = post else { return };
         post.running = None;
@@ -290,7 +293,7 @@ impl DaemonState {
         }
     }
 
-    /// Says by `judge` what is wrong with an account now, and whether that is news.
+    /// Says by `judge` what is wrong with an account now, and whether that changed.
     pub fn evaluate(&self, account: &str, judge: EvaluateFn<'_>) -> bool {
         let now = self.clock.now();
         let mut state = self.state();
@@ -310,7 +313,7 @@ impl DaemonState {
 
     /// Notes what went wrong in the work after a backup, before [`DaemonState::finish_job`].
     pub fn record_post_backup(&self, job: &BackupJob, failures: &[String]) {
-        if let Some(post) = self.state().accounts.get_mut(&job.charge.account) {
+        if let Some(post) = self.state().accounts.get_mut(&job.scheduled.account) {
             post.persisted.after = Some(failures.to_vec());
         }
     }
@@ -322,19 +325,20 @@ impl DaemonState {
         read: impl FnOnce(&ScheduledAccount) -> Option<PersistedState>,
     ) {
         let _pen = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(charge) = self.state().accounts.get(account).map(|post| post.charge.clone())
+        let Some(scheduled) = self.state().accounts.get(account).map(|post| post.scheduled.clone())
         else {
             return;
         };
-        let Some(found) = read(&charge) else { return };
+        let Some(found) = read(&scheduled) else { return };
         let mut state = self.state();
-        let post = state.accounts.get_mut(account).filter(|it| it.charge.vault == charge.vault);
+        let post =
+            state.accounts.get_mut(account).filter(|it| it.scheduled.vault == scheduled.vault);
         if let Some(post) = post {
             post.persisted.take_record(&found);
         }
     }
 
-    /// Whose notes say what their file does not.
+    /// The accounts whose file lacks something of the persisted state.
     #[must_use]
     pub fn dirty_accounts(&self) -> Vec<String> {
         let state = self.state();
@@ -342,7 +346,7 @@ impl DaemonState {
         unkept.map(|(account, _)| account.clone()).collect()
     }
 
-    /// Has `write` put the notes of an account onto the disk; one account at a time.
+    /// Has `write` write the persisted state of an account; one account at a time.
     /// It takes over what other processes have recorded there.
     pub fn persist(
         &self,
@@ -352,20 +356,20 @@ impl DaemonState {
         let _pen = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = self.state().accounts.get_mut(account).map(|post| {
             post.dirty = false;
-            let notes = post.persisted.clone();
+            let persisted = post.persisted.clone();
             post.persisted.pending.clear();
-            (post.charge.clone(), notes)
+            (post.scheduled.clone(), persisted)
         });
-        let Some((charge, mut notes)) = taken else { return };
-        let pending = notes.pending.clone();
-        write(&charge, &mut notes);
+        let Some((scheduled, mut persisted)) = taken else { return };
+        let pending = persisted.pending.clone();
+        write(&scheduled, &mut persisted);
         let mut state = self.state();
         let Some(post) = state.accounts.get_mut(account) else { return };
-        if post.charge.vault != charge.vault {
+        if post.scheduled.vault != scheduled.vault {
             return;
         }
-        if notes.pending.is_empty() {
-            post.persisted.take_record(&notes);
+        if persisted.pending.is_empty() {
+            post.persisted.take_record(&persisted);
         } else {
             post.persisted.pending.splice(0..0, pending);
         }
@@ -434,14 +438,14 @@ impl DaemonState {
         state.given_up = true;
         let jobs = state.accounts.values_mut().filter_map(|post| {
             let started = post.running.take()?;
-            (!post.is_recorded).then(|| BackupJob { charge: post.charge.clone(), started })
+            (!post.is_recorded).then(|| BackupJob { scheduled: post.scheduled.clone(), started })
         });
         jobs.collect()
     }
 
-    /// Adds to the notes what became of one that was taken away.
+    /// Adds to the persisted state how a backup ended that was taken away.
     pub fn record_stopped(&self, job: &BackupJob, attempt: &BackupAttempt) {
-        if let Some(post) = self.state().accounts.get_mut(&job.charge.account) {
+        if let Some(post) = self.state().accounts.get_mut(&job.scheduled.account) {
             post.persisted.add(attempt);
         }
     }
@@ -470,14 +474,14 @@ impl SharedState {
 
 impl AccountState {
     fn new(
-        charge: ScheduledAccount,
-        notes: PersistedState,
+        scheduled: ScheduledAccount,
+        persisted: PersistedState,
         held: VaultSummary,
         unkept: bool,
     ) -> Self {
         Self {
-            charge,
-            persisted: notes,
+            scheduled,
+            persisted,
             vault_summary: held,
             dirty: unkept,
             delivering: false,
@@ -487,20 +491,20 @@ impl AccountState {
     }
 
     fn evaluate(&mut self, agenda: &DueQueue, now: Timestamp, judge: EvaluateFn<'_>) {
-        let condition = self.condition(agenda, now);
-        judge(&condition, &mut self.persisted);
+        let account_status = self.account_status(agenda, now);
+        judge(&account_status, &mut self.persisted);
     }
 
-    fn condition(&self, agenda: &DueQueue, now: Timestamp) -> AccountStatus {
-        let account = &self.charge.account;
+    fn account_status(&self, agenda: &DueQueue, now: Timestamp) -> AccountStatus {
+        let account = &self.scheduled.account;
         let from = age_reference(&self.persisted, &self.vault_summary, now);
         let due = DueTimes {
-            schedule: Some(self.charge.schedule.clone()),
+            schedule: Some(self.scheduled.schedule.clone()),
             next: agenda.next(account),
             running: self.running,
-            old_from: from.and_then(|from| self.charge.too_old_at(from)),
+            old_from: from.and_then(|from| self.scheduled.too_old_at(from)),
         };
-        let most_removed = self.charge.most_removed;
+        let most_removed = self.scheduled.most_removed;
         AccountStatus::evaluate(
             account,
             &self.persisted,

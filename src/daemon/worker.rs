@@ -39,12 +39,12 @@ const IMPATIENCE: Duration = Duration::from_secs(2);
 pub struct DaemonWorker {
     env: Arc<Env>,
     accounts: RwLock<BTreeMap<String, AccountConfig>>,
-    charges: RwLock<Vec<ScheduledAccount>>,
+    all_scheduled: RwLock<Vec<ScheduledAccount>>,
     /// Begins at the very time: an external scheduler starts the process for each run.
     punctual: bool,
     /// What backups and the work after them came to: complete or not, or why not at all.
     results: Mutex<Vec<Result<bool, OpErrorKind>>>,
-    deaf: CircuitBreaker,
+    breaker: CircuitBreaker,
     /// The vaults as they were when they were last looked at again.
     seen: Mutex<BTreeMap<String, [Stamp; 2]>>,
 }
@@ -53,9 +53,9 @@ impl DaemonWorker {
     #[must_use]
     pub fn new(env: &Arc<Env>, punctual: bool) -> Self {
         let results = Mutex::default();
-        let (accounts, charges) = (RwLock::default(), RwLock::default());
-        let (deaf, seen) = (CircuitBreaker::default(), Mutex::default());
-        Self { env: Arc::clone(env), accounts, charges, punctual, results, deaf, seen }
+        let (accounts, all_scheduled) = (RwLock::default(), RwLock::default());
+        let (breaker, seen) = (CircuitBreaker::default(), Mutex::default());
+        Self { env: Arc::clone(env), accounts, all_scheduled, punctual, results, breaker, seen }
     }
 
     /// What backups and the work after them came to so far, each result once: whether
@@ -84,11 +84,11 @@ impl DaemonWorker {
         let config = self.env.read_config()?;
         let mut found = scheduled_accounts(&self.env, config.accounts())?;
         if self.punctual {
-            found.iter_mut().for_each(|charge| charge.timetable.offset = Duration::ZERO);
+            found.iter_mut().for_each(|scheduled| scheduled.timetable.offset = Duration::ZERO);
         }
         let accounts = config.accounts().iter().map(|it| (it.name.clone(), it.clone())).collect();
         *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts;
-        self.charges.write().unwrap_or_else(PoisonError::into_inner).clone_from(&found);
+        self.all_scheduled.write().unwrap_or_else(PoisonError::into_inner).clone_from(&found);
         Ok(found)
     }
 
@@ -182,58 +182,58 @@ impl Worker for DaemonWorker {
 
     fn evaluate(
         &self,
-        condition: &AccountStatus,
+        account_status: &AccountStatus,
         ended: Option<FinishedBackup<'_>>,
-        notes: &mut PersistedState,
+        persisted: &mut PersistedState,
     ) {
-        let Some(account) = self.account(&condition.account) else { return };
+        let Some(account) = self.account(&account_status.account) else { return };
         let now = self.env.clock.now();
         if let Some(FinishedBackup { attempt, after: None }) = ended {
             // One that waits still, and is not so any more, would lie.
-            notes.heartbeat = match attempt.outcome {
+            persisted.heartbeat = match attempt.outcome {
                 AttemptOutcome::Complete => account.settings.heartbeat.is_some(),
                 AttemptOutcome::Partial | AttemptOutcome::Failed => false,
-                AttemptOutcome::Stopped | AttemptOutcome::Locked => notes.heartbeat,
+                AttemptOutcome::Stopped | AttemptOutcome::Locked => persisted.heartbeat,
             };
         }
-        notes.watched = Some(notes.watched.map_or(now, |since| since.min(now)));
-        let news = &condition.news;
-        for alert in news {
+        persisted.watched = Some(persisted.watched.map_or(now, |since| since.min(now)));
+        let new_alerts = &account_status.new_alerts;
+        for alert in new_alerts {
             let (account, text) = (&account.name, alert_message::sentence(&account.name, alert));
             match alert.event {
                 AlertEvent::Begun => tracing::warn!(account, "{text}"),
                 AlertEvent::Ended => tracing::info!(account, "{text}"),
             }
         }
-        notes.problems.clone_from(&condition.problems);
+        persisted.problems.clone_from(&account_status.problems);
         pending_alerts::enqueue(
-            &mut notes.outbox,
-            news,
+            &mut persisted.outbox,
+            new_alerts,
             &delivery::channels(&account.settings.alerts),
         );
     }
 
-    fn deliver(&self, account: &str, mail: &mut PendingAlerts) {
+    fn deliver(&self, account: &str, pending: &mut PendingAlerts) {
         let Some(account) = self.account(account) else { return };
         let hidden = {
             let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
             key_variables(accounts.values())
         };
         let clock = &*self.env.clock;
-        let mut failures = pending_alerts::deliver(&mut mail.outbox, clock.now(), |item| {
+        let mut failures = pending_alerts::deliver(&mut pending.outbox, clock.now(), |item| {
             let target = delivery::target(&account, item.channel);
-            self.deaf.call(clock, target, || {
+            self.breaker.call(clock, target, || {
                 delivery::deliver(&account, item, &hidden, &self.env.redactor, clock)
             })
         });
-        if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| mail.heartbeat) {
-            match self.deaf.call(clock, hook.to_string(), || delivery::heartbeat(&account)) {
-                Ok(()) => mail.heartbeat = false,
+        if let Some(hook) = account.settings.heartbeat.as_ref().filter(|_| pending.heartbeat) {
+            match self.breaker.call(clock, hook.to_string(), || delivery::heartbeat(&account)) {
+                Ok(()) => pending.heartbeat = false,
                 Err(DeliveryError::Failed(why)) => failures.push(why),
                 Err(DeliveryError::CircuitOpen) => {}
             }
         } else {
-            mail.heartbeat = false;
+            pending.heartbeat = false;
         }
         for failure in failures {
             let failure = self.env.redactor.text(&failure);

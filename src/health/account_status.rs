@@ -42,9 +42,9 @@ pub struct AccountStatus {
     pub limit: Option<u64>,
     /// Writes of unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
-    /// How `problems` differ from those that the notes know: what alerts tell.
+    /// How `problems` differ from those of the persisted state: what alerts tell.
     #[serde(skip)]
-    pub news: Vec<Alert>,
+    pub new_alerts: Vec<Alert>,
 }
 
 /// How it is, in one word.
@@ -90,7 +90,7 @@ impl AccountStatus {
     #[must_use]
     pub fn evaluate(
         account: &str,
-        notes: &PersistedState,
+        persisted: &PersistedState,
         held: &VaultSummary,
         due: DueTimes,
         most_removed: CountOrPercent,
@@ -101,8 +101,8 @@ impl AccountStatus {
         let by_vault = |noted: Option<&BackupAttempt>| {
             in_vault.filter(|newest| noted.is_none_or(|noted| newest.ended > noted.ended)).cloned()
         };
-        let last = by_vault(notes.last.as_ref()).or_else(|| notes.last.clone());
-        let result = notes.result();
+        let last = by_vault(persisted.last.as_ref()).or_else(|| persisted.last.clone());
+        let result = persisted.result();
         let result = by_vault(result).or_else(|| result.cloned());
         // One of a part of the account alone tells of the whole only what it lacks.
         let tells = |it: &&BackupAttempt| match it.outcome {
@@ -111,17 +111,17 @@ impl AccountStatus {
             _ => false,
         };
         let made = result.as_ref().filter(tells).or(in_vault);
-        let last_complete = last_complete(notes, held, now);
+        let last_complete = last_complete(persisted, held, now);
         let last_success =
-            newest(notes.last_success, held.newest.as_ref().map(|newest| newest.ended));
-        let records = if held.records.is_empty() { &notes.records } else { &held.records };
+            newest(persisted.last_success, held.newest.as_ref().map(|newest| newest.ended));
+        let records = if held.records.is_empty() { &persisted.records } else { &held.records };
         let facts = HealthFacts {
             attempt: result.as_ref(),
-            failing_since: notes.failing_since,
+            failing_since: persisted.failing_since,
             made,
-            after: notes.after.as_deref(),
+            after: persisted.after.as_deref(),
             unreadable: held.unreadable.as_deref(),
-            put_off: notes.put_off.as_ref(),
+            put_off: persisted.put_off.as_ref(),
             emptied: &held.emptied,
             last_complete,
             old_from: due.old_from,
@@ -129,7 +129,8 @@ impl AccountStatus {
             unknown_writes: held.unknown_writes,
             unknown_since: held.unknown_since,
         };
-        let (problems, news) = rules::evaluate(&notes.problems, &facts, most_removed, account, now);
+        let (problems, new_alerts) =
+            rules::evaluate(&persisted.problems, &facts, most_removed, account, now);
         let health = match problems.first().map(|problem| problem.kind) {
             Some(ProblemKind::KeyRefused | ProblemKind::Failed | ProblemKind::Old) => {
                 Health::Failing
@@ -158,10 +159,10 @@ impl AccountStatus {
             last_complete,
             records: records.clone(),
             problems,
-            totals: notes.totals,
+            totals: persisted.totals,
             limit: held.limit,
             unknown_writes: held.unknown_writes,
-            news,
+            new_alerts,
         }
     }
 }
@@ -175,11 +176,11 @@ fn is_plausible_time(time: Timestamp, now: Timestamp) -> bool {
 /// When the newest complete backup ended, as far as that is believed.
 #[must_use]
 pub fn last_complete(
-    notes: &PersistedState,
+    persisted: &PersistedState,
     held: &VaultSummary,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let ended = [notes.last_complete, held.last_complete].into_iter().flatten();
+    let ended = [persisted.last_complete, held.last_complete].into_iter().flatten();
     ended.filter(|ended| is_plausible_time(*ended, now)).max()
 }
 
@@ -187,9 +188,9 @@ pub fn last_complete(
 /// and where there is none, when its backups began to be recorded.
 #[must_use]
 pub fn age_reference(
-    notes: &PersistedState,
+    persisted: &PersistedState,
     held: &VaultSummary,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    last_complete(notes, held, now).or_else(|| notes.watched.map(|since| since.min(now)))
+    last_complete(persisted, held, now).or_else(|| persisted.watched.map(|since| since.min(now)))
 }

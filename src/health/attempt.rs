@@ -1,5 +1,5 @@
 //! What is known of an account's backups, as plain data: tries, what is wrong
-//! and the news of it, counts.
+//! and the alerts about it, counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

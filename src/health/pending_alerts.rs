@@ -79,18 +79,18 @@ impl CircuitBreaker {
         target: String,
         send: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), DeliveryError> {
-        let deaf = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let breaker = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = clock.monotonic();
         // What would be cut short is left to the next process.
-        if clock.interrupted() || deaf().get(&target).is_some_and(|until| begun < *until) {
+        if clock.interrupted() || breaker().get(&target).is_some_and(|until| begun < *until) {
             return Err(DeliveryError::CircuitOpen);
         }
         let sent = send();
         let now = clock.monotonic();
         if sent.is_err() && now.saturating_sub(begun) >= SLOW {
-            deaf().insert(target, now + LEFT_ALONE);
+            breaker().insert(target, now + LEFT_ALONE);
         } else {
-            deaf().remove(&target);
+            breaker().remove(&target);
         }
         sent.map_err(DeliveryError::Failed)
     }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_thousand_accounts_wait_for_a_dead_host_once() {
-        let (deaf, clock) = (CircuitBreaker::default(), SimulatedClock::new(Timestamp(0)));
+        let (breaker, clock) = (CircuitBreaker::default(), SimulatedClock::new(Timestamp(0)));
         let dead = || {
             clock.sleep(Duration::from_secs(30));
             Err("timed out".to_owned())
@@ -214,7 +214,7 @@ mod tests {
         let mut outboxes = vec![outbox(&[0]); 1000];
         let mut pass = || {
             let failures = outboxes.iter_mut().map(|outbox| {
-                deliver(outbox, clock.now(), |_| deaf.call(&clock, "a".to_owned(), dead)).len()
+                deliver(outbox, clock.now(), |_| breaker.call(&clock, "a".to_owned(), dead)).len()
             });
             failures.sum::<usize>()
         };
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(outboxes.iter().map(|it| it[0].tries).sum::<u32>(), 2, "the others had no try");
         clock.sleep(LEFT_ALONE);
         for outbox in &mut outboxes {
-            deliver(outbox, clock.now(), |_| deaf.call(&clock, "a".to_owned(), || Ok(())));
+            deliver(outbox, clock.now(), |_| breaker.call(&clock, "a".to_owned(), || Ok(())));
         }
         assert!(outboxes.iter().all(Vec::is_empty));
     }
@@ -245,10 +245,10 @@ mod tests {
 
     #[test]
     fn a_host_that_fails_at_once_is_tried_for_each() {
-        let (deaf, clock) = (CircuitBreaker::default(), SimulatedClock::new(Timestamp(0)));
+        let (breaker, clock) = (CircuitBreaker::default(), SimulatedClock::new(Timestamp(0)));
         let failed = Err(DeliveryError::Failed("no".to_owned()));
         for _ in 0..2 {
-            let reached = deaf.call(&clock, "a".to_owned(), || Err("no".to_owned()));
+            let reached = breaker.call(&clock, "a".to_owned(), || Err("no".to_owned()));
             assert_eq!(reached, failed);
         }
     }

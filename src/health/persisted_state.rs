@@ -28,7 +28,7 @@ pub struct PostponedBackups {
     pub message: String,
 }
 
-/// The notes of one account.
+/// What is remembered of one account.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PersistedState {
@@ -67,7 +67,7 @@ pub struct PersistedState {
     pub pending: Vec<BackupAttempt>,
 }
 
-/// Where the notes of the account with this vault are.
+/// The file of the persisted state of the account with this vault.
 #[must_use]
 pub fn file(vault: &Path) -> PathBuf {
     beside(vault, ".daemon")

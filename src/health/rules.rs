@@ -61,7 +61,7 @@ enum ProblemVerdict {
     Unchanged,
 }
 
-/// The problems that there are now, worst first, and the news about them.
+/// The problems that there are now, worst first, and the alerts about what changed.
 #[must_use]
 pub fn evaluate(
     open: &[HealthProblem],
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Judges one thing after another and gives the news of each.
+    /// Judges one thing after another and gives the alerts of each.
     fn told(
         attempts: &[BackupAttempt],
         rules: CountOrPercent,

@@ -32,7 +32,7 @@ impl ScheduledAccount {
         }
     }
 
-    /// By what its notes count: the schedule and the zone.
+    /// What the persisted state is valid for: the schedule and the zone.
     #[must_use]
     pub fn schedule_id(&self) -> String {
         format!("{} {}", self.schedule, self.timetable.zone)

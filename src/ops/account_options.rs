@@ -37,18 +37,18 @@ pub fn retention_decisions(
     newest: Timestamp,
 ) -> Vec<RetentionDecision> {
     let zone = |time| state_ref::local_time(account, time);
-    let verdicts = retention::decide(snapshots, &keep(rules, newest), needed, newest, &zone);
-    for verdict in &verdicts {
-        let (account, snapshot) = (account.name.as_str(), verdict.number);
-        match verdict.reasons.is_empty() {
+    let decisions = retention::decide(snapshots, &keep(rules, newest), needed, newest, &zone);
+    for decision in &decisions {
+        let (account, snapshot) = (account.name.as_str(), decision.number);
+        match decision.reasons.is_empty() {
             true => tracing::debug!(account, "snapshot {snapshot} is forgotten: no rule keeps it"),
             false => {
-                let reasons = verdict.reasons.join(", ");
+                let reasons = decision.reasons.join(", ");
                 tracing::debug!(account, "snapshot {snapshot} is kept: {}", Escaped(reasons));
             }
         }
     }
-    verdicts
+    decisions
 }
 
 /// The rules with every period as a time before the newest snapshot.

@@ -49,10 +49,10 @@ fn apply_retention(account: &AccountConfig, clock: &dyn Clock) -> Result<(), OpE
         return Ok(());
     };
     let needed = vault.needed_by_runs()?;
-    let verdicts =
+    let decisions =
         account_options::retention_decisions(account, &snapshots, &needed, rules, newest.started);
     let gone: Vec<_> =
-        verdicts.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
+        decisions.iter().filter(|it| it.reasons.is_empty()).map(|it| it.number).collect();
     if !gone.is_empty() {
         vault.forget(&gone, clock.now())?;
     }

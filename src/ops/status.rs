@@ -1,4 +1,4 @@
-//! How accounts fare, from what their vaults hold and what is recorded of their backups.
+//! The status of accounts, from what their vaults hold and what is recorded of their backups.
 
 use super::vault_summary::vault_summary;
 use super::{Env, OpError, OpErrorKind};
@@ -11,7 +11,7 @@ use crate::health::scheduled_account::ScheduledAccount;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::{DueQueue, Timetable};
 
-/// How `accounts` fare. What cannot be read on the way is told.
+/// The status of `accounts`. What cannot be read on the way is told.
 ///
 /// # Errors
 /// When a schedule is none; the configuration was checked, so this is a defect.
@@ -27,15 +27,15 @@ pub fn status(env: &Env, accounts: &[AccountConfig]) -> Result<Vec<AccountStatus
     Ok(accounts.iter().map(one).collect())
 }
 
-/// How `account` fares, by the daemon's notes, the vault, and its schedule; and
+/// The status of `account`, by its persisted state, its vault and its schedule; and
 /// what could not be read on the way.
 #[must_use]
 pub fn account_status(
     account: &AccountConfig,
-    charge: Option<&ScheduledAccount>,
+    scheduled: Option<&ScheduledAccount>,
     now: Timestamp,
 ) -> (AccountStatus, Vec<String>) {
-    let (notes, broken) = PersistedState::read(&account.vault);
+    let (persisted, broken) = PersistedState::read(&account.vault);
     let mut trouble: Vec<_> = broken.into_iter().collect();
     let held = vault_summary(account).unwrap_or_else(|failure| {
         let why = failure.message;
@@ -44,18 +44,18 @@ pub fn account_status(
     });
     let mut due = DueTimes::default();
     let alerts = &account.settings.alerts;
-    let from = age_reference(&notes, &held, now);
+    let from = age_reference(&persisted, &held, now);
     // Without a schedule only `max_age` says how old a backup may be.
     due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
-    if let Some(charge) = charge {
+    if let Some(scheduled) = scheduled {
         let mut agenda = DueQueue::default();
-        let past = notes.past(&charge.schedule_id(), &held, now);
-        agenda.insert(&account.name, charge.timetable.clone(), past, now);
-        due.schedule = Some(charge.schedule.clone());
+        let past = persisted.past(&scheduled.schedule_id(), &held, now);
+        agenda.insert(&account.name, scheduled.timetable.clone(), past, now);
+        due.schedule = Some(scheduled.schedule.clone());
         due.next = agenda.next(&account.name);
-        due.old_from = from.and_then(|from| charge.too_old_at(from));
+        due.old_from = from.and_then(|from| scheduled.too_old_at(from));
     }
-    (AccountStatus::evaluate(&account.name, &notes, &held, due, alerts.removed, now), trouble)
+    (AccountStatus::evaluate(&account.name, &persisted, &held, due, alerts.removed, now), trouble)
 }
 
 /// The accounts with a schedule, each with its timetable.
@@ -67,7 +67,7 @@ pub fn scheduled_accounts(
     accounts: &[AccountConfig],
 ) -> Result<Vec<ScheduledAccount>, OpError> {
     let mut machine = None;
-    let mut charges = Vec::new();
+    let mut all_scheduled = Vec::new();
     for account in accounts {
         let Some(line) = &account.settings.schedule else { continue };
         let schedule = Schedule::parse(line).map_err(|error| {
@@ -84,7 +84,7 @@ pub fn scheduled_accounts(
                 })
             })
         });
-        charges.push(ScheduledAccount {
+        all_scheduled.push(ScheduledAccount {
             account: account.name.clone(),
             vault: account.vault.clone(),
             schedule: line.clone(),
@@ -93,5 +93,5 @@ pub fn scheduled_accounts(
             most_removed: account.settings.alerts.removed,
         });
     }
-    Ok(charges)
+    Ok(all_scheduled)
 }

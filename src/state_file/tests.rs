@@ -5,21 +5,21 @@ use std::time::Duration;
 use super::*;
 use crate::clock::Timestamp;
 use crate::health::attempt::{AttemptOutcome, ProblemKind};
-use crate::health::persisted_state::tests::{attempt, condition, held};
+use crate::health::persisted_state::tests::{account_status, attempt, held};
 
 #[test]
 fn notes_read_back_as_written_and_are_private() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("vaults/main.db");
     assert_eq!(PersistedState::read(&vault), (PersistedState::default(), None));
-    let mut notes =
+    let mut persisted =
         PersistedState { schedule: Some("0 3 * * * UTC".to_owned()), ..PersistedState::default() };
-    notes.add(&attempt(AttemptOutcome::Complete, 5000));
-    notes.add(&attempt(AttemptOutcome::Failed, 9000));
-    notes.write(&vault).unwrap();
-    assert_eq!(PersistedState::read(&vault), (notes.clone(), None));
-    assert_eq!((notes.last_complete, notes.totals.failures), (Some(Timestamp(5000)), 1));
-    assert_eq!(notes.totals.waited, Duration::from_secs(3));
+    persisted.add(&attempt(AttemptOutcome::Complete, 5000));
+    persisted.add(&attempt(AttemptOutcome::Failed, 9000));
+    persisted.write(&vault).unwrap();
+    assert_eq!(PersistedState::read(&vault), (persisted.clone(), None));
+    assert_eq!((persisted.last_complete, persisted.totals.failures), (Some(Timestamp(5000)), 1));
+    assert_eq!(persisted.totals.waited, Duration::from_secs(3));
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -34,8 +34,8 @@ fn broken_notes_are_told_and_begun_anew() {
     let vault = folder.path().join("main.db");
     for broken in ["", "{", "{\"totals\": {\"backups\": -1}}", "{\"last\": 5}", "\u{0}"] {
         std::fs::write(file(&vault), broken).unwrap();
-        let (notes, told) = PersistedState::read(&vault);
-        assert_eq!(notes, PersistedState::default(), "{broken}");
+        let (persisted, told) = PersistedState::read(&vault);
+        assert_eq!(persisted, PersistedState::default(), "{broken}");
         assert!(told.unwrap().contains("main.db.daemon cannot be read and is begun anew"));
     }
 }
@@ -56,7 +56,7 @@ fn what_another_process_recorded_stays_and_is_told() {
     assert_eq!(PersistedState::known(&vault), Some(daemon.clone()));
     assert_eq!((daemon.totals.backups, daemon.totals.failures), (3, 1));
     assert_eq!((daemon.heartbeat, daemon.served), (true, Some(Timestamp(7))));
-    let told = condition(&daemon, &held(5000), None);
+    let told = account_status(&daemon, &held(5000), None);
     assert_eq!(told.problems[0].kind, ProblemKind::KeyRefused);
     assert_eq!(told.problems[0].since, Timestamp(9000));
 }
@@ -95,8 +95,8 @@ fn a_link_in_place_of_the_notes_is_not_followed() {
         serde_json::to_vec(&PersistedState { tries: 7, ..PersistedState::default() }).unwrap();
     std::fs::write(&elsewhere, &text).unwrap();
     std::os::unix::fs::symlink(&elsewhere, file(&vault)).unwrap();
-    let (notes, told) = PersistedState::read(&vault);
-    assert_eq!(notes, PersistedState::default());
+    let (persisted, told) = PersistedState::read(&vault);
+    assert_eq!(persisted, PersistedState::default());
     assert!(told.unwrap().contains("is begun anew"));
     PersistedState::record(&vault, &attempt(AttemptOutcome::Failed, 9000)).unwrap();
     assert_eq!(std::fs::read(&elsewhere).unwrap(), text);

@@ -138,8 +138,8 @@ fn prometheus(open_metrics: &str) -> String {
     text
 }
 
-fn of(condition: &AccountStatus) -> AccountLabels {
-    AccountLabels { account: condition.account.clone() }
+fn of(account_status: &AccountStatus) -> AccountLabels {
+    AccountLabels { account: account_status.account.clone() }
 }
 
 fn seconds(time: Timestamp) -> f64 {
@@ -154,9 +154,9 @@ fn gauge(
     read: impl Fn(&AccountStatus) -> Option<f64>,
 ) {
     let family = Level::<AccountLabels>::default();
-    for condition in conditions {
-        if let Some(value) = read(condition) {
-            family.get_or_create(&of(condition)).set(value);
+    for account_status in conditions {
+        if let Some(value) = read(account_status) {
+            family.get_or_create(&of(account_status)).set(value);
         }
     }
     registry.register(name, help, family);
@@ -213,8 +213,8 @@ fn last(registry: &mut Registry, conditions: &[AccountStatus]) {
 fn totals(registry: &mut Registry, conditions: &[AccountStatus]) {
     let mut counter = |name: &str, help: &str, read: fn(&AccountStatus) -> f64| {
         let family = Count::<AccountLabels>::default();
-        for condition in conditions {
-            family.get_or_create(&of(condition)).inc_by(read(condition));
+        for account_status in conditions {
+            family.get_or_create(&of(account_status)).inc_by(read(account_status));
         }
         registry.register(name, help, family);
     };
@@ -234,13 +234,13 @@ mod tests {
 
     use crate::health::account_status::Health;
     use crate::ui::metrics::*;
-    use crate::ui::tests::condition;
+    use crate::ui::tests::account_status;
 
     #[test]
     fn each_account_is_measured_and_hostile_names_stay_in_their_labels() {
-        let mut bad = condition("a\"}\nb\\", Health::Failing);
+        let mut bad = account_status("a\"}\nb\\", Health::Failing);
         bad.problems[0].kind = ProblemKind::KeyRefused;
-        let all = [condition("main", Health::Good), bad];
+        let all = [account_status("main", Health::Good), bad];
         let text = metrics(&all, true, MetricsFormat::OpenMetrics);
         for line in [
             "linkvault_build_info{version=\"0.1.0\"} 1",
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_left_out() {
-        let mut new = condition("new", Health::New);
+        let mut new = account_status("new", Health::New);
         (new.last, new.last_complete, new.next) = (None, None, None);
         let text = metrics(&[new], false, MetricsFormat::Text);
         assert!(text.contains("linkvault_up 0.0"));
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_text_format_has_the_same_samples_under_the_names_of_its_families() {
-        let all = [condition("main", Health::Good)];
+        let all = [account_status("main", Health::Good)];
         let (open, text) = (
             metrics(&all, true, MetricsFormat::OpenMetrics),
             metrics(&all, true, MetricsFormat::Text),

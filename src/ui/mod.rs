@@ -39,10 +39,10 @@ use crate::server::Server;
 /// The accounts that the page shows, as the process that serves it knows them.
 pub trait Accounts: Send + Sync {
     /// How each of them fares now.
-    fn conditions(&self) -> Vec<AccountStatus>;
+    fn account_statuses(&self) -> Vec<AccountStatus>;
     /// How the account of that name fares; `None` where there is none.
-    fn condition(&self, account: &str) -> Option<AccountStatus> {
-        self.conditions().into_iter().find(|it| it.account == account)
+    fn account_status(&self, account: &str) -> Option<AccountStatus> {
+        self.account_statuses().into_iter().find(|it| it.account == account)
     }
     /// Where the vault of an account is; `None` for an account that is none.
     fn vault(&self, account: &str) -> Option<PathBuf>;

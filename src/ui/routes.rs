@@ -277,11 +277,11 @@ async fn overview(
     query: Asks<pages::overview::OverviewQuery>,
 ) -> Response {
     let ask = asks(query);
-    site.page(move |desk| pages::overview::page(desk, &ask)).await
+    site.page(move |context| pages::overview::page(context, &ask)).await
 }
 
 async fn account(State(site): State<UiServer>, Path(name): Path<String>) -> Response {
-    site.page(move |desk| pages::account::page(desk, &name)).await
+    site.page(move |context| pages::account::page(context, &name)).await
 }
 
 async fn runs(
@@ -290,7 +290,7 @@ async fn runs(
     query: Asks<pages::PagedRows>,
 ) -> Response {
     let ask = asks(query);
-    site.page(move |desk| pages::runs::page(desk, &name, &ask)).await
+    site.page(move |context| pages::runs::page(context, &name, &ask)).await
 }
 
 async fn run(
@@ -299,7 +299,7 @@ async fn run(
     query: Asks<pages::PagedRows>,
 ) -> Response {
     let ask = asks(query);
-    site.page(move |desk| pages::run::page(desk, &name, &number, &ask)).await
+    site.page(move |context| pages::run::page(context, &name, &number, &ask)).await
 }
 
 async fn snapshots(
@@ -308,7 +308,7 @@ async fn snapshots(
     query: Asks<pages::PagedRows>,
 ) -> Response {
     let ask = asks(query);
-    site.page(move |desk| pages::snapshots::page(desk, &name, &ask)).await
+    site.page(move |context| pages::snapshots::page(context, &name, &ask)).await
 }
 
 async fn snapshot(
@@ -317,7 +317,7 @@ async fn snapshot(
     query: Asks<pages::PagedRows>,
 ) -> Response {
     let ask = asks(query);
-    site.page(move |desk| pages::snapshot::page(desk, &name, &number, &ask)).await
+    site.page(move |context| pages::snapshot::page(context, &name, &number, &ask)).await
 }
 
 async fn compare(
@@ -326,7 +326,7 @@ async fn compare(
     query: Asks<pages::compare::CompareQuery>,
 ) -> Response {
     let ask = asks(query);
-    site.page(move |desk| pages::compare::page(desk, &name, &ask)).await
+    site.page(move |context| pages::compare::page(context, &name, &ask)).await
 }
 
 async fn records(
@@ -335,14 +335,14 @@ async fn records(
     query: Asks<pages::PagedRows>,
 ) -> Response {
     let ask = asks(query);
-    site.page(move |desk| pages::records::page(desk, &name, &resource, &ask)).await
+    site.page(move |context| pages::records::page(context, &name, &resource, &ask)).await
 }
 
 async fn record(
     State(site): State<UiServer>,
     Path((name, resource, key)): Path<(String, String, String)>,
 ) -> Response {
-    site.page(move |desk| pages::record::page(desk, &name, &resource, &key)).await
+    site.page(move |context| pages::record::page(context, &name, &resource, &key)).await
 }
 
 async fn measured(State(site): State<UiServer>, headers: HeaderMap) -> Response {
@@ -353,7 +353,7 @@ async fn measured(State(site): State<UiServer>, headers: HeaderMap) -> Response 
     };
     let made = tokio::task::spawn_blocking(move || {
         let accounts = &site.inner.accounts;
-        let text = metrics::metrics(&accounts.conditions(), accounts.alive().is_ok(), format);
+        let text = metrics::metrics(&accounts.account_statuses(), accounts.alive().is_ok(), format);
         drop(turn);
         text
     });

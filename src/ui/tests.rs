@@ -12,7 +12,7 @@ use crate::health::attempt::{
 const NOW: i64 = 1_760_000_000_000;
 
 /// An account with something of everything.
-pub(crate) fn condition(account: &str, health: Health) -> AccountStatus {
+pub(crate) fn account_status(account: &str, health: Health) -> AccountStatus {
     let problem = HealthProblem {
         kind: ProblemKind::Partial,
         since: Timestamp(NOW),
@@ -49,6 +49,6 @@ pub(crate) fn condition(account: &str, health: Health) -> AccountStatus {
         totals,
         limit: Some(30),
         unknown_writes: 0,
-        news: Vec::new(),
+        new_alerts: Vec::new(),
     }
 }

@@ -22,7 +22,7 @@ use super::world::World;
 const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn charge(account: &str, line: &str) -> ScheduledAccount {
+fn scheduled(account: &str, line: &str) -> ScheduledAccount {
     let schedule = Schedule::parse(line).unwrap();
     ScheduledAccount {
         account: account.to_owned(),
@@ -64,22 +64,23 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
         worlds.insert(name.clone(), world);
     }
     let clock = Arc::new(SimulatedClock::new(BEGIN));
-    let board = DaemonState::new(clock.clone());
+    let daemon_state = DaemonState::new(clock.clone());
     // Every six hours, and so at 2 and 8 and 14 and 20 by Berlin's clocks.
-    let charges: Vec<_> = names.iter().map(|name| charge(name, "0 2,8,14,20 * * *")).collect();
-    board.update_accounts(charges, BTreeMap::new());
+    let all_scheduled: Vec<_> =
+        names.iter().map(|name| scheduled(name, "0 2,8,14,20 * * *")).collect();
+    daemon_state.update_accounts(all_scheduled, BTreeMap::new());
     let mut under_way: Vec<(BackupJob, BackupAttempt)> = Vec::new();
     let mut made: BTreeMap<String, Vec<BackupAttempt>> = BTreeMap::new();
     let end = BEGIN.plus(24 * HOUR);
     while clock.now() < end {
-        for _ in 0..board.reserve_workers(WORKERS) {
-            let Some(job) = board.take() else { break };
-            let attempt = back_up(worlds.get_mut(&job.charge.account).unwrap(), clock.now());
+        for _ in 0..daemon_state.reserve_workers(WORKERS) {
+            let Some(job) = daemon_state.take() else { break };
+            let attempt = back_up(worlds.get_mut(&job.scheduled.account).unwrap(), clock.now());
             under_way.push((job, attempt));
         }
         assert!(under_way.len() <= WORKERS);
         let next = under_way.iter().map(|(_, attempt)| attempt.ended).min();
-        let soonest = board.tick().filter(|soonest| *soonest > clock.now());
+        let soonest = daemon_state.tick().filter(|soonest| *soonest > clock.now());
         let soonest = soonest.filter(|_| under_way.len() < WORKERS);
         let next = next.into_iter().chain(soonest).min().unwrap_or(end);
         clock.sleep(next.since(clock.now()));
@@ -88,10 +89,15 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
         under_way = rest;
         let ended: Vec<(BackupJob, BackupAttempt)> = ended;
         for (job, attempt) in ended {
-            board.record_attempt(&job, &attempt, Some(VaultSummary::default()), &mut |_, _| {});
-            board.finish_job(&job, &mut |_, _| {});
-            board.release_worker();
-            made.entry(job.charge.account.clone()).or_default().push(attempt);
+            daemon_state.record_attempt(
+                &job,
+                &attempt,
+                Some(VaultSummary::default()),
+                &mut |_, _| {},
+            );
+            daemon_state.finish_job(&job, &mut |_, _| {});
+            daemon_state.release_worker();
+            made.entry(job.scheduled.account.clone()).or_default().push(attempt);
         }
     }
     let mut failed = 0;
@@ -111,8 +117,8 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
         }
     }
     assert!(failed >= 5, "the faults did fail backups: {failed}");
-    let conditions = board.account_statuses();
-    let good = conditions.iter().filter(|it| it.health == Health::Good).count();
+    let account_statuses = daemon_state.account_statuses();
+    let good = account_statuses.iter().filter(|it| it.health == Health::Good).count();
     assert!(good >= 40, "{good}");
     for world in worlds.values_mut() {
         assert!(world.open().check().unwrap().problems.is_empty());
@@ -172,7 +178,7 @@ fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
 
 #[test]
 fn lost_notes_cost_no_backup_and_make_none_too_many() {
-    let notes = PersistedState::default();
+    let persisted = PersistedState::default();
     let attempt = BackupAttempt {
         snapshot: Some(1),
         ..BackupAttempt::new(BEGIN, BEGIN.plus(HOUR), AttemptOutcome::Complete)
@@ -180,11 +186,12 @@ fn lost_notes_cost_no_backup_and_make_none_too_many() {
     let held = VaultSummary { newest: Some(attempt), ..VaultSummary::default() };
     let now = BEGIN.plus(2 * HOUR);
     let clock = Arc::new(SimulatedClock::new(now));
-    let board = DaemonState::new(clock.clone());
-    let charges = vec![charge("main", "0 3 * * *")];
-    board.update_accounts(charges, BTreeMap::from([("main".to_owned(), (notes, held))]));
+    let daemon_state = DaemonState::new(clock.clone());
+    let all_scheduled = vec![scheduled("main", "0 3 * * *")];
+    daemon_state
+        .update_accounts(all_scheduled, BTreeMap::from([("main".to_owned(), (persisted, held))]));
     // It began at 1 by Berlin's clocks; now it is 3 there, and its minute runs.
     clock.sleep(Duration::from_secs(60));
-    assert_eq!(board.reserve_workers(1), 1);
-    assert_eq!(board.take().map(|job| job.charge.account), Some("main".to_owned()));
+    assert_eq!(daemon_state.reserve_workers(1), 1);
+    assert_eq!(daemon_state.take().map(|job| job.scheduled.account), Some("main".to_owned()));
 }

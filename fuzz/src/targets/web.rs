@@ -85,10 +85,10 @@ fn site() -> Site {
     let config = Config::parse(&at, text.as_bytes()).unwrap_or_else(|it| panic!("{it:?}"));
     let accounts = config.accounts().to_vec();
     back_up(&accounts[0].vault, &clock).unwrap_or_else(|it| panic!("{it}"));
-    let board = Arc::new(VaultAccounts::new(accounts, Vec::new(), Arc::clone(&clock)));
+    let daemon_state = Arc::new(VaultAccounts::new(accounts, Vec::new(), Arc::clone(&clock)));
     let listen = ([127, 0, 0, 1], 8080).into();
     let settings = WebUiSettings { listen, token: None, hosts: Vec::new() };
-    let router = ui::router(settings, board, clock).unwrap_or_else(|it| panic!("{it}"));
+    let router = ui::router(settings, daemon_state, clock).unwrap_or_else(|it| panic!("{it}"));
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let runtime = runtime.unwrap_or_else(|it| panic!("{it}"));

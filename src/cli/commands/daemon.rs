@@ -155,7 +155,7 @@ fn page(
     args: &Args,
     settings: DaemonSettings,
     app: &App,
-    board: &Arc<DaemonState>,
+    daemon_state: &Arc<DaemonState>,
 ) -> Result<Option<Server>, OpError> {
     let listen = args.listen.or(settings.listen);
     let address = match listen {
@@ -164,7 +164,7 @@ fn page(
         None => SocketAddr::from(([127, 0, 0, 1], 8080)),
     };
     let settings = args.page.over(settings).settings(app, address)?;
-    let accounts = Arc::new(DaemonAccounts(Arc::clone(board)));
+    let accounts = Arc::new(DaemonAccounts(Arc::clone(daemon_state)));
     match ui::start(settings, accounts, Arc::clone(&app.env.clock)) {
         Ok(page) => {
             tracing::info!("the page is at http://{}", page.address());
@@ -218,11 +218,11 @@ fn tell(_news: DaemonEvent) {}
 
 /// Tells systemd, where it listens.
 #[cfg(unix)]
-fn tell(news: DaemonEvent) {
+fn tell(new_alerts: DaemonEvent) {
     use sd_notify::NotifyState;
     let status;
     let mut states = Vec::new();
-    match &news {
+    match &new_alerts {
         DaemonEvent::Ready => states.push(NotifyState::Ready),
         DaemonEvent::Reloading => {
             states.push(NotifyState::Reloading);

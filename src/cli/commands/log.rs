@@ -105,7 +105,7 @@ fn events(
         }
         let found = vault.snapshot(snapshot)?;
         if found.finished.is_none() {
-            // A backup that is not finished has no news yet.
+            // A backup that is not finished has no result yet.
             continue;
         }
         let time = found.started;

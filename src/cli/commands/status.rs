@@ -1,4 +1,4 @@
-//! `linkvault status`: how the accounts fare, from notes and vaults.
+//! `linkvault status`: the status of accounts, from vaults and persisted states.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ fn show(app: &App, conditions: &[AccountStatus], now: Timestamp) -> Result<(), O
     Ok(())
 }
 
-/// An account's condition, for programs.
+/// An account's status, for programs.
 #[must_use]
 pub fn document(it: &AccountStatus) -> Value {
     let iso = |time: Option<Timestamp>| time.map(Timestamp::iso);

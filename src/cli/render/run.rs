@@ -28,7 +28,7 @@ pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<
             }
             Ok(exit(&RunReport::default(), plan.unsupported.len() as u64))
         }
-        // An empty plan is good news, and still one document.
+        // Where there was nothing to do, one document says so.
         ApplyReport::Nothing { plan, input, requests } => {
             if app.out.is_json() {
                 let outcome = RunReport { requests: *requests, ..RunReport::default() };

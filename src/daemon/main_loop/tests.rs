@@ -24,7 +24,7 @@ struct Fake {
 impl Worker for Fake {
     fn scheduled_accounts(&self) -> Result<Vec<ScheduledAccount>, Vec<String>> {
         let accounts = self.accounts.lock().unwrap().clone()?;
-        let charges = accounts.into_iter().map(|account| ScheduledAccount {
+        let all_scheduled = accounts.into_iter().map(|account| ScheduledAccount {
             account: account.to_owned(),
             vault: self.folder.path().join(account),
             schedule: "* * * * * *".to_owned(),
@@ -36,7 +36,7 @@ impl Worker for Fake {
             max_age: None,
             most_removed: CountOrPercent::default(),
         });
-        Ok(charges.collect())
+        Ok(all_scheduled.collect())
     }
 
     fn look(&self, _account: &str) -> Option<VaultSummary> {
@@ -74,23 +74,23 @@ impl Worker for Fake {
 
     fn evaluate(
         &self,
-        condition: &AccountStatus,
+        account_status: &AccountStatus,
         ended: Option<FinishedBackup<'_>>,
-        notes: &mut PersistedState,
+        persisted: &mut PersistedState,
     ) {
         if ended.is_none() {
-            let _ = self.told.lock().unwrap().send(format!("judged {}", condition.account));
+            let _ = self.told.lock().unwrap().send(format!("judged {}", account_status.account));
         }
-        notes.heartbeat |= ended.is_some();
+        persisted.heartbeat |= ended.is_some();
     }
 
-    fn deliver(&self, account: &str, mail: &mut PendingAlerts) {
+    fn deliver(&self, account: &str, pending: &mut PendingAlerts) {
         if account == "deaf" {
             let _ = self.told.lock().unwrap().send("delivers".to_owned());
             let _ = self.gate.lock().unwrap().recv();
             return;
         }
-        mail.heartbeat = false;
+        pending.heartbeat = false;
     }
 }
 
@@ -157,7 +157,7 @@ impl Running {
     }
 }
 
-fn notes(work: &Fake, account: &str) -> PersistedState {
+fn persisted(work: &Fake, account: &str) -> PersistedState {
     PersistedState::read(&work.folder.path().join(account)).0
 }
 
@@ -167,25 +167,25 @@ fn one_account_that_is_stuck_delays_no_other() {
     running.hear(&["stuck", "a", "b"]);
     running.hear(&["a", "b"]);
     running.hear(&["a", "b"]);
-    let board = &running.service.state;
-    assert_eq!(board.alive(), Ok(()));
-    let stuck = &board.account_statuses()[2];
+    let daemon_state = &running.service.state;
+    assert_eq!(daemon_state.alive(), Ok(()));
+    let stuck = &daemon_state.account_statuses()[2];
     assert_eq!((stuck.account.as_str(), stuck.running.is_some()), ("stuck", true));
     let work = running.stopped();
-    assert!(notes(&work, "a").totals.complete >= 2);
-    assert_eq!(notes(&work, "stuck").totals.backups, 1);
+    assert!(persisted(&work, "a").totals.complete >= 2);
+    assert_eq!(persisted(&work, "stuck").totals.backups, 1);
 }
 
 #[test]
 fn a_panic_is_a_failed_backup_of_that_account_alone() {
     let running = Running::start(&["broken", "good"], 1, true);
     running.hear(&["broken", "good"]);
-    let board = Arc::clone(&running.service.state);
+    let daemon_state = Arc::clone(&running.service.state);
     let work = running.ended();
-    let last = notes(&work, "broken").last.unwrap();
+    let last = persisted(&work, "broken").last.unwrap();
     assert_eq!(last.outcome, AttemptOutcome::Failed);
     assert_eq!(last.message.as_deref(), Some("the program has a defect: it broke"));
-    let health: Vec<_> = board.account_statuses().iter().map(|it| it.health).collect();
+    let health: Vec<_> = daemon_state.account_statuses().iter().map(|it| it.health).collect();
     assert_eq!(health, [Health::Failing, Health::Good]);
 }
 
@@ -194,9 +194,9 @@ fn once_gives_each_a_turn_and_ends() {
     let running = Running::start(&["a", "b", "c", "failing"], 2, true);
     let work = running.ended();
     for account in ["a", "b", "c", "failing"] {
-        assert_eq!(notes(&work, account).totals.backups, 1, "{account}");
+        assert_eq!(persisted(&work, account).totals.backups, 1, "{account}");
     }
-    assert_eq!(notes(&work, "failing").tries, 1);
+    assert_eq!(persisted(&work, "failing").tries, 1);
 }
 
 #[test]
@@ -227,9 +227,9 @@ fn who_does_not_stop_is_noted_as_stopped_and_is_due_at_the_next_start() {
     running.interrupt.raise();
     running.service.waker.wake();
     let work = running.ended();
-    let notes = notes(&work, "stuck");
-    assert_eq!(notes.last.as_ref().map(|last| last.outcome), Some(AttemptOutcome::Stopped));
-    assert!(notes.past("* * * * * * UTC", &VaultSummary::default(), Timestamp(0)).stopped);
+    let persisted = persisted(&work, "stuck");
+    assert_eq!(persisted.last.as_ref().map(|last| last.outcome), Some(AttemptOutcome::Stopped));
+    assert!(persisted.past("* * * * * * UTC", &VaultSummary::default(), Timestamp(0)).stopped);
     drop(gate);
 }
 
@@ -240,7 +240,7 @@ fn from_when_a_new_schedule_counts_outlives_the_process() {
     running.hear(&["stuck"]);
     let work = running.stopped();
     let vault = work.folder.path().join("stuck");
-    let mut known = notes(&work, "stuck");
+    let mut known = persisted(&work, "stuck");
     known.schedule = Some("0 3 1 1 * UTC".to_owned());
     known.write(&vault).unwrap();
     let interrupt = Interrupt::default();
@@ -256,7 +256,7 @@ fn from_when_a_new_schedule_counts_outlives_the_process() {
         shutdown_timeout: Duration::ZERO,
     };
     service.load().unwrap();
-    assert_eq!(notes(&work, "stuck").schedule.as_deref(), Some("* * * * * * UTC"));
+    assert_eq!(persisted(&work, "stuck").schedule.as_deref(), Some("* * * * * * UTC"));
 }
 
 #[test]
@@ -264,9 +264,9 @@ fn who_is_slow_to_listen_delays_no_backup_and_loses_none() {
     let running = Running::start(&["deaf"], 2, false);
     running.hear(&["deaf"]);
     running.hear(&["deaf", "delivers"]);
-    assert!(notes(&running.work, "deaf").heartbeat, "it is on the disk before it is delivered");
+    assert!(persisted(&running.work, "deaf").heartbeat, "it is on the disk before it is delivered");
     let work = running.stopped();
-    let last = notes(&work, "deaf").last.unwrap();
+    let last = persisted(&work, "deaf").last.unwrap();
     assert_eq!(last.outcome, AttemptOutcome::Complete);
 }
 
@@ -280,7 +280,7 @@ fn once_looks_everybody_over_at_the_end() {
 #[test]
 fn what_is_done_to_a_vault_by_hand_is_seen_between_backups() {
     let running = Running::start(&["by hand"], 1, true);
-    let board = Arc::clone(&running.service.state);
+    let daemon_state = Arc::clone(&running.service.state);
     running.ended();
-    assert_eq!(board.account_statuses()[0].unknown_writes, 7);
+    assert_eq!(daemon_state.account_statuses()[0].unknown_writes, 7);
 }

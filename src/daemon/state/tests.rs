@@ -1,4 +1,4 @@
-//! The board, its time set by hand.
+//! The daemon's state, on simulated time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -10,7 +10,7 @@ use crate::model::CountOrPercent;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::Timetable;
 
-fn charge(account: &str) -> ScheduledAccount {
+fn scheduled(account: &str) -> ScheduledAccount {
     let line = "0 3 * * *";
     ScheduledAccount {
         account: account.to_owned(),
@@ -49,17 +49,19 @@ impl Clock for Wall {
     }
 }
 
-fn board(accounts: &[&str]) -> (DaemonState, Arc<Wall>) {
+fn daemon_state(accounts: &[&str]) -> (DaemonState, Arc<Wall>) {
     let begin = SimulatedClock::new(Timestamp(1_793_491_200_000));
     let clock = Arc::new(Wall(begin, AtomicI64::new(0)));
-    let board = DaemonState::new(clock.clone());
-    board
-        .update_accounts(accounts.iter().map(|account| charge(account)).collect(), BTreeMap::new());
-    (board, clock)
+    let daemon_state = DaemonState::new(clock.clone());
+    daemon_state.update_accounts(
+        accounts.iter().map(|account| scheduled(account)).collect(),
+        BTreeMap::new(),
+    );
+    (daemon_state, clock)
 }
 
-fn attempt(board: &DaemonState, outcome: AttemptOutcome) -> BackupAttempt {
-    let now = board.clock.now();
+fn attempt(daemon_state: &DaemonState, outcome: AttemptOutcome) -> BackupAttempt {
+    let now = daemon_state.clock.now();
     BackupAttempt {
         requests: u64::MAX,
         throttled: u64::MAX,
@@ -68,102 +70,107 @@ fn attempt(board: &DaemonState, outcome: AttemptOutcome) -> BackupAttempt {
     }
 }
 
-fn ends(board: &DaemonState, job: &BackupJob, outcome: AttemptOutcome) {
-    board.record_attempt(job, &attempt(board, outcome), None, &mut |_, _| {});
-    board.finish_job(job, &mut |_, _| {});
-    board.release_worker();
+fn ends(daemon_state: &DaemonState, job: &BackupJob, outcome: AttemptOutcome) {
+    daemon_state.record_attempt(job, &attempt(daemon_state, outcome), None, &mut |_, _| {});
+    daemon_state.finish_job(job, &mut |_, _| {});
+    daemon_state.release_worker();
 }
 
-fn turn(board: &DaemonState, outcome: AttemptOutcome) -> bool {
-    if board.reserve_workers(1) == 0 {
+fn turn(daemon_state: &DaemonState, outcome: AttemptOutcome) -> bool {
+    if daemon_state.reserve_workers(1) == 0 {
         return false;
     }
-    let job = board.take().unwrap();
-    ends(board, &job, outcome);
+    let job = daemon_state.take().unwrap();
+    ends(daemon_state, &job, outcome);
     true
 }
 
-fn notes(board: &DaemonState, account: &str) -> PersistedState {
-    board.state().accounts[account].persisted.clone()
+fn persisted(daemon_state: &DaemonState, account: &str) -> PersistedState {
+    daemon_state.state().accounts[account].persisted.clone()
 }
 
 #[test]
 fn a_locked_account_is_tried_each_minute_and_nothing_is_noted_of_it() {
-    let (board, clock) = board(&["main"]);
+    let (daemon_state, clock) = daemon_state(&["main"]);
     for _ in 0..100 {
-        assert!(turn(&board, AttemptOutcome::Locked));
-        assert!(!turn(&board, AttemptOutcome::Locked), "not at once again");
+        assert!(turn(&daemon_state, AttemptOutcome::Locked));
+        assert!(!turn(&daemon_state, AttemptOutcome::Locked), "not at once again");
         clock.sleep(Duration::from_secs(60));
     }
-    let known = notes(&board, "main");
+    let known = persisted(&daemon_state, "main");
     assert_eq!((known.last, known.tries, known.totals.failures), (None, 0, 0));
-    assert!(turn(&board, AttemptOutcome::Complete));
-    assert!(!turn(&board, AttemptOutcome::Complete));
+    assert!(turn(&daemon_state, AttemptOutcome::Complete));
+    assert!(!turn(&daemon_state, AttemptOutcome::Complete));
 }
 
 #[test]
 fn a_slot_for_which_the_account_was_locked_is_not_served_for_the_next_process() {
-    let (board, clock) = board(&["main"]);
-    assert!(turn(&board, AttemptOutcome::Complete));
-    let served = notes(&board, "main").served;
+    let (daemon_state, clock) = daemon_state(&["main"]);
+    assert!(turn(&daemon_state, AttemptOutcome::Complete));
+    let served = persisted(&daemon_state, "main").served;
     clock.sleep(Duration::from_secs(86_400));
-    assert!(turn(&board, AttemptOutcome::Locked));
-    assert_eq!(notes(&board, "main").served, served);
+    assert!(turn(&daemon_state, AttemptOutcome::Locked));
+    assert_eq!(persisted(&daemon_state, "main").served, served);
     // A clock that is set back makes no account wait for longer.
     clock.jump(-7_200_000);
-    assert!(turn(&board, AttemptOutcome::Complete));
+    assert!(turn(&daemon_state, AttemptOutcome::Complete));
 }
 
 #[test]
 fn once_ends_whatever_becomes_of_clock_and_configuration() {
-    let (board, clock) = board(&["a", "b"]);
-    board.only_once();
+    let (daemon_state, clock) = daemon_state(&["a", "b"]);
+    daemon_state.only_once();
     clock.jump(-100_000_000);
-    assert!(turn(&board, AttemptOutcome::Locked));
-    assert!(!board.is_once_done());
-    board.update_accounts(vec![charge("a")], BTreeMap::new());
-    assert!(board.is_once_done());
+    assert!(turn(&daemon_state, AttemptOutcome::Locked));
+    assert!(!daemon_state.is_once_done());
+    daemon_state.update_accounts(vec![scheduled("a")], BTreeMap::new());
+    assert!(daemon_state.is_once_done());
 }
 
 #[test]
 fn an_account_is_looked_over_while_it_is_backed_up() {
-    let (board, _) = board(&["main"]);
-    assert_eq!(board.reserve_workers(1), 1);
-    let job = board.take().unwrap();
+    let (daemon_state, _) = daemon_state(&["main"]);
+    assert_eq!(daemon_state.reserve_workers(1), 1);
+    let job = daemon_state.take().unwrap();
     let since = Timestamp(7);
-    assert!(board.evaluate("main", &mut |condition, notes| {
-        assert!(condition.running.is_some());
-        notes.watched = Some(since);
+    assert!(daemon_state.evaluate("main", &mut |account_status, persisted| {
+        assert!(account_status.running.is_some());
+        persisted.watched = Some(since);
     }));
-    ends(&board, &job, AttemptOutcome::Complete);
-    assert_eq!(notes(&board, "main").watched, Some(since), "neither undoes the other");
-    assert_eq!(notes(&board, "main").totals.complete, 1);
+    ends(&daemon_state, &job, AttemptOutcome::Complete);
+    assert_eq!(persisted(&daemon_state, "main").watched, Some(since), "neither undoes the other");
+    assert_eq!(persisted(&daemon_state, "main").totals.complete, 1);
 }
 
 #[test]
 fn a_backup_that_was_taken_away_frees_no_other_account() {
-    let (board, _) = board(&["main"]);
-    assert_eq!(board.reserve_workers(1), 1);
-    let job = board.take().unwrap();
-    let taken = board.give_up();
+    let (daemon_state, _) = daemon_state(&["main"]);
+    assert_eq!(daemon_state.reserve_workers(1), 1);
+    let job = daemon_state.take().unwrap();
+    let taken = daemon_state.give_up();
     assert_eq!(taken.len(), 1);
-    ends(&board, &job, AttemptOutcome::Complete);
-    assert_eq!(notes(&board, "main").last, None);
+    ends(&daemon_state, &job, AttemptOutcome::Complete);
+    assert_eq!(persisted(&daemon_state, "main").last, None);
 }
 
 #[test]
 fn what_was_noted_is_not_taken_away() {
-    let (board, _) = board(&["main"]);
-    assert_eq!(board.reserve_workers(1), 1);
-    let job = board.take().unwrap();
-    board.record_attempt(&job, &attempt(&board, AttemptOutcome::Complete), None, &mut |_, _| {});
-    assert!(board.give_up().is_empty(), "only the work after it was cut short");
-    assert_eq!(notes(&board, "main").totals.complete, 1);
+    let (daemon_state, _) = daemon_state(&["main"]);
+    assert_eq!(daemon_state.reserve_workers(1), 1);
+    let job = daemon_state.take().unwrap();
+    daemon_state.record_attempt(
+        &job,
+        &attempt(&daemon_state, AttemptOutcome::Complete),
+        None,
+        &mut |_, _| {},
+    );
+    assert!(daemon_state.give_up().is_empty(), "only the work after it was cut short");
+    assert_eq!(persisted(&daemon_state, "main").totals.complete, 1);
 }
 
 #[test]
 fn what_comes_during_a_delivery_is_delivered_next() {
-    let (board, _) = board(&["main"]);
+    let (daemon_state, _) = daemon_state(&["main"]);
     let item = |at| PendingAlert {
         alert: Alert {
             kind: ProblemKind::Failed,
@@ -178,49 +185,52 @@ fn what_comes_during_a_delivery_is_delivered_next() {
         next: Timestamp(at),
     };
     let post = |items: &[i64]| {
-        board.evaluate("main", &mut |_, notes| {
-            notes.outbox.extend(items.iter().map(|at| item(*at)))
+        daemon_state.evaluate("main", &mut |_, persisted| {
+            persisted.outbox.extend(items.iter().map(|at| item(*at)))
         });
     };
-    assert_eq!(board.take_pending("main"), None, "nothing waits");
+    assert_eq!(daemon_state.take_pending("main"), None, "nothing waits");
     post(&[1, 2]);
-    let lent = board.take_pending("main").unwrap();
-    assert_eq!(board.take_pending("main"), None, "somebody has it");
+    let lent = daemon_state.take_pending("main").unwrap();
+    assert_eq!(daemon_state.take_pending("main"), None, "somebody has it");
     post(&[3]);
     let left =
         PendingAlerts { outbox: vec![PendingAlert { tries: 1, ..item(2) }], heartbeat: false };
-    board.restore_pending("main", &lent, left);
-    let waits: Vec<_> =
-        notes(&board, "main").outbox.iter().map(|it| (it.alert.at.0, it.tries)).collect();
+    daemon_state.restore_pending("main", &lent, left);
+    let waits: Vec<_> = persisted(&daemon_state, "main")
+        .outbox
+        .iter()
+        .map(|it| (it.alert.at.0, it.tries))
+        .collect();
     assert_eq!(waits, [(2, 1), (3, 0)]);
 }
 
 #[test]
 fn what_a_clock_that_was_ahead_said_is_no_proof_of_anything() {
-    let (board, clock) = board(&["main"]);
+    let (daemon_state, clock) = daemon_state(&["main"]);
     clock.jump(400 * 86_400_000);
-    assert!(turn(&board, AttemptOutcome::Complete));
-    let ahead = attempt(&board, AttemptOutcome::Complete);
+    assert!(turn(&daemon_state, AttemptOutcome::Complete));
+    let ahead = attempt(&daemon_state, AttemptOutcome::Complete);
     clock.jump(-400 * 86_400_000);
     let held = VaultSummary {
         last_complete: Some(ahead.ended),
         newest: Some(ahead),
         ..VaultSummary::default()
     };
-    board.state().accounts.get_mut("main").unwrap().vault_summary = held;
+    daemon_state.state().accounts.get_mut("main").unwrap().vault_summary = held;
     clock.sleep(Duration::from_secs(86_400));
-    let _ = board.reserve_workers(1);
+    let _ = daemon_state.reserve_workers(1);
     clock.sleep(Duration::from_secs(86_400));
-    let job = board.take().unwrap();
-    board.record_attempt(
+    let job = daemon_state.take().unwrap();
+    daemon_state.record_attempt(
         &job,
-        &attempt(&board, AttemptOutcome::Failed),
+        &attempt(&daemon_state, AttemptOutcome::Failed),
         None,
-        &mut |condition, _| {
-            let last = condition.last.as_ref().map(|last| last.outcome);
+        &mut |account_status, _| {
+            let last = account_status.last.as_ref().map(|last| last.outcome);
             assert_eq!(last, Some(AttemptOutcome::Failed));
-            assert_eq!(condition.last_complete, None);
-            assert_ne!(condition.health, crate::health::account_status::Health::Good);
+            assert_eq!(account_status.last_complete, None);
+            assert_ne!(account_status.health, crate::health::account_status::Health::Good);
         },
     );
 }
@@ -229,15 +239,15 @@ fn what_a_clock_that_was_ahead_said_is_no_proof_of_anything() {
 #[test]
 fn no_notes_stop_the_board() {
     for time in [i64::MIN, -1, 0, 1 << 50, i64::MAX] {
-        let (board, clock) = board(&["other"]);
+        let (daemon_state, clock) = daemon_state(&["other"]);
         let at = Some(Timestamp(time));
         let last = BackupAttempt {
             started: Timestamp(!time),
             ended: Timestamp(time),
-            ..attempt(&board, AttemptOutcome::Failed)
+            ..attempt(&daemon_state, AttemptOutcome::Failed)
         };
         let mut known = PersistedState {
-            schedule: Some(charge("main").schedule_id()),
+            schedule: Some(scheduled("main").schedule_id()),
             served: at,
             tries: u32::MAX,
             last: Some(last),
@@ -250,11 +260,11 @@ fn no_notes_stop_the_board() {
         known.totals.failures = u64::MAX;
         known.totals.requests = u64::MAX;
         let found = BTreeMap::from([("main".to_owned(), (known, VaultSummary::default()))]);
-        board.update_accounts(vec![charge("main")], found);
+        daemon_state.update_accounts(vec![scheduled("main")], found);
         let mut turns = 0;
         for _ in 0..30 {
-            let _ = board.account_statuses();
-            turns += u32::from(turn(&board, AttemptOutcome::Failed));
+            let _ = daemon_state.account_statuses();
+            turns += u32::from(turn(&daemon_state, AttemptOutcome::Failed));
             clock.sleep(Duration::from_secs(3600));
         }
         assert!(turns > 0, "{time}");

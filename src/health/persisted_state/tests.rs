@@ -28,78 +28,88 @@ pub fn held(ended: i64) -> VaultSummary {
 
 #[test]
 fn without_notes_the_newest_snapshot_tells_what_was_served() {
-    let (now, notes) = (Timestamp(99_000), PersistedState::default());
-    assert_eq!(notes.past("0 3 * * *", &VaultSummary::default(), now), QueueHistory::default());
-    let past = notes.past("0 3 * * *", &held(5000), now);
+    let (now, persisted) = (Timestamp(99_000), PersistedState::default());
+    assert_eq!(persisted.past("0 3 * * *", &VaultSummary::default(), now), QueueHistory::default());
+    let past = persisted.past("0 3 * * *", &held(5000), now);
     assert_eq!(past.served, Some(Timestamp(4000)));
 }
 
 #[test]
 fn a_schedule_that_changed_meanwhile_counts_from_now() {
     let schedule = Some("0 3 * * * UTC".to_owned());
-    let notes =
+    let persisted =
         PersistedState { schedule, served: Some(Timestamp(3000)), ..PersistedState::default() };
     let now = Timestamp(99_000);
-    assert_eq!(notes.past("0 3 * * * UTC", &held(5000), now).served, Some(Timestamp(3000)));
-    assert_eq!(notes.past("0 4 * * * UTC", &held(5000), now).served, Some(now));
+    assert_eq!(persisted.past("0 3 * * * UTC", &held(5000), now).served, Some(Timestamp(3000)));
+    assert_eq!(persisted.past("0 4 * * * UTC", &held(5000), now).served, Some(now));
 }
 
 #[test]
 fn what_failed_or_was_stopped_is_known_after_a_restart() {
     let now = Timestamp(99_000);
-    let mut notes =
+    let mut persisted =
         PersistedState { tries: 2, served: Some(Timestamp(1)), ..PersistedState::default() };
-    notes.schedule = Some("s".to_owned());
-    notes.add(&attempt(AttemptOutcome::Failed, 9000));
-    let past = notes.past("s", &VaultSummary::default(), now);
+    persisted.schedule = Some("s".to_owned());
+    persisted.add(&attempt(AttemptOutcome::Failed, 9000));
+    let past = persisted.past("s", &VaultSummary::default(), now);
     assert_eq!((past.failed, past.stopped), (Some((2, Timestamp(9000))), false));
-    notes.add(&attempt(AttemptOutcome::Stopped, 9000));
-    let past = notes.past("s", &held(5000), now);
+    persisted.add(&attempt(AttemptOutcome::Stopped, 9000));
+    let past = persisted.past("s", &held(5000), now);
     assert_eq!((past.failed, past.stopped), (None, true));
 }
 
-pub fn condition(
-    notes: &PersistedState,
+pub fn account_status(
+    persisted: &PersistedState,
     held: &VaultSummary,
     old_from: Option<i64>,
 ) -> AccountStatus {
     let due = DueTimes { old_from: old_from.map(Timestamp), ..DueTimes::default() };
-    AccountStatus::evaluate("main", notes, held, due, CountOrPercent::default(), Timestamp(50_000))
+    AccountStatus::evaluate(
+        "main",
+        persisted,
+        held,
+        due,
+        CountOrPercent::default(),
+        Timestamp(50_000),
+    )
 }
 
 #[test]
 fn health_follows_from_the_newest_backup_of_any_process() {
-    let mut notes = PersistedState::default();
-    assert_eq!(condition(&notes, &VaultSummary::default(), None).health, Health::New);
-    assert_eq!(condition(&notes, &held(5000), None).health, Health::Good);
-    notes.add(&attempt(AttemptOutcome::Failed, 9000));
-    let failing = condition(&notes, &held(5000), None);
+    let mut persisted = PersistedState::default();
+    assert_eq!(account_status(&persisted, &VaultSummary::default(), None).health, Health::New);
+    assert_eq!(account_status(&persisted, &held(5000), None).health, Health::Good);
+    persisted.add(&attempt(AttemptOutcome::Failed, 9000));
+    let failing = account_status(&persisted, &held(5000), None);
     // In the words of the alert.
     let words = "the backup failed: no route";
     assert_eq!((failing.health, failing.words.as_str()), (Health::Failing, words));
     // Somebody made one by hand since.
-    let by_hand = condition(&notes, &held(12_000), None);
+    let by_hand = account_status(&persisted, &held(12_000), None);
     assert_eq!((by_hand.health, by_hand.last_complete), (Health::Good, Some(Timestamp(12_000))));
-    notes.add(&attempt(AttemptOutcome::Partial, 15_000));
-    assert_eq!(condition(&notes, &held(12_000), None).health, Health::Warning);
+    persisted.add(&attempt(AttemptOutcome::Partial, 15_000));
+    assert_eq!(account_status(&persisted, &held(12_000), None).health, Health::Warning);
     let refused = BackupAttempt { key_refused: true, ..attempt(AttemptOutcome::Failed, 20_000) };
-    notes.add(&refused);
-    assert_eq!(condition(&notes, &held(5000), None).problems[0].kind, ProblemKind::KeyRefused);
+    persisted.add(&refused);
+    assert_eq!(
+        account_status(&persisted, &held(5000), None).problems[0].kind,
+        ProblemKind::KeyRefused
+    );
 }
 
 #[test]
 fn a_backup_too_old_is_seen_without_a_daemon() {
-    let notes = PersistedState::default();
-    assert_eq!(condition(&notes, &held(5000), Some(50_001)).health, Health::Good);
-    let old = condition(&notes, &held(5000), Some(50_000));
+    let persisted = PersistedState::default();
+    assert_eq!(account_status(&persisted, &held(5000), Some(50_001)).health, Health::Good);
+    let old = account_status(&persisted, &held(5000), Some(50_000));
     assert_eq!((old.health, old.problems[0].kind), (Health::Failing, ProblemKind::Old));
     assert_eq!(old.words, "the newest complete backup is of 1970-01-01T00:00:05Z");
 }
 
 #[test]
 fn a_noted_problem_stays_with_its_beginning_until_it_has_passed() {
-    let mut notes = PersistedState::default();
-    notes.add(&attempt(AttemptOutcome::Failed, 9000));
+    let mut persisted = PersistedState::default();
+    persisted.add(&attempt(AttemptOutcome::Failed, 9000));
     let noted = HealthProblem {
         kind: ProblemKind::Failed,
         since: Timestamp(2000),
@@ -107,49 +117,49 @@ fn a_noted_problem_stays_with_its_beginning_until_it_has_passed() {
         hint: Some("look".to_owned()),
     };
     let after = HealthProblem { kind: ProblemKind::After, ..noted.clone() };
-    notes.problems = vec![after.clone(), noted];
+    persisted.problems = vec![after.clone(), noted];
     // It keeps its beginning and tells the newest reason, as the alert does.
-    let told = |notes: &PersistedState| {
-        let problems = condition(notes, &held(5000), None).problems;
+    let told = |persisted: &PersistedState| {
+        let problems = account_status(persisted, &held(5000), None).problems;
         problems.into_iter().map(|it| (it.kind, it.since.0, it.message)).collect::<Vec<_>>()
     };
     let failed = (ProblemKind::Failed, 2000, "the backup failed: no route".to_owned());
     let both = [failed, (ProblemKind::After, 2000, "down".to_owned())];
-    assert_eq!(told(&notes), both);
-    notes.add(&attempt(AttemptOutcome::Stopped, 9500));
-    assert_eq!(told(&notes), both);
-    notes.add(&attempt(AttemptOutcome::Complete, 9900));
-    assert_eq!(condition(&notes, &held(9900), None).problems, [after]);
+    assert_eq!(told(&persisted), both);
+    persisted.add(&attempt(AttemptOutcome::Stopped, 9500));
+    assert_eq!(told(&persisted), both);
+    persisted.add(&attempt(AttemptOutcome::Complete, 9900));
+    assert_eq!(account_status(&persisted, &held(9900), None).problems, [after]);
 }
 
 #[test]
 fn backups_of_a_part_prove_nothing_about_the_rest() {
-    let mut notes = PersistedState::default();
-    notes.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 5000) });
-    let told = condition(&notes, &VaultSummary::default(), None);
+    let mut persisted = PersistedState::default();
+    persisted.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 5000) });
+    let told = account_status(&persisted, &VaultSummary::default(), None);
     assert_eq!((told.health, told.last_complete), (Health::New, None));
     assert_eq!(told.words, "there has been no backup of the whole account yet");
-    notes.add(&attempt(AttemptOutcome::Partial, 6000));
-    notes.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 7000) });
+    persisted.add(&attempt(AttemptOutcome::Partial, 6000));
+    persisted.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 7000) });
     let partial = VaultSummary {
         newest: Some(attempt(AttemptOutcome::Partial, 6000)),
         ..VaultSummary::default()
     };
-    let told = condition(&notes, &partial, None);
+    let told = account_status(&persisted, &partial, None);
     assert_eq!(told.problems[0].kind, ProblemKind::Partial);
-    notes.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Failed, 8000) });
-    assert_eq!(condition(&notes, &partial, None).problems[0].kind, ProblemKind::Failed);
+    persisted.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Failed, 8000) });
+    assert_eq!(account_status(&persisted, &partial, None).problems[0].kind, ProblemKind::Failed);
 }
 
 #[test]
 fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
-    let mut notes = PersistedState::default();
-    notes.add(&attempt(AttemptOutcome::Complete, 5000));
-    let told = |notes: &PersistedState, now| {
+    let mut persisted = PersistedState::default();
+    persisted.add(&attempt(AttemptOutcome::Complete, 5000));
+    let told = |persisted: &PersistedState, now| {
         let due = DueTimes::default();
         let it = AccountStatus::evaluate(
             "main",
-            notes,
+            persisted,
             &held(5000),
             due,
             CountOrPercent::default(),
@@ -157,10 +167,10 @@ fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
         );
         it.problems.into_iter().map(|it| it.kind).collect::<Vec<_>>()
     };
-    notes.add(&attempt(AttemptOutcome::Locked, 10_000));
-    notes.add(&attempt(AttemptOutcome::Locked, 99_000));
-    assert!(told(&notes, Timestamp(3_608_999)).is_empty());
-    assert_eq!(told(&notes, Timestamp(3_609_000)), [ProblemKind::Locked]);
-    notes.add(&attempt(AttemptOutcome::Complete, 3_600_000));
-    assert!(told(&notes, Timestamp(9_999_000)).is_empty());
+    persisted.add(&attempt(AttemptOutcome::Locked, 10_000));
+    persisted.add(&attempt(AttemptOutcome::Locked, 99_000));
+    assert!(told(&persisted, Timestamp(3_608_999)).is_empty());
+    assert_eq!(told(&persisted, Timestamp(3_609_000)), [ProblemKind::Locked]);
+    persisted.add(&attempt(AttemptOutcome::Complete, 3_600_000));
+    assert!(told(&persisted, Timestamp(9_999_000)).is_empty());
 }

@@ -27,7 +27,7 @@ const CHANGES: u64 = 10;
 
 /// What is known of an account.
 struct Facts {
-    condition: AccountStatus,
+    account_status: AccountStatus,
     snapshots: Vec<Snapshot>,
     all_snapshots: u64,
     running: Option<Snapshot>,
@@ -95,12 +95,12 @@ struct Last {
 ///
 /// # Errors
 /// When there is no such account, or its vault cannot be read.
-pub fn page(desk: &PageContext<'_>, name: &str) -> Result<String, PageError> {
-    let condition = desk.condition(name)?;
-    let facts = match desk.open(name)? {
-        Some(mut vault) => read(&mut vault, condition, desk)?,
+pub fn page(context: &PageContext<'_>, name: &str) -> Result<String, PageError> {
+    let account_status = context.account_status(name)?;
+    let facts = match context.open(name)? {
+        Some(mut vault) => read(&mut vault, account_status, context)?,
         None => Facts {
-            condition,
+            account_status,
             snapshots: Vec::new(),
             all_snapshots: 0,
             running: None,
@@ -111,37 +111,37 @@ pub fn page(desk: &PageContext<'_>, name: &str) -> Result<String, PageError> {
             size: 0,
         },
     };
-    Ok(build(facts, desk.now).render()?)
+    Ok(build(facts, context.now).render()?)
 }
 
 fn read(
     vault: &mut Vault,
-    condition: AccountStatus,
-    desk: &PageContext<'_>,
+    account_status: AccountStatus,
+    context: &PageContext<'_>,
 ) -> Result<Facts, VaultError> {
     let snapshots = vault.newest_snapshots(PageRange { skip: 0, take: SNAPSHOTS })?;
-    let changes = newest_changes(vault, &condition.account, &snapshots)?;
+    let changes = newest_changes(vault, &account_status.account, &snapshots)?;
     Ok(Facts {
         all_snapshots: vault.count_snapshots()?,
         running: vault.running()?.map(|(snapshot, _)| snapshot),
-        lines: desk.series.of(vault)?,
+        lines: context.series.of(vault)?,
         changes,
         runs: vault.newest_runs(PageRange { skip: 0, take: RUNS })?,
         all_runs: vault.count_runs()?,
         size: vault.size(),
-        condition,
+        account_status,
         snapshots,
     })
 }
 
-type News = Option<(i64, Vec<ChangeRow>, u64)>;
+type LatestChanges = Option<(i64, Vec<ChangeRow>, u64)>;
 
 /// What the newest snapshot brought that differs from the one before it.
 fn newest_changes(
     vault: &mut Vault,
     account: &str,
     snapshots: &[Snapshot],
-) -> Result<News, VaultError> {
+) -> Result<LatestChanges, VaultError> {
     for snapshot in snapshots {
         let moved = snapshot.outcomes.iter().any(|it| it.added + it.changed + it.removed > 0);
         let Some(before) = vault.snapshot_before(snapshot.number)?.filter(|_| moved) else {
@@ -161,7 +161,7 @@ fn newest_changes(
 }
 
 fn build(facts: Facts, now: Timestamp) -> AccountPage {
-    let it = facts.condition;
+    let it = facts.account_status;
     let name = it.account.clone();
     let when = |time| TimeText::new(time, now);
     let last = it.last.as_ref().map(|last| Last {

@@ -59,8 +59,12 @@ struct Side {
 ///
 /// # Errors
 /// When there are no two such snapshots, or the vault cannot be read.
-pub fn page(desk: &PageContext<'_>, name: &str, ask: &CompareQuery) -> Result<String, PageError> {
-    let mut vault = desk.vault(name)?;
+pub fn page(
+    context: &PageContext<'_>,
+    name: &str,
+    ask: &CompareQuery,
+) -> Result<String, PageError> {
+    let mut vault = context.vault(name)?;
     let times = vault.snapshot_times(CHOICES)?;
     let (from, to, turned) = chosen(ask, &times).ok_or_else(|| {
         let hint = format!("`linkvault backup {name}` makes another.");
@@ -86,12 +90,12 @@ pub fn page(desk: &PageContext<'_>, name: &str, ask: &CompareQuery) -> Result<St
     let side = |number, started| Side {
         number,
         href: links::snapshot(name, number),
-        begun: TimeText::new(started, desk.now),
+        begun: TimeText::new(started, context.now),
     };
     let page = ComparePage {
         frame: PageFrame::of(name, "Compare", vec![Link::new(links::snapshots(name), "Snapshots")]),
         action: links::compare(name),
-        choices: choices(&times, (from, first.started), (to, second.started), desk.now),
+        choices: choices(&times, (from, first.started), (to, second.started), context.now),
         from: side(from, first.started),
         to: side(to, second.started),
         turned,

@@ -92,8 +92,8 @@ impl PageError {
 
 impl PageContext<'_> {
     /// How the account of that name fares.
-    fn condition(&self, name: &str) -> Result<AccountStatus, PageError> {
-        self.accounts.condition(name).ok_or_else(|| {
+    fn account_status(&self, name: &str) -> Result<AccountStatus, PageError> {
+        self.accounts.account_status(name).ok_or_else(|| {
             let what = format!("There is no account {name} here");
             PageError::nothing(what, "The overview lists those that are served.")
         })

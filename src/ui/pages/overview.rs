@@ -65,29 +65,33 @@ const STATES: [Health; 4] = [Health::Failing, Health::Warning, Health::New, Heal
 ///
 /// # Errors
 /// When it cannot be made.
-pub fn page(desk: &PageContext<'_>, ask: &OverviewQuery) -> Result<String, PageError> {
-    Ok(build(desk.accounts.conditions(), ask, desk.now).render()?)
+pub fn page(context: &PageContext<'_>, ask: &OverviewQuery) -> Result<String, PageError> {
+    Ok(build(context.accounts.account_statuses(), ask, context.now).render()?)
 }
 
-fn build(mut conditions: Vec<AccountStatus>, ask: &OverviewQuery, now: Timestamp) -> OverviewPage {
-    conditions.sort_by(|one, other| {
+fn build(
+    mut account_statuses: Vec<AccountStatus>,
+    ask: &OverviewQuery,
+    now: Timestamp,
+) -> OverviewPage {
+    account_statuses.sort_by(|one, other| {
         other.health.cmp(&one.health).then_with(|| one.account.cmp(&other.account))
     });
-    let any = !conditions.is_empty();
-    let filters = filters(&conditions, ask);
+    let any = !account_statuses.is_empty();
+    let filters = filters(&account_statuses, ask);
     let named = ask.q.trim().to_lowercase();
-    conditions.retain(|it| {
+    account_statuses.retain(|it| {
         (ask.state.is_empty() || it.health.name() == ask.state)
             && it.account.to_lowercase().contains(&named)
     });
     let page = at(&ask.page);
-    let total = conditions.len() as u64;
+    let total = account_statuses.len() as u64;
     let pager = Pager::new(page, SIZE, total, |page| {
         links::with("/", &[("state", &ask.state), ("q", &ask.q), ("page", page)])
     });
     let slice = Pager::slice(page, SIZE);
     let skip = usize::try_from(slice.skip).unwrap_or(usize::MAX);
-    let shown = conditions.iter().skip(skip).take(SIZE as usize);
+    let shown = account_statuses.iter().skip(skip).take(SIZE as usize);
     OverviewPage {
         frame: PageFrame { title: "Accounts".to_owned(), crumbs: vec![Link::new("", "Accounts")] },
         filters,
@@ -99,7 +103,7 @@ fn build(mut conditions: Vec<AccountStatus>, ask: &OverviewQuery, now: Timestamp
     }
 }
 
-fn filters(conditions: &[AccountStatus], ask: &OverviewQuery) -> Vec<Filter> {
+fn filters(account_statuses: &[AccountStatus], ask: &OverviewQuery) -> Vec<Filter> {
     let filter = |state: &str, text: &str, tone, count: usize| Filter {
         href: links::with("/", &[("state", state), ("q", &ask.q)]),
         text: text.to_owned(),
@@ -107,9 +111,9 @@ fn filters(conditions: &[AccountStatus], ask: &OverviewQuery) -> Vec<Filter> {
         count: format::count(count as u64),
         chosen: ask.state == state,
     };
-    let mut all = vec![filter("", "All", "all", conditions.len())];
+    let mut all = vec![filter("", "All", "all", account_statuses.len())];
     for health in STATES {
-        let count = conditions.iter().filter(|it| it.health == health).count();
+        let count = account_statuses.iter().filter(|it| it.health == health).count();
         all.push(filter(health.name(), time_text::health(health), health.name(), count));
     }
     all
@@ -155,13 +159,13 @@ pub(crate) fn used(limit: Option<u64>, last: Option<&BackupAttempt>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::ui::pages::overview::*;
-    use crate::ui::tests::condition;
+    use crate::ui::tests::account_status;
 
     fn many() -> Vec<AccountStatus> {
         let mut all: Vec<_> =
-            (0..250).map(|nth| condition(&format!("a{nth:03}"), Health::Good)).collect();
-        all.push(condition("zz", Health::Failing));
-        all.push(condition("yy", Health::Warning));
+            (0..250).map(|nth| account_status(&format!("a{nth:03}"), Health::Good)).collect();
+        all.push(account_status("zz", Health::Failing));
+        all.push(account_status("yy", Health::Warning));
         all
     }
 
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_told_with_how_much_of_it_was_used() {
-        let it = condition("main", Health::Good);
+        let it = account_status("main", Health::Good);
         assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 a minute (40\u{a0}%)");
         assert_eq!(used(None, it.last.as_ref()), "24 requests");
         assert_eq!(used(Some(0), None), "—");
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_hostile_account_is_shown_and_does_nothing() {
-        let mut it = condition("\"><img onerror=x>", Health::Failing);
+        let mut it = account_status("\"><img onerror=x>", Health::Failing);
         it.words = "<script>\u{202e}".to_owned();
         let page = build(
             vec![it],

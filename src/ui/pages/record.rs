@@ -52,13 +52,13 @@ struct RecordPage {
 /// # Errors
 /// When no snapshot has such a record, or the vault cannot be read.
 pub fn page(
-    desk: &PageContext<'_>,
+    context: &PageContext<'_>,
     name: &str,
     which: &str,
     key: &str,
 ) -> Result<String, PageError> {
     let which = resource(which)?;
-    let mut vault = desk.vault(name)?;
+    let mut vault = context.vault(name)?;
     let nothing = || {
         let hint = format!("The list of {which} shows what there is.");
         PageError::nothing(format!("No snapshot of {name} has {which} {key}"), hint)
@@ -76,7 +76,7 @@ pub fn page(
         Some(at) => vault.record(at, which, &key)?.unwrap_or_else(|| newest.record.clone()),
         None => newest.record.clone(),
     };
-    let (events, left_out) = events(&vault, name, which, &key, &versions, desk.now)?;
+    let (events, left_out) = events(&vault, name, which, &key, &versions, context.now)?;
     let scans = match which {
         Resource::QrCodes => vault.scans(key.id())?,
         _ => Vec::new(),
@@ -93,7 +93,9 @@ pub fn page(
         fields: fields(which, &shown),
         chart: match scans.is_empty() {
             true => Vec::new(),
-            false => vec![chart("scans", "Scans over time", ("scan", "scans"), &scans, desk.now)],
+            false => {
+                vec![chart("scans", "Scans over time", ("scan", "scans"), &scans, context.now)]
+            }
         },
         events,
         left_out,

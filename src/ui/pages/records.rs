@@ -56,13 +56,13 @@ struct RecordsPage {
 /// # Errors
 /// When there is no such account or resource, or the vault cannot be read.
 pub fn page(
-    desk: &PageContext<'_>,
+    context: &PageContext<'_>,
     name: &str,
     which: &str,
     ask: &PagedRows,
 ) -> Result<String, PageError> {
     let which = resource(which)?;
-    let mut vault = desk.vault(name)?;
+    let mut vault = context.vault(name)?;
     let newest =
         vault.newest_snapshots(crate::vault::browse::PageRange { skip: 0, take: 1 })?.pop();
     let newest = newest.ok_or_else(|| {

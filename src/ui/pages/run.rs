@@ -49,12 +49,12 @@ struct RunPage {
 /// # Errors
 /// When there is no such run, or the vault cannot be read.
 pub fn page(
-    desk: &PageContext<'_>,
+    context: &PageContext<'_>,
     name: &str,
     run: &str,
     ask: &PagedRows,
 ) -> Result<String, PageError> {
-    let vault = desk.vault(name)?;
+    let vault = context.vault(name)?;
     let run = vault.run(number(run)?)?;
     let steps = vault.steps_of(run.number, Pager::slice(ask.at(), SIZE))?;
     let snapshot =
@@ -70,7 +70,7 @@ pub fn page(
     let way = vec![Link::new(links::runs(name), "Runs")];
     let page = RunPage {
         frame: PageFrame::of(name, &format!("Run {}", run.number), way),
-        finished: run.finished.map(|time| TimeText::new(time, desk.now)),
+        finished: run.finished.map(|time| TimeText::new(time, context.now)),
         requests: format::count(run.requests),
         verified: format::count(run.verified),
         before: snapshot(run.before),
@@ -78,7 +78,7 @@ pub fn page(
         next,
         steps: steps.iter().map(|step| row(name, step)).collect(),
         pager: Pager::new(ask.at(), SIZE, run.steps.values().sum(), link),
-        run: RunRow::new(name, &run, desk.now),
+        run: RunRow::new(name, &run, context.now),
     };
     Ok(page.render()?)
 }

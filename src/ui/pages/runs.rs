@@ -21,13 +21,13 @@ struct RunsPage {
 ///
 /// # Errors
 /// When there is no such account, or its vault cannot be read.
-pub fn page(desk: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
-    let vault = desk.vault(name)?;
+pub fn page(context: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
+    let vault = context.vault(name)?;
     let found = vault.newest_runs(Pager::slice(ask.at(), SIZE))?;
     let link = |page: &str| links::with(&links::runs(name), &[("page", page)]);
     let page = RunsPage {
         frame: PageFrame::of(name, "Runs", Vec::new()),
-        runs: found.iter().map(|it| RunRow::new(name, it, desk.now)).collect(),
+        runs: found.iter().map(|it| RunRow::new(name, it, context.now)).collect(),
         pager: Pager::new(ask.at(), SIZE, vault.count_runs()?, link),
     };
     Ok(page.render()?)

@@ -48,12 +48,12 @@ struct SnapshotPage {
 /// # Errors
 /// When there is no such snapshot, or the vault cannot be read.
 pub fn page(
-    desk: &PageContext<'_>,
+    context: &PageContext<'_>,
     name: &str,
     text: &str,
     ask: &PagedRows,
 ) -> Result<String, PageError> {
-    let mut vault = desk.vault(name)?;
+    let mut vault = context.vault(name)?;
     let snapshot = vault.snapshot(number(text)?)?;
     if snapshot.forgotten.is_some() || snapshot.finished.is_none() {
         return Err(crate::vault::VaultError::NoSnapshot(snapshot.number).into());
@@ -76,7 +76,7 @@ pub fn page(
     let way = vec![Link::new(links::snapshots(name), "Snapshots")];
     let page = SnapshotPage {
         frame: PageFrame::of(name, &format!("Snapshot #{}", snapshot.number), way),
-        finished: snapshot.finished.map(|time| TimeText::new(time, desk.now)),
+        finished: snapshot.finished.map(|time| TimeText::new(time, context.now)),
         requests: format::count(snapshot.usage.requests),
         waited: format::duration(snapshot.usage.waited),
         throttled: format::count(snapshot.usage.throttled),
@@ -89,7 +89,7 @@ pub fn page(
         only: only.map(|it| it.name()),
         changes: found,
         pager: Pager::new(ask.at(), SIZE, total, link),
-        snapshot: SnapshotRow::new(name, &snapshot, desk.now),
+        snapshot: SnapshotRow::new(name, &snapshot, context.now),
         all_href: here.clone(),
     };
     Ok(page.render()?)

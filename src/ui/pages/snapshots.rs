@@ -22,14 +22,14 @@ struct SnapshotsPage {
 ///
 /// # Errors
 /// When there is no such account, or its vault cannot be read.
-pub fn page(desk: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
-    let vault = desk.vault(name)?;
+pub fn page(context: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
+    let vault = context.vault(name)?;
     let total = vault.count_snapshots()?;
     let found = vault.newest_snapshots(Pager::slice(ask.at(), SIZE))?;
     let link = |page: &str| links::with(&links::snapshots(name), &[("page", page)]);
     let page = SnapshotsPage {
         frame: PageFrame::of(name, "Snapshots", Vec::new()),
-        snapshots: found.iter().map(|it| SnapshotRow::new(name, it, desk.now)).collect(),
+        snapshots: found.iter().map(|it| SnapshotRow::new(name, it, context.now)).collect(),
         compare_href: (total > 1).then(|| links::compare(name)),
         pager: Pager::new(ask.at(), SIZE, total, link),
     };

@@ -14,7 +14,7 @@ use crate::ui::routes::*;
 struct NoAccounts;
 
 impl Accounts for NoAccounts {
-    fn conditions(&self) -> Vec<AccountStatus> {
+    fn account_statuses(&self) -> Vec<AccountStatus> {
         Vec::new()
     }
 
@@ -98,7 +98,7 @@ fn unfinished_requests_keep_no_health_away() {
 struct Slow(Mutex<(Sender<()>, Receiver<()>)>);
 
 impl Accounts for Slow {
-    fn conditions(&self) -> Vec<AccountStatus> {
+    fn account_statuses(&self) -> Vec<AccountStatus> {
         let (asked, go_on) = &*self.0.lock().unwrap();
         asked.send(()).unwrap();
         go_on.recv().unwrap();
