@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::{App, OpError, OpErrorKind};
-use crate::config::{DaemonSettings, KeySource};
+use crate::config::{DaemonSettings, KeySource, SecretKind};
 use crate::ui::{AccessToken, WebUiSettings};
 
 /// Who may see the page.
@@ -45,12 +45,7 @@ impl UiArgs {
 /// # Errors
 /// When it holds none.
 fn token(app: &App, source: &KeySource) -> Result<AccessToken, OpError> {
-    let secret = app.env.key(source).map_err(|failure| {
-        let message = failure.message.replace("key file", "token file");
-        let message = message.replace("hold the key", "hold the token");
-        let message = message.replace("hold a key: a key", "hold a token: a token");
-        OpError { message, ..failure }
-    })?;
+    let secret = app.env.secret(SecretKind::PageToken, source)?;
     let length = secret.reveal().chars().count();
     if length < SHORTEST_TOKEN {
         let message = format!(

@@ -29,30 +29,98 @@ pub enum KeySource {
     Command(Vec<String>),
 }
 
-/// Why there is no key.
+/// Which secret a source holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretKind {
+    /// An account's key.
+    Key,
+    /// What opens the page.
+    PageToken,
+    /// What signs the messages to a webhook.
+    WebhookSecret,
+}
+
+impl SecretKind {
+    /// The word for it in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::PageToken => "token",
+            Self::WebhookSecret => "secret",
+        }
+    }
+}
+
+/// Why a source gives no secret. The secret is never part of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeySourceError {
-    #[error("the environment variable {0} is not set; it should hold the key")]
+#[error("{}", .cause.text(.what.name()))]
+pub struct KeySourceError {
+    pub what: SecretKind,
+    pub cause: KeySourceCause,
+}
+
+/// What is wrong with a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySourceCause {
+    /// The environment variable of this name is not set.
     Unset(String),
-    #[error(
-        "the environment variable that should hold the key is not set; its name is not shown, \
-         since it looks like a key itself"
-    )]
-    UnsetKey,
-    #[error("{0} is empty; it should hold the key")]
+    /// The same, where the name looks like a secret itself.
+    UnsetSecret,
+    /// This source is empty.
     Empty(String),
-    #[error("{0} does not hold a key: a key is one word of visible ASCII characters")]
-    NoKey(String),
-    #[error("the key file {file} cannot be read: {why}")]
-    File { file: String, why: String },
-    #[error("the key command `{command}` cannot be run: {why}")]
-    NotRun { command: String, why: String },
-    #[error("the key command `{command}` failed ({status}){}", after_colon(stderr))]
-    Failed { command: String, status: String, stderr: String },
-    #[error("the key command `{command}` did not end within {seconds} seconds and was stopped")]
-    Slow { command: String, seconds: u64 },
-    #[error("interrupted while the key command `{0}` ran")]
+    /// What this source holds is not one word of visible ASCII characters.
+    NoSecret(String),
+    File {
+        file: String,
+        why: String,
+    },
+    NotRun {
+        command: String,
+        why: String,
+    },
+    Failed {
+        command: String,
+        status: String,
+        stderr: String,
+    },
+    Slow {
+        command: String,
+        seconds: u64,
+    },
+    /// The program was interrupted while this command ran.
     Interrupted(String),
+}
+
+impl KeySourceCause {
+    fn text(&self, what: &str) -> String {
+        match self {
+            Self::Unset(name) => {
+                format!("the environment variable {name} is not set; it should hold the {what}")
+            }
+            Self::UnsetSecret => format!(
+                "the environment variable that should hold the {what} is not set; its name is \
+                 not shown, since it looks like a {what} itself"
+            ),
+            Self::Empty(source) => format!("{source} is empty; it should hold the {what}"),
+            Self::NoSecret(source) => format!(
+                "{source} does not hold a {what}: a {what} is one word of visible ASCII characters"
+            ),
+            Self::File { file, why } => format!("the {what} file {file} cannot be read: {why}"),
+            Self::NotRun { command, why } => {
+                format!("the {what} command `{command}` cannot be run: {why}")
+            }
+            Self::Failed { command, status, stderr } => {
+                format!("the {what} command `{command}` failed ({status}){}", after_colon(stderr))
+            }
+            Self::Slow { command, seconds } => format!(
+                "the {what} command `{command}` did not end within {seconds} seconds and was stopped"
+            ),
+            Self::Interrupted(command) => {
+                format!("interrupted while the {what} command `{command}` ran")
+            }
+        }
+    }
 }
 
 fn after_colon(text: &str) -> String {
@@ -61,20 +129,27 @@ fn after_colon(text: &str) -> String {
 }
 
 impl KeySource {
-    /// Fetches the key.
+    /// Fetches the secret.
     ///
     /// # Errors
-    /// [`KeySourceError`], which never holds the key.
-    pub fn read(&self, clock: &dyn Clock) -> Result<ApiKey, KeySourceError> {
-        self.read_within(clock, COMMAND_TIME)
+    /// [`KeySourceError`], which never holds it.
+    pub fn read(&self, what: SecretKind, clock: &dyn Clock) -> Result<ApiKey, KeySourceError> {
+        self.read_within(what, clock, COMMAND_TIME)
     }
 
-    fn read_within(&self, clock: &dyn Clock, time: Duration) -> Result<ApiKey, KeySourceError> {
-        match self {
+    fn read_within(
+        &self,
+        what: SecretKind,
+        clock: &dyn Clock,
+        time: Duration,
+    ) -> Result<ApiKey, KeySourceError> {
+        let name = what.name();
+        let read = match self {
             Self::Variable(name) => variable(name),
-            Self::File(path) => file(path),
-            Self::Command(words) => command(words, clock, time),
-        }
+            Self::File(path) => file(path, name),
+            Self::Command(words) => command(words, name, clock, time),
+        };
+        read.map_err(|cause| KeySourceError { what, cause })
     }
 
     /// A warning about the source, when others can read it too.
@@ -87,10 +162,10 @@ impl KeySource {
     }
 }
 
-fn variable(name: &str) -> Result<ApiKey, KeySourceError> {
+fn variable(name: &str) -> Result<ApiKey, KeySourceCause> {
     let unset = || match looks_like_a_key(name) {
-        true => KeySourceError::UnsetKey,
-        false => KeySourceError::Unset(name.to_owned()),
+        true => KeySourceCause::UnsetSecret,
+        false => KeySourceCause::Unset(name.to_owned()),
     };
     let value = std::env::var_os(name).ok_or_else(unset)?;
     checked(value.as_encoded_bytes(), || format!("the environment variable {name}"))
@@ -102,36 +177,41 @@ fn looks_like_a_key(name: &str) -> bool {
     name.len() >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
 }
 
-fn file(path: &Path) -> Result<ApiKey, KeySourceError> {
-    let bytes = read_named(path, LARGEST).map_err(|error| KeySourceError::File {
+fn file(path: &Path, what: &str) -> Result<ApiKey, KeySourceCause> {
+    let bytes = read_named(path, LARGEST).map_err(|error| KeySourceCause::File {
         file: path.display().to_string(),
         why: error.to_string(),
     })?;
-    checked(&bytes, || format!("the key file {}", path.display()))
+    checked(&bytes, || format!("the {what} file {}", path.display()))
 }
 
 /// The key in `bytes`. What could not stand in a header is no key.
-fn checked(bytes: &[u8], source: impl Fn() -> String) -> Result<ApiKey, KeySourceError> {
+fn checked(bytes: &[u8], source: impl Fn() -> String) -> Result<ApiKey, KeySourceCause> {
     let text = bytes.trim_ascii();
     if text.is_empty() {
-        return Err(KeySourceError::Empty(source()));
+        return Err(KeySourceCause::Empty(source()));
     }
     match std::str::from_utf8(text) {
         Ok(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(ApiKey::new(text)),
-        _ => Err(KeySourceError::NoKey(source())),
+        _ => Err(KeySourceCause::NoSecret(source())),
     }
 }
 
-fn command(words: &[String], clock: &dyn Clock, time: Duration) -> Result<ApiKey, KeySourceError> {
+fn command(
+    words: &[String],
+    what: &str,
+    clock: &dyn Clock,
+    time: Duration,
+) -> Result<ApiKey, KeySourceCause> {
     // The program alone: among its arguments may be a secret.
     let command = words.first().cloned().unwrap_or_default();
     let ended = match process::run(words, &ProcessInput::default(), clock, time) {
         Ok(ended) => ended,
-        Err(ProcessError::NotStarted(why)) => return Err(KeySourceError::NotRun { command, why }),
+        Err(ProcessError::NotStarted(why)) => return Err(KeySourceCause::NotRun { command, why }),
         Err(ProcessError::TimedOut) => {
-            return Err(KeySourceError::Slow { command, seconds: time.as_secs() });
+            return Err(KeySourceCause::Slow { command, seconds: time.as_secs() });
         }
-        Err(ProcessError::Interrupted) => return Err(KeySourceError::Interrupted(command)),
+        Err(ProcessError::Interrupted) => return Err(KeySourceCause::Interrupted(command)),
     };
     if !ended.status.success() {
         // It may have printed the key before it failed, and complain with it.
@@ -143,9 +223,9 @@ fn command(words: &[String], clock: &dyn Clock, time: Duration) -> Result<ApiKey
         words.filter(|text| text.len() <= LONGEST_KEY).for_each(|text| redactor.add(text));
         let stderr = String::from_utf8_lossy(&ended.stderr);
         let stderr = redactor.text(stderr.trim()).into_owned();
-        return Err(KeySourceError::Failed { command, status: ended.exit(), stderr });
+        return Err(KeySourceCause::Failed { command, status: ended.exit(), stderr });
     }
-    checked(&ended.stdout, || format!("the output of the key command `{command}`"))
+    checked(&ended.stdout, || format!("the output of the {what} command `{command}`"))
 }
 
 /// The environment variables that hold secrets of `accounts`: no alert command sees them.
@@ -174,7 +254,9 @@ mod tests {
 
     fn read(source: &KeySource) -> Result<ApiKey, String> {
         let clock = SystemClock::new(Interrupt::default());
-        source.read_within(&clock, Duration::from_millis(300)).map_err(|error| error.to_string())
+        source
+            .read_within(SecretKind::Key, &clock, Duration::from_millis(300))
+            .map_err(|error| error.to_string())
     }
 
     fn shell(script: &str) -> KeySource {

@@ -23,7 +23,7 @@ use crate::api::base_url::BaseUrl;
 pub use crate::suggest::suggest;
 pub use add_account::{AddAccountError, NewAccount, add_account};
 pub use home::{Home, HomeError};
-pub use key_source::{KeySource, KeySourceError, key_variables};
+pub use key_source::{KeySource, KeySourceCause, KeySourceError, SecretKind, key_variables};
 pub use keys::reference;
 pub use permissions::{folder_permission_warning, permission_warning};
 pub use settings::{

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::redact::Redactor;
 use crate::api::ureq::post_message::post_message;
 use crate::clock::Clock;
-use crate::config::{AccountConfig, AlertSettings};
+use crate::config::{AccountConfig, AlertSettings, SecretKind};
 use crate::health::alert_message::{SIGNATURE, document, sentence, signature};
 use crate::health::pending_alerts::{AlertChannel, PendingAlert};
 use crate::ops::account_session::trust;
@@ -55,7 +55,9 @@ pub fn deliver(
             let signed = match &alerts.secret {
                 None => None,
                 Some(secret) => {
-                    let secret = secret.read(clock).map_err(|error| error.to_string())?;
+                    let secret = secret
+                        .read(SecretKind::WebhookSecret, clock)
+                        .map_err(|error| error.to_string())?;
                     redactor.add(secret.reveal());
                     Some(signature(secret.reveal().as_bytes(), body.as_bytes()))
                 }

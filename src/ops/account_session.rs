@@ -17,7 +17,7 @@ use crate::api::read_only::ReadOnlyTransport;
 use crate::api::ureq::certificates::TrustedCertificates;
 use crate::api::ureq::{TransportOptions, UreqTransport};
 use crate::clock::Clock;
-use crate::config::{AccountConfig, AccountLocation, folder_permission_warning};
+use crate::config::{AccountConfig, AccountLocation, SecretKind, folder_permission_warning};
 use crate::files::{beside, make_private, private_file, read_named, read_private, target};
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
@@ -233,7 +233,7 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
             Ok((Box::new(transport), key, service(account)))
         }
         AccountLocation::Service { key, allow_http, .. } => {
-            let key = env.key(key)?;
+            let key = env.secret(SecretKind::Key, key)?;
             let timeouts = account.settings.timeouts;
             let options = TransportOptions {
                 connect: timeouts.connect,

@@ -9,7 +9,7 @@ use crate::api::http::ApiKey;
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
 use crate::change::plan::Plan;
 use crate::clock::Clock;
-use crate::config::{AccountConfig, Config, Home, KeySource, key_variables};
+use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
 use crate::progress::{NoProgress, Progress};
 
 /// Who hears what an operation has to say while it runs, and answers its questions.
@@ -166,21 +166,22 @@ impl Env {
         Ok(self.config()?.select(names)?)
     }
 
-    /// The key from its source. A warning about the source is told.
+    /// A secret from its source, which no answer may bring back from then on. A warning
+    /// about the source is told.
     ///
     /// # Errors
-    /// When the source gives no key.
-    pub fn key(&self, source: &KeySource) -> Result<ApiKey, OpError> {
+    /// When the source gives none.
+    pub fn secret(&self, what: SecretKind, source: &KeySource) -> Result<ApiKey, OpError> {
         if let Some(warning) = source.warning() {
             self.warn(warning);
         }
-        let key = source.read(&*self.clock).map_err(|error| {
+        let key = source.read(what, &*self.clock).map_err(|error| {
             let failure = OpError::from(error);
             let message = self.redactor.text(&failure.message).into_owned();
             OpError { message, ..failure }
         })?;
         self.redactor.add(key.reveal());
-        self.warn_of_short("key", key.reveal());
+        self.warn_of_short(what.name(), key.reveal());
         Ok(key)
     }
 

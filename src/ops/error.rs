@@ -6,7 +6,9 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use crate::config::{AccountError, AddAccountError, ConfigError, HomeError, KeySourceError};
+use crate::config::{
+    AccountError, AddAccountError, ConfigError, HomeError, KeySourceCause, KeySourceError,
+};
 
 /// What kind of failure it is: the word in the JSON document, and an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,8 +170,8 @@ impl From<AddAccountError> for OpError {
 
 impl From<KeySourceError> for OpError {
     fn from(error: KeySourceError) -> Self {
-        let kind = match error {
-            KeySourceError::Interrupted(_) => OpErrorKind::Interrupted,
+        let kind = match error.cause {
+            KeySourceCause::Interrupted(_) => OpErrorKind::Interrupted,
             _ => OpErrorKind::Config,
         };
         Self::new(kind, error)

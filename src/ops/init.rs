@@ -9,7 +9,7 @@ use crate::api::client::{Client, GetOptions};
 use crate::api::envelope;
 use crate::api::pacer::Pacer;
 use crate::api::ureq::{TransportOptions, UreqTransport};
-use crate::config::{NewAccount, add_account};
+use crate::config::{NewAccount, SecretKind, add_account};
 use crate::model::{DecodedRecord, Resource, Verb};
 
 /// Refuses a name that an account has already.
@@ -32,7 +32,7 @@ pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
 /// When the service does not accept the key, or does not answer as the API does.
 pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
     env.events().requests_begin();
-    let key = env.key(&account.key)?;
+    let key = env.secret(SecretKind::Key, &account.key)?;
     let trust = trust(None)?;
     let options =
         TransportOptions { allow_http: account.allow_http, trust, ..TransportOptions::default() };
