@@ -194,7 +194,8 @@ fn marks(path: &Path, log: &Log) -> io::Result<Option<Marks>> {
             found.all.extend(Mark::on(&page));
         }
     }
-    if found.fit(log) {
+    // A log of another tool has no marks, so none of these pages was read.
+    if !found.all.is_empty() && found.fit(log) {
         return Ok(Some(found));
     }
     found.all.clear();

@@ -140,6 +140,25 @@ fn a_log_of_an_old_file_is_never_applied_to_a_copy() {
     assert!(refused >= 2 * damaged, "{refused} refused, {harmless} harmless, {damaged} damaged");
 }
 
+/// The log of another SQLite tool has no mark that tells its file.
+#[test]
+fn a_log_that_another_tool_left_is_not_applied_to_a_copy() {
+    let life = life();
+    put(&life.at, life.copies.last().unwrap(), &[]);
+    let tool = plain(&life.at);
+    tool.execute_batch("CREATE TABLE notes(note TEXT); INSERT INTO notes VALUES('mine')").unwrap();
+    let log = Crashed::of(&life.at).log;
+    drop(tool);
+    for copy in life.copies.iter().rev().skip(1) {
+        put(&life.at, copy, &log);
+        for result in [Vault::open_read_only(&life.at), Vault::open(&life.at)] {
+            assert!(matches!(result, Err(VaultError::ForeignLog { .. })), "{result:?}");
+        }
+        assert_eq!(std::fs::read(&life.at).unwrap(), *copy);
+        assert_eq!(std::fs::read(beside(&life.at, "-wal")).unwrap(), log);
+    }
+}
+
 #[test]
 fn a_vault_with_its_own_log_opens_after_any_crash() {
     let life = life();
