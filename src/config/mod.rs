@@ -124,15 +124,18 @@ impl Config {
     /// [`ConfigError`] with every mistake of the file.
     pub fn load(home: &Home) -> Result<Self, ConfigError> {
         let file = home.config_file();
+        // Who can write to it can put another configuration there.
+        let folder = file.parent().and_then(folder_permission_warning);
         let bytes = match document::bytes(&file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::empty(home));
+                return Ok(Self { warnings: folder.into_iter().collect(), ..Self::empty(home) });
             }
             Err(error) => return Err(ConfigError::Unreadable { file, error }),
         };
         let mut config = Self::parse(home, &bytes)
             .map_err(|problems| ConfigError::Invalid { file: file.clone(), problems })?;
+        config.warnings.extend(folder);
         config.warnings.extend(permission_warning(&file));
         Ok(config)
     }

@@ -59,3 +59,21 @@ fn a_configuration_that_others_can_read_is_warned_of() {
              run: chmod 600 HOME/config.toml\n",
         );
 }
+
+/// Who can write to the folder can put another configuration there.
+#[test]
+#[cfg(unix)]
+fn a_home_that_others_can_write_to_is_warned_of() {
+    for config in [MAIN, ""] {
+        let environment = TestEnvironment::new().config(config).mode(".", 0o777);
+        if config.is_empty() {
+            std::fs::remove_file(environment.path("config.toml")).unwrap();
+        }
+        environment.run(&["check", "mian"]).says_among(
+            "warning: HOME can be written to by others (mode 0777); run: chmod go-w HOME\n",
+        );
+        let environment = environment.mode(".", 0o755);
+        let quiet = environment.run(&["check", "mian"]).stderr();
+        assert!(!quiet.contains("written to by others"), "{quiet}");
+    }
+}
