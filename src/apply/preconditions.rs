@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::api::client::Client;
+use crate::api::client::{Client, LONG_PAUSE};
 use crate::apply::ApplyOptions;
 use crate::apply::error::ApplyError;
 use crate::apply::recovery::{ListingEvidence, evidence_for};
@@ -22,8 +22,6 @@ use crate::vault::journal::{Run, StepResult, StepState};
 use crate::vault::snapshot::ResourceOutcome;
 use crate::vault::{Vault, VaultError};
 
-/// After a longer pause, the account is proven again.
-const LONG_PAUSE: Duration = Duration::from_secs(60);
 /// A shorter wait for the limit leaves what was read just now as young as it is.
 const MOMENT: Duration = Duration::from_secs(1);
 /// Requests a minute where the service has not told its limit.
@@ -222,7 +220,7 @@ impl PlanRunner<'_> {
             }
             let Some(why) = self.overtaken(nth, now, &ours) else { continue };
             if in_doubt {
-                self.close_as_unknown(nth, &why)?;
+                self.close_as_unknown(nth, &format!("it {why}"))?;
             } else {
                 self.intended.remove(&nth);
                 self.close(nth, &StepResult::of(StepState::Stale).with_message(why))?;
@@ -274,15 +272,16 @@ impl PlanRunner<'_> {
             ListingEvidence::NotDone | ListingEvidence::NotVisible(_) => {
                 match self.overtaken(nth, now, ours) {
                     None => Ok(()),
-                    Some(why) => self.close_as_unknown(nth, &why),
+                    Some(why) => self.close_as_unknown(nth, &format!("it {why}")),
                 }
             }
         }
     }
 
-    fn close_as_unknown(&mut self, nth: usize, why: &str) -> Result<(), ApplyError> {
+    /// Ends a step that may have been done: no answer says so, and `why` no list does.
+    pub fn close_as_unknown(&mut self, nth: usize, why: &str) -> Result<(), ApplyError> {
         self.intended.remove(&nth);
-        let why = format!("no answer came, and {why}");
+        let why = format!("the service did not confirm it, and {why}");
         self.close(nth, &StepResult::of(StepState::Unknown).with_message(why))
     }
 

@@ -233,7 +233,7 @@ pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<NaturalKey>
 #[must_use]
 pub fn ambiguous_create_message(ids: &[i64]) -> String {
     let any = if ids.len() > 1 { "any of " } else { "" };
-    format!("no answer came, and {any}{} may be its record", format_ids(ids))
+    format!("no answer told its id, and {any}{} may be its record", format_ids(ids))
 }
 
 /// As `FieldValue` cells, for messages: `12, 15 and 99`.

@@ -170,8 +170,7 @@ impl PlanRunner<'_> {
                     return self.close(nth, &unknown);
                 }
                 ListingEvidence::NotVisible(why) | ListingEvidence::Changed(why) => {
-                    let why = format!("no answer came, and {why}");
-                    return self.close(nth, &StepResult::of(StepState::Unknown).with_message(why));
+                    return self.close_as_unknown(nth, &why);
                 }
             }
         }
@@ -253,7 +252,7 @@ impl PlanRunner<'_> {
         }
         for nth in self.is_unresolved(|it| it == resource) {
             let work = &self.all[nth];
-            let why = work.message.clone().unwrap_or_else(|| "no answer came".to_owned());
+            let why = work.message.clone().unwrap_or_else(|| "no list shows it".to_owned());
             if work.declined || work.attempts >= ROUNDS {
                 self.close(nth, &StepResult::of(StepState::Refused).with_message(why))?;
             } else {

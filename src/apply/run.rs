@@ -217,9 +217,7 @@ pub(super) fn known_ids_of(
         }
         match step.verb {
             Verb::Update => {
-                let may_be_done =
-                    matches!(row.state, StepState::Done | StepState::Sent | StepState::Unknown);
-                updates.extend(may_be_done.then_some(step));
+                updates.extend(row.may_be_done().then_some(step));
             }
             Verb::Delete if row.state == StepState::Done => {
                 ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, id, true)));

@@ -22,8 +22,8 @@ use crate::vault::journal::{StepResult, StepState};
 
 /// How often a request is repeated whose outcome is not known.
 const REPEATS: usize = 4;
-/// Why a step failed whose every answer was lost.
-const NOT_DONE: &str = "no answer came, and the list shows that it was not done";
+/// Why a step failed that the service never confirmed.
+const NOT_DONE: &str = "the service did not confirm it, and the list shows that it was not done";
 /// Of a password whose answer was lost, and which is stored nowhere.
 pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
                           step with `linkvault resolve`, then set it again";

@@ -87,6 +87,19 @@ pub struct JournalStep {
     pub remark: Option<String>,
 }
 
+impl JournalStep {
+    /// Whether the service has done it, or may have: also where a person decided that it is to
+    /// be sent again.
+    #[must_use]
+    pub const fn may_be_done(&self) -> bool {
+        match self.state {
+            StepState::Done | StepState::Sent | StepState::Unknown => true,
+            StepState::Planned => self.attempts > 0,
+            StepState::Refused | StepState::Skipped | StepState::Stale => false,
+        }
+    }
+}
+
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepResult {

@@ -10,7 +10,7 @@ use linkvault::change::plan::{Plan, ROTATOR, fingerprint, slug};
 use linkvault::model::{RecordKey, Resource, Verb};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::store::QrCode;
-use linkvault::vault::journal::{JournalStep, RunStatus, StepState};
+use linkvault::vault::journal::{JournalStep, RunStatus, StepResult, StepState};
 use serde_json::{Value, json};
 
 use super::applied::{add, rows};
@@ -220,7 +220,11 @@ pub(super) const UPDATE: &str = "PUT /api/channel/2/update";
 fn an_update_whose_replies_are_always_lost_does_not_hold_up_the_others() {
     for (fault, state, said) in [
         ("lost-reply", StepState::Done, None),
-        ("lost-request", StepState::Refused, Some("no answer came, and the list shows that")),
+        (
+            "lost-request",
+            StepState::Refused,
+            Some("the service did not confirm it, and the list shows that"),
+        ),
     ] {
         let mut world = world("");
         let mut plan = Plan::default();
@@ -279,6 +283,48 @@ fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_h
     world.asked();
     resumed(&mut world);
     assert_eq!(world.asked().iter().filter(|it| *it == path).count(), 1);
+}
+
+/// A person decides to repeat an update that may be done. Its record is no candidate for the
+/// create of the same run.
+#[test]
+fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "Ours"}));
+    let path = "/api/campaign/1/update";
+    update_of(&world, &mut plan, Resource::Campaigns, path, json!({"name": "Ours"}));
+    world.set_faults("lost-request@POST /api/campaign/add#1", 1);
+    world.asked();
+    // Somebody else makes two campaigns of that name, and deletes them later.
+    let (overheard, mut made) = (Arc::clone(&world.overheard), false);
+    world.meddle(move |store, _| {
+        let asked = &overheard.lock().unwrap().asked;
+        let is_sent = asked.iter().any(|it| it == "/api/campaign/add");
+        if is_sent && !made && asked.last().unwrap().starts_with("/api/campaigns") {
+            made = true;
+            for _ in 0..2 {
+                store.add_campaign("Ours", None, false);
+            }
+        }
+    });
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.unknown, outcome.done), (1, 1), "{outcome:?} {:?}", journal(&world));
+    world.meddler = None;
+    world.set_faults("", 1);
+    world.change(|store| [5, 6].into_iter().for_each(|id| drop(store.campaigns.remove(id))));
+    world.backup();
+    // As if no list had told it.
+    let unknown = StepResult::of(StepState::Unknown);
+    world.open().record_result(1, 2, &unknown, world.now(), false).unwrap();
+    let candidates = |world: &World| {
+        let open = resolve::candidates(&mut world.open(), 1).unwrap();
+        let of_create = open.into_iter().find(|it| it.step.step == 1).unwrap();
+        of_create.candidates.iter().map(|it| it.key.id()).collect::<Vec<_>>()
+    };
+    assert_eq!(candidates(&world), [0; 0]);
+    resolve::decide(&mut world.open(), 1, 2, StepDecision::Retry, world.now()).unwrap();
+    assert_eq!(candidates(&world), [0; 0]);
 }
 
 #[test]
@@ -514,6 +560,9 @@ fn what_failed_and_no_list_shows_is_unknown() {
             world.set_faults(&format!("{fault}@PUT /api,{fault}@POST /api"), 1);
             let outcome = world.apply(&plan, &options()).unwrap();
             assert_eq!(outcome.unknown, 1, "{fault} {path}: {outcome:?}");
+            // An answer came; it did not say that the work was done.
+            let said = journal(&world)[0].message.clone().unwrap();
+            assert!(said.starts_with("the service did not confirm it, and no list "), "{said}");
         }
     }
     let mut world = world("");

@@ -375,7 +375,7 @@ impl Move {
     fn only_new_code(&self, row: &JournalStep, step: &PlanStep) -> StepDecision {
         assert_eq!(step.resource, Resource::QrCodes, "{row:?}");
         let message = row.message.as_deref().unwrap_or_default();
-        let id = message.strip_prefix("no answer came, and ");
+        let id = message.strip_prefix("no answer told its id, and ");
         let id = id.and_then(|rest| rest.strip_suffix(" may be its record"));
         StepDecision::Adopt(id.unwrap_or_else(|| panic!("{row:?}")).parse().unwrap())
     }
