@@ -82,7 +82,7 @@ pub(super) fn read(db: &Connection, ledger: ChecksumScope) -> Result<DigestSum, 
     let Some(kept) = kept else { return Ok(DigestSum::default()) };
     blake3::Hash::from_hex(&kept)
         .map(|sum| DigestSum::from_bytes(*sum.as_bytes()))
-        .map_err(|_| TransactionError::Damaged(format!("the {} is none", ledger.key())))
+        .map_err(|_| TransactionError::Damaged(format!("the {} is not a checksum", ledger.key())))
 }
 
 pub(super) fn write(

@@ -370,7 +370,7 @@ fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
         return Err(VaultError::NotAVault(path.to_owned()));
     }
     if format < 1 && tables > 0 {
-        let what = format!("format {format} is none");
+        let what = format!("unsupported vault format {format}");
         return Err(VaultError::Damaged { path: path.to_owned(), what });
     }
     if format > FORMAT {

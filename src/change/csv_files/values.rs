@@ -67,7 +67,7 @@ pub(crate) fn data(kind: Option<&str>, text: &str) -> Result<FieldValue<'static>
     match serde_json::from_str::<IgnoredAny>(text) {
         Ok(_) => Ok(FieldValue::Json(Cow::Owned(text.to_owned()))),
         Err(_) if kind.is_none() => Ok(owned(text)),
-        Err(error) => Err(format!("it begins as JSON but is none: {error}")),
+        Err(error) => Err(format!("it begins like JSON but is not valid: {error}")),
     }
 }
 
@@ -192,6 +192,10 @@ mod tests {
         assert_eq!(data(Some("vcard"), r#"["a"]"#), Ok(list));
         assert_eq!(data(Some("text"), "[a"), Ok(FieldValue::Text("[a".into())));
         assert_eq!(data(None, "[a"), Ok(FieldValue::Text("[a".into())));
-        assert!(data(Some("wifi"), "{a").unwrap_err().starts_with("it begins as JSON but is none"));
+        assert!(
+            data(Some("wifi"), "{a")
+                .unwrap_err()
+                .starts_with("it begins like JSON but is not valid")
+        );
     }
 }

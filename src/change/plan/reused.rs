@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(made.steps[0].verb, Verb::Update, "{made:?}");
         let now = [domain("https://b.example", "https://y/")];
         let other = restored(Resource::Domains, &then, &now, &[]);
-        let why = "the API cannot change the `domain` of a branded domain: it is another one and \
-                   stays as it is";
+        let why = "the API cannot change the `domain` of a branded domain; the id is that of another \
+                   record now, which is not changed";
         assert_eq!((steps(&other), told(&other)), (vec![], vec![why]));
         let made = restored(Resource::Domains, &then, &now, &[3]);
         assert_eq!(steps(&made), [(Verb::Create, None, None)]);

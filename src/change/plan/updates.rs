@@ -308,7 +308,7 @@ impl<'a> Planner<'a> {
                 && pair.base.is_none()
                 && is_another(resource, pair.row, pair.live, &changes.read_only);
             if is_another && !changes.after.is_empty() {
-                reason += ": it is another one and stays as it is";
+                reason += "; the id is that of another record now, which is not changed";
                 changes.after.clear();
             }
             self.add_unsupported(resource, &key, &reason, source);

@@ -25,7 +25,7 @@ Exit codes:
   0 all is well
   1 the newest backup failed, its key was refused, or the newest complete backup
     is too old
-  3 the newest backup is partial or there is none yet, many records were removed,
+  3 the newest backup is partial, no backup was made yet, many records were removed,
     a list became empty, another process prevented backups for an hour, the work
     after a backup failed, or the outcome of a write is unknown")]
 pub struct Args {
