@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::apply::ApplyError;
 use crate::apply::reconcile::{record_key, wanted_key};
 use crate::apply::run::parse_step;
 use crate::apply::verify::{DIFFERS, unlisted_values};
-use crate::change::plan::{AccountMemory, MatchedRecord, Plan, PlanStep, ROTATOR};
+use crate::apply::{ApplyError, ApplyOptions};
+use crate::change::plan::{
+    AccountMemory, AgreedValues, MatchedRecord, MigrationMatches, MoveNote, Plan, PlanStep, ROTATOR,
+};
 use crate::clock::Timestamp;
 use crate::model::natural_key::fold_case;
 use crate::model::{FieldValue, Record, RecordKey, Resource, Role, SentValue, State, Verb};
 use crate::vault::id_map::IdMapping;
-use crate::vault::journal::{JournalStep, Run, StepState};
+use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState};
 use crate::vault::{Vault, VaultError};
 
 /// What the vault remembers, for planning.
@@ -68,16 +71,21 @@ pub fn migration_memory(
     state: &State,
 ) -> Result<AccountMemory, ApplyError> {
     let mut memory = account_memory_with_ids_of(vault, origin)?;
-    let mut done = Vec::new();
-    let mut first = None;
+    let (mut moves, mut first) = (Vec::new(), None);
     for run in vault.runs()? {
         let rows = vault.steps(run.number)?;
+        let note = move_note(&run);
         // A saved move is carried out by `apply`.
-        if run.command != "migrate" && !rows.iter().any(|row| row.spec.contains(origin)) {
+        let may_be_move = run.command == "migrate" || note.is_some();
+        if !may_be_move && !rows.iter().any(|row| row.spec.contains(origin)) {
             continue;
         }
         let steps: Vec<_> = rows.iter().map(parse_step).collect::<Result<_, _>>()?;
-        if !is_from(&run, &steps, origin) {
+        let is_ours = match &note {
+            Some(note) => note.origin == origin,
+            None => is_from(&run, &steps, origin),
+        };
+        if !is_ours {
             continue;
         }
         first = first.or(run.before);
@@ -85,9 +93,10 @@ pub fn migration_memory(
             row.state == StepState::Done && row.verified.as_deref() != Some(DIFFERS)
         };
         let all = rows.into_iter().zip(steps).filter(|(row, _)| is_done(row));
-        done.extend(all.map(|(row, step)| (row.id, step)));
+        let done: Vec<_> = all.map(|(row, step)| (row.id, step)).collect();
+        moves.push((note.map_or_else(Vec::new, |note| note.agreed), done));
     }
-    for (id, step) in &done {
+    for (id, step) in moves.iter().flat_map(|(_, done)| done) {
         let Some(old) = step.replaces.filter(|_| step.origin.as_deref() == Some(origin)) else {
             continue;
         };
@@ -101,7 +110,26 @@ pub fn migration_memory(
     }
     let olds = memory.ids.iter().map(|((resource, old), new)| ((*resource, *new), *old));
     let olds: BTreeMap<_, _> = olds.collect();
-    for (_, step) in &done {
+    for (found, done) in &moves {
+        for AgreedValues { resource, id, values } in found {
+            memory.agreed.entry((*resource, *id)).or_default().extend(values.clone());
+        }
+        add_moved_values(done, origin, &olds, &mut memory);
+    }
+    if let Some(first) = first {
+        add_base_values(vault, first, &mut memory)?;
+    }
+    Ok(memory)
+}
+
+/// What the steps `done` of one move from `origin` have set. `olds` are the ids there.
+fn add_moved_values(
+    done: &[(Option<i64>, PlanStep)],
+    origin: &str,
+    olds: &BTreeMap<(Resource, i64), i64>,
+    memory: &mut AccountMemory,
+) {
+    for (_, step) in done {
         let moved = step.id.and_then(|id| olds.get(&(step.resource, id)).copied());
         let old = match step.verb {
             Verb::Create if step.origin.as_deref() == Some(origin) => step.replaces,
@@ -119,10 +147,46 @@ pub fn migration_memory(
         let sent = step.after.iter().flatten().filter(|(name, _)| *name != "password");
         agreed.extend(sent.map(|(name, value)| (name.clone(), value.clone())));
     }
-    if let Some(first) = first {
-        add_base_values(vault, first, &mut memory)?;
+}
+
+/// What a run notes of the move that it was.
+fn move_note(run: &Run) -> Option<MoveNote> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Noted {
+        moved: Option<MoveNote>,
     }
-    Ok(memory)
+    serde_json::from_str::<Noted>(&run.plan).unwrap_or_default().moved
+}
+
+/// Keeps what a move found the same that had nothing to do: as a run without steps, whose
+/// journal `options` has the text of.
+///
+/// # Errors
+/// When the vault cannot be written.
+pub fn save_agreement(
+    vault: &mut Vault,
+    options: &ApplyOptions,
+    foreign: &MigrationMatches,
+    snapshot: i64,
+    now: Timestamp,
+) -> Result<(), VaultError> {
+    let mut touched: Vec<_> = foreign.agreed.iter().map(|it| it.resource).collect();
+    touched.dedup();
+    if touched.is_empty() {
+        return Ok(());
+    }
+    let new = NewRun {
+        command: options.command.clone(),
+        asked: options.input.clone(),
+        plan_id: String::new(),
+        plan: options.plan.clone(),
+        touched,
+        before: snapshot,
+        steps: Vec::new(),
+    };
+    let run = vault.begin_run(&new, now)?;
+    vault.suspend_run(run, RunStatus::Complete, Some(snapshot), 0, now)
 }
 
 /// Whether a run moved records from the account `origin`. Runs of earlier versions that
@@ -132,8 +196,8 @@ fn is_from(run: &Run, steps: &[PlanStep], origin: &str) -> bool {
     origins.next().map_or(run.command == "migrate", |it| it == origin)
 }
 
-/// What no move has set was the same on both sides when the first one began, or is
-/// still to be set: the snapshot before it shows it.
+/// What no move has set or noted was the same on both sides when the first one began, or is
+/// still to be set: the snapshot before it shows it. Moves of earlier versions noted nothing.
 fn add_base_values(
     vault: &mut Vault,
     first: i64,
@@ -147,10 +211,10 @@ fn add_base_values(
     for ((resource, old), new) in &memory.ids {
         let records = before.get(*resource);
         let Some(record) = records.and_then(|it| it.get(&RecordKey::Id(*new))) else { continue };
-        let agreed = memory.agreed.entry((*resource, *old)).or_default();
+        let agreed = memory.before_moves.entry((*resource, *old)).or_default();
         let fields = resource.spec().read_fields().zip(&record.values);
         for (field, value) in fields.filter(|(field, _)| field.role == Role::Writable) {
-            agreed.entry(field.name).or_insert_with(|| value.json());
+            agreed.insert(field.name.to_owned(), value.json());
         }
     }
     Ok(())

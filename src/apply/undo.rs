@@ -42,13 +42,16 @@ pub struct UndoInput {
 /// When there is no such run, or its first snapshot cannot be read any more.
 pub fn undo_run(vault: &mut Vault, run: i64) -> Result<UndoInput, ApplyError> {
     let journal = vault.run(run)?;
+    let rows = vault.steps(run)?;
+    if rows.is_empty() {
+        return Ok(UndoInput::default());
+    }
     let before = match journal.before {
         // What a channel held is gone with it, though no step speaks of it.
         Some(before) => read_whole(vault, before, &journal.touched, &[Resource::ChannelItems])?,
         None => State::default(),
     };
     let after = state_after_run(vault, &journal)?;
-    let rows = vault.steps(run)?;
     let ids: BTreeMap<u32, i64> = rows.iter().filter_map(|row| Some((row.step, row.id?))).collect();
     let mut done = Vec::new();
     let mut left = Vec::new();

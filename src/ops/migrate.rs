@@ -11,6 +11,7 @@ use super::error_sources::{apply_error, cannot_write};
 use super::input::{self, scope};
 use super::observation::Observation;
 use super::plan::{guard, needed_resources, save};
+use super::rejected_rows::RunInput;
 use super::state_ref::StateRef;
 use super::write_session::WriteSession;
 use super::{Env, OpError, OpErrorKind};
@@ -189,7 +190,17 @@ fn carry_out(
 ) -> Result<MigrateReport, OpError> {
     let (env, to) = (session.env, request.to);
     if moving.plan.steps.is_empty() {
-        apply::save_matches(&mut session.vault, &moving.plan, false, session.clock.now())?;
+        let now = session.clock.now();
+        apply::save_matches(&mut session.vault, &moving.plan, false, now)?;
+        if let Some(foreign) = &moving.plan.foreign {
+            let options = apply::ApplyOptions {
+                command: "migrate".to_owned(),
+                input: moved.name.clone(),
+                plan: RunInput::of(&moving.plan).text(),
+                ..apply::ApplyOptions::default()
+            };
+            apply::save_agreement(&mut session.vault, &options, foreign, looked.snapshot, now)?;
+        }
         session.discard_observation(looked)?;
         let report = report(&session.vault, moved, to, moving, None)?;
         write(request, &report)?;

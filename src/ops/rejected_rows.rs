@@ -11,7 +11,7 @@ use super::Env;
 use super::input;
 use crate::change::csv_files::rejected::rejected;
 use crate::change::desired::SourceLocation;
-use crate::change::plan::{Plan, PlanStep, UnsupportedChange};
+use crate::change::plan::{MigrationMatches, MoveNote, Plan, PlanStep, UnsupportedChange};
 use crate::files::{Durability, replace};
 use crate::format;
 
@@ -24,6 +24,9 @@ pub struct RunInput {
     pub unsupported: Vec<UnsupportedChange>,
     /// How many further records of the input have no step and are left to a person.
     pub manual: u64,
+    /// Of a move, for the next one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<MoveNote>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,7 +49,7 @@ impl RunInput {
                 files.insert(source.file.clone(), file.0);
             }
         }
-        Self { files, unsupported: plan.unsupported.clone(), ..Self::default() }
+        Self { files, unsupported: plan.unsupported.clone(), ..Self::moved(plan) }
     }
 
     /// Of a plan that another process made; the files that it names are not read.
@@ -54,7 +57,15 @@ impl RunInput {
     pub fn without_files(plan: &Plan) -> Self {
         let unnamed = |it: &UnsupportedChange| UnsupportedChange { source: None, ..it.clone() };
         let unsupported = plan.unsupported.iter().map(unnamed).collect();
-        Self { unsupported, ..Self::default() }
+        Self { unsupported, ..Self::moved(plan) }
+    }
+
+    fn moved(plan: &Plan) -> Self {
+        let note = |it: &MigrationMatches| MoveNote {
+            origin: it.origin.clone(),
+            agreed: it.agreed.clone(),
+        };
+        Self { moved: plan.foreign.as_ref().map(note), ..Self::default() }
     }
 
     /// How much of the input the plan has no step for.

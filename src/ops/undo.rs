@@ -56,7 +56,8 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
     // Only what the run changed is wanted back; what changed since is a conflict.
     let base = state_after_run(&mut session.vault, &run)?;
     let seen = |it: &Resource| base.as_ref().is_some_and(|base| base.get(*it).is_some());
-    for resource in run.touched.iter().filter(|it| !seen(it)) {
+    let touched = run.touched.iter().filter(|_| !run.steps.is_empty());
+    for resource in touched.filter(|it| !seen(it)) {
         env.warn(format_args!(
             "{resource} as the run left them are not in the vault: what changed since is not known"
         ));

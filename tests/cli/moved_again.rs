@@ -49,6 +49,8 @@ fn a_second_move_keeps_what_was_changed_in_the_target_alone() {
         "target": "Theirs"}]);
     assert_eq!(document["kept"], kept);
     again(&environment, &["--yes"]).succeeds().says_among("kept: `name` of campaigns 1");
+    let runs = environment.run(&["runs", "new", "--json"]).succeeds().json();
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "nothing new to note: {runs}");
     // What is changed in the source alone is carried over, and the other stays.
     rename(&old, "Summer", "High summer");
     again(&environment, &["--yes"]).succeeds();
@@ -80,6 +82,72 @@ fn what_was_the_same_before_the_first_move_is_kept_as_well() {
     rename(&old, "Spring", "Ours");
     again(&environment, &["--yes"]).exits_with(4);
     assert_eq!(names(&new), ["Summer", "Theirs"]);
+}
+
+/// Two accounts with the one campaign `Spring` each.
+fn alike() -> (TestEnvironment, LiveService, LiveService) {
+    let service = || {
+        let mut store = Store::default();
+        store.add_campaign("Spring", Some("spring"), false);
+        LiveService::serving(store, "", "")
+    };
+    let (old, new) = (service(), service());
+    let environment = environment(&old, &new);
+    (environment, old, new)
+}
+
+/// It sent nothing, and what it found the same is the base of the next one.
+#[test]
+fn a_first_move_that_had_nothing_to_do_is_a_base_as_well() {
+    let (environment, old, new) = alike();
+    again(&environment, &["-n"]).succeeds();
+    environment.run(&["runs", "new"]).succeeds().says_among("nothing was applied to new yet");
+    for _ in 0..2 {
+        again(&environment, &["--yes"]).succeeds().prints_among("Nothing to do.");
+        let runs = environment.run(&["runs", "new", "--json"]).succeeds().json();
+        assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs}");
+    }
+    rename(&new, "Spring", "Theirs");
+    let document = again(&environment, &["--yes", "--json"]).succeeds().json();
+    assert_eq!(
+        (&document["run"], &document["kept"][0]["target"]),
+        (&Value::Null, &json!("Theirs"))
+    );
+    rename(&old, "Spring", "Ours");
+    again(&environment, &["--yes"]).exits_with(4);
+    assert_eq!(names(&new), ["Theirs"]);
+    environment.run(&["runs", "new"]).succeeds().prints_among("nothing to do");
+    environment.run(&["undo", "new", "1", "--yes"]).succeeds().prints_among("Nothing to do.");
+    environment.run(&["check", "new"]).succeeds();
+}
+
+/// The snapshot before the first move was the only place that had it.
+#[test]
+fn what_a_move_found_the_same_is_known_once_its_snapshots_are_forgotten() {
+    let (environment, old, new) = alike();
+    old.inside().mutate(|store| store.add_campaign("Summer", None, false));
+    again(&environment, &["--yes"]).succeeds();
+    for _ in 0..2 {
+        environment.run(&["backup", "new", "-q"]).succeeds();
+    }
+    environment.run(&["forget", "new", "--keep-last", "1", "--yes"]).succeeds();
+    rename(&new, "Spring", "Theirs");
+    let document = again(&environment, &["--yes", "--json"]).succeeds().json();
+    assert_eq!(document["kept"][0]["target"], "Theirs", "{document}");
+    assert_eq!(names(&new), ["Summer", "Theirs"]);
+}
+
+/// What both accounts were given is what the last move left the same.
+#[test]
+fn a_value_that_both_accounts_were_given_is_the_base_from_then_on() {
+    let (environment, old, new) = moved();
+    for service in [&old, &new] {
+        rename(service, "Spring", "Both");
+    }
+    again(&environment, &["--yes"]).succeeds().prints_among("Nothing to do.");
+    rename(&new, "Both", "Theirs");
+    again(&environment, &["--yes"]).succeeds().says_among("kept: `name` of campaigns 1");
+    assert_eq!(names(&new), ["Autumn", "Summer", "Theirs"]);
 }
 
 /// The remembered slug hid what the rotator of the target shows.

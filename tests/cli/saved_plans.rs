@@ -242,8 +242,12 @@ fn a_plan_file_moves_no_ids_of_the_account_to_others() {
     let matched = MatchedRecord { resource: Resource::Campaigns, old: 1, new: 2 };
     let id = plan.account_id.unwrap();
     for (origin, code) in [(String::new(), 1), (format!("{}#{id}", plan.service), 4)] {
-        plan.plan.foreign =
-            Some(MigrationMatches { origin: origin.clone(), matched: vec![matched], kept: vec![] });
+        plan.plan.foreign = Some(MigrationMatches {
+            origin: origin.clone(),
+            matched: vec![matched],
+            kept: vec![],
+            agreed: vec![],
+        });
         environment.write("plan.json", &plan.to_json());
         environment.run(&APPLY).exits_with(code);
         let vault = Vault::open(&environment.path("vaults/main.db")).unwrap();

@@ -122,6 +122,7 @@ impl Planner<'_> {
         let now = is_unlisted(pair.resource, pair.live, sent, field.name);
         let is = |it: &Json| fields::equal_values(field, &fields::from_json(it), mine);
         if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
+            self.agree(pair, field, mine);
             return;
         }
         if now.is_none() && fields::is_empty(mine) {
@@ -201,9 +202,10 @@ impl Planner<'_> {
         writable: bool,
     ) -> bool {
         let Some(old) = pair.row.id else { return true };
-        let agreed = &self.current.memory.agreed;
-        let agreed = agreed.get(&(pair.resource, old)).and_then(|it| it.get(field.name));
-        let Some(json) = agreed else { return true };
+        let memory = self.current.memory;
+        let told = [&memory.agreed, &memory.before_moves].into_iter();
+        let mut told = told.filter_map(|it| it.get(&(pair.resource, old))?.get(field.name));
+        let Some(json) = told.next() else { return true };
         let before = fields::from_json(json);
         // The service may have given another form to what it was sent.
         let untouched = fields::equal_values(field, theirs, &before)
@@ -221,6 +223,17 @@ impl Planner<'_> {
             self.keep(pair, old, field, mine.json(), theirs.json());
         }
         self.conflict(pair, field, json.clone(), mine, theirs.json())
+    }
+
+    /// Notes that a value is the same in another account and here, unless an earlier move
+    /// tells so.
+    fn agree(&mut self, pair: &MatchedPair<'_>, field: &Field, mine: &FieldValue<'_>) {
+        let Some(old) = pair.row.id.filter(|_| self.foreign()) else { return };
+        let record = (pair.resource, old);
+        let known = self.current.memory.agreed.get(&record).and_then(|it| it.get(field.name));
+        if !known.is_some_and(|it| fields::equal_values(field, &fields::from_json(it), mine)) {
+            self.agreed.entry(record).or_default().insert(field.name.to_owned(), mine.json());
+        }
     }
 
     fn keep(&mut self, pair: &MatchedPair<'_>, id: i64, field: &Field, source: Json, target: Json) {
@@ -289,6 +302,7 @@ impl Planner<'_> {
         if fields::equal_values(field, mine, theirs)
             || fields::normalized(field, sent, mine, theirs)
         {
+            self.agree(pair, field, mine);
             return false;
         }
         if self.foreign() {

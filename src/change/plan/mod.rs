@@ -56,9 +56,11 @@ pub type JsonFields = Map<String, Json>;
 pub struct AccountMemory {
     /// What was sent and cannot be read back.
     pub sent: SentValues,
-    /// For a move, what the last one left the same on both sides, by the ids of the
-    /// source: the base of a three-way comparison.
+    /// For a move, what the moves before it set or found the same on both sides, by the
+    /// ids of the source: the base of a three-way comparison.
     pub agreed: BTreeMap<(Resource, i64), JsonFields>,
+    /// The same for what the journal does not tell, by the snapshot before the first move.
+    pub before_moves: BTreeMap<(Resource, i64), JsonFields>,
     /// New ids of records that were created anew, by their old ones; for a move,
     /// by those of the account that it is from.
     pub ids: BTreeMap<(Resource, i64), i64>,
@@ -155,6 +157,28 @@ pub struct MigrationMatches {
     /// Not part of a saved plan: nothing is done about it.
     #[serde(skip)]
     pub kept: Vec<KeptValue>,
+    /// Nor is this: a plan file is not believed in what two accounts had.
+    #[serde(skip)]
+    pub agreed: Vec<AgreedValues>,
+}
+
+/// Values that this plan found the same in both accounts, and of which no earlier move
+/// tells that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgreedValues {
+    #[serde(with = "resource")]
+    pub resource: Resource,
+    /// The record's id in the other account.
+    pub id: i64,
+    pub values: JsonFields,
+}
+
+/// What the journal keeps of a move beside its steps, for the next one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveNote {
+    /// The other account, as `service#id`.
+    pub origin: String,
+    pub agreed: Vec<AgreedValues>,
 }
 
 /// A value that was changed in the account since the last move from the other one,

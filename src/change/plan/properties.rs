@@ -293,6 +293,10 @@ proptest! {
             live.apply(&made);
             let matched = made.foreign.iter().flat_map(|it| &it.matched);
             live.memory.ids.extend(matched.map(|it| ((it.resource, it.old), it.new)));
+            for it in made.foreign.iter().flat_map(|it| &it.agreed) {
+                let agreed = live.memory.agreed.entry((it.resource, it.id)).or_default();
+                agreed.extend(it.values.clone());
+            }
             made
         };
         let desired = moving(&source, &[]);

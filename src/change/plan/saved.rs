@@ -67,8 +67,14 @@ impl SavedPlan {
         (account, service, account_id): (&str, &str, Option<i64>),
         made: i64,
         (limit, reserve): (u64, u64),
-        plan: Plan,
+        mut plan: Plan,
     ) -> Self {
+        // What the file does not hold.
+        plan.reused.clear();
+        if let Some(foreign) = &mut plan.foreign {
+            foreign.kept.clear();
+            foreign.agreed.clear();
+        }
         let mut saved = Self {
             format: FORMAT,
             account: account.to_owned(),
@@ -79,7 +85,7 @@ impl SavedPlan {
             limit,
             reserve,
             bound: true,
-            plan: Plan { reused: Vec::new(), ..plan },
+            plan,
         };
         let mut id = serde_json::to_value(&saved).map(|json| digest(&json)).unwrap_or_default();
         id.truncate(32);

@@ -16,8 +16,8 @@ use crate::change::plan::reused::{ReusedIds, is_another};
 use crate::change::plan::reversibility;
 use crate::change::plan::verify_step::{required_value, still_true};
 use crate::change::plan::{
-    CurrentState, JsonFields, KeptValue, MatchedRecord, MigrationMatches, Plan, PlanProblems,
-    UnsupportedChange,
+    AgreedValues, CurrentState, JsonFields, KeptValue, MatchedRecord, MigrationMatches, Plan,
+    PlanProblems, UnsupportedChange,
 };
 use crate::change::policy::Policy;
 use crate::model::{NaturalKey, Record, RecordKey, Resource, State, Verb};
@@ -31,6 +31,8 @@ pub(super) struct Planner<'a> {
     pub drafts: Vec<StepDraft>,
     unsupported: Vec<UnsupportedChange>,
     pub kept: Vec<KeptValue>,
+    /// What is the same in another account and here, by the ids there.
+    pub agreed: BTreeMap<(Resource, i64), JsonFields>,
     pub problems: PlanProblems,
     /// What became of wanted ids that the account does not have.
     pub resolved: HashMap<(Resource, i64), ResolvedRef>,
@@ -62,6 +64,7 @@ impl<'a> Planner<'a> {
             drafts: Vec::new(),
             unsupported: Vec::new(),
             kept: Vec::new(),
+            agreed: BTreeMap::new(),
             problems: PlanProblems::default(),
             resolved: HashMap::new(),
             named: HashMap::new(),
@@ -101,8 +104,11 @@ impl<'a> Planner<'a> {
                 });
             let mut matched: Vec<_> = matched.collect();
             matched.sort_unstable_by_key(|it| (it.resource, it.old));
-            plan.foreign =
-                Some(MigrationMatches { origin: origin.clone(), matched, kept: self.kept });
+            let agreed = self.agreed.into_iter();
+            let agreed =
+                agreed.map(|((resource, id), values)| AgreedValues { resource, id, values });
+            let (origin, agreed) = (origin.clone(), agreed.collect());
+            plan.foreign = Some(MigrationMatches { origin, matched, kept: self.kept, agreed });
         }
         Ok(plan)
     }

@@ -74,6 +74,9 @@ fn counts(run: &Run) -> String {
     let some = run.steps.iter().filter(|(_, count)| **count > 0);
     let mut parts: Vec<_> =
         some.map(|(state, count)| format!("{} {}", format::count(*count), state.name())).collect();
+    if parts.is_empty() {
+        return "nothing to do".to_owned();
+    }
     parts.sort_by_key(|part| !part.ends_with("done"));
     parts.join(", ")
 }
