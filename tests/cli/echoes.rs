@@ -9,6 +9,7 @@ use crate::support::echo::{EchoService, SPELLINGS, Write, holds};
 use crate::support::{Host, TestEnvironment};
 
 const KEY: &str = "k3y-of+the/Owner=9";
+const TOKEN: &str = "token-of+the/Page=31";
 const PASSWORD: &str = "corrEct+horse/battery=7";
 
 fn environment(service: &EchoService, more: &str) -> TestEnvironment {
@@ -156,7 +157,7 @@ fn what_is_not_http_brings_no_key_out() {
 
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    let close = "connection: close\r\n\r\n";
+    let close = format!("authorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n{close}").unwrap();
     std::io::read_to_string(stream).unwrap()
 }
@@ -164,7 +165,8 @@ fn get(address: &str, path: &str) -> String {
 #[test]
 fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
     for how in [0, 3, 6] {
-        let service = EchoService::start(KEY, how, Write::Done);
+        let secrets = [KEY, "the-shared-secret", TOKEN, "a-secret-of-chat-room-7"];
+        let service = EchoService::with(KEY, how, Write::Done, &secrets[1..]);
         let listener = Host::answering(format!(
             "HTTP/1.1 302 {KEY}\r\nlocation: http://{KEY}/\r\ncontent-length: 0\r\n\
              connection: close\r\n\r\n"
@@ -176,8 +178,9 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
              command = [\"sh\", \"-c\", \"(env; cat) >> told\"]\n"
         );
         let environment = environment(&service, &more).variable("ALERTS", "the-shared-secret");
-        let secrets = [KEY, "the-shared-secret", "a-secret-of-chat-room-7"];
-        let flags = ["--listen", "127.0.0.1:0", "-vvv"];
+        let environment = environment.file("page.token", TOKEN).mode("page.token", 0o600);
+        let token = environment.path("page.token").display().to_string();
+        let flags = ["--listen", "127.0.0.1:0", "--token-file", &token, "-vvv"];
         let daemon = Daemon::with(&environment, &flags);
         let address = daemon.page();
         let mut lines = vec![daemon.hear("a delivery that failed", |line| {
@@ -200,9 +203,11 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
         is_clean(&format!("log {how}"), format!("{lines:?}").as_bytes(), &secrets);
         let status = environment.run(&["status", "--json"]);
         is_clean(&format!("status {how}"), &status.bytes(), &secrets);
-        is_clean(&format!("webhook {how}"), listener.heard().concat().as_bytes(), &secrets[..2]);
+        is_clean(&format!("webhook {how}"), listener.heard().concat().as_bytes(), &secrets[..3]);
         assert!(environment.text("told").contains("LINKVAULT_TEXT="));
-        std::fs::remove_file(environment.path("config.toml")).unwrap();
+        for own in ["config.toml", "page.token"] {
+            std::fs::remove_file(environment.path(own)).unwrap();
+        }
         files_are_clean(&environment, &how.to_string(), &secrets);
     }
 }

@@ -72,6 +72,11 @@ impl EchoService {
     /// Accepts `key`, and sends it back, and the password that it is given, in the spelling `how`.
     /// `write` is how it answers to writes.
     pub fn start(key: &str, how: usize, write: Write) -> Self {
+        Self::with(key, how, write, &[])
+    }
+
+    /// The same, which sends back `others` as well: secrets that no request has told it.
+    pub fn with(key: &str, how: usize, write: Write, others: &[&str]) -> Self {
         let clock = SystemClock::new(Interrupt::default());
         let behaviour = Behaviour::parse("rate-limit=none").unwrap();
         let service = SandboxService::new(lifelike(clock.now()), ApiKey::new(key), behaviour);
@@ -80,9 +85,10 @@ impl EchoService {
         let address = listener.local_addr().unwrap();
         let shared = Arc::clone(&service);
         let mut password = String::new();
+        let others: String = others.iter().map(|it| format!(" and {}", spell(it, how))).collect();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = converse(stream, &shared, how, write, &mut password);
+                let _ = converse(stream, &shared, (how, &others), write, &mut password);
             }
         });
         Self { address, service }
@@ -110,7 +116,7 @@ pub enum Write {
 fn converse(
     stream: TcpStream,
     service: &Mutex<SandboxService>,
-    how: usize,
+    (how, others): (usize, &str),
     write: Write,
     password: &mut String,
 ) -> std::io::Result<()> {
@@ -142,7 +148,7 @@ fn converse(
     }
     let now = SystemClock::new(Interrupt::default()).now();
     let response = service.lock().unwrap().handle(now, &request);
-    let secrets = [key, password].map(|it| spell(it, how)).join(" and ");
+    let secrets = [key, password].map(|it| spell(it, how)).join(" and ") + others;
     let (status, headers, body) = told(&request, response, &secrets, how, write);
     let length = body.len();
     let echo = secrets.replace("\\n", " ");

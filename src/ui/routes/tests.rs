@@ -31,7 +31,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A page with this token, where a client may be slow for `patience`.
 fn page(token: Option<&str>, patience: Duration, penalty: Duration) -> Server {
-    serving(Arc::new(NoAccounts), token, patience, penalty)
+    serving(Arc::new(NoAccounts), token, patience, penalty, LONG)
 }
 
 fn serving(
@@ -39,6 +39,7 @@ fn serving(
     token: Option<&str>,
     patience: Duration,
     penalty: Duration,
+    header_time: Duration,
 ) -> Server {
     let listen = "127.0.0.1:0".parse().unwrap();
     let token = token.map(|token| AccessToken::new(token).unwrap());
@@ -46,7 +47,7 @@ fn serving(
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
     let site = UiServer::new(accounts, clock, guard, patience);
     *site.inner.penalties.lock().unwrap() = TokenPenalties::new(penalty, penalty);
-    crate::ui::server::serve(listen, router(site), LONG).unwrap()
+    crate::ui::server::serve(listen, router(site), header_time).unwrap()
 }
 
 fn send(page: &Server, request: &str) -> TcpStream {
@@ -76,6 +77,18 @@ const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 fn a_request_that_never_ends_is_ended() {
     let page = page(None, Duration::from_millis(50), Duration::ZERO);
     answers(&send(&page, &form("", 9)), "503");
+    page.stop();
+}
+
+#[test]
+fn a_head_that_never_ends_is_ended() {
+    assert_eq!(HEADER_TIME, Duration::from_secs(5));
+    let short = Duration::from_millis(50);
+    let page = serving(Arc::new(NoAccounts), None, LONG, Duration::ZERO, short);
+    for begun in ["", "GET / HTTP/1.1\r\nhost: loc"] {
+        let mut stream = send(&page, begun);
+        assert_eq!(stream.read(&mut [0; 12]).unwrap(), 0, "{begun}");
+    }
     page.stop();
 }
 
@@ -118,7 +131,7 @@ impl Accounts for Slow {
 fn a_page_that_is_being_made_keeps_its_place() {
     let ((tell, asked), (go_on, wait)) = (channel(), channel());
     let slow = Arc::new(Slow(Mutex::new((tell, wait))));
-    let page = serving(slow, None, LONG, Duration::ZERO);
+    let page = serving(slow, None, LONG, Duration::ZERO, LONG);
     let made = send(&page, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
     asked.recv().unwrap();
     let idle: Vec<_> = (0..300).map(|_| send(&page, "")).collect();
