@@ -62,9 +62,9 @@ impl VaultError {
                  away and back up anew",
             ),
             Self::ForeignLog { .. } => Some(
-                "a copy was put in the place of the vault, or the vault was removed. Run \
-                 `linkvault vault restore FILE --to ACCOUNT` with the copy, or with the vault \
-                 itself: it leaves the log out",
+                "a copy was put in the place of the vault, the vault was removed, or another \
+                 program wrote to it. Run `linkvault vault restore FILE --to ACCOUNT` with the \
+                 copy, or with the vault itself: it leaves the log out",
             ),
             Self::LogAlone { .. } => Some(
                 "put the vault back, or run `linkvault vault restore FILE --to ACCOUNT` with a \
