@@ -235,7 +235,8 @@ pub(super) fn remember_in(
             tx.prepare_cached("INSERT OR IGNORE INTO sent_correction VALUES(?1, ?2, ?3)")?
                 .execute(row)?;
         }
-        put(tx, row, value, since, now)?;
+        let created = matches!(from, FirstSnapshot::Created { .. });
+        put(tx, row, value, (since, created), now)?;
         if correction {
             tx.prepare_cached("DELETE FROM sent_correction")?.execute([])?;
         }
@@ -277,12 +278,48 @@ pub(super) fn end_others(
     Ok(())
 }
 
-/// Has `value` stand for the field of `row` from the snapshot `since`.
+/// Ends, in the running snapshot `number`, the values of QR codes whose ids it shows with another
+/// link and another date than the versions before it: they were sent for deleted codes that had
+/// these ids.
+pub(super) fn end_of_replaced_codes(
+    tx: &Transaction<'_>,
+    number: i64,
+) -> Result<(), TransactionError> {
+    let (name, table) = (Resource::QrCodes.name(), version_table(Resource::QrCodes));
+    let open = "sent.resource = ?1 AND sent.until IS NULL AND sent.since < ?2";
+    // The few codes with another version come first: closed versions have no index.
+    let sql = format!(
+        "WITH new AS MATERIALIZED
+           (SELECT v.id, v.link, v.date FROM {table} v WHERE v.since = ?2 AND v.until IS NULL
+              AND EXISTS (SELECT 1 FROM sent WHERE {open})
+              AND EXISTS (SELECT 1 FROM sent WHERE {open} AND key = CAST(v.id AS TEXT))),
+         old AS MATERIALIZED
+           (SELECT v.id, v.link, v.date, max(v.since) FROM new CROSS JOIN {table} v USING (id)
+            WHERE v.since < ?2 GROUP BY v.id)
+         SELECT key, field FROM new CROSS JOIN old USING (id) CROSS JOIN sent
+         WHERE {open} AND key = CAST(id AS TEXT) AND new.link <> old.link AND new.date <> old.date"
+    );
+    let replaced: Vec<(String, String)> = {
+        let mut find = tx.prepare_cached(&sql)?;
+        let rows = find.query_map((name, number), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect::<rusqlite::Result<_>>()?
+    };
+    let sql = format!("UPDATE sent SET until = ?2 WHERE {open} AND key = ?3 AND field = ?4");
+    for (key, field) in &replaced {
+        checksums::sent(tx, (name, key, field), || {
+            Ok(tx.prepare_cached(&sql)?.execute((name, number, key, field))?)
+        })?;
+    }
+    Ok(())
+}
+
+/// Has `value` stand for the field of `row` from the snapshot `since`. What stood before may be
+/// of a deleted record that had the id of a `created` one.
 fn put(
     tx: &Transaction<'_>,
     row: (&str, &str, &str),
     value: &str,
-    since: i64,
+    (since, created): (i64, bool),
     now: Timestamp,
 ) -> Result<(), TransactionError> {
     let sql = "SELECT since, value FROM sent
@@ -290,7 +327,7 @@ fn put(
     let open: Option<(i64, String)> =
         tx.prepare_cached(sql)?.query_row(row, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let since = match open {
-        Some((_, known)) if known == value => return Ok(()),
+        Some((begun, known)) if known == value && (begun >= since || !created) => return Ok(()),
         Some((begun, _)) if begun < since => {
             let sql = "UPDATE sent SET until = ?4
                        WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";

@@ -416,6 +416,7 @@ fn end(
          WHERE snapshot = ?1 AND state = 'pending'",
         [number],
     )?;
+    super::sent_values::end_of_replaced_codes(tx, number)?;
     let whole = outcomes(tx, number)?.iter().all(ResourceOutcome::is_as_requested);
     let status = if whole { SnapshotStatus::Complete } else { SnapshotStatus::Partial };
     let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,

@@ -140,6 +140,65 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     assert_sound(&mut vault);
 }
 
+/// A snapshot of QR code 1 alone.
+fn code(vault: &mut Vault, number: i64, link: &str, date: &str) {
+    let raw = format!(r#"{{"id":1,"link":"https://x/{link}","name":"","date":"{date} 10:00:00"}}"#);
+    let mut desk = Desk::begin(vault, day(number));
+    desk.put(Resource::QrCodes, &[raw]);
+    desk.finish();
+    assert_sound(vault);
+}
+
+/// The data of QR code 1 in these snapshots, and now.
+fn data(vault: &Vault, numbers: &[i64]) -> Vec<Option<String>> {
+    let numbers = numbers.iter().map(|number| Some(*number)).chain([None]);
+    let data = |number| {
+        let sent = vault.sent_values(number, &[Resource::QrCodes]).unwrap();
+        let fields = sent.get(&(Resource::QrCodes, RecordKey::Id(1)))?;
+        Some(fields.get("data")?.as_str()?.to_owned())
+    };
+    numbers.map(data).collect()
+}
+
+/// Somebody deletes a code and makes another one, to which the service gives the same id.
+#[test]
+fn what_was_sent_for_a_code_ends_where_its_link_and_date_are_those_of_another_one() {
+    let mut vault = Vault::in_memory().unwrap();
+    let key = RecordKey::Id(1);
+    let mine = || Some("mine".to_owned());
+    vault.remember(Resource::QrCodes, &key, "data", r#""mine""#, day(0)).unwrap();
+    code(&mut vault, 0, "a", "2026-01-01");
+    code(&mut vault, 1, "b", "2026-01-01");
+    code(&mut vault, 2, "b", "2026-01-02");
+    assert_eq!(data(&vault, &[1, 2, 3]), [mine(), mine(), mine(), mine()]);
+    code(&mut vault, 3, "c", "2026-01-03");
+    assert_eq!(data(&vault, &[1, 2, 3, 4]), [mine(), mine(), mine(), None, None]);
+    // It is gone for one snapshot, and its id comes again.
+    vault.remember(Resource::QrCodes, &key, "data", r#""mine""#, day(3)).unwrap();
+    code(&mut vault, 4, "c", "2026-01-03");
+    let mut desk = Desk::begin(&mut vault, day(5));
+    desk.remove(Resource::QrCodes, std::slice::from_ref(&key));
+    desk.finish();
+    assert_eq!(data(&vault, &[5, 6]), [mine(), mine(), mine()]);
+    code(&mut vault, 6, "d", "2026-01-06");
+    assert_eq!(data(&vault, &[5, 6, 7]), [mine(), mine(), None, None]);
+}
+
+#[test]
+fn what_a_run_sent_for_a_code_that_got_a_known_id_stays_though_it_is_the_same() {
+    let mut vault = Vault::in_memory().unwrap();
+    vault.claim(&super::sample::identity(), false).unwrap();
+    vault.remember(Resource::QrCodes, &RecordKey::Id(1), "data", r#""mine""#, day(0)).unwrap();
+    code(&mut vault, 0, "a", "2026-01-01");
+    let run = begun_run(&mut vault, 1);
+    let (resource, key, field) = (Resource::QrCodes, RecordKey::Id(1), "data".to_owned());
+    let sent = SentValue { resource, key, field, value: "mine".into(), created: true };
+    let made = StepResult { remember: vec![sent], ..StepResult::of(StepState::Done) };
+    vault.record_result(run, 1, &made, day(1), false).unwrap();
+    code(&mut vault, 2, "b", "2026-01-02");
+    assert_eq!(data(&vault, &[1, 2]), vec![Some("mine".to_owned()); 3]);
+}
+
 #[test]
 fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
     let mut vault = Vault::in_memory().unwrap();
