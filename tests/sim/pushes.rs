@@ -29,7 +29,8 @@ use super::reused::{Did, Gone};
 use super::secrets::tells;
 use super::sent::{arrived, as_planned};
 use super::views::{
-    Lost, back, differences, keep_fields, known_then, lost, rename_rings, renumbered, view,
+    Lost, back, differences, found_by_name, keep_fields, known_then, lost, rename_rings,
+    renumbered, view,
 };
 use super::world::World;
 
@@ -217,6 +218,8 @@ impl Life {
         let (gone, then, now) = (std::mem::take(&mut self.gone), at_first.clone(), before.clone());
         // Ids that were lost in a run before lead to new records already.
         let at_first = &renumbered(at_first, &before, &known.ids);
+        // A lost record is the one that has its name by now.
+        let (at_first, found) = &found_by_name(at_first, &before);
         // What was sent since is no part of the older state.
         let sent = known_then(first, &before, &known.ids);
         let mut content = BTreeMap::new();
@@ -233,6 +236,10 @@ impl Life {
             ..lost(&known)
         };
         let mut goal = back(at_first, &before, &lost);
+        for ((_, old), new) in found.iter().filter(|((it, _), _)| *it == Resource::Campaigns) {
+            let links = lost.links.get(old).into_iter().flatten();
+            goal.campaigns.get_mut(*new).unwrap().members.extend(links);
+        }
         goal.account = before.account.clone();
         // Two edits can have exchanged names, and no order of updates gives them back. The
         // plan lists such records as not supported and leaves them alone.

@@ -192,6 +192,28 @@ pub fn renumbered(store: &Store, now: &Store, ids: &BTreeMap<(Resource, i64), i6
     store
 }
 
+/// The same account where campaigns and channels that are gone from `now` have the ids of those
+/// that came since and have their names by now; and these ids, new by old.
+pub fn found_by_name(store: &Store, now: &Store) -> (Store, BTreeMap<(Resource, u64), u64>) {
+    let (mut found, mut ids) = (store.clone(), BTreeMap::new());
+    macro_rules! find {
+        ($($table:ident $resource:ident),+) => {$(
+            for (id, there) in now.$table.iter().filter(|(id, _)| store.$table.get(*id).is_none()) {
+                let mut gone = store.$table.iter().filter(|(old, _)| now.$table.get(*old).is_none());
+                let Some((old, _)) = gone.find(|(_, row)| fold(&row.name) == fold(&there.name))
+                else {
+                    continue;
+                };
+                let row = found.$table.remove(old).unwrap();
+                found.$table.put(id, row);
+                ids.insert((Resource::$resource, old), id);
+            }
+        )+};
+    }
+    find!(campaigns Campaigns, channels Channels);
+    (found, ids)
+}
+
 /// What `before` comes to when it is brought back from `now`: all of it, save
 /// what the API cannot undo.
 pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
