@@ -1,5 +1,5 @@
 //! What an account should become, by its name on the command line: a state as
-//! [`states`] knows them, or files: a CSV file, a folder that
+//! [`state_ref`] knows them, or files: a CSV file, a folder that
 //! `export` wrote, a JSON export.
 
 use std::collections::BTreeMap;
