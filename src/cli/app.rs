@@ -44,7 +44,7 @@ impl Events for Terminal {
         progress::progress(&self.out, &self.clock, account)
     }
 
-    fn requests_begin(&self) {
+    fn catch_interrupts(&self) {
         if self.signals.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -97,7 +97,7 @@ impl App {
     /// For commands that have something to finish; the second signal ends the
     /// process all the same.
     pub fn catch_interrupts(&self) {
-        self.terminal.requests_begin();
+        self.terminal.catch_interrupts();
     }
 
     /// Lets SIGTERM and Ctrl-C interrupt the clock and ring `bell`, and SIGHUP set

@@ -103,7 +103,9 @@ impl DaemonWorker {
         let limits = SessionLimits { lock_timeout: Some(patience), ..SessionLimits::default() };
         let request = BackupRequest { limits, ..BackupRequest::new("daemon", account) };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
-        Ok(mirror(&self.env, &request, &progress, spent)?.summary.snapshot)
+        let (summary, vault) = mirror(&self.env, &request, &progress, spent)?;
+        vault.checkpoint()?;
+        Ok(summary.snapshot)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the settings of an account mean to those who do the work.
+//! The settings of an account as options of crawler and retention.
 
 use super::state_ref;
 use crate::clock::Timestamp;

@@ -59,7 +59,7 @@ impl AccountSession {
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
-        env.events().requests_begin();
+        env.events().catch_interrupts();
         let patience = bounds.lock_timeout.unwrap_or_default();
         let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
         make_vault_private(env, account);
@@ -78,7 +78,7 @@ impl AccountSession {
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
-        env.events().requests_begin();
+        env.events().catch_interrupts();
         Self::connect(env, account, bounds, progress, account_transport(env, account)?)
     }
 
@@ -93,7 +93,7 @@ impl AccountSession {
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
-        env.events().requests_begin();
+        env.events().catch_interrupts();
         let patience = bounds.lock_timeout.unwrap_or_default();
         let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
         make_vault_private(env, account);

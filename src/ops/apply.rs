@@ -88,7 +88,7 @@ pub enum ApplyReport {
     /// A dry run: nothing was written.
     Planned {
         plan: Plan,
-        /// The state's name, or the file's.
+        /// The input as the user named it; of a file, its path.
         input: String,
         observation: Box<Observation>,
     },
@@ -115,7 +115,7 @@ pub struct AppliedRun {
 pub struct RunRequest<'a> {
     /// `apply`, `import`, `restore`, `undo`.
     pub command: &'a str,
-    /// The state's name, or the file's.
+    /// The input as the user named it; of a file, its path.
     pub asked: String,
     /// Of a saved plan, its own id.
     pub plan_id: String,
@@ -140,6 +140,7 @@ impl<'a> RunRequest<'a> {
 /// stale or was applied before, or the run had to stop.
 pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {
     let ApplyRequest { account, command, input, options, policy, password, run, limits } = request;
+    env.catch_interrupts();
     let open = || WriteSession::open(env, account, command, &limits);
     let (wanted, asked) = match input {
         ApplyInput::Password => (DesiredInput::default(), "a new password".to_owned()),

@@ -109,7 +109,12 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let (began, started) = (env.clock.monotonic(), env.clock.now());
     let mut spent = RequestUsage::default();
     let progress = env.progress(&request.account.name);
-    let mirrored = mirror(env, request, &progress, &mut spent);
+    let mirrored = mirror(env, request, &progress, &mut spent).and_then(|(summary, vault)| {
+        let moved = vault.movement(summary.snapshot.number)?;
+        let emptied = emptied(&recent(&vault)?);
+        vault.checkpoint()?;
+        Ok((summary, moved, emptied, vault.path().to_owned()))
+    });
     drop(progress);
     let ended = env.clock.now();
     let account = request.account;
@@ -131,7 +136,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
             }
         }
     })?;
-    let MirroredAccount { summary, moved, emptied, vault } = mirrored;
+    let (summary, moved, emptied, vault) = mirrored;
     let attempt = attempt_of_snapshot(&summary.snapshot, started, ended, spent);
     if let Err(why) = save_attempt(account, &attempt) {
         env.warn(why);
@@ -141,16 +146,8 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     Ok(BackupReport { summary, moved, attempt, problems, time, vault })
 }
 
-/// What was read into a vault.
-pub struct MirroredAccount {
-    pub summary: CrawlReport,
-    moved: (u64, i64),
-    emptied: Vec<EmptiedList>,
-    vault: PathBuf,
-}
-
 /// Makes a backup without a record of it, and says what it spent, whether or not it came
-/// to an end.
+/// to an end. The vault is not checkpointed yet.
 ///
 /// # Errors
 /// As [`backup`].
@@ -159,7 +156,7 @@ pub fn mirror(
     request: &BackupRequest<'_>,
     progress: &Arc<dyn Progress + Send + Sync>,
     spent: &mut RequestUsage,
-) -> Result<MirroredAccount, OpError> {
+) -> Result<(CrawlReport, Vault), OpError> {
     let account = request.account;
     let words = command_words(request.command, &account.name);
     let progress = Arc::clone(progress);
@@ -174,11 +171,7 @@ pub fn mirror(
         throttled: counters.throttled,
         waited: counters.waited,
     };
-    let summary = crawled?;
-    let moved = vault.movement(summary.snapshot.number)?;
-    let emptied = emptied(&recent(&vault)?);
-    vault.checkpoint()?;
-    Ok(MirroredAccount { summary, moved, emptied, vault: vault.path().to_owned() })
+    Ok((crawled?, vault))
 }
 
 /// What a backup would cost, as far as the vault can tell.

@@ -23,9 +23,9 @@ pub trait Events: Send + Sync {
     /// What shows the progress of work on `account`, until it is dropped.
     fn progress(&self, account: &str) -> Arc<dyn Progress + Send + Sync>;
 
-    /// From now on an interrupt ends the waits of the clock instead of the process:
-    /// requests are sent, and what was begun has to be finished.
-    fn requests_begin(&self);
+    /// From now on an interrupt ends the waits of the clock instead of the process, so that
+    /// what is under way can be finished. Later calls do nothing.
+    fn catch_interrupts(&self);
 
     /// A plan was made. It is what the user asked for (`is_answer`), or what a question
     /// about it follows.
@@ -54,7 +54,7 @@ impl Events for NoEvents {
         Arc::new(NoProgress)
     }
 
-    fn requests_begin(&self) {}
+    fn catch_interrupts(&self) {}
 
     fn planned(&self, _plan: &Plan, _is_answer: bool) -> Result<(), OpError> {
         Ok(())
@@ -84,6 +84,11 @@ impl Env {
         Self { clock, redactor, events, config: OnceLock::new() }
     }
 
+    /// Lets interrupts end the waits of the clock from now on, instead of the process.
+    pub fn catch_interrupts(&self) {
+        self.events.catch_interrupts();
+    }
+
     /// Tells a user of something although the operation goes on.
     pub fn warn(&self, text: impl Display) {
         self.events.warning(&text.to_string());
@@ -108,7 +113,7 @@ impl Env {
         Ok(Home::find()?)
     }
 
-    /// The configuration, read once for each process; its warnings are told then.
+    /// The configuration, read at the first call; its warnings are told then.
     ///
     /// # Errors
     /// With every mistake in the file.

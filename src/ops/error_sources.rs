@@ -1,4 +1,4 @@
-//! What the rooms below call an error, told to a person: kind, cause, hint.
+//! Errors of the modules below as an [`OpError`]: kind, message, hint.
 
 use std::path::Path;
 

@@ -102,7 +102,7 @@ pub enum MigrateReport {
     },
 }
 
-/// Moves.
+/// Moves what is asked for, or compares.
 ///
 /// # Errors
 /// When an account cannot be read whole, a guard refuses, or the run had to stop.
@@ -160,6 +160,9 @@ fn move_records(
     let mut moving = made.map_err(|it| session.discard_after(&looked, OpError::from(&it)))?;
     moving.plan.cost = looked.cost(&moving.plan);
     if request.goal == MigrateGoal::Verify {
+        if !moving.plan.steps.is_empty() {
+            env.events().planned(&moving.plan, true)?;
+        }
         let report = report(&session.vault, moved, to, &moving, None)?;
         write(request, &report)?;
         return Ok(MigrateReport::Verified { moving: Box::new(moving), report });

@@ -54,6 +54,7 @@ pub struct PlanReport {
 /// When one of them cannot be had, or they leave open what is meant.
 pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, OpError> {
     let (account, policy) = (request.account, &request.policy);
+    env.catch_interrupts();
     let wanted = request.options.read(env, &request.limits, request.input, account)?;
     let which = needed_resources(&wanted.desired, policy);
     let mut observation = observe_account(env, account, &request.limits, &which)?;

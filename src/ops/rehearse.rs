@@ -1,5 +1,5 @@
 //! A run that changes nothing: the sandbox stands in for the service, a copy for
-//! the vault, and time passes only on paper. All else is what `apply` does.
+//! the vault, and the clock is simulated. All else is what `apply` does.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -39,6 +39,7 @@ pub struct ResumeReport {
 /// When there is no such run, or it had to stop again.
 pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, OpError> {
     let account = request.account;
+    env.catch_interrupts();
     state_ref::open(account)?;
     let mut session = WriteSession::open(env, account, "resume", &request.limits)?;
     let run = open_run(&session.vault, request.run, account)?;

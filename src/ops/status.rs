@@ -11,13 +11,16 @@ use crate::health::scheduled_account::ScheduledAccount;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::{DueQueue, Timetable};
 
-/// The status of `accounts`. What cannot be read on the way is told.
+/// The status of `accounts` at `now`. What cannot be read on the way is told.
 ///
 /// # Errors
 /// When a schedule is none; the configuration was checked, so this is a defect.
-pub fn status(env: &Env, accounts: &[AccountConfig]) -> Result<Vec<AccountStatus>, OpError> {
+pub fn status(
+    env: &Env,
+    accounts: &[AccountConfig],
+    now: Timestamp,
+) -> Result<Vec<AccountStatus>, OpError> {
     let scheduled = scheduled_accounts(env, accounts)?;
-    let now = env.clock.now();
     let one = |account: &AccountConfig| {
         let schedule = scheduled.iter().find(|it| it.account == account.name);
         let (status, trouble) = account_status(account, schedule, now);
@@ -48,11 +51,11 @@ pub fn account_status(
     // Without a schedule only `max_age` says how old a backup may be.
     due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
     if let Some(scheduled) = scheduled {
-        let mut agenda = DueQueue::default();
+        let mut due_queue = DueQueue::default();
         let past = persisted.past(&scheduled.schedule_id(), &held, now);
-        agenda.insert(&account.name, scheduled.timetable.clone(), past, now);
+        due_queue.insert(&account.name, scheduled.timetable.clone(), past, now);
         due.schedule = Some(scheduled.schedule.clone());
-        due.next = agenda.next(&account.name);
+        due.next = due_queue.next(&account.name);
         due.old_from = from.and_then(|from| scheduled.too_old_at(from));
     }
     (AccountStatus::evaluate(&account.name, &persisted, &held, due, alerts.removed, now), trouble)

@@ -23,12 +23,13 @@ pub struct UndoRequest<'a> {
     pub limits: SessionLimits,
 }
 
-/// Plans the way back, shows it, asks, and goes it.
+/// Plans how to take the run back, shows the plan, asks, and applies it.
 ///
 /// # Errors
 /// When there is no such run, it is not finished, or as [`apply`](super::apply::apply).
 pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
     let account = request.account;
+    env.catch_interrupts();
     state_ref::open(account)?;
     let name = &account.name;
     let mut session = WriteSession::open(env, account, "undo", &request.limits)?;
@@ -76,7 +77,7 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
         on_conflict: request.on_conflict,
         account: true,
     };
-    let end = RunRequest::new("undo", &wanted.name);
-    let end = run_input(&mut session, end, &wanted, &policy, &request.options)?;
+    let asked = RunRequest::new("undo", &wanted.name);
+    let end = run_input(&mut session, asked, &wanted, &policy, &request.options)?;
     report(session, end, &request.options)
 }

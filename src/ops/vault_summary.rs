@@ -1,4 +1,4 @@
-//! What an account's vault holds, as far as its state depends on it.
+//! What an account's vault holds, as far as the account's status depends on it.
 
 use super::OpError;
 use super::account_session::reported_limit;

@@ -114,8 +114,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
             }
         }
     }
-    for twins in shared_accounts(&app.env.accounts(&[]).unwrap_or_default(), &accounts) {
-        app.out.warn(&twins);
+    for same in shared_accounts(&app.env.accounts(&[]).unwrap_or_default(), &accounts) {
+        app.out.warn(&same);
         app.out.note(format_args!("hint: {HINT}"));
     }
     if !failed.is_empty() {

@@ -214,15 +214,15 @@ fn watchdog() -> Option<Duration> {
 }
 
 #[cfg(not(unix))]
-fn tell(_news: DaemonEvent) {}
+fn tell(_event: DaemonEvent) {}
 
 /// Tells systemd, where it listens.
 #[cfg(unix)]
-fn tell(new_alerts: DaemonEvent) {
+fn tell(event: DaemonEvent) {
     use sd_notify::NotifyState;
     let status;
     let mut states = Vec::new();
-    match &new_alerts {
+    match &event {
         DaemonEvent::Ready => states.push(NotifyState::Ready),
         DaemonEvent::Reloading => {
             states.push(NotifyState::Reloading);

@@ -38,8 +38,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
         show(app, account, &findings)?;
         documents.push(document(account, &findings));
     }
-    for twins in &shared {
-        app.out.warn(twins);
+    for same in &shared {
+        app.out.warn(same);
         app.out.note(format_args!("hint: {HINT}"));
     }
     if app.out.is_json() {

@@ -77,6 +77,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let home = app.env.home()?;
     require_new_name(&app.env, &args.name)?;
     let account = account(args, app)?;
+    app.catch_interrupts();
     let who = if args.no_check { None } else { Some(check_key(&app.env, &account)?) };
     if let Some(who) = &who {
         app.out.note(format_args!("The service accepts the key: account {}", Escaped(who)));

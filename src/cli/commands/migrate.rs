@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use self::document::document;
 use crate::apply::RunReport;
-use crate::cli::plan_args::{ConflictChoice, MaxStalenessArgs, PlanFormat};
+use crate::cli::plan_args::{ConflictChoice, MaxStalenessArgs};
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CommandResult, Exit, OpError, Output, TextTable, render, values};
 use crate::config::AccountConfig;
@@ -188,9 +188,6 @@ impl Rendering<'_> {
     /// A comparison: what would be steps are differences.
     fn verified(&self, moving: &MigrationPlan, report: &MigrationReport) -> Result<Exit, OpError> {
         let same = moving.plan.steps.is_empty();
-        if !same {
-            render::plan::show(self.out, &moving.plan, PlanFormat::Text, true)?;
-        }
         self.report(report, None)?;
         let (from, to) = (&report.from, &self.to.name);
         let gaps = report.gaps();

@@ -40,14 +40,15 @@ pub struct Args {
 /// When an account does not exist, or the output cannot be written.
 pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let accounts = app.env.accounts(&args.accounts)?;
-    let conditions = status(&app.env, &accounts)?;
+    let now = app.env.clock.now();
+    let account_statuses = status(&app.env, &accounts, now)?;
     if app.out.is_json() {
-        let all: Vec<_> = conditions.iter().map(document).collect();
+        let all: Vec<_> = account_statuses.iter().map(document).collect();
         app.out.json(&json!({"format": 1, "accounts": all}))?;
     } else {
-        show(app, &conditions, app.env.clock.now())?;
+        show(app, &account_statuses, now)?;
     }
-    let worst = conditions.iter().map(|it| it.health).max().unwrap_or(Health::Good);
+    let worst = account_statuses.iter().map(|it| it.health).max().unwrap_or(Health::Good);
     Ok(match worst {
         Health::Good => Exit::Done,
         Health::New | Health::Warning => Exit::of(Ok(CommandResult::complete(false))),
@@ -55,10 +56,10 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     })
 }
 
-fn show(app: &App, conditions: &[AccountStatus], now: Timestamp) -> Result<(), OpError> {
+fn show(app: &App, account_statuses: &[AccountStatus], now: Timestamp) -> Result<(), OpError> {
     let headers = ["account", "state", "complete", "last run", "next run", "records"];
     let mut table = TextTable::new(&headers).right(&[5]);
-    for it in conditions {
+    for it in account_statuses {
         let age = |time: Option<Timestamp>| {
             time.map_or("never".to_owned(), |time| format::age(time, now))
         };
@@ -75,7 +76,7 @@ fn show(app: &App, conditions: &[AccountStatus], now: Timestamp) -> Result<(), O
         table.row([name, state, age(it.last_complete), age(last), next, records]);
     }
     app.out.table(table)?;
-    for it in conditions {
+    for it in account_statuses {
         for problem in &it.problems {
             app.out.line("")?;
             let (account, since) = (&it.account, format::age(problem.since, now));

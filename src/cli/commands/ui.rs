@@ -48,10 +48,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     let accounts = accounts(args, app)?;
     let settings = args.page.settings(app, args.listen)?;
     let needs_token = settings.token.is_some();
-    let charges = scheduled_accounts(&app.env, &accounts)?;
-    let board = Arc::new(VaultAccounts::new(accounts, charges, Arc::clone(&app.env.clock)));
+    let all_scheduled = scheduled_accounts(&app.env, &accounts)?;
+    let accounts_of_vaults =
+        Arc::new(VaultAccounts::new(accounts, all_scheduled, Arc::clone(&app.env.clock)));
     app.catch_interrupts();
-    let page = ui::start(settings, board, Arc::clone(&app.env.clock))
+    let page = ui::start(settings, accounts_of_vaults, Arc::clone(&app.env.clock))
         .map_err(|error| cannot_serve(args.listen, &error))?;
     let url = format!("http://{}", page.address());
     if app.out.is_json() {

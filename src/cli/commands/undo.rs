@@ -30,7 +30,7 @@ pub struct Args {
     pub bounds: SessionArgs,
 }
 
-/// Plans the way back, shows it, asks, and goes it.
+/// Plans how to take the run back, shows the plan, asks, and applies it.
 ///
 /// # Errors
 /// When there is no such run, it is not finished, or as `apply`.
