@@ -165,24 +165,32 @@ impl Arrival<'_> {
             assert_eq!(there.starred, row.starred, "channel {id}");
             for item in &row.items {
                 let at = format!("channel {id}: {}/{}", item.kind, item.id);
-                let held = |is: &dyn Fn(&Item) -> bool| {
-                    assert_eq!(there.items.iter().filter(|it| is(it)).count(), 1, "{at}");
+                let count = |items: &[Item], is: &dyn Fn(&Item) -> bool| {
+                    items.iter().filter(|it| is(it)).count()
                 };
                 match item.kind.as_str() {
                     "links" => {
                         if let Some(link) = self.options.links.get(&item.id.cast_signed()) {
-                            held(&|it| it.kind == "links" && it.id == link.cast_unsigned());
+                            let is =
+                                |it: &Item| it.kind == "links" && it.id == link.cast_unsigned();
+                            assert_eq!(count(&there.items, &is), 1, "{at}");
                         }
                     }
                     "qr" => {
                         let code = old.qr_codes.get(item.id).unwrap();
                         let Some((kind, data)) = self.moves_as(item.id, code) else { continue };
-                        held(&|it| {
+                        let is = |it: &Item| {
                             let code = new.qr_codes.get(it.id).filter(|_| it.kind == "qr");
                             code.is_some_and(|code| {
                                 code.content.kind == kind && code.content.data == data
                             })
-                        });
+                        };
+                        // No list tells that a code which the target's channel had already
+                        // has the same content.
+                        let own = self.at_first.channels.get(named[0].0);
+                        let own = own.map_or(0, |it| count(&it.items, &is));
+                        let found = count(&there.items, &is);
+                        assert!((1..=1 + own).contains(&found), "{at}: {found}");
                     }
                     _ => {}
                 }
