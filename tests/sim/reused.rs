@@ -50,7 +50,11 @@ fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
 
 /// Records that were deleted, though others may have their ids by now.
 #[derive(Debug, Default)]
-pub struct Gone(BTreeSet<(Resource, u64)>);
+pub struct Gone {
+    records: BTreeSet<(Resource, u64)>,
+    /// Ids by now of records that were created again for deleted ones.
+    again: BTreeSet<(Resource, u64)>,
+}
 
 impl Gone {
     /// Notes what a run deleted, by the requests that the service executed, and forgets what
@@ -70,11 +74,16 @@ impl Gone {
                 Some("qr") => Resource::QrCodes,
                 other => panic!("{other:?}"),
             };
-            self.0.insert((resource, parts.next().unwrap().parse().unwrap()));
+            let record = (resource, parts.next().unwrap().parse().unwrap());
+            self.records.insert(record);
+            self.again.remove(&record);
         }
         for (step, row) in plan.steps.iter().zip(rows) {
-            if let Some(id) = row.id.filter(|id| step.replaces == Some(*id)) {
-                self.0.remove(&(step.resource, id.cast_unsigned()));
+            let Some((id, old)) = row.id.zip(step.replaces) else { continue };
+            let record = (step.resource, id.cast_unsigned());
+            self.again.insert(record);
+            if id == old {
+                self.records.remove(&record);
             }
         }
     }
@@ -83,7 +92,7 @@ impl Gone {
     pub fn any_reused(&self, then: &Store, now: &Store) -> bool {
         let is_reused =
             |&(resource, id): &(Resource, u64)| has(then, resource, id) && has(now, resource, id);
-        self.0.iter().any(is_reused)
+        self.records.iter().any(is_reused)
     }
 
     /// A plan that leads from `now` back to `then` changes no record into another one, and
@@ -106,7 +115,9 @@ impl Gone {
                 .filter(|(of, old)| *of == record.0 && has(then, *of, old.cast_unsigned()))
                 .any(|(_, old)| leads_here(*old));
             let is_there = has(then, record.0, record.1) || stands;
-            let is_other = self.0.contains(&record) || !is_there;
+            // The record that had this id before may be gone as well.
+            let is_again = stands && self.again.contains(&record);
+            let is_other = !is_again && (self.records.contains(&record) || !is_there);
             match step.verb {
                 Verb::Update => {
                     let is_found = name(now, record).is_some_and(|name| knows(then, step, &name));
