@@ -428,11 +428,7 @@ impl PlanRunner<'_> {
         &mut self,
         resource: Resource,
     ) -> Result<Result<State, String>, ApplyError> {
-        let mut aside = Vault::in_memory()?;
-        // What another account shows tells nothing of this one.
-        if let Some(ours) = self.vault.identity()? {
-            aside.claim(&ours, false)?;
-        }
+        let mut aside = self.vault.empty_of_same_account()?;
         if let Some(size) = self.vault.learned_page_size(resource)? {
             aside.learn_page_size(resource, size)?;
         }

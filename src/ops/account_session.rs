@@ -59,10 +59,7 @@ impl AccountSession {
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
-        env.events().catch_interrupts();
-        let patience = bounds.lock_timeout.unwrap_or_default();
-        let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
-        make_vault_private(env, account);
+        let lock = lock(env, account, command, bounds)?;
         let mut session = Self::open_unlocked(env, account, bounds, progress)?;
         session._lock = Some(lock);
         Ok(session)
@@ -78,7 +75,7 @@ impl AccountSession {
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
-        env.events().catch_interrupts();
+        env.catch_interrupts();
         Self::connect(env, account, bounds, progress, account_transport(env, account)?)
     }
 
@@ -93,13 +90,10 @@ impl AccountSession {
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
-        env.events().catch_interrupts();
-        let patience = bounds.lock_timeout.unwrap_or_default();
-        let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
-        make_vault_private(env, account);
+        let lock = lock(env, account, command, bounds)?;
         let (transport, key, service) = account_transport(env, account)?;
-        let door: AccountTransport = (Box::new(ReadOnlyTransport(transport)), key, service);
-        let mut session = Self::connect(env, account, bounds, progress, door)?;
+        let read_only: AccountTransport = (Box::new(ReadOnlyTransport(transport)), key, service);
+        let mut session = Self::connect(env, account, bounds, progress, read_only)?;
         session._lock = Some(lock);
         Ok(session)
     }
@@ -173,6 +167,20 @@ impl AccountSession {
         let client = client.with_public_key(key).with_limits(limits);
         Self { client, service: service(account), reserve, _lock: None }
     }
+}
+
+/// Locks `account` for `command`, and makes its vault private.
+fn lock(
+    env: &Env,
+    account: &AccountConfig,
+    command: &str,
+    bounds: &SessionLimits,
+) -> Result<Lock, OpError> {
+    env.catch_interrupts();
+    let patience = bounds.lock_timeout.unwrap_or_default();
+    let lock = Lock::take(&account.vault, command, patience, &*env.clock)?;
+    make_vault_private(env, account);
+    Ok(lock)
 }
 
 fn limits(account: &AccountConfig, bounds: &SessionLimits) -> ClientLimits {

@@ -175,7 +175,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
 pub(super) enum PlanEnd {
     Planned { plan: Plan, input: String, observation: Box<Observation> },
     Nothing { plan: Plan, input: String, saved: bool },
-    Declined,
+    Declined { plan: Plan },
     Ran { plan: Plan, ended: Box<Result<RunReport, apply::ApplyError>> },
 }
 
@@ -287,7 +287,7 @@ fn run_plan(
     }
     Ok(match run_confirmed(session, request, &plan, &looked, run)? {
         Some(ended) => PlanEnd::Ran { plan, ended: Box::new(ended) },
-        None => PlanEnd::Declined,
+        None => PlanEnd::Declined { plan },
     })
 }
 
@@ -368,7 +368,7 @@ pub(super) fn report(
             let requests = session.session.client.counters().requests;
             ApplyReport::Nothing { plan, input, requests }
         }
-        PlanEnd::Declined => ApplyReport::Declined,
+        PlanEnd::Declined { .. } => ApplyReport::Declined,
         PlanEnd::Ran { ended, .. } => {
             ApplyReport::Applied(finish(session, *ended, run.rejected.as_deref())?)
         }

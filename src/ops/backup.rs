@@ -21,8 +21,8 @@ use crate::health::attempt::{
 use crate::health::rules::{HealthFacts, evaluate};
 use crate::model::Resource;
 use crate::progress::Progress;
+use crate::vault::Vault;
 use crate::vault::snapshot::{RequestUsage, Snapshot};
-use crate::vault::{Vault, VaultError};
 
 /// Which account to back up, and what of it.
 #[derive(Debug, Clone)]
@@ -159,12 +159,11 @@ pub fn mirror(
 ) -> Result<(CrawlReport, Vault), OpError> {
     let account = request.account;
     let words = command_words(request.command, &account.name);
-    let progress = Arc::clone(progress);
     let mut session =
-        AccountSession::open(env, account, &words, &request.limits, Arc::clone(&progress))?;
+        AccountSession::open(env, account, &words, &request.limits, Arc::clone(progress))?;
     let options = request.options(&session.service)?;
     let mut vault = Vault::open_or_create(&account.vault)?;
-    let crawled = crawl::crawl(&mut session.client, &mut vault, &*env.clock, &*progress, &options);
+    let crawled = crawl::crawl(&mut session.client, &mut vault, &*env.clock, &**progress, &options);
     let counters = session.client.counters();
     *spent = RequestUsage {
         requests: counters.requests,
@@ -191,10 +190,9 @@ pub struct BackupEstimate {
 pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate, OpError> {
     let account = request.account;
     let scope = request.options("")?.scope;
-    let known = match Vault::open_read_only(&account.vault) {
-        Ok(vault) => vault.snapshots()?.pop(),
-        Err(VaultError::Missing(_)) => None,
-        Err(error) => return Err(error.into()),
+    let known = match Vault::open_if_there(&account.vault)? {
+        Some(vault) => vault.snapshots()?.pop(),
+        None => None,
     };
     let requests = least_requests(&scope, known.as_ref());
     let reserve = u64::from(request.limits.reserve.unwrap_or(account.settings.reserve));

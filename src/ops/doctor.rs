@@ -51,9 +51,9 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
 /// The vault in a sentence, and whose it is.
 fn vault(env: &Env, account: &AccountConfig) -> (Result<String, OpError>, Option<AccountIdentity>) {
     let path = account.vault.display();
-    let vault = match Vault::open_read_only(&account.vault) {
-        Ok(vault) => vault,
-        Err(VaultError::Missing(_)) => return (Ok(format!("none yet; it will be {path}")), None),
+    let vault = match Vault::open_if_there(&account.vault) {
+        Ok(Some(vault)) => vault,
+        Ok(None) => return (Ok(format!("none yet; it will be {path}")), None),
         Err(error) => return (Err(error.into()), None),
     };
     let read = || -> Result<(String, Option<AccountIdentity>), OpError> {

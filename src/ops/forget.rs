@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::account_options::retention_decisions;
 use super::account_session::command_words;
 use super::{Env, OpError, OpErrorKind, state_ref};
+use crate::clock::Clock;
 use crate::config::{AccountConfig, RetentionRules};
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
@@ -38,21 +39,40 @@ pub fn plan_retention<'a>(
             .hint("give --keep-last, --keep-daily, …, or `keep` in the account's configuration")
     })?;
     state_ref::open(account)?;
-    let words = command_words("forget", &account.name);
-    let lock = match dry_run {
-        true => None,
-        false => Some(Lock::take(&account.vault, &words, Duration::ZERO, &*env.clock)?),
-    };
-    let vault = match dry_run {
-        true => state_ref::open(account)?,
-        false => Vault::open(&account.vault)?,
-    };
+    if dry_run {
+        return decide(account, &rules, state_ref::open(account)?, None);
+    }
+    plan_locked(account, &rules, "forget", Duration::ZERO, &*env.clock)
+}
+
+/// The same by `rules`, for `command`, which waits up to `patience` for the account's lock.
+///
+/// # Errors
+/// When the vault is locked or cannot be read.
+pub(super) fn plan_locked<'a>(
+    account: &'a AccountConfig,
+    rules: &RetentionRules,
+    command: &str,
+    patience: Duration,
+    clock: &dyn Clock,
+) -> Result<RetentionPlan<'a>, OpError> {
+    let words = command_words(command, &account.name);
+    let lock = Lock::take(&account.vault, &words, patience, clock)?;
+    decide(account, rules, Vault::open(&account.vault)?, Some(lock))
+}
+
+fn decide<'a>(
+    account: &'a AccountConfig,
+    rules: &RetentionRules,
+    vault: Vault,
+    lock: Option<Lock>,
+) -> Result<RetentionPlan<'a>, OpError> {
     let snapshots = vault.snapshots()?;
     let decisions = match snapshots.last() {
         None => Vec::new(),
         Some(newest) => {
             let needed = vault.needed_by_runs()?;
-            retention_decisions(account, &snapshots, &needed, &rules, newest.started)
+            retention_decisions(account, &snapshots, &needed, rules, newest.started)
         }
     };
     Ok(RetentionPlan { account, vault, snapshots, decisions, _lock: lock })
@@ -70,9 +90,8 @@ impl RetentionPlan<'_> {
     ///
     /// # Errors
     /// When the vault or the copy cannot be written.
-    pub fn forget(mut self, env: &Env) -> Result<(), OpError> {
-        let gone = self.forgotten();
-        self.vault.forget(&gone, env.clock.now())?;
+    pub fn forget(mut self, clock: &dyn Clock) -> Result<(), OpError> {
+        self.forget_in_vault(clock)?;
         if let Some(folder) = &self.account.settings.copy {
             let copy = folder.join(format!("{}.db", self.account.name));
             // The daemon's copy of the vault must not keep what the vault forgets.
@@ -81,5 +100,22 @@ impl RetentionPlan<'_> {
             }
         }
         Ok(self.vault.close()?)
+    }
+
+    /// Forgets what no rule keeps, where the copy is made anew afterwards.
+    ///
+    /// # Errors
+    /// When the vault cannot be written.
+    pub(super) fn forget_before_copy(mut self, clock: &dyn Clock) -> Result<(), OpError> {
+        self.forget_in_vault(clock)?;
+        Ok(self.vault.close()?)
+    }
+
+    fn forget_in_vault(&mut self, clock: &dyn Clock) -> Result<(), OpError> {
+        let gone = self.forgotten();
+        if !gone.is_empty() {
+            self.vault.forget(&gone, clock.now())?;
+        }
+        Ok(())
     }
 }

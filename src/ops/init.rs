@@ -31,7 +31,7 @@ pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
 /// # Errors
 /// When the service does not accept the key, or does not answer as the API does.
 pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
-    env.events().catch_interrupts();
+    env.catch_interrupts();
     let key = env.secret(SecretKind::Key, &account.key)?;
     let trust = trust(None)?;
     let options =

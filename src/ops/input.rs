@@ -20,7 +20,7 @@ use crate::files::open_named;
 use crate::model::{Resource, State};
 use crate::suggest::did_you_mean;
 use crate::vault::reference::{QualifiedReference, Reference, is_number};
-use crate::vault::{AccountIdentity, VaultError};
+use crate::vault::{AccountIdentity, Vault};
 
 /// What somebody wants, and from where it comes.
 #[derive(Debug, Default)]
@@ -524,10 +524,7 @@ fn base(
         true => format!("snapshot #{number} of the export is not in the vault, so {every}"),
         false => other(),
     };
-    let mut vault = match crate::vault::Vault::open_read_only(&account.vault) {
-        Err(VaultError::Missing(_)) => return Ok(Err(gone)),
-        opened => opened?,
-    };
+    let Some(mut vault) = Vault::open_if_there(&account.vault)? else { return Ok(Err(gone)) };
     let found = vault.snapshots()?.into_iter().find(|it| it.number == number);
     if found.is_none_or(|it| it.digest.as_ref() != Some(digest)) {
         return Ok(Err(gone));

@@ -27,7 +27,6 @@ use crate::migrate::{
     MigrationSource, Substitution,
 };
 use crate::model::{CountOrPercent, Resource, State};
-use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, StepState};
 use crate::vault::reference::Reference;
@@ -343,7 +342,7 @@ fn back_up(
     from: &AccountConfig,
     which: &[Resource],
 ) -> Result<(Vault, Snapshot), OpError> {
-    let progress: Arc<dyn Progress + Send + Sync> = env.progress(&from.name);
+    let progress = env.progress(&from.name);
     let words = command_words("migrate", &from.name);
     let mut session =
         AccountSession::open_to_read(env, from, &words, &request.limits, Arc::clone(&progress))

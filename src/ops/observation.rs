@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::apply::max_staleness;
 use super::{Env, OpError, OpErrorKind};
 use crate::apply;
 use crate::change::cost::{Lists, cost};
 use crate::change::plan::{AccountMemory, Plan, PlanCost};
-use crate::change::staleness::{self, StalenessLimit};
+use crate::change::staleness::StalenessLimit;
 use crate::clock::Clock;
 use crate::config::AccountConfig;
 use crate::crawl::{self, StatisticsMode};
@@ -75,18 +76,11 @@ pub fn observe_account(
     bounds: &SessionLimits,
     which: &[Resource],
 ) -> Result<Observation, OpError> {
-    let progress: Arc<dyn Progress + Send + Sync> = env.progress(&account.name);
+    let progress = env.progress(&account.name);
     let words = command_words("plan", &account.name);
     let mut session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
-    let mut own = match Vault::open_read_only(&account.vault) {
-        Ok(vault) => Some(vault),
-        Err(VaultError::Missing(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let mut vault = Vault::in_memory()?;
-    if let Some(ours) = own.as_mut().map(|own| own.identity()).transpose()?.flatten() {
-        vault.claim(&ours, false)?;
-    }
+    let own = Vault::open_if_there(&account.vault)?;
+    let mut vault = own.as_ref().map_or_else(Vault::in_memory, Vault::empty_of_same_account)?;
     let mut looked =
         observe_into(&*env.clock, account, &mut session, &mut vault, &*progress, which)?;
     if let Some(own) = &own {
@@ -159,7 +153,7 @@ pub fn observe_into(
         paging: summary.paging,
         limit: known.unwrap_or(30),
         reserve: session.reserve,
-        max_staleness: account.settings.max_staleness.unwrap_or(staleness::DEFAULT),
+        max_staleness: max_staleness(None, account),
         service: session.service.clone(),
         account_id: vault.identity()?.map(|identity| identity.account),
         snapshot: snapshot.number,

@@ -95,12 +95,10 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
             let steps = steps.into_iter().map(|it| (it.step, it)).collect();
             RehearsalReport { plan, run, steps, time }
         }
-        PlanEnd::Nothing { plan, .. } | PlanEnd::Planned { plan, .. } => {
+        PlanEnd::Nothing { plan, .. }
+        | PlanEnd::Planned { plan, .. }
+        | PlanEnd::Declined { plan } => {
             RehearsalReport { plan, run: nothing, steps: BTreeMap::new(), time }
-        }
-        // `yes` is given.
-        PlanEnd::Declined => {
-            RehearsalReport { plan: Plan::default(), run: nothing, steps: BTreeMap::new(), time }
         }
     })
 }

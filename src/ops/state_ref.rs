@@ -15,7 +15,6 @@ use crate::config::AccountConfig;
 use crate::crawl::{self, CrawlOptions, StatisticsMode};
 use crate::model::SentValues;
 use crate::model::{Record, RecordKey, Resource, State};
-use crate::progress::Progress;
 use crate::vault::reference::{QualifiedReference, Reference, ReferenceError, is_number};
 use crate::vault::snapshot::{ReadState, Snapshot};
 use crate::vault::{AccountIdentity, Vault, VaultError};
@@ -144,11 +143,8 @@ impl LoadedState {
 /// # Errors
 /// When the vault cannot be read.
 pub fn identity_of(account: &AccountConfig) -> Result<Option<AccountIdentity>, OpError> {
-    match Vault::open_read_only(&account.vault) {
-        Ok(vault) => Ok(vault.identity()?),
-        Err(VaultError::Missing(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let vault = Vault::open_if_there(&account.vault)?;
+    Ok(vault.map(|vault| vault.identity()).transpose()?.flatten())
 }
 
 impl StateRef {
@@ -259,25 +255,17 @@ impl StateRef {
         bounds: &SessionLimits,
         which: &[Resource],
     ) -> Result<LoadedState, OpError> {
-        let progress: Arc<dyn Progress + Send + Sync> = env.progress(&self.account.name);
+        let progress = env.progress(&self.account.name);
         let words = command_words("(reading live)", &self.account.name);
         let mut session =
             AccountSession::open(env, &self.account, &words, bounds, Arc::clone(&progress))?;
         let options = CrawlOptions::new(&session.service).only(which);
         let options = CrawlOptions { stats: StatisticsMode::None, ..options };
-        let mut vault = Vault::in_memory()?;
-        let mut sent_now = SentValues::new();
-        match Vault::open_read_only(&self.account.vault) {
-            Ok(own) => {
-                // The live account must be the account of the vault.
-                if let Some(ours) = own.identity()? {
-                    vault.claim(&ours, false)?;
-                }
-                sent_now = own.sent_values(None, which)?;
-            }
-            Err(VaultError::Missing(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+        // The live account must be the account of the vault.
+        let (mut vault, sent_now) = match Vault::open_if_there(&self.account.vault)? {
+            Some(own) => (own.empty_of_same_account()?, own.sent_values(None, which)?),
+            None => (Vault::in_memory()?, SentValues::new()),
+        };
         let summary =
             crawl::crawl(&mut session.client, &mut vault, &*env.clock, &*progress, &options)?;
         let whole = |resource: &Resource| {

@@ -6,8 +6,8 @@ use super::backup_attempts::{attempt_of_snapshot, emptied, is_limited, recent};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::VaultSummary;
+use crate::vault::Vault;
 use crate::vault::lock::Lock;
-use crate::vault::{Vault, VaultError};
 
 /// What the vault of `account` holds; nothing where there is none.
 ///
@@ -15,16 +15,9 @@ use crate::vault::{Vault, VaultError};
 /// When there is one, and it cannot be read.
 pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
     let limit = reported_limit(account).or(account.settings.limit.map(u64::from));
-    let vault = match Vault::open_read_only(&account.vault) {
-        Ok(vault) => vault,
-        Err(VaultError::Missing(_)) => {
-            return Ok(VaultSummary {
-                limit,
-                running: backup_running_since(account),
-                ..VaultSummary::default()
-            });
-        }
-        Err(error) => return Err(error.into()),
+    let Some(vault) = Vault::open_if_there(&account.vault)? else {
+        let running = backup_running_since(account);
+        return Ok(VaultSummary { limit, running, ..VaultSummary::default() });
     };
     let complete = vault.newest(true)?;
     let recent = recent(&vault)?;

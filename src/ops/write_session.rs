@@ -57,7 +57,7 @@ impl<'a> WriteSession<'a> {
         command: &str,
         bounds: &SessionLimits,
     ) -> Result<Self, OpError> {
-        let progress: Arc<dyn Progress + Send + Sync> = env.progress(&account.name);
+        let progress = env.progress(&account.name);
         let words = command_words(command, &account.name);
         let session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
@@ -110,10 +110,7 @@ impl<'a> WriteSession<'a> {
             progress.pause();
             return looked;
         }
-        let mut vault = Vault::in_memory()?;
-        if let Some(ours) = self.vault.identity()? {
-            vault.claim(&ours, false)?;
-        }
+        let mut vault = self.vault.empty_of_same_account()?;
         let looked = observe_into(clock, self.account, session, &mut vault, progress, which);
         progress.pause();
         Ok(Observation { memory: apply::account_memory(&self.vault)?, kept: false, ..looked? })

@@ -136,6 +136,31 @@ impl Vault {
         Ok(Self::of(Some(place), db, path))
     }
 
+    /// As [`Vault::open_read_only`]; `None` where there is no file.
+    ///
+    /// # Errors
+    /// When it is not a vault, or of another format.
+    pub fn open_if_there(path: &Path) -> Result<Option<Self>, VaultError> {
+        match Self::open_read_only(path) {
+            Ok(vault) => Ok(Some(vault)),
+            Err(VaultError::Missing(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An empty vault in memory of the account that this vault belongs to: what another
+    /// account shows is not taken into it.
+    ///
+    /// # Errors
+    /// When this vault cannot be read, or there is no memory.
+    pub fn empty_of_same_account(&self) -> Result<Self, VaultError> {
+        let mut empty = Self::in_memory()?;
+        if let Some(ours) = self.identity()? {
+            empty.claim(&ours, false)?;
+        }
+        Ok(empty)
+    }
+
     /// A vault that lives in memory and is gone with the program.
     ///
     /// # Errors

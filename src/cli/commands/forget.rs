@@ -95,7 +95,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     if !app.out.confirm(question, args.yes)? {
         return finish(app, &account, &decisions, true);
     }
-    plan.forget(&app.env)?;
+    plan.forget(&*app.env.clock)?;
     finish(app, &account, &decisions, false)
 }
 

@@ -105,12 +105,11 @@ impl PageContext<'_> {
             let what = format!("There is no account {name} here");
             PageError::nothing(what, "The overview lists those that are served.")
         })?;
-        let vault = match Vault::open_read_only(&path) {
-            Err(VaultError::Missing(_)) => return Ok(None),
-            vault => vault?,
-        };
-        vault.read_transaction()?;
-        Ok(Some(vault))
+        let vault = Vault::open_if_there(&path)?;
+        if let Some(vault) = &vault {
+            vault.read_transaction()?;
+        }
+        Ok(vault)
     }
 
     /// The vault of an account that must have had a backup.
