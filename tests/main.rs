@@ -4,14 +4,22 @@
 // What a test skips or measured is told on stdout, which the harness keeps for failures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod api;
 mod browser;
+mod change;
 mod cli;
 mod compat;
+mod config;
+mod crawl;
+mod daemon;
 mod docs;
 mod examples;
 mod fuzz;
-mod service;
+mod migrate;
+mod ops;
+mod sandbox;
 mod sim;
 mod support;
 mod tidy;
+mod ui;
 mod vault;

@@ -283,7 +283,7 @@ fn only_the_command_line_prints() {
     nothing("commands print through Output", commands.flat_map(|it| it.lines(prints)));
 }
 
-/// A client that can write is given to the account that is moved to, by its desk.
+/// A client that can write is given to the account that is moved to, by its `WriteSession`.
 #[test]
 fn a_move_has_no_way_to_write_to_its_source() {
     let doors =

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use linkvault::sandbox::Store;
 use serde_json::Value;
 
-use crate::support::{TestEnvironment, lived};
+use crate::support::{TestEnvironment, vault_with_history};
 
 /// The screenshots of README.md and `docs/daemon.md`.
 const SHOWN: [&str; 4] = [
@@ -65,8 +65,8 @@ fn home() -> TestEnvironment {
     let import = ["import", "channels.csv", "--to", "sandbox", "--yes", "-q"];
     environment.run(&import).succeeds();
     let vault = |name: &str| environment.path("vaults").join(format!("{name}.db"));
-    lived(&vault("main"), 45, "", work);
-    lived(&vault("shop"), 3, "html@/api/pixels", |day, store| {
+    vault_with_history(&vault("main"), 45, "", work);
+    vault_with_history(&vault("shop"), 3, "html@/api/pixels", |day, store| {
         if day == 1 {
             store.add_campaign("<script>alert(1)</script> \u{202e}\"><img onerror=x>", None, true);
         }

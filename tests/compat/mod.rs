@@ -12,8 +12,8 @@ use linkvault::vault::Vault;
 use linkvault::vault::schema::{FORMAT, MIGRATIONS, migrate};
 use serde_json::Value;
 
-use crate::vault::desk::{assert_sound, campaigns, contents, day, plain};
 use crate::vault::sample;
+use crate::vault::snapshot_builder::{assert_sound, campaigns, contents, day, plain};
 
 /// The newest format that has a fixture.
 const FROZEN: i64 = 3;

@@ -6,8 +6,8 @@ use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use serde_json::json;
 
-use super::draw::{Hazards, few, is_large};
 use super::world::World;
+use crate::sim::seeded_choices::{Hazards, few, is_large};
 
 /// What can go wrong with any request, and with some alone.
 pub const FAULTS: &[&str] = &[

@@ -9,8 +9,8 @@ use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::VaultError;
 use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
 
-use super::checks;
 use super::world::World;
+use crate::sim::invariants;
 
 /// Every resource on more than one page, codes with due statistics, and a
 /// snapshot with other content before.
@@ -51,7 +51,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
         let first = world.shown(1);
         world.dies_after = Some(moment);
         stopped(world.start());
-        checks::is_sound(&mut world.open());
+        invariants::is_sound(&mut world.open());
         world.pass(Duration::from_secs(60));
         let resumed = world.backup();
         let asked = world.asked();
@@ -65,7 +65,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
         assert_eq!(resumed.snapshot.status, SnapshotStatus::Complete, "at {moment}");
         assert_eq!(world.shown(resumed.snapshot.number), expected, "at {moment}");
         assert_eq!(world.shown(1), first, "at {moment}");
-        checks::is_sound(&mut world.open());
+        invariants::is_sound(&mut world.open());
         assert_eq!(world.service().totals().throttled, 0);
     }
 }

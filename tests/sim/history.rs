@@ -16,11 +16,11 @@ use linkvault::sandbox::store::Item;
 use linkvault::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 use linkvault::vault::{Vault, VaultError};
 
-use super::checks;
-use super::draw::{Drawn, Round};
 use super::oracle::{self, Content};
 use super::secrets::tells;
 use super::world::World;
+use crate::sim::invariants;
+use crate::sim::seeded_choices::{Drawn, Round};
 
 /// How often a crawl is started before faults and changes end.
 const STARTS: u32 = 12;
@@ -101,7 +101,7 @@ impl<'d> History<'d> {
                 self.meet_another_account("");
             }
             let summary = self.back_up(round, nth);
-            checks::after(self, round, &summary);
+            invariants::after(self, round, &summary);
             if let Some(keep) = round.keep {
                 self.forget(keep);
             }
@@ -186,7 +186,7 @@ impl<'d> History<'d> {
                 }
                 Err(CrawlError::Vault(VaultError::Stopped)) => {
                     self.world.pass(round.rest);
-                    checks::is_sound(&mut self.world.open());
+                    invariants::is_sound(&mut self.world.open());
                     if self.drawn.switched == Some(nth) {
                         self.meet_another_account(&round.faults);
                     }
@@ -248,7 +248,7 @@ impl<'d> History<'d> {
                 Err(VaultError::NoSnapshot(_))
             ));
         }
-        checks::is_sound(&mut vault);
+        invariants::is_sound(&mut vault);
     }
 
     /// Every snapshot is still what it was when it was finished.

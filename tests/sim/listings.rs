@@ -5,8 +5,8 @@ use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, QrCode};
 use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
 
-use super::checks;
 use super::world::World;
+use crate::sim::invariants;
 
 /// The ids of the QR codes that a snapshot shows.
 fn codes(world: &World, snapshot: i64) -> Vec<i64> {
@@ -266,5 +266,5 @@ fn a_record_that_changed_and_changed_back_within_one_crawl_did_not_change() {
     assert_eq!((told.records, told.added, told.changed, told.removed), (5, 0, 0, 1));
     let history = world.open().history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
     assert_eq!(history.len(), 1);
-    checks::is_sound(&mut world.open());
+    invariants::is_sound(&mut world.open());
 }

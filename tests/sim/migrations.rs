@@ -22,13 +22,13 @@ use linkvault::vault::journal::{JournalStep, StepState};
 use linkvault::vault::snapshot::ReadState;
 
 use super::account::{FAULTS, world};
-use super::applied::{rows, times};
-use super::checks;
-use super::draw::{Hazards, few};
-use super::many::live_all;
-use super::moved::{Arrival, names, overlap, twins};
-use super::views::fold;
 use super::world::World;
+use crate::sim::account_view::fold;
+use crate::sim::expected_account::{rows, times};
+use crate::sim::invariants;
+use crate::sim::migration_check::{Arrival, names, overlap, twins};
+use crate::sim::seed_runner::live_all;
+use crate::sim::seeded_choices::{Hazards, few};
 
 /// How many seeds `cargo test` runs.
 const SEEDS: u64 = 60;
@@ -82,7 +82,7 @@ fn live(seed: u64) {
     assert!(this.old.wrote.lock().unwrap().is_empty(), "the source has changed");
     for world in [&this.old, &this.new] {
         world.keeps_its_secrets();
-        checks::is_sound(&mut world.open());
+        invariants::is_sound(&mut world.open());
     }
 }
 
@@ -305,7 +305,7 @@ impl Move {
         assert_eq!(outcome.not_sent, 0, "{outcome:?}");
         self.nothing_twice();
         let journal = rows(&self.new.open());
-        checks::is_sound(&mut self.new.open());
+        invariants::is_sound(&mut self.new.open());
         // An answer that says success and tells no id is believed: `huge-numbers` gives it
         // to creates that were refused as well. The list tells, and the next move goes on.
         let differs = |row: &&JournalStep| row.verified.as_deref() == Some("differs");

@@ -1,47 +1,45 @@
-//! The crawler and the vault on simulated time, against the sandbox in process.
+//! The program on simulated time, against the sandbox in process, with faults and edits
+//! drawn from a seed.
 //!
-//! `history` lives through what `draw` drew from a seed, and `checks` says
-//! what must then be true; the other files hold the hard cases one by one.
-//! `pushes` does the same for writes: `edits` draws what a person wants, `views`
-//! compares accounts, and `sent` what was sent with what was planned.
-//! `account` draws an account to write to, and `reused` tells apart records that had the
-//! same id.
-//! `migrations` moves one account to another, and `moved` tells whether all arrived.
-//! `overtaken` has somebody else edit what a run is about to change.
-//! `secrets` sends the key back in every spelling and looks for it, and `stranger` lets
-//! another account answer.
-//! `many` lives through many seeds.
-//! `LINKVAULT_SIM_SEED=n` runs one seed, `LINKVAULT_SIM_SEEDS=count` that many,
-//! and both together `count` seeds from `n` on. `LINKVAULT_SIM_SECONDS=time` runs as
-//! many as that time allows.
+//! - `history_seeds` runs a `history` of backups; `seeded_choices` draws its events, and
+//!   `invariants` checks what must be true after each.
+//! - `random_pushes` plans and applies what `random_edits` draws; `account_view` compares
+//!   accounts, and `sent_requests` compares requests with the plan. `account` draws the
+//!   account, and `reused_ids` tells apart records that had the same id.
+//! - `apply_runs` loses requests and responses; `expected_account` is what must result.
+//! - `migrations` moves an account, and `migration_check` checks that all of it arrived.
+//! - The other files hold single difficult cases.
+//! - `seed_runner` reads `LINKVAULT_SIM_SEED=n` (run that seed), `LINKVAULT_SIM_SEEDS=count`
+//!   (run that number of seeds; with both, `count` seeds from `n` on) and
+//!   `LINKVAULT_SIM_SECONDS=time` (run seeds for that time).
 
 mod account;
-mod answers;
-mod applied;
-mod applies;
-mod checks;
+mod account_swap;
+mod account_view;
+mod apply_runs;
+mod concurrent_changes;
 mod crashes;
 mod daemon;
-mod doubts;
-mod draw;
-mod edits;
+mod duplicate_listings;
+mod expected_account;
 mod history;
-mod least;
+mod history_seeds;
+mod invariants;
 mod listings;
-mod many;
+mod migration_check;
 mod migrations;
-mod moved;
+mod minimal_requests;
 mod oracle;
-mod overtaken;
-mod proven;
-mod pushes;
-mod reused;
+mod proven_listings;
+mod random_edits;
+mod random_pushes;
+mod recorded_transport;
+mod reused_ids;
 mod secrets;
-mod seeds;
-mod sent;
-mod stranger;
-mod switched;
-mod twins;
-mod views;
-mod wire;
+mod seed_runner;
+mod seeded_choices;
+mod sent_requests;
+mod swapped_mid_crawl;
+mod unknown_outcomes;
 pub mod world;
+mod wrong_responses;

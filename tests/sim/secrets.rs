@@ -8,7 +8,7 @@ use linkvault::api::http::Response;
 use tracing::Dispatch;
 
 use super::world::KEY;
-use crate::support::echo;
+use crate::support::echo_server;
 
 /// Which answers have the key in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,12 +23,12 @@ pub enum Echoes {
 }
 
 /// Ways to write a secret: those of the real service of the tests, hex and base64.
-const SPELLINGS: usize = echo::SPELLINGS + 4;
+const SPELLINGS: usize = echo_server::SPELLINGS + 4;
 
 fn spell(how: usize) -> String {
     let hex = || KEY.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
-    match (how % SPELLINGS).checked_sub(echo::SPELLINGS) {
-        None => echo::spell(KEY, how % SPELLINGS),
+    match (how % SPELLINGS).checked_sub(echo_server::SPELLINGS) {
+        None => echo_server::spell(KEY, how % SPELLINGS),
         Some(0) => hex(),
         Some(1) => hex().to_uppercase(),
         Some(2) => base64(KEY.as_bytes()),
@@ -101,7 +101,7 @@ pub fn tells(bytes: &[u8]) -> bool {
     let search = SEARCH.get_or_init(|| {
         let mut all: Vec<String> = (0..SPELLINGS).map(spell).collect();
         // The digits that depend on what stands before or after it.
-        for encoded in all.iter_mut().skip(echo::SPELLINGS + 2) {
+        for encoded in all.iter_mut().skip(echo_server::SPELLINGS + 2) {
             *encoded = encoded[4..encoded.len() - 4].to_owned();
         }
         let plain = all.clone();

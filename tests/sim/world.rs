@@ -26,8 +26,8 @@ use tempfile::TempDir;
 
 use super::oracle::{self, Content};
 use super::secrets::{Echoes, Log, tells};
-use super::stranger::{MARK, Stranger};
-use super::wire::{Overheard, Watcher, Wire};
+use crate::sim::account_swap::{MARK, Stranger};
+use crate::sim::recorded_transport::{Overheard, Watcher, Wire};
 
 /// Long enough to be masked, like nothing else in the world, and with characters that
 /// services escape.

@@ -1,10 +1,10 @@
 //! What the tests stand on: a place of their own for the program, and what
 //! came of running it there.
 
-pub mod canned;
-pub mod echo;
-mod lived;
+pub mod canned_responses;
+pub mod echo_server;
 pub mod service;
+mod vault_history;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -13,8 +13,8 @@ use std::time::Duration;
 use linkvault::clock::{Clock, Interrupt, SystemClock};
 use tempfile::TempDir;
 
-pub use lived::lived;
 pub use service::{Host, KEY, LiveService};
+pub use vault_history::vault_with_history;
 
 /// A home for the program, its environment fixed: no colours, 80 columns, UTC.
 pub struct TestEnvironment {

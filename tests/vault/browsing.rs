@@ -8,7 +8,7 @@ use linkvault::sandbox::Store;
 use linkvault::vault::Vault;
 use linkvault::vault::browse::{ChangeCount, PageRange};
 
-use crate::support::lived;
+use crate::support::vault_with_history;
 
 /// Something of every kind, on some days the same record twice.
 fn work(day: u32, store: &mut Store) {
@@ -26,7 +26,7 @@ fn work(day: u32, store: &mut Store) {
 /// A vault of six days of which the fourth is forgotten again.
 fn vault(folder: &tempfile::TempDir) -> Vault {
     let path = folder.path().join("lived.db");
-    lived(&path, 6, "", work);
+    vault_with_history(&path, 6, "", work);
     let mut vault = Vault::open(&path).unwrap();
     let now = vault.snapshot(6).unwrap().touched;
     vault.forget(&[4], now).unwrap();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use linkvault::vault::Vault;
 use rusqlite::Connection;
 
-use super::desk::{Desk, assert_sound, contents, day, plain};
 use super::sample;
+use crate::vault::snapshot_builder::{TestService, assert_sound, contents, day, plain};
 
 /// A closed vault to be copied, and what it says.
 pub struct Original {
@@ -263,8 +263,8 @@ fn a_dropped_or_edited_view_table_or_index_is_noticed() {
 fn a_running_snapshot_is_checked_as_well() {
     let original = Original::of(|path| {
         let mut vault = sample::write(path);
-        let mut desk = Desk::begin_tagged(&mut vault, day(8), Some("running"));
-        desk.put(linkvault::model::Resource::Overlays, &[r#"{"id":5,"name":"new"}"#]);
+        let mut service = TestService::begin_tagged(&mut vault, day(8), Some("running"));
+        service.put(linkvault::model::Resource::Overlays, &[r#"{"id":5,"name":"new"}"#]);
         vault
     });
     for change in [

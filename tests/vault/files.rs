@@ -9,8 +9,8 @@ use linkvault::vault::write::{CrawledPage, WriteResult};
 use linkvault::vault::{Vault, VaultError};
 use roaring::RoaringTreemap;
 
-use super::desk::{campaigns, day, plain};
 use super::lock::StillClock;
+use crate::vault::snapshot_builder::{campaigns, day, plain};
 
 #[test]
 fn the_log_counts_into_the_size_whatever_the_file_is_called() {

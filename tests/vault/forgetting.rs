@@ -4,7 +4,7 @@ use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::snapshot::Snapshot;
 use linkvault::vault::{Vault, VaultError};
 
-use super::desk::{Desk, assert_sound, campaigns, day};
+use crate::vault::snapshot_builder::{TestService, assert_sound, campaigns, day};
 
 fn counts(snapshot: &Snapshot) -> [u64; 4] {
     let it = snapshot.outcome(Resource::Campaigns).unwrap();
@@ -24,21 +24,21 @@ fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
         let mut vault = Vault::in_memory().unwrap();
         campaigns(&mut vault, day(0), &[(1, "a"), (2, "b")]);
         campaigns(&mut vault, day(1), &[(1, "a"), (3, "only in the second"), (4, "d")]);
-        let mut desk = if running {
-            let mut desk = Desk::begin(&mut vault, day(2));
-            desk.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
-            desk.vault.forget(&[2], day(2)).unwrap();
-            desk
+        let mut service = if running {
+            let mut service = TestService::begin(&mut vault, day(2));
+            service.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
+            service.vault.forget(&[2], day(2)).unwrap();
+            service
         } else {
             vault.forget(&[2], day(2)).unwrap();
-            let mut desk = Desk::begin(&mut vault, day(2));
-            desk.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
-            desk
+            let mut service = TestService::begin(&mut vault, day(2));
+            service.put(Resource::Campaigns, &[r#"{"id":5,"name":"e"}"#]);
+            service
         };
-        assert_sound(desk.vault);
-        desk.put(Resource::Campaigns, &[r#"{"id":4,"name":"D"}"#]);
-        desk.remove(Resource::Campaigns, &[RecordKey::Id(3)]);
-        let snapshot = desk.finish();
+        assert_sound(service.vault);
+        service.put(Resource::Campaigns, &[r#"{"id":4,"name":"D"}"#]);
+        service.remove(Resource::Campaigns, &[RecordKey::Id(3)]);
+        let snapshot = service.finish();
         assert_eq!(counts(&snapshot), [3, 1, 1, 1], "running: {running}");
         assert_eq!(names(&mut vault, 1), ["a", "b"]);
         assert_eq!(names(&mut vault, 3), ["a", "D", "e"]);
@@ -95,7 +95,7 @@ fn nothing_is_forgotten_if_one_of_them_cannot_be() {
     campaigns(&mut vault, day(0), &[(1, "a")]);
     campaigns(&mut vault, day(1), &[(1, "b")]);
     vault.forget(&[1], day(2)).unwrap();
-    let running = Desk::begin(&mut vault, day(2)).number;
+    let running = TestService::begin(&mut vault, day(2)).number;
     for bad in [1, running, 99] {
         let refused = vault.forget(&[2, bad], day(3)).unwrap_err();
         assert!(matches!(refused, VaultError::NoSnapshot(number) if number == bad));

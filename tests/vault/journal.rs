@@ -5,8 +5,8 @@ use linkvault::vault::id_map::IdMapping;
 use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState};
 use linkvault::vault::{Vault, VaultError};
 
-use super::desk::{assert_sound, campaigns, day};
 use super::sample;
+use crate::vault::snapshot_builder::{assert_sound, campaigns, day};
 
 fn new(steps: usize) -> NewRun {
     NewRun {

@@ -12,7 +12,7 @@ use linkvault::clock::{Clock, SleepOutcome, Timestamp};
 use linkvault::vault::Vault;
 use linkvault::vault::lock::{Lock, LockError, LockHolder};
 
-use super::desk::day;
+use crate::vault::snapshot_builder::day;
 
 /// Time that never passes; a wait is an error.
 pub struct StillClock;

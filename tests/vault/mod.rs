@@ -1,21 +1,23 @@
 //! The vault alone: what it gives back, what it shows, what it notices, what it refuses.
 
+mod batched_pages;
+mod bit_flips;
 mod browsing;
 mod damage;
-pub mod desk;
 mod files;
-mod finished;
-mod flips;
+mod finished_snapshots;
 mod forgetting;
-mod held;
 mod journal;
 mod lock;
-mod odd;
-mod refusals;
-mod replace;
+mod open_errors;
+mod remembered_values;
+mod restore_and_logs;
 mod retention;
 mod rollback;
 mod round_trips;
 pub mod sample;
 mod sent;
+pub mod snapshot_builder;
+mod unusual_records;
+mod vault_files;
 mod views;

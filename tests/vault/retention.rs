@@ -8,7 +8,7 @@ use linkvault::vault::retention::{RetentionPolicy, decide};
 use linkvault::vault::snapshot::{RequestUsage, Snapshot, SnapshotStatus};
 use proptest::prelude::*;
 
-use super::desk::day;
+use crate::vault::snapshot_builder::day;
 
 const HOUR: i64 = 3_600_000;
 

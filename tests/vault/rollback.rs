@@ -7,8 +7,8 @@ use linkvault::vault::{Vault, VaultError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::desk::{assert_sound, contents};
 use super::sample;
+use crate::vault::snapshot_builder::{assert_sound, contents};
 
 struct Place {
     folder: TempDir,

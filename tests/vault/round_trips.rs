@@ -9,7 +9,7 @@ use linkvault::vault::Vault;
 use linkvault::vault::snapshot::Snapshot;
 use proptest::prelude::*;
 
-use super::desk::{Desk, assert_sound, day};
+use crate::vault::snapshot_builder::{TestService, assert_sound, day};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -256,8 +256,8 @@ impl World {
         let vault = self.vault.as_mut().unwrap();
         match step {
             Step::Begin if model.running.is_none() => {
-                let desk = Desk::begin(vault, day(model.last));
-                model.last = desk.number;
+                let service = TestService::begin(vault, day(model.last));
+                model.last = service.number;
                 model.running =
                     Some(Running { before: model.now.clone(), vanishing: BTreeSet::new() });
             }
@@ -269,7 +269,7 @@ impl World {
                         RecordKey::Item { channel, .. } => Some(*channel),
                         RecordKey::Id(_) => None,
                     };
-                    Desk::go_on(vault).put_in(at.0, channel, &[&text.raw]);
+                    TestService::go_on(vault).put_in(at.0, channel, &[&text.raw]);
                     model.put(at, &text);
                 }
             }
@@ -281,17 +281,17 @@ impl World {
             }
             Step::Statistics(code, scans) if model.running.is_some() => {
                 let body = format!(r#"{{"clicks":{scans}}}"#);
-                Desk::go_on(vault).statistics(*code, *scans, &body);
+                TestService::go_on(vault).statistics(*code, *scans, &body);
                 model.statistics.entry(*code).or_default().insert(model.last, body);
             }
             Step::Finish => {
                 let Some(running) = &model.running else { return };
                 for at in running.vanishing.clone() {
                     if model.now.remove(&at).is_some() {
-                        Desk::go_on(vault).remove(at.0, &[at.1]);
+                        TestService::go_on(vault).remove(at.0, &[at.1]);
                     }
                 }
-                let snapshot = Desk::go_on(vault).finish();
+                let snapshot = TestService::go_on(vault).finish();
                 model.finish(snapshot);
             }
             Step::Forget(which) => {

@@ -8,7 +8,7 @@ use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState, StepVe
 use linkvault::vault::snapshot::ReadState;
 use linkvault::vault::{AccountIdentity, Vault};
 
-use super::desk::{Desk, day};
+use crate::vault::snapshot_builder::{TestService, day};
 
 /// Whose the sample is.
 pub fn identity() -> AccountIdentity {
@@ -40,19 +40,19 @@ fn qr(id: i64, scans: i64, name: &str) -> String {
 }
 
 fn first(vault: &mut Vault) {
-    let mut desk = Desk::begin(vault, day(0));
-    desk.put(
+    let mut service = TestService::begin(vault, day(0));
+    service.put(
         Resource::Account,
         &[r#"{"id":7,"email":"ann@example.com","username":"ann","avatar":"https:\/\/links.example.com\/a.png","status":"pro","expires":"2027-11-15 18:00:00","registered":"2020-11-10 18:01:43"}"#],
     );
-    desk.put(
+    service.put(
         Resource::Domains,
         &[
             r#"{"id":1,"domain":"https:\/\/go.example.com","redirectroot":"https:\/\/example.com","redirect404":""}"#,
             r#"{"id":2,"domain":"https:\/\/to.example.com","redirectroot":null,"redirect404":null}"#,
         ],
     );
-    desk.put(
+    service.put(
         Resource::Campaigns,
         &[
             r#"{"id":1,"name":"Spring","public":false,"rotator":false,"list":"https:\/\/go.example.com\/u\/ann\/list-1"}"#,
@@ -60,7 +60,7 @@ fn first(vault: &mut Vault) {
             r#"{"id":"3","campaign":"Sommer \u00fc\u2600","public":"1","rotator":"","list":null}"#,
         ],
     );
-    desk.put(
+    service.put(
         Resource::Channels,
         &[
             r##"{"id":1,"name":"Channel 1","description":"Description of channel 1","color":"#000000","starred":true}"##,
@@ -70,73 +70,74 @@ fn first(vault: &mut Vault) {
     let link = r#"{"type":"links","id":1,"title":"A link","preview":"https:\/\/google.com","link":"https:\/\/go.example.com\/g","date":"2022-05-12"}"#;
     let bio =
         r#"{"type":"bio","id":1,"title":"My bio","preview":"p","link":"l","date":"2022-06-01"}"#;
-    desk.put_in(Resource::ChannelItems, Some(1), &[link, bio]);
-    desk.put_in(Resource::ChannelItems, Some(2), &[link]);
+    service.put_in(Resource::ChannelItems, Some(1), &[link, bio]);
+    service.put_in(Resource::ChannelItems, Some(2), &[link]);
     let codes: Vec<_> = (1..=24).map(|id| qr(id, id * 3, &format!("code {id}"))).collect();
-    desk.put(Resource::QrCodes, &codes);
-    desk.put(
+    service.put(Resource::QrCodes, &codes);
+    service.put(
         Resource::Pixels,
         &[
             r#"{"id":1,"type":"gtmpixel","name":"GTM Pixel","tag":"GA-123456789","date":"2020-11-10 18:00:00"}"#,
             r#"{"id":2,"type":"twitterpixel","name":"Twitter Pixel","tag":"1234567","date":"2020-11-10 18:10:00"}"#,
         ],
     );
-    desk.put(
+    service.put(
         Resource::Overlays,
         &[r#"{"id":1,"type":"message","name":"Product 1 Promo","date":"2020-11-10 18:00:00"}"#],
     );
-    desk.put(
+    service.put(
         Resource::SplashPages,
         &[r#"{"id":1,"name":"Product 1 Promo","date":"2020-11-10 18:00:00"}"#],
     );
-    desk.statistics(1, 3, r#"{"clicks":3,"topCountries":{"Germany":2,"France":1}}"#);
-    desk.statistics(2, 6, r#"{"clicks":6}"#);
-    desk.finish();
+    service.statistics(1, 3, r#"{"clicks":3,"topCountries":{"Germany":2,"France":1}}"#);
+    service.statistics(2, 6, r#"{"clicks":6}"#);
+    service.finish();
 }
 
 fn second(vault: &mut Vault) {
-    let mut desk = Desk::begin_tagged(vault, day(1), Some("before the move"));
-    desk.put(Resource::QrCodes, &[qr(1, 5, "code 1"), qr(2, 6, "renamed"), qr(25, 0, "new")]);
-    desk.statistics(1, 5, r#"{"clicks":5,"topCountries":{"Germany":4,"France":1}}"#);
-    desk.put(
+    let mut service = TestService::begin_tagged(vault, day(1), Some("before the move"));
+    service.put(Resource::QrCodes, &[qr(1, 5, "code 1"), qr(2, 6, "renamed"), qr(25, 0, "new")]);
+    service.statistics(1, 5, r#"{"clicks":5,"topCountries":{"Germany":4,"France":1}}"#);
+    service.put(
         Resource::Campaigns,
         &[r#"{"id":1,"name":"Spring 2026","public":true,"rotator":false,"list":"https:\/\/go.example.com\/u\/ann\/list-1"}"#],
     );
-    desk.remove(Resource::Campaigns, &[RecordKey::Id(2)]);
-    desk.remove(
+    service.remove(Resource::Campaigns, &[RecordKey::Id(2)]);
+    service.remove(
         Resource::ChannelItems,
         &[RecordKey::Item { channel: 2, kind: "links".to_owned(), id: 1 }],
     );
-    desk.finish();
+    service.finish();
 }
 
 fn third(vault: &mut Vault) {
-    let mut desk = Desk::begin_tagged(vault, day(2), Some("odd"));
-    desk.put(Resource::Campaigns, &super::odd::CAMPAIGNS);
-    desk.put(Resource::QrCodes, &super::odd::QR_CODES);
-    desk.vault
+    let mut service = TestService::begin_tagged(vault, day(2), Some("odd"));
+    service.put(Resource::Campaigns, &crate::vault::unusual_records::CAMPAIGNS);
+    service.put(Resource::QrCodes, &crate::vault::unusual_records::QR_CODES);
+    service
+        .vault
         .conclude(3, Resource::Pixels, ReadState::Failed, Some("500 at /api/pixels"))
         .unwrap();
-    desk.finish();
+    service.finish();
 }
 
 fn fourth(vault: &mut Vault) {
-    let mut desk = Desk::begin(vault, day(3));
-    desk.put(Resource::QrCodes, &[qr(1, 9, "only in the fourth"), qr(3, 10, "code 3")]);
-    desk.put(
+    let mut service = TestService::begin(vault, day(3));
+    service.put(Resource::QrCodes, &[qr(1, 9, "only in the fourth"), qr(3, 10, "code 3")]);
+    service.put(
         Resource::Domains,
         &[r#"{"id":9,"domain":"https:\/\/brief.example.com","redirectroot":"","redirect404":""}"#],
     );
-    desk.finish();
+    service.finish();
 }
 
 fn fifth(vault: &mut Vault) {
-    let mut desk = Desk::begin(vault, day(4));
-    desk.put(Resource::QrCodes, &[qr(1, 11, "code 1"), qr(4, 12, "code 4")]);
-    desk.remove(Resource::Domains, &[RecordKey::Id(9)]);
-    desk.remove(Resource::QrCodes, &[RecordKey::Id(24)]);
-    desk.statistics(1, 11, r#"{"clicks":11,"topCountries":{"Germany":10,"France":1}}"#);
-    desk.finish();
+    let mut service = TestService::begin(vault, day(4));
+    service.put(Resource::QrCodes, &[qr(1, 11, "code 1"), qr(4, 12, "code 4")]);
+    service.remove(Resource::Domains, &[RecordKey::Id(9)]);
+    service.remove(Resource::QrCodes, &[RecordKey::Id(24)]);
+    service.statistics(1, 11, r#"{"clicks":11,"topCountries":{"Germany":10,"France":1}}"#);
+    service.finish();
 }
 
 /// A value that later ones replace.

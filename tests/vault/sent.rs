@@ -6,7 +6,7 @@ use linkvault::vault::journal::{NewRun, StepResult, StepState, StepVerification}
 
 use serde_json::json;
 
-use super::desk::{Desk, assert_sound, campaigns, day};
+use crate::vault::snapshot_builder::{TestService, assert_sound, campaigns, day};
 
 #[test]
 fn what_was_sent_is_remembered_by_record_and_field_and_the_last_one_counts() {
@@ -50,10 +50,10 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     send(&mut vault, r#""second""#);
     assert_eq!(values(&vault, Some(3), "slug"), ["first"], "a finished snapshot stays as it was");
     // The next one has begun already.
-    let mut desk = Desk::begin(&mut vault, day(3));
-    desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"a"}"#]);
-    send(desk.vault, r#""third""#);
-    desk.finish();
+    let mut service = TestService::begin(&mut vault, day(3));
+    service.put(Resource::Campaigns, &[r#"{"id":1,"name":"a"}"#]);
+    send(service.vault, r#""third""#);
+    service.finish();
     let shown: Vec<_> = (1..=4).map(|number| values(&vault, Some(number), "slug")).collect();
     assert_eq!(
         shown,
@@ -143,9 +143,9 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
 /// A snapshot of QR code 1 alone.
 fn code(vault: &mut Vault, number: i64, link: &str, date: &str) {
     let raw = format!(r#"{{"id":1,"link":"https://x/{link}","name":"","date":"{date} 10:00:00"}}"#);
-    let mut desk = Desk::begin(vault, day(number));
-    desk.put(Resource::QrCodes, &[raw]);
-    desk.finish();
+    let mut service = TestService::begin(vault, day(number));
+    service.put(Resource::QrCodes, &[raw]);
+    service.finish();
     assert_sound(vault);
 }
 
@@ -176,9 +176,9 @@ fn what_was_sent_for_a_code_ends_where_its_link_and_date_are_those_of_another_on
     // It is gone for one snapshot, and its id comes again.
     vault.remember(Resource::QrCodes, &key, "data", r#""mine""#, day(3)).unwrap();
     code(&mut vault, 4, "c", "2026-01-03");
-    let mut desk = Desk::begin(&mut vault, day(5));
-    desk.remove(Resource::QrCodes, std::slice::from_ref(&key));
-    desk.finish();
+    let mut service = TestService::begin(&mut vault, day(5));
+    service.remove(Resource::QrCodes, std::slice::from_ref(&key));
+    service.finish();
     assert_eq!(data(&vault, &[5, 6]), [mine(), mine(), mine()]);
     code(&mut vault, 6, "d", "2026-01-06");
     assert_eq!(data(&vault, &[5, 6, 7]), [mine(), mine(), None, None]);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
 
-use super::desk::{Desk, VIEWS, campaigns, day, plain};
+use crate::vault::snapshot_builder::{TestService, VIEWS, campaigns, day, plain};
 
 /// The columns in `docs/sql.md`, typed from the service's document.
 const RESOURCES: [(&str, &str); 9] = [
@@ -103,11 +103,11 @@ fn a_resource_s_view_shows_the_newest_finished_snapshot_and_not_a_running_one() 
     let newest = ["1|uno", "3|three"];
     let select = "SELECT id, name FROM campaigns ORDER BY id";
     assert_eq!(rows(&file, select), newest);
-    let mut desk = Desk::begin(&mut vault, day(2));
-    desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"eins"}"#, r#"{"id":4,"name":"vier"}"#]);
-    desk.remove(Resource::Campaigns, &[RecordKey::Id(3)]);
+    let mut service = TestService::begin(&mut vault, day(2));
+    service.put(Resource::Campaigns, &[r#"{"id":1,"name":"eins"}"#, r#"{"id":4,"name":"vier"}"#]);
+    service.remove(Resource::Campaigns, &[RecordKey::Id(3)]);
     assert_eq!(rows(&file, select), newest);
-    desk.finish();
+    service.finish();
     assert_eq!(rows(&file, select), ["1|eins", "4|vier"]);
     vault.forget(&[3], day(3)).unwrap();
     assert_eq!(rows(&file, select), newest);
@@ -116,15 +116,15 @@ fn a_resource_s_view_shows_the_newest_finished_snapshot_and_not_a_running_one() 
 #[test]
 fn campaigns_answer_the_question_of_the_readme() {
     let (mut vault, file) = new_vault();
-    let mut desk = Desk::begin(&mut vault, day(0));
-    desk.put(
+    let mut service = TestService::begin(&mut vault, day(0));
+    service.put(
         Resource::Campaigns,
         &[
             r#"{"id":1,"name":"Sample","public":false,"rotator":false,"list":"l"}"#,
             r#"{"id":2,"domain":"Facebook","public":true,"rotator":"https:\/\/x\/r\/t","list":"l"}"#,
         ],
     );
-    desk.finish();
+    service.finish();
     let answer = rows(&file, "select name, rotator from campaigns");
     assert_eq!(answer, ["Sample|-", "Facebook|https://x/r/t"]);
 }
@@ -144,8 +144,8 @@ fn a_history_shows_each_version_with_the_span_of_its_snapshots() {
         "4|-|2026-11-04T00:00:00Z|-|uno",
     ];
     assert_eq!(rows(&file, select), spans);
-    let mut desk = Desk::begin(&mut vault, day(4));
-    desk.put(Resource::Campaigns, &[r#"{"id":1,"name":"running"}"#]);
+    let mut service = TestService::begin(&mut vault, day(4));
+    service.put(Resource::Campaigns, &[r#"{"id":1,"name":"running"}"#]);
     assert_eq!(rows(&file, select), spans);
 }
 
@@ -153,10 +153,10 @@ fn a_history_shows_each_version_with_the_span_of_its_snapshots() {
 fn a_counter_in_a_history_is_as_it_was_at_the_end_of_the_span() {
     let (mut vault, file) = new_vault();
     for (number, (scans, name)) in [(1, "a"), (5, "a"), (7, "b"), (9, "b")].iter().enumerate() {
-        let mut desk = Desk::begin(&mut vault, day(number.try_into().unwrap()));
+        let mut service = TestService::begin(&mut vault, day(number.try_into().unwrap()));
         let raw = format!(r#"{{"id":1,"scans":{scans},"name":"{name}"}}"#);
-        desk.put(Resource::QrCodes, &[raw]);
-        desk.finish();
+        service.put(Resource::QrCodes, &[raw]);
+        service.finish();
     }
     let select = "SELECT name, scans FROM qr_codes_history ORDER BY since_snapshot";
     assert_eq!(rows(&file, select), ["a|5", "b|9"]);
@@ -167,11 +167,11 @@ fn a_counter_in_a_history_is_as_it_was_at_the_end_of_the_span() {
 fn scans_and_statistics_are_told_with_their_times_even_of_forgotten_snapshots() {
     let (mut vault, file) = new_vault();
     for (number, scans) in [(0, 1), (1, 1), (2, 4), (3, 6)] {
-        let mut desk = Desk::begin(&mut vault, day(number));
-        desk.put(Resource::QrCodes, &[format!(r#"{{"id":8,"scans":{scans}}}"#)]);
-        desk.statistics(8, scans, &format!(r#"{{"clicks":{scans}}}"#));
+        let mut service = TestService::begin(&mut vault, day(number));
+        service.put(Resource::QrCodes, &[format!(r#"{{"id":8,"scans":{scans}}}"#)]);
+        service.statistics(8, scans, &format!(r#"{{"clicks":{scans}}}"#));
         if number < 3 {
-            desk.finish();
+            service.finish();
         }
     }
     vault.forget(&[1], day(3)).unwrap();
@@ -196,7 +196,7 @@ fn snapshots_lists_what_can_be_read_back() {
     campaigns(&mut vault, day(1), &[(1, "uno"), (2, "two")]);
     campaigns(&mut vault, day(2), &[(2, "two")]);
     vault.forget(&[1], day(3)).unwrap();
-    let _running = Desk::begin(&mut vault, day(4));
+    let _running = TestService::begin(&mut vault, day(4));
     assert_eq!(
         rows(
             &file,

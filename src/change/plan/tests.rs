@@ -356,7 +356,7 @@ fn a_slug_that_was_changed_comes_back_with_the_rotator_it_made() {
     assert!(plan.unsupported.is_empty() && plan.steps[0].reversible);
 }
 
-/// Seed 70004590 of `sim::pushes`: the campaign was given a slug, was deleted and came back.
+/// Seed 70004590 of `sim::random_pushes`: the campaign was given a slug, was deleted and came back.
 #[test]
 fn a_campaign_that_came_back_under_another_id_loses_a_rotator_that_it_had_not() {
     let before = state(&[(Resource::Campaigns, json!({"id": 3, "name": "a"}))]);
@@ -369,7 +369,7 @@ fn a_campaign_that_came_back_under_another_id_loses_a_rotator_that_it_had_not() 
     assert_eq!(told(&plan), [r#"PUT /api/campaign/6/update {"name":"a","slug":""}"#]);
 }
 
-/// Seed 92000094 of `sim::pushes`: as under another id, its date and its name are new.
+/// Seed 92000094 of `sim::random_pushes`: as under another id, its date and its name are new.
 #[test]
 fn a_code_that_came_back_under_the_id_that_it_had_lacks_nothing_that_can_be_had() {
     let code = |name: &str| state(&[(Resource::QrCodes, json!({"id": 5, "name": name}))]);
@@ -383,7 +383,7 @@ fn a_code_that_came_back_under_the_id_that_it_had_lacks_nothing_that_can_be_had(
     }
 }
 
-/// Seed 70002116 of `sim::pushes`: a colour that was set later came back with the code.
+/// Seed 70002116 of `sim::random_pushes`: a colour that was set later came back with the code.
 #[test]
 fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
     let sent = |pairs: &[(&str, Json)]| -> BTreeMap<String, Json> {

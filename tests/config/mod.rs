@@ -1,0 +1,4 @@
+//! Configuration from end to end: account names and key sources.
+
+mod account_names;
+mod key_sources;

@@ -1,0 +1,3 @@
+//! A second migration of the same account.
+
+mod repeated_migration;

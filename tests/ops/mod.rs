@@ -1,0 +1,23 @@
+//! Each use case from end to end: the real binary against the sandbox over a socket.
+
+mod apply;
+mod backup;
+mod diff_files;
+mod export;
+mod full_disk;
+mod import;
+mod killed_backup;
+mod killed_migration;
+mod killed_run;
+mod leftover_files;
+mod limits_and_interrupts;
+pub mod migrate;
+mod other_account;
+mod post_backup;
+mod read_commands;
+mod rehearse;
+mod restore_vault;
+mod resume_resolve;
+mod shared_accounts;
+mod status;
+mod undo;

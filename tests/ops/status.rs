@@ -1,0 +1,286 @@
+//! What `status` says where no daemon runs, and what `backup` warns about.
+
+use std::time::Duration;
+
+use linkvault::clock::{Interrupt, SystemClock};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
+use linkvault::vault::lock::Lock;
+use serde_json::{Value, json};
+
+use crate::support::{KEY, LiveService, TestEnvironment, until};
+use crate::ui::serving::Page;
+
+/// The account `main` as `status` shows it, which ends with `code`.
+#[track_caller]
+fn status(environment: &TestEnvironment, code: i32) -> Value {
+    environment.run(&["status", "--json"]).exits_with(code).json()["accounts"][0].clone()
+}
+
+fn kinds(status: &Value) -> Vec<&str> {
+    let problems = status["problems"].as_array().unwrap();
+    problems.iter().map(|it| it["kind"].as_str().unwrap()).collect()
+}
+
+/// An account whose key stands in the file `key`.
+fn with_key_file(service: &LiveService) -> TestEnvironment {
+    let url = service.url();
+    TestEnvironment::new()
+        .config(&format!("[accounts.main]\nurl = \"{url}\"\nkey_file = \"key\"\n"))
+        .file("key", KEY)
+        .mode("key", 0o600)
+}
+
+/// Moves a time in the notes an hour back. Gives them as they are then.
+fn an_hour_back(environment: &TestEnvironment, time: fn(&mut Value) -> &mut Value) -> Value {
+    let file = "vaults/main.db.daemon";
+    let mut notes: Value = serde_json::from_str(&environment.text(file)).unwrap();
+    let time = time(&mut notes);
+    *time = json!(time.as_i64().unwrap() - 3_600_000);
+    environment.write(file, &notes.to_string());
+    notes
+}
+
+#[test]
+fn a_key_that_backup_was_refused_with_is_a_problem_without_a_daemon() {
+    let service = LiveService::start("", "");
+    let environment = with_key_file(&service);
+    environment.run(&["backup", "-q"]).succeeds();
+    assert_eq!(status(&environment, 0)["health"], "good");
+    environment.write("key", "an-old-key");
+    environment.run(&["backup", "-q"]).exits_with(7);
+    let refused = status(&environment, 1);
+    assert_eq!((&refused["health"], kinds(&refused)), (&json!("failing"), vec!["key_refused"]));
+    assert_eq!(refused["last"]["outcome"], "failed");
+    assert_eq!(refused["last"]["by"], "backup");
+    assert_eq!(refused["totals"]["backups"], 2);
+    an_hour_back(&environment, |notes| &mut notes["failing_since"]);
+    let since = status(&environment, 1)["problems"][0]["since"].clone();
+    environment.run(&["backup", "-q"]).exits_with(7);
+    assert_eq!(status(&environment, 1)["problems"][0]["since"], since, "the first of them");
+    // A backup that is stopped proves nothing.
+    environment.run(&["backup", "-q", "--max-requests", "0"]);
+    assert_eq!(kinds(&status(&environment, 1)), ["key_refused"]);
+    environment.write("key", KEY);
+    environment.run(&["backup", "-q"]).succeeds();
+    assert_eq!(status(&environment, 0)["health"], "good");
+}
+
+#[test]
+fn backups_that_all_failed_are_a_problem() {
+    let service = LiveService::start("", "html@/api/account");
+    let environment = TestEnvironment::new().account(&service.url());
+    assert_eq!(status(&environment, 3)["health"], "new");
+    environment.run(&["backup", "-q"]).exits_with(1);
+    let failed = status(&environment, 1);
+    assert_eq!(kinds(&failed), ["failed"]);
+    let shown = environment.run(&["status"]).exits_with(1);
+    shown.prints_among("main: the backup failed: ").prints_among("`linkvault backup main` again");
+    service.faults("");
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.run(&["status"]).succeeds();
+    service.faults("html@/api/account");
+    environment.run(&["backup", "-q"]).exits_with(1);
+    assert_eq!(kinds(&status(&environment, 1)), ["failed"]);
+}
+
+#[test]
+fn a_key_that_cannot_be_read_is_a_problem() {
+    let service = LiveService::start("", "");
+    let environment = with_key_file(&service);
+    environment.run(&["backup", "-q"]).succeeds();
+    std::fs::remove_file(environment.path("key")).unwrap();
+    environment.run(&["backup", "-q"]).exits_with(1);
+    assert_eq!(kinds(&status(&environment, 1)), ["failed"]);
+}
+
+#[test]
+fn a_backup_that_failed_before_it_made_a_vault_is_a_problem() {
+    let service = LiveService::start("", "");
+    let environment = with_key_file(&service);
+    std::fs::remove_file(environment.path("key")).unwrap();
+    environment.run(&["backup", "-q"]).exits_with(1);
+    assert!(!environment.path("vaults/main.db").exists());
+    assert_eq!(kinds(&status(&environment, 1)), ["failed"]);
+}
+
+/// `max_age` counts where no schedule says how often there is a backup.
+#[test]
+fn max_age_counts_without_a_schedule() {
+    let service = LiveService::start("", "");
+    let more = "[accounts.main.alerts]\nmax_age = \"1s\"\n";
+    let environment = TestEnvironment::new().account_with(&service.url(), more);
+    environment.run(&["backup", "-q"]).succeeds();
+    until("it is too old", || environment.run(&["status"]).code() == Some(1));
+    assert_eq!(kinds(&status(&environment, 1)), ["old"]);
+    environment.edit("config.toml", "\"1s\"", "\"1h\"");
+    assert_eq!(status(&environment, 0)["health"], "good");
+}
+
+/// An account without any complete backup grows too old as well.
+#[test]
+fn max_age_counts_from_the_first_attempt_where_none_was_complete() {
+    let service = LiveService::start("", "html@/api/pixels");
+    let more = "[accounts.main.alerts]\nmax_age = \"1s\"\n";
+    let environment = TestEnvironment::new().account_with(&service.url(), more);
+    environment.run(&["backup", "-q"]).exits_with(3);
+    until("it is too old", || environment.run(&["status"]).code() == Some(1));
+    assert_eq!(kinds(&status(&environment, 1)), ["old", "partial"]);
+}
+
+#[test]
+fn a_write_whose_outcome_is_unknown_is_a_problem() {
+    let service = LiveService::serving(Store::default(), "", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    environment.write("qr_codes.csv", "type,data\ntext,hello\n");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
+    environment.write("qr_codes.csv", "id,data\n1,bye\n");
+    service.faults("lost-reply@PUT /api/qr");
+    environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).exits_with(6);
+    let told = status(&environment, 3);
+    assert_eq!((kinds(&told), &told["unknown_writes"]), (vec!["unknown"], &json!(1)));
+    assert_eq!(told["health"], "warning");
+}
+
+/// One that waits for another process is recorded; it is no failure for an hour.
+#[test]
+fn a_backup_that_could_not_begin_is_recorded() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    let clock = SystemClock::new(Interrupt::default());
+    let vault = environment.path("vaults/main.db");
+    let lock = Lock::take(&vault, "linkvault apply main", Duration::ZERO, &clock).unwrap();
+    environment.run(&["backup", "-q"]).exits_with(11);
+    assert_eq!(status(&environment, 0)["health"], "good");
+    let notes = an_hour_back(&environment, |notes| &mut notes["put_off"]["since"]);
+    let message = notes["put_off"]["message"].as_str().unwrap();
+    assert!(message.contains("`linkvault apply main`"), "{message}");
+    assert_eq!(kinds(&status(&environment, 3)), ["locked"]);
+    drop(lock);
+    environment.run(&["backup", "-q"]).succeeds();
+    assert_eq!(status(&environment, 0)["health"], "good");
+}
+
+/// 16 campaigns among many other records.
+fn sixteen() -> (LiveService, TestEnvironment) {
+    let counts = GeneratedCounts {
+        campaigns: 16,
+        qr_codes: 100,
+        channel_items: 20,
+        ..GeneratedCounts::each(5)
+    };
+    let service = LiveService::serving(generate(3, counts), "", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
+    (service, environment)
+}
+
+fn remove_campaigns(service: &LiveService, most: usize) {
+    service.inside().mutate(|store| {
+        let ids: Vec<_> = store.campaigns.iter().map(|(id, _)| id).take(most).collect();
+        ids.into_iter().for_each(|id| drop(store.campaigns.remove(id)));
+    });
+}
+
+#[test]
+fn a_list_that_vanishes_is_told_though_it_is_little_of_the_account() {
+    let (service, environment) = sixteen();
+    remove_campaigns(&service, 10);
+    let backup = ["backup", "--stats", "none", "--json"];
+    let ran = environment.run(&backup).succeeds();
+    let alerts = ran.json()["alerts"].clone();
+    assert_eq!(alerts[0]["kind"], "removed", "{alerts}");
+    ran.says_among("warning: 10 of 16 campaigns vanished from the account\n")
+        .says_among("hint: `linkvault diff main@latest~1` lists them");
+    assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
+    // The rest is fewer than ten, and still it is the whole list.
+    remove_campaigns(&service, 6);
+    let ran = environment.run(&backup).succeeds();
+    let alerts = ran.json()["alerts"].clone();
+    assert_eq!((&alerts[0]["kind"], alerts.as_array().unwrap().len()), (&json!("emptied"), 1));
+    ran.says_among("warning: the list of campaigns is empty; snapshot #1 shows 16 records\n")
+        .says_among("`linkvault restore main@#1 --to main` plans them back");
+    let told = status(&environment, 3);
+    assert_eq!((kinds(&told), &told["health"]), (vec!["emptied"], &json!("warning")));
+    // A backup of other lists says nothing about this one.
+    environment.run(&["backup", "-q", "--only", "pixels"]).succeeds();
+    assert_eq!(kinds(&status(&environment, 3)), ["emptied"]);
+    service.inside().mutate(|store| store.add_campaign("New", None, true));
+    environment.run(&["backup", "-q", "--stats", "none"]).succeeds();
+    assert_eq!(status(&environment, 0)["health"], "good");
+}
+
+/// The newest backup that says something of the whole account counts, though one
+/// of a part came later.
+#[test]
+fn a_partial_backup_is_told_until_a_whole_one_is_complete() {
+    let service = LiveService::start("", "");
+    let environment = TestEnvironment::new().account(&service.url());
+    environment.run(&["backup", "-q"]).succeeds();
+    service.faults("html@/api/campaigns");
+    environment.run(&["backup", "-q"]).exits_with(3);
+    service.faults("");
+    environment.run(&["backup", "-q", "--only", "pixels"]).succeeds();
+    assert_eq!(kinds(&status(&environment, 3)), ["partial"]);
+}
+
+/// One evaluation: `status`, the page, the metrics, the daemon and its alerts.
+#[test]
+fn status_page_metrics_and_alerts_tell_the_same() {
+    let service = LiveService::start("", "");
+    let url = service.url();
+    let environment = TestEnvironment::new()
+        .config(&format!(
+            "[accounts.main]\nurl = \"{url}\"\nkey_file = \"key\"\nschedule = \"0 3 1 1 *\"\n\
+             [accounts.main.alerts]\ncommand = [\"sh\", \"-c\", \"cat >> told; echo >> told\"]\n"
+        ))
+        .file("key", KEY)
+        .mode("key", 0o600);
+    environment.run(&["daemon", "--once"]).succeeds();
+    environment.write("key", "an-old-key");
+    environment.run(&["backup", "-q"]).exits_with(7);
+    let told = status(&environment, 1);
+    let problem = &told["problems"][0];
+    let page = Page::start(&environment, &[]);
+    let metrics = page.get("/metrics");
+    let line = "linkvault_problem{account=\"main\",kind=\"key_refused\"} 1.0\n";
+    assert!(metrics.contains(line), "{metrics}");
+    let message = problem["message"].as_str().unwrap();
+    let shown = page.get("/accounts/main");
+    assert!(shown.contains(message.split('`').next().unwrap()), "{message}\n{shown}");
+    page.interrupt();
+    // Nothing is scheduled, but the daemon looks at the record.
+    let daemon = environment.run(&["daemon", "--once", "--json"]).succeeds().json();
+    for key in ["health", "words", "problems", "last", "last_complete", "totals", "records"] {
+        assert_eq!(daemon["accounts"][0][key], told[key], "{key}");
+    }
+    let alert: Value = serde_json::from_str(&environment.text("told")).unwrap();
+    assert_eq!((&alert["problem"], &alert["event"]), (&json!("key_refused"), &json!("begun")));
+    assert_eq!((&alert["message"], &alert["since"]), (&problem["message"], &problem["since"]));
+    environment.write("key", KEY);
+    environment.run(&["backup", "-q"]).succeeds();
+    assert_eq!(status(&environment, 0)["health"], "good");
+    environment.run(&["daemon", "--once"]).succeeds();
+    let told = environment.text("told");
+    let ended: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    assert_eq!((&ended["problem"], &ended["event"]), (&json!("key_refused"), &json!("ended")));
+    let told = environment.run(&["daemon", "--once", "--json"]).succeeds().json();
+    assert_eq!(told["accounts"][0]["health"], "good");
+}
+
+/// The daemon cannot look into it either.
+#[test]
+fn a_vault_that_cannot_be_read_is_told_by_the_daemon_as_by_status() {
+    let service = LiveService::start("", "");
+    let environment =
+        TestEnvironment::new().account_with(&service.url(), "schedule = \"0 3 1 1 *\"\n");
+    environment.run(&["daemon", "--once"]).succeeds();
+    std::fs::remove_file(environment.path("vaults/main.db-wal")).ok();
+    environment.write("vaults/main.db", "no vault");
+    let told = status(&environment, 1);
+    assert_eq!(kinds(&told), ["failed"]);
+    let daemon = environment.run(&["daemon", "--once", "--json"]).json();
+    assert_eq!(daemon["accounts"][0]["health"], "failing", "{daemon}");
+}

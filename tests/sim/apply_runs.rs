@@ -1,0 +1,497 @@
+//! Plans applied on simulated time: whatever is lost on the way, and wherever
+//! the process dies, each record comes to be exactly once.
+
+use std::time::Duration;
+
+use linkvault::apply::resolve::{self, StepDecision};
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport, undo};
+use linkvault::change::plan::Plan;
+use linkvault::model::{RecordKey, Resource, Verb};
+use linkvault::sandbox::Faults;
+use linkvault::sandbox::faults::{Fault, FaultTrigger, Garbage};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
+use linkvault::vault::journal::{JournalStep, RunStatus, StepState};
+use linkvault::vault::{Vault, VaultError};
+use serde_json::json;
+
+use super::world::World;
+use crate::sim::expected_account::{
+    add, draw, interfere, is_as_done, nothing_twice, rows, touched,
+};
+use crate::sim::invariants;
+use crate::sim::seed_runner::live_all;
+use crate::sim::seeded_choices::{Hazards, few, is_large};
+
+fn options() -> ApplyOptions {
+    ApplyOptions {
+        command: "apply".to_owned(),
+        plan_id: "the plan".to_owned(),
+        service: "http://sandbox".to_owned(),
+        ..ApplyOptions::default()
+    }
+}
+
+fn world(behaviour: &str) -> World {
+    World::of(generate(5, GeneratedCounts::each(4)), behaviour)
+}
+
+fn campaigns(names: &[&str]) -> Plan {
+    let mut plan = Plan::default();
+    for name in names {
+        let body = Some(json!({"name": name}));
+        add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    }
+    plan
+}
+
+fn states(world: &World) -> Vec<StepState> {
+    rows(&world.open()).iter().map(|row| row.state).collect()
+}
+
+fn names(world: &World) -> Vec<String> {
+    world.service().store().campaigns.iter().skip(4).map(|(_, it)| it.name.clone()).collect()
+}
+
+/// Applies, and goes on until the run has an end.
+fn through(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
+    let mut last = None;
+    for start in 0..40 {
+        if start == 20 {
+            world.set_faults("", 0);
+            world.limits.max_requests = None;
+            world.stranger = None;
+        }
+        let open = world.open().unfinished_run().unwrap();
+        let outcome = match open.map(|run| run.number) {
+            Some(run) => world.resume(run, &options()),
+            None => world.apply(plan, &options()),
+        };
+        match outcome {
+            Ok(outcome) => return Ok(outcome),
+            // The process died after the run's last word.
+            Err(ApplyError::Used(run)) => {
+                world.stranger = None;
+                return world.resume(run, &options());
+            }
+            Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => return Err(error),
+            Err(error) => last = Some(error),
+        }
+        invariants::is_sound(&mut world.open());
+        world.pass(Duration::from_secs(90));
+    }
+    panic!("the run never ends: {last:?}")
+}
+
+#[test]
+fn a_lost_reply_makes_no_duplicate_and_a_lost_request_is_sent_again() {
+    for fault in [
+        Fault::LostReply,
+        Fault::LostRequest,
+        Fault::CutBody(10),
+        Fault::ServerErrorHtml,
+        Fault::Garbage(Garbage::Empty),
+    ] {
+        let mut world = world("");
+        *world.faults.lock().unwrap() = Faults::none().with(fault.clone(), FaultTrigger::Nth(4));
+        let outcome = through(&mut world, &campaigns(&["One", "Two", "Three"])).unwrap();
+        assert_eq!((outcome.done, outcome.verified), (3, 3), "{fault:?}: {outcome:?}");
+        let mut made = names(&world);
+        made.sort();
+        assert_eq!(made, ["One", "Three", "Two"], "{fault:?}");
+        assert_eq!(world.service().totals().throttled, 0);
+    }
+}
+
+#[test]
+fn a_refusal_keeps_the_services_words_and_skips_what_waits_for_it() {
+    let mut world = world("cap-channels=4");
+    let mut plan = campaigns(&["One"]);
+    let name = Some(json!({"name": "New"}));
+    let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", name);
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!((outcome.done, outcome.refused, outcome.skipped), (1, 1, 1));
+    let rows = rows(&world.open());
+    let said = "You have reach the maximum limit for this feature.";
+    assert_eq!(rows[1].message.as_deref(), Some(said));
+    assert_eq!(rows[2].message.as_deref(), Some("step 2 was refused"));
+    assert_eq!(world.open().runs().unwrap()[0].status, RunStatus::Partial);
+}
+
+#[test]
+fn a_name_that_is_taken_by_now_makes_the_plan_stale_and_nothing_is_written() {
+    let mut world = world("");
+    world.change(|store| {
+        store.add_campaign("one", None, false);
+    });
+    let before = world.content();
+    let error = through(&mut world, &campaigns(&["Two", "One"])).unwrap_err();
+    assert!(error.to_string().contains("step 2: campaign 2 exists already"), "{error}");
+    assert_eq!(world.content(), before);
+    assert!(world.open().runs().unwrap().is_empty());
+}
+
+#[test]
+fn a_failing_service_does_not_hide_that_an_earlier_try_worked() {
+    for (first, done) in [("garbage:truncated", 1), ("lost-request", 0)] {
+        let mut world = world("");
+        let path = "/api/channel/2/update";
+        let mut plan = Plan::default();
+        let body = Some(json!({"description": "new"}));
+        add(&mut plan, Resource::Channels, Verb::Update, path, body);
+        world.set_faults(&format!("{first}@PUT {path}#1,server-error@PUT {path}"), 1);
+        let outcome = world.apply(&plan, &options()).unwrap();
+        assert_eq!((outcome.done, outcome.refused), (done, 1 - done), "{first}: {outcome:?}");
+        let there = world.service().store().channels.get(2).unwrap().description == "new";
+        assert_eq!(there, done == 1);
+    }
+}
+
+#[test]
+fn what_was_not_read_after_a_run_can_be_taken_back_all_the_same() {
+    let mut world = world("");
+    let path = "/api/channel/2/update";
+    let mut plan = Plan::default();
+    let old = world.service().store().channels.get(2).unwrap().description.clone();
+    let body = Some(json!({"description": "new"}));
+    add(&mut plan, Resource::Channels, Verb::Update, path, body);
+    let faults = std::sync::Arc::clone(&world.faults);
+    world.meddle(move |store, _| {
+        if store.channels.get(2).unwrap().description == "new" {
+            *faults.lock().unwrap() = "server-error@/api/channels".parse().unwrap();
+        }
+    });
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.verified), (1, 0));
+    let told = "channels could not be read again, so their steps are not verified";
+    assert!(outcome.problems[0].starts_with(told), "{outcome:?}");
+    let mut vault = world.open();
+    let run = vault.run(1).unwrap();
+    let base = undo::state_after_run(&mut vault, &run).unwrap().unwrap();
+    assert!(base.get(Resource::Channels).is_none(), "it shows the time before");
+    let way = undo::undo_run(&mut vault, 1).unwrap();
+    let wanted = &way.desired.resources[&Resource::Channels].records[0];
+    let wanted = wanted.value(Resource::Channels, "description").unwrap();
+    assert_eq!(wanted.cell(), old);
+}
+
+#[test]
+fn a_plan_is_applied_once() {
+    let mut world = world("");
+    through(&mut world, &campaigns(&["One"])).unwrap();
+    let again = world.apply(&campaigns(&["Two"]), &options()).unwrap_err();
+    assert!(matches!(again, ApplyError::Used(1)), "{again}");
+    assert_eq!(names(&world), ["One"]);
+}
+
+#[test]
+fn what_the_service_lowered_is_verified_with_a_remark() {
+    let mut world = world("names=lowered,pixel-answer=bare");
+    let mut plan = campaigns(&["Spring"]);
+    let body = Some(json!({"type": "bing", "name": "P", "tag": "T"}));
+    add(&mut plan, Resource::Pixels, Verb::Create, "/api/pixel/add", body);
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!(outcome.verified, 2, "{outcome:?}");
+    assert!(outcome.problems[0].contains("the service made `Spring` into `spring`"));
+    let rows = rows(&world.open());
+    assert!(rows[1].id.is_some(), "the pixel's id was found in its list");
+    let sent = linkvault::apply::account_memory(&world.open()).unwrap().sent;
+    let key = RecordKey::Id(rows[0].id.unwrap());
+    assert_eq!(sent[&(Resource::Campaigns, key)]["name"], json!("Spring"));
+}
+
+#[test]
+fn a_code_that_may_be_any_of_several_waits_for_a_person() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    let body = Some(json!({"type": "text", "data": "ours"}));
+    add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
+    world.set_faults("lost-reply@3", 1);
+    world.meddle(|store, nth| {
+        if nth == 4 {
+            store.qr_codes.add(linkvault::sandbox::store::QrCode::default());
+        }
+    });
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!((outcome.unknown, outcome.done), (1, 0), "{outcome:?}");
+    let run = world.open().run(1).unwrap();
+    assert_eq!((run.status, run.finished), (RunStatus::Unknown, None));
+    world.meddler = None;
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
+    assert_eq!(ids, [5, 6]);
+    let decide = |vault: &mut Vault, decision| resolve::decide(vault, 1, 1, decision, world.now());
+    let other = decide(&mut vault, StepDecision::Adopt(1)).unwrap_err();
+    assert_eq!(other.to_string(), "step 1: 1 cannot be its record; these can: 5 and 6");
+    decide(&mut vault, StepDecision::Adopt(5)).unwrap();
+    assert!(decide(&mut vault, StepDecision::Skip).is_err());
+    drop(vault);
+    let outcome = world.resume(1, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.unknown), (1, 0), "{outcome:?}");
+    let sent = linkvault::apply::account_memory(&world.open()).unwrap().sent;
+    assert_eq!(sent[&(Resource::QrCodes, RecordKey::Id(5))]["data"], json!("ours"));
+    assert_eq!(world.open().run(1).unwrap().status, RunStatus::Complete);
+}
+
+#[test]
+fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
+    for behaviour in ["", "rate-limit=zero"] {
+        let plan = || {
+            let mut plan = campaigns(&["One", "Two"]);
+            let body = Some(json!({"type": "text", "data": "made"}));
+            let code = add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
+            let path = format!("/api/channel/2/assign/qr/{{{code}}}");
+            add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+            plan
+        };
+        let mut whole = world(behaviour);
+        through(&mut whole, &plan()).unwrap();
+        let moments = *whole.moments.lock().unwrap();
+        assert!(moments > 40, "{moments}");
+        for moment in 1..=moments {
+            let mut world = world(behaviour);
+            let before = world.service().store().clone();
+            world.dies_after = Some(moment);
+            let outcome = world.apply(&plan(), &options());
+            let stopped = matches!(
+                outcome,
+                Err(ApplyError::Vault(VaultError::Stopped)
+                    | ApplyError::Crawl(linkvault::crawl::CrawlError::Vault(VaultError::Stopped)))
+            );
+            assert!(stopped, "at {moment}: {outcome:?}");
+            invariants::is_sound(&mut world.open());
+            let outcome = through(&mut world, &plan()).unwrap();
+            assert_eq!((outcome.done, outcome.verified), (4, 4), "at {moment}: {outcome:?}");
+            let rows = rows(&world.open());
+            is_as_done(&before, world.service().store(), &plan(), &rows);
+            assert_eq!(world.service().totals().throttled, 0, "at {moment}");
+        }
+    }
+}
+
+/// Two lost creates are intended again with one commit, and each has a step that waits
+/// for it.
+#[test]
+fn creates_that_were_lost_together_are_sent_again_before_what_waits_for_them() {
+    let mut world = world("rate-limit=zero");
+    let mut plan = campaigns(&["One", "Two"]);
+    for step in [1, 2] {
+        let path = format!("/api/campaign/{{{step}}}/assign/{step}");
+        add(&mut plan, Resource::Campaigns, Verb::Assign, &path, None);
+    }
+    let lost = "lost-request@POST /api/campaign/add";
+    world.set_faults(&format!("{lost}#1,{lost}#2"), 1);
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!(outcome.done, 4, "{outcome:?}");
+    assert_eq!(names(&world), ["One", "Two"]);
+}
+
+#[test]
+fn a_code_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
+    let mut world = world("");
+    world.change(linkvault::sandbox::Store::reuse_ids);
+    let mut plan = Plan::default();
+    add(&mut plan, Resource::QrCodes, Verb::Delete, "/api/qr/4/delete", None);
+    let body = Some(json!({"type": "text", "data": "made"}));
+    add(&mut plan, Resource::QrCodes, Verb::Create, "/api/qr/add", body);
+    world.set_faults("lost-reply@POST /api/qr/add#1", 1);
+    let outcome = through(&mut world, &plan).unwrap();
+    assert_eq!((outcome.done, outcome.verified), (2, 2), "{outcome:?}");
+    assert_eq!(rows(&world.open())[1].id, Some(4));
+    nothing_twice(world.service().store(), &plan);
+}
+
+/// Whenever the process dies, a channel whose answer told no id is found in the list,
+/// even under the id of one that the run deleted.
+#[test]
+fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
+    let mut plan = Plan::default();
+    add(&mut plan, Resource::Channels, Verb::Delete, "/api/channel/4/delete", None);
+    let body = Some(json!({"name": "New"}));
+    add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", body);
+    for moment in 1..60 {
+        let mut world = world("");
+        world.change(linkvault::sandbox::Store::reuse_ids);
+        world.set_faults("garbage:wrong-types@POST /api/channel/add#1", 1);
+        world.dies_after = Some(moment);
+        let _ = world.apply(&plan, &options());
+        let outcome = through(&mut world, &plan).unwrap();
+        assert_eq!((outcome.done, outcome.verified), (2, 2), "at {moment}: {outcome:?}");
+    }
+}
+
+/// The answers tell no id; the list at the end of the run does.
+#[test]
+fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
+    let of = |resource, path: &str, body| {
+        let mut plan = Plan::default();
+        add(&mut plan, resource, Verb::Delete, &format!("/api/{path}/4/delete"), None);
+        add(&mut plan, resource, Verb::Create, &format!("/api/{path}/add"), Some(body));
+        (plan, format!("/api/{path}/add"))
+    };
+    for (plan, path) in [
+        of(Resource::Channels, "channel", json!({"name": "New"})),
+        of(Resource::Campaigns, "campaign", json!({"name": "New"})),
+        of(Resource::Domains, "domain", json!({"domain": "https://new.example"})),
+    ] {
+        for garbage in ["huge-numbers", "wrong-types", "empty"] {
+            let mut world = world("");
+            world.change(linkvault::sandbox::Store::reuse_ids);
+            world.set_faults(&format!("garbage:{garbage}@POST {path}#1"), 1);
+            let outcome = world.apply(&plan, &options()).unwrap();
+            let at = format!("{path} {garbage}: {outcome:?}");
+            assert_eq!((outcome.done, outcome.verified), (2, 2), "{at}");
+            assert_eq!(rows(&world.open())[1].id, Some(4), "{at}");
+        }
+    }
+}
+
+#[test]
+fn whatever_is_lost_each_record_comes_to_be_exactly_once() {
+    live_all(200, live);
+}
+
+/// Another account answers behind URL and key when the run is taken up: nothing is
+/// written to it.
+fn goes_to_no_other_account(world: &mut World) {
+    let Some(run) = world.open().unfinished_run().unwrap() else { return };
+    let meddler = world.meddler.take();
+    let ours = world.service().store().clone();
+    world.change(|store| store.account.id += 1);
+    let theirs = world.service().store().clone();
+    let error = world.resume(run.number, &options()).map(|outcome| format!("{outcome:?}"));
+    assert!(error.is_err(), "{error:?}");
+    assert_eq!(*world.service().store(), theirs, "another account was written to");
+    world.change(|store| *store = ours);
+    world.meddler = meddler;
+    world.pass(Duration::from_secs(20));
+}
+
+const FAULTS: &[&str] = &[
+    "throttled={}",
+    "server-error={}",
+    "failed-reply={}",
+    "server-error-html={}",
+    "html={}",
+    "no-connection={}",
+    "lost-request={}",
+    "lost-reply={}",
+    "cut-body={}:12",
+    "reset={}",
+    "garbage={}:not-utf8",
+    "garbage={}:truncated",
+    "garbage={}:empty",
+    "garbage={}:null",
+    "slow-body={}:40s",
+    "slow-body={}:90s",
+];
+
+const BEHAVIOURS: &[(&str, &[&str])] = &[
+    ("error-type", &["documented", "integer", "string"]),
+    ("ids", &["integers", "strings", "mixed"]),
+    ("booleans", &["json", "integers", "strings"]),
+    ("result", &["page", "total", "absent"]),
+    ("max-limit", &["none", "10", "3"]),
+    ("order", &["ascending", "descending", "by-name"]),
+    ("twins", &["none", "none", "beside", "last"]),
+    ("campaign-list", &["documented", "name", "domain", "campaign"]),
+    ("campaign-create", &["domain", "campaign"]),
+    ("create-status", &["200", "201"]),
+    ("channel-update", &["message", "whole"]),
+    ("pixel-answer", &["id", "message", "bare"]),
+    ("assign-again", &["accept", "refuse"]),
+    ("names", &["kept", "lowered"]),
+    ("error-status", &["4xx", "200"]),
+    ("rate-limit", &["zero", "none", "12", "60"]),
+];
+
+/// One account, one plan, and what happens to it.
+#[allow(clippy::print_stdout)]
+fn live(seed: u64) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let large = is_large(&mut rng);
+    let mut behaviour = Vec::new();
+    for (name, values) in BEHAVIOURS {
+        if rng.bool() {
+            behaviour.push(format!("{name}={}", rng.choice(*values).unwrap()));
+        }
+    }
+    let faults: Vec<_> = (0..rng.usize(..4))
+        .map(|_| {
+            let chance = format!("{:.3}", rng.f64().powi(2) * 0.4);
+            rng.choice(FAULTS).unwrap().replace("{}", &chance)
+        })
+        .collect();
+    let drift = if rng.u8(..4) == 0 { rng.f64() * 0.3 } else { 0.0 };
+    let dies: Vec<_> = if rng.bool() {
+        (0..rng.u8(1..4)).map(|_| 1 + few(&mut rng, 80)).collect()
+    } else {
+        vec![]
+    };
+    let number = if large { rng.u64(..8) } else { few(&mut rng, 4) };
+    let hazards = Hazards::draw(&mut rng);
+    let switched = rng.u8(..3) == 0;
+    let store = generate(seed, GeneratedCounts::each(number));
+    let mut world = World::of(store, &behaviour.join(",")).seeded(seed);
+    hazards.begin(&mut world);
+    let store = world.service().store().clone();
+    // It cannot be told whose a code is when two people make codes at once.
+    let plan = draw(&store, &mut rng, drift == 0.0, if large { 11 } else { 4 });
+    println!("LINKVAULT_SIM_SEED={seed} {behaviour:?} {faults:?} drift {drift} deaths {dies:?}");
+    if rng.bool() {
+        world.backup();
+        hazards.let_strangers_in(&mut world);
+    }
+    world.set_faults(&faults.join(","), seed);
+    let mut others = rng.fork();
+    if drift > 0.0 {
+        let touched = touched(&plan);
+        world.meddle(move |store, _| {
+            if others.f64() < drift {
+                interfere(store, &touched, &mut others);
+            }
+        });
+    }
+    for moment in dies {
+        world.dies_after = Some(moment);
+        let open = world.open().unfinished_run().unwrap();
+        let _ = match open {
+            Some(run) => world.resume(run.number, &options()),
+            None => world.apply(&plan, &options()),
+        };
+        invariants::is_sound(&mut world.open());
+        nothing_twice(world.service().store(), &plan);
+        world.pass(Duration::from_secs(20));
+        if switched {
+            goes_to_no_other_account(&mut world);
+        }
+    }
+    world.dies_after = None;
+    let outcome = through(&mut world, &plan).unwrap();
+    invariants::is_sound(&mut world.open());
+    nothing_twice(world.service().store(), &plan);
+    // What waits for a step of unknown outcome needs a person first.
+    assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
+    if drift == 0.0 {
+        let rows = rows(&world.open());
+        is_as_done(&store, world.service().store(), &plan, &rows);
+        // What no list shows stays unknown where no answer ever came, and so does a create
+        // that got the id of a record whose delete had no answer either.
+        let shown = |row: &&JournalStep| {
+            let step = &plan.steps[row.step as usize - 1];
+            (step.resource, step.verb) != (Resource::Campaigns, Verb::Assign)
+                && !(hazards.reuses_ids && step.verb == Verb::Create)
+        };
+        let unknown = rows.iter().filter(|row| row.state == StepState::Unknown);
+        assert_eq!(unknown.filter(shown).count(), 0, "{:#?}", states(&world));
+        if !faults.iter().any(|it| it.contains("throttled")) {
+            assert_eq!(world.service().totals().throttled, 0, "refused for the limit");
+        }
+        if faults.is_empty() {
+            assert_eq!(outcome.done, plan.steps.len() as u64, "{outcome:?}");
+        }
+    }
+    world.keeps_its_secrets();
+}

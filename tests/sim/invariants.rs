@@ -1,0 +1,176 @@
+//! What must be true after every backup, whatever happened to it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linkvault::api::client::LONG_PAUSE;
+use linkvault::crawl::CrawlReport;
+use linkvault::model::{RecordKey, Resource};
+use linkvault::vault::Vault;
+use linkvault::vault::snapshot::{ReadState, Snapshot, SnapshotStatus};
+
+use super::history::{History, Remembered};
+use super::oracle::{self, Content};
+use crate::sim::recorded_transport::Overheard;
+use crate::sim::seeded_choices::Round;
+
+/// After a longer backup, the account is confirmed before its snapshot ends.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// `check` finds nothing.
+#[track_caller]
+pub fn is_sound(vault: &mut Vault) {
+    assert_eq!(vault.check().unwrap().problems, Vec::<String>::new());
+}
+
+/// All that must hold once a backup has ended.
+pub fn after(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
+    let mut vault = history.world.open();
+    is_sound(&mut vault);
+    let newest = history.known.keys().last().copied();
+    let fresh: Vec<_> = vault
+        .snapshots()
+        .unwrap()
+        .into_iter()
+        .filter(|snapshot| newest.is_none_or(|newest| snapshot.number > newest))
+        .collect();
+    assert_eq!(fresh.last(), Some(&summary.snapshot));
+    for snapshot in fresh {
+        let content = oracle::shown(&mut vault, snapshot.number);
+        let before = history.known.values().last();
+        let empty = Content::new();
+        let before = before.map_or(&empty, |known| &known.content);
+        agrees_with_the_world(history, round, before, &snapshot, &content);
+        tells_its_changes(before, &snapshot, &content);
+        history.known.insert(snapshot.number, Remembered { snapshot, content });
+    }
+    let throttled = history.world.service().totals().throttled;
+    if !round.faults.contains("throttled") {
+        assert_eq!(throttled, history.throttled, "refused for the limit");
+    }
+    history.throttled = throttled;
+    if round.is_undisturbed() {
+        costs_the_least(history, summary);
+    }
+}
+
+/// Promise 1, with the world's own knowledge as the measure.
+fn agrees_with_the_world(
+    history: &History<'_>,
+    round: &Round,
+    before: &Content,
+    snapshot: &Snapshot,
+    content: &Content,
+) {
+    let truth = history.truth.lock().unwrap();
+    let none = BTreeMap::new();
+    let told = if truth.drifted { Content::new() } else { history.world.content() };
+    for outcome in &snapshot.outcomes {
+        let resource = outcome.resource;
+        let at = format!("{resource} of #{} ({outcome:?})", snapshot.number);
+        let shown = &content[&resource];
+        let before = before.get(&resource).unwrap_or(&none);
+        assert_eq!(outcome.records, shown.len() as u64, "{at}");
+        for key in before.keys().filter(|key| !shown.contains_key(key)) {
+            let really = !truth.always.contains(&(resource, key.clone()));
+            assert!(really, "{at}: {key} is gone, and was there all the time");
+            // The items of each channel are a list of their own.
+            let whole = outcome.state == ReadState::Complete || resource == Resource::ChannelItems;
+            assert!(whole, "{at}: {key} is gone by an unproven list");
+        }
+        for (key, raw) in shown {
+            let heard = history.world.overheard.lock().unwrap().delivered.contains(raw);
+            assert!(heard || before.get(key) == Some(raw), "{at}: no answer had {raw}");
+        }
+        if outcome.state != ReadState::Complete {
+            continue;
+        }
+        if !truth.drifted {
+            equals(&told[&resource], shown, resource, &at);
+        } else if round.faults.is_empty() {
+            for (_, key) in truth.always.iter().filter(|(of, _)| *of == resource) {
+                assert!(shown.contains_key(key), "{at}: {key} was there all the time");
+            }
+            for key in shown.keys() {
+                assert!(truth.ever.contains(&(resource, key.clone())), "{at}: {key} never was");
+            }
+        }
+    }
+    let whole =
+        snapshot.outcomes.iter().all(linkvault::vault::snapshot::ResourceOutcome::is_complete);
+    assert_eq!(snapshot.status == SnapshotStatus::Complete, whole);
+}
+
+/// Field by field, to the byte, but for what moves by itself.
+fn equals(
+    told: &BTreeMap<RecordKey, String>,
+    shown: &BTreeMap<RecordKey, String>,
+    resource: Resource,
+    at: &str,
+) {
+    let keys = |records: &BTreeMap<RecordKey, String>| records.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(told), keys(shown), "{at}");
+    for (key, raw) in told {
+        let (told, most) = oracle::settled(resource, raw);
+        let (shown, scans) = oracle::settled(resource, &shown[key]);
+        assert_eq!(told, shown, "{at}");
+        assert!(scans <= most, "{at}: {key} has more scans than there were");
+    }
+}
+
+/// The numbers beside a snapshot are those of a comparison with the one before.
+fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
+    let none = BTreeMap::new();
+    for outcome in &snapshot.outcomes {
+        let resource = outcome.resource;
+        let (old, new) = (before.get(&resource).unwrap_or(&none), &content[&resource]);
+        // Neither scans that moved nor a name under its other key is a change.
+        let text = |raw: &str| oracle::settled(resource, raw).0;
+        let added = new.keys().filter(|key| !old.contains_key(key)).count() as u64;
+        let removed = old.keys().filter(|key| !new.contains_key(key)).count() as u64;
+        let differs = |(key, raw): &(&RecordKey, &String)| {
+            old.get(key).is_some_and(|before| text(before) != text(raw))
+        };
+        let changed = new.iter().filter(differs).count() as u64;
+        let told = (outcome.added, outcome.changed, outcome.removed);
+        assert_eq!(told, (added, changed, removed), "{resource} of #{}", snapshot.number);
+    }
+}
+
+/// A quiet backup asks for no more than it must.
+fn costs_the_least(history: &History<'_>, summary: &CrawlReport) {
+    let removed: u64 = summary.snapshot.outcomes.iter().map(|outcome| outcome.removed).sum();
+    let learning = history.drawn.behaviour.contains("over-limit=refuse");
+    // Twins on two pages cost a second reading.
+    let twins = history.drawn.behaviour.contains("twins=");
+    if removed > 0 || learning || twins || summary.snapshot.status != SnapshotStatus::Complete {
+        return;
+    }
+    let least = crate::sim::minimal_requests::requests(&history.world) + summary.stats.fetched;
+    let overheard = history.world.overheard.lock().unwrap();
+    let confirmed = confirmations(&overheard, history.begun);
+    assert_eq!(summary.usage.requests, least + confirmed, "{:#?}", overheard.asked);
+}
+
+/// How often a backup that `begun` then asked again whose account it is, each time for a
+/// reason: a pause between two requests, or at its end more than a minute since the last time.
+fn confirmations(overheard: &Overheard, begun: Duration) -> u64 {
+    let all: Vec<_> = overheard.asked.iter().zip(&overheard.times).collect();
+    let (mut proven, mut paused, mut confirmed) = (begun, false, 0);
+    for (nth, pair) in all.windows(2).enumerate() {
+        let [(_, (before, answered)), (path, (left, _))] = pair else { unreachable!() };
+        if path.as_str() == "/api/account" {
+            let is_last = nth + 2 == all.len();
+            let is_late = is_last && answered.saturating_sub(proven) > MINUTE;
+            assert!(paused || is_late, "confirmed without a reason: {all:#?}");
+            (proven, paused, confirmed) = (*answered, false, confirmed + 1);
+        } else {
+            paused |= left.saturating_sub(*before) > LONG_PAUSE;
+        }
+    }
+    let ended = all.last().map_or(begun, |(_, (_, answered))| *answered);
+    let is_last = all.len() > 1 && all.last().is_some_and(|(path, _)| *path == "/api/account");
+    let is_late = ended.saturating_sub(proven) > MINUTE && !is_last;
+    assert!(!paused && !is_late, "not confirmed: {all:#?}");
+    confirmed
+}

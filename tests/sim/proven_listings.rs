@@ -1,0 +1,108 @@
+//! Another account behind the URL in the middle of a run: no write reaches it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use linkvault::apply::ApplyOptions;
+use linkvault::change::plan::Plan;
+use linkvault::clock::Clock as _;
+use linkvault::model::Resource;
+use linkvault::vault::journal::StepState;
+use serde_json::json;
+
+use crate::sim::unknown_outcomes::{UPDATE, create, journal, options, update, world};
+
+/// The account behind the URL is another one by now, which has a record of the
+/// name that the lost create asked for.
+#[test]
+fn a_lost_create_adopts_nothing_of_another_account() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    world.set_faults("lost-request@POST /api/campaign/add#1", 1);
+    world.meddle(|store, nth| {
+        if nth == 4 {
+            store.account.id = 99;
+            store.add_campaign("One", None, false);
+        }
+    });
+    let stopped = world.apply(&plan, &options()).unwrap_err();
+    let row = &journal(&world)[0];
+    assert_eq!((row.state, row.id), (StepState::Sent, None));
+    assert!(stopped.to_string().contains("answers for 99 of"), "{stopped}");
+}
+
+/// An answer that comes after more than a minute is a wait, like any other.
+#[test]
+fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    update(&world, &mut plan, json!({"description": "ours"}));
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    world.set_faults(&format!("slow-body:90s@{UPDATE}#1"), 1);
+    world.meddle(|store, nth| {
+        if nth == 4 {
+            store.account.id = 99;
+        }
+    });
+    world.apply(&plan, &options()).unwrap_err();
+    let asked = world.asked();
+    assert!(!asked.iter().any(|path| path == "/api/campaign/add"), "{asked:?}");
+}
+
+/// A window of the limit is a minute, or a little less by the time its requests took.
+#[test]
+fn after_each_wait_for_the_limit_the_account_is_proven_before_the_next_write() {
+    for (limit, reserve, latency) in
+        [(10, 0, 1), (10, 0, 900), (30, 5, 80), (2, 0, 80), (30, 29, 80)]
+    {
+        let mut world = world(&format!("rate-limit={limit}"));
+        world.reserve = reserve;
+        world.latency = Duration::from_millis(latency);
+        let mut plan = Plan::default();
+        for nth in 0..3 * (limit - reserve) {
+            create(&mut plan, Resource::Campaigns, json!({"name": format!("Made {nth}")}));
+        }
+        let clock = Arc::clone(&world.clock);
+        let (began, mut switched) = (clock.monotonic(), false);
+        world.meddle(move |store, _| {
+            // During the second wait.
+            if clock.monotonic() - began > Duration::from_secs(100) && !switched {
+                switched = true;
+                store.account.id = 99;
+                store.campaigns = linkvault::sandbox::store::StoreTable::default();
+            }
+        });
+        let options = ApplyOptions { reserve, ..options() };
+        let stopped = world.apply(&plan, &options).unwrap_err();
+        assert!(stopped.to_string().contains("answers for 99 of"), "{limit}: {stopped}");
+        assert_eq!(world.service().store().campaigns.iter().count(), 0, "{limit} {latency}");
+    }
+}
+
+/// A new connection may lead to another service.
+#[test]
+fn after_a_write_without_a_connection_the_account_is_proven_before_the_next_write() {
+    for fault in ["lost-request", "lost-reply", "no-connection", "reset"] {
+        for path in [UPDATE, "POST /api/campaign/add"] {
+            let mut world = world("");
+            let mut plan = Plan::default();
+            update(&world, &mut plan, json!({"description": "ours"}));
+            create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+            create(&mut plan, Resource::Campaigns, json!({"name": "Two"}));
+            world.set_faults(&format!("{fault}@{path}#1"), 1);
+            let failed = if path == UPDATE { 4 } else { 5 };
+            world.asked();
+            let overheard = Arc::clone(&world.overheard);
+            world.meddle(move |store, _| {
+                if overheard.lock().unwrap().asked.len() > failed {
+                    store.account.id = 99;
+                }
+            });
+            let stopped = world.apply(&plan, &options()).unwrap_err();
+            assert!(stopped.to_string().contains("answers for 99 of"), "{fault}: {stopped}");
+            let asked = world.asked();
+            assert_eq!(asked[failed..], ["/api/account"], "{fault} {path}: {asked:?}");
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! The whole write side on simulated time: random accounts, edits as a person
+//! makes them, plans, runs with everything that can go wrong, and the way back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linkvault::apply::undo::{state_after_run, undo_run};
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport, account_memory, deleted_since};
+use linkvault::change::desired::DesiredState;
+use linkvault::change::plan::{
+    AccountMemory, CurrentState, Plan, PlanProblems, UnsupportedChange, plan,
+};
+use linkvault::change::policy::{OnConflict, Policy};
+use linkvault::crawl::{self, StatisticsMode};
+use linkvault::model::{CountOrPercent, Resource, State, Verb};
+use linkvault::ops::plan::needed_resources;
+use linkvault::sandbox::Store;
+use linkvault::sandbox::second_user::meddle;
+use linkvault::vault::journal::{JournalStep, StepState};
+use linkvault::vault::snapshot::ResourceOutcome as Read;
+
+use super::account::{Trouble, world};
+use super::secrets::tells;
+use super::world::World;
+use crate::sim::account_view::{
+    Lost, back, differences, found_by_name, keep_fields, known_then, lost, rename_rings,
+    renumbered, view,
+};
+use crate::sim::expected_account::{interfere, nothing_twice, rows, touched};
+use crate::sim::invariants;
+use crate::sim::random_edits::{Edited, May};
+use crate::sim::reused_ids::{Did, Gone};
+use crate::sim::seed_runner::live_all;
+use crate::sim::seeded_choices::Hazards;
+use crate::sim::sent_requests::{arrived, as_planned};
+
+/// How many seeds `cargo test` runs.
+const SEEDS: u64 = 200;
+
+#[test]
+fn what_was_planned_is_what_becomes_and_can_be_taken_back() {
+    live_all(SEEDS, live);
+}
+
+#[test]
+fn exported_and_applied_unedited_is_an_empty_plan() {
+    for seed in 0..60 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut world = world(&mut rng, seed, "").0;
+        let (state, memory, _) = look(&mut world, &Resource::ALL);
+        let edited = Edited::unedited(world.service().store(), &state, &memory);
+        for (base, whole) in
+            [(None, false), (None, true), (Some(&state), false), (Some(&state), true)]
+        {
+            let desired = edited.desired(base, whole, &mut rng);
+            let policy = Policy { account: true, ..policy(whole) };
+            let current = CurrentState { state: &state, memory: &memory };
+            let made = plan(&desired, current, base, &policy).unwrap();
+            assert_eq!((made.steps, made.unsupported), (vec![], vec![]), "seed {seed}");
+        }
+        let desired = DesiredState::of_state(&state, "the snapshot");
+        let current = CurrentState { state: &state, memory: &memory };
+        let made = plan(&desired, current, None, &policy(true)).unwrap();
+        assert_eq!((made.steps, made.unsupported), (vec![], vec![]), "seed {seed}");
+    }
+}
+
+const fn policy(delete: bool) -> Policy {
+    let all = CountOrPercent::Percent(100.0);
+    let (max_delete, max_update, on_conflict) = (all, all, OnConflict::Fail);
+    Policy { delete, max_delete, max_update, on_conflict, account: false }
+}
+
+/// The account as it is, as the program looks at it before it plans.
+fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, i64) {
+    let options = crawl::CrawlOptions::new("http://sandbox").only(which);
+    let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
+    let mut vault = world.open();
+    let snapshot = world.crawl(&mut vault, &options).unwrap().snapshot;
+    assert!(
+        snapshot
+            .outcomes
+            .iter()
+            .filter(|it| options.scope.contains(&it.resource))
+            .all(Read::is_complete)
+    );
+    let state = vault.state(snapshot.number, &options.scope).unwrap();
+    (state, account_memory(&vault).unwrap(), snapshot.number)
+}
+
+/// What is wanted, as a command reads it.
+struct Wish {
+    desired: DesiredState,
+    base: Option<State>,
+    policy: Policy,
+    /// The snapshot that the wanted ids are of.
+    since: Option<i64>,
+    /// Says whether a plan is right.
+    fits: Box<dyn Fn(&Plan)>,
+}
+
+impl Wish {
+    fn plan(&self, world: &mut World) -> Result<(Plan, i64), PlanProblems> {
+        let (state, memory, number) = look(world, &needed_resources(&self.desired, &self.policy));
+        let current = CurrentState { state: &state, memory: &memory };
+        let mut desired = self.desired.clone();
+        if let Some(since) = self.since {
+            desired.deleted = deleted_since(&world.open(), since).unwrap();
+        }
+        let plan = plan(&desired, current, self.base.as_ref(), &self.policy)?;
+        (self.fits)(&plan);
+        Ok((plan, number))
+    }
+}
+
+/// One account, and what is pushed to it.
+struct Life {
+    world: World,
+    rng: fastrand::Rng,
+    seed: u64,
+    /// Names have no case here.
+    folds: bool,
+    hazards: Hazards,
+    gone: Gone,
+    runs: u64,
+    /// A run waits for a person, and nothing follows it before.
+    waits: bool,
+}
+
+/// What a push came to.
+struct Pushed {
+    outcome: RunReport,
+    before: Store,
+    /// Everything that was asked for was done, and no other user interfered.
+    clean: bool,
+    alone: bool,
+}
+
+#[allow(clippy::print_stdout)]
+fn live(seed: u64) {
+    println!("LINKVAULT_SIM_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (world, behaviour, hazards) = world(&mut rng, seed, "");
+    println!("{behaviour} {hazards:?}");
+    let folds = behaviour.contains("names=lowered");
+    let gone = Gone::default();
+    let mut life = Life { world, rng, seed, folds, hazards, gone, runs: 0, waits: false };
+    life.live();
+    life.world.keeps_its_secrets();
+}
+
+impl Life {
+    fn live(&mut self) {
+        let restores = self.rng.u8(..3) == 0;
+        let first = restores.then(|| look(&mut self.world, &Resource::ALL));
+        let at_first = self.world.service().store().clone();
+        let mut alone = true;
+        for _ in 0..if self.rng.u8(..4) == 0 { 2 } else { 1 } {
+            alone &= self.edit();
+            if self.waits {
+                return;
+            }
+        }
+        if let Some((first, _, number)) = first {
+            self.restore(&first, number, &at_first, alone);
+        }
+    }
+
+    /// Edits an export, pushes it, and maybe takes it back. True when no other user interfered.
+    fn edit(&mut self) -> bool {
+        let trouble = Trouble::draw(&mut self.rng);
+        let (state, memory, number) = look(&mut self.world, &Resource::ALL);
+        let store = self.world.service().store().clone();
+        let mut edited = Edited::unedited(&store, &state, &memory);
+        let whole = self.rng.bool();
+        let delete = whole && self.rng.bool();
+        let account = self.rng.u8(..4) == 0;
+        // It cannot be told whose a code is when two people make codes at once.
+        let codes = trouble.is_alone();
+        let may = May { codes, delete, impossible: self.rng.u8(..3) == 0, account };
+        edited.draw(&mut self.rng, may);
+        let base = self.rng.bool() || whole;
+        let desired = edited.desired(base.then_some(&state), whole, &mut self.rng);
+        let on_conflict = self.rng.choice([OnConflict::Mine, OnConflict::Theirs]).unwrap();
+        let policy = Policy { account, on_conflict, ..policy(delete) };
+        let (base, since) = (base.then_some(state), base.then_some(number));
+        let wish = Wish { desired, base, policy, since, fits: Box::new(|_| ()) };
+        if !trouble.is_alone() {
+            for _ in 0..self.rng.u8(..3) {
+                let rng = &mut self.rng;
+                self.world.change(|store| drop(meddle(store, rng)));
+            }
+        }
+        let Some(pushed) = self.push(&wish, &trouble, Some(edited.impossible)) else {
+            return trouble.is_alone();
+        };
+        if pushed.clean {
+            self.is_as(&edited.goal, &[&pushed.before, &edited.goal], "after the push");
+        }
+        let alone = pushed.alone;
+        if alone && pushed.outcome.run > 0 && self.rng.u8(..3) > 0 {
+            self.undo(&pushed);
+        }
+        alone
+    }
+
+    /// Brings an older state back.
+    fn restore(&mut self, first: &State, number: i64, at_first: &Store, alone: bool) {
+        let mut trouble = Trouble::draw(&mut self.rng);
+        trouble.drift = 0.0;
+        let before = self.world.service().store().clone();
+        let delete = self.rng.bool();
+        let mut desired = DesiredState::of_state(first, "an older snapshot");
+        desired.resources.remove(&Resource::Account);
+        let known = account_memory(&self.world.open()).unwrap();
+        let any_reused = self.gone.any_reused(at_first, &before);
+        let ids = known.ids.clone();
+        let (gone, then, now) = (std::mem::take(&mut self.gone), at_first.clone(), before.clone());
+        // Ids that were lost in a run before lead to new records already.
+        let at_first = &renumbered(at_first, &before, &known.ids);
+        // A lost record is the one that has its name by now.
+        let (at_first, found) = &found_by_name(at_first, &before);
+        // What was sent since is no part of the older state.
+        let sent = known_then(first, &before, &known.ids);
+        let mut content = BTreeMap::new();
+        for ((_, key), fields) in sent.iter().filter(|((it, _), _)| *it == Resource::QrCodes) {
+            content.insert(key.id().cast_unsigned(), fields.clone());
+        }
+        let known = AccountMemory { sent, ..known };
+        let lost = Lost {
+            items: true,
+            restores_content: false,
+            deletes: delete,
+            spares: true,
+            content,
+            ..lost(&known)
+        };
+        let mut goal = back(at_first, &before, &lost);
+        for ((_, old), new) in found.iter().filter(|((it, _), _)| *it == Resource::Campaigns) {
+            let links = lost.links.get(old).into_iter().flatten();
+            goal.campaigns.get_mut(*new).unwrap().members.extend(links);
+        }
+        goal.account = before.account.clone();
+        // Two edits can have exchanged names, and no order of updates gives them back. The
+        // plan lists such records as not supported and leaves them alone.
+        let rings = rename_rings(&goal, &before);
+        keep_fields(&mut goal, &before, &rings);
+        let fits = Box::new(move |plan: &Plan| {
+            if alone {
+                gone.spares_others(plan, &then, &now, &ids);
+                let told = |(resource, id): &(Resource, u64)| {
+                    let key = id.to_string();
+                    plan.unsupported.iter().any(|it| (it.resource, &it.key) == (*resource, &key))
+                };
+                assert!(any_reused || rings.iter().all(told), "{rings:?}");
+            }
+        });
+        let wish = Wish { desired, base: None, policy: policy(delete), since: Some(number), fits };
+        let Some(pushed) = self.push(&wish, &trouble, None) else { return };
+        if pushed.clean && alone && !any_reused {
+            self.is_as(&goal, &[&before, &goal, at_first], "after the restore");
+        }
+    }
+
+    /// Takes the last run back, as `linkvault undo` does.
+    fn undo(&mut self, pushed: &Pushed) {
+        let mut trouble = Trouble::draw(&mut self.rng);
+        trouble.drift = 0.0;
+        let mut vault = self.world.open();
+        let run = vault.run(pushed.outcome.run).unwrap();
+        let way = undo_run(&mut vault, run.number).unwrap();
+        let base = state_after_run(&mut vault, &run).unwrap();
+        let seen = vault.snapshot(run.before.unwrap()).unwrap().outcomes;
+        let items = seen.iter().any(|it| it.resource == Resource::ChannelItems && it.is_complete());
+        let known = account_memory(&vault).unwrap();
+        drop(vault);
+        let now = self.world.service().store().clone();
+        let mut lost = Lost { items, restores_content: true, deletes: true, ..lost(&known) };
+        // What was deleted in this run alone is looked for.
+        lost.codes.retain(|id| pushed.before.qr_codes.get(*id).is_some());
+        let mut goal = back(&pushed.before, &now, &lost);
+        self.keep_unknown(&mut goal, &now, run.number);
+        let did = Did::of(&self.world.open().steps(run.number).unwrap());
+        let (reused, then) = (did.reused(), pushed.before.clone());
+        let wish = Wish {
+            desired: way.desired,
+            base,
+            policy: Policy { account: true, ..policy(true) },
+            since: run.before,
+            fits: Box::new(move |plan| did.is_taken_back_by(plan, &then)),
+        };
+        let Some(undone) = self.push(&wish, &trouble, None) else { return };
+        // The answer told no id, and the list could not be read: the undo says so.
+        let unknown =
+            |it: &UnsupportedChange| it.reason.contains("which record it was is not known");
+        if undone.clean && !reused && !way.unsupported.iter().any(unknown) {
+            self.is_as(&goal, &[&pushed.before, &now, &goal], "after the undo");
+        }
+    }
+
+    /// The value that an update replaced stays as it is where it was not known.
+    fn keep_unknown(&self, goal: &mut Store, now: &Store, run: i64) {
+        for row in self.world.open().steps(run).unwrap() {
+            let step: linkvault::change::plan::PlanStep = serde_json::from_str(&row.spec).unwrap();
+            if (step.resource, step.verb, row.state)
+                != (Resource::QrCodes, Verb::Update, StepState::Done)
+            {
+                continue;
+            }
+            let id = step.id.unwrap().cast_unsigned();
+            let there = &now.qr_codes.get(id).unwrap().content;
+            let Some(goal) = goal.qr_codes.get_mut(id).map(|it| &mut it.content) else { continue };
+            for (name, _) in step.after.iter().flatten() {
+                if step.before.as_ref().is_some_and(|it| !it[name].is_null()) {
+                    continue;
+                }
+                match name.as_str() {
+                    "data" => goal.data.clone_from(&there.data),
+                    "background" => goal.background.clone_from(&there.background),
+                    _ => goal.foreground.clone_from(&there.foreground),
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn is_as(&self, goal: &Store, kept: &[&Store], when: &str) {
+        let now = self.world.service().store().clone();
+        let (mut kept, nothing) = (kept.to_vec(), Store::default());
+        kept.push(if self.hazards.reuses_ids { &nothing } else { &now });
+        let (wanted, found) = (view(goal, &kept, self.folds), view(&now, &kept, self.folds));
+        let different = differences(&wanted, &found);
+        assert!(different.is_empty(), "{when}:\n{different}");
+    }
+
+    /// Plans, applies whatever happens, checks, and plans again. `None` when
+    /// somebody else came between and nothing was written.
+    #[allow(clippy::print_stdout)]
+    fn push(
+        &mut self,
+        wish: &Wish,
+        trouble: &Trouble,
+        impossible: Option<usize>,
+    ) -> Option<Pushed> {
+        let before = self.world.service().store().clone();
+        let (made, snapshot) = match wish.plan(&mut self.world) {
+            Ok(planned) => planned,
+            Err(problems) if trouble.is_alone() => panic!("{problems}"),
+            Err(_) => return None,
+        };
+        assert!(!tells(serde_json::to_string(&made).unwrap().as_bytes()));
+        if let Some(impossible) = impossible.filter(|_| trouble.is_alone()) {
+            assert_eq!(made.unsupported.len(), impossible, "{:#?}", made.unsupported);
+        }
+        println!(
+            "{} steps, {:?} drift {} deaths {:?}",
+            made.steps.len(),
+            trouble.faults,
+            trouble.drift,
+            trouble.deaths
+        );
+        let alone = trouble.is_alone();
+        if made.steps.is_empty() {
+            return Some(Pushed { outcome: RunReport::default(), before, clean: alone, alone });
+        }
+        self.runs += 1;
+        let options = ApplyOptions {
+            command: "apply".to_owned(),
+            plan_id: format!("plan {} of {}", self.runs, self.seed),
+            service: "http://sandbox".to_owned(),
+            snapshot_before: self.rng.bool().then_some(snapshot),
+            ..ApplyOptions::default()
+        };
+        let throttled = self.world.service().totals().throttled;
+        let runs = self.world.open().runs().unwrap().len();
+        self.world.service().clear_log();
+        self.world.wrote.lock().unwrap().clear();
+        self.world.set_faults(&trouble.faults, self.seed + self.runs);
+        self.disturb(trouble.drift, &made);
+        self.hazards.let_strangers_in(&mut self.world);
+        let outcome = self.through(&made, &options, trouble);
+        self.world.set_faults("", 0);
+        self.world.meddler = None;
+        self.world.stranger = None;
+        self.world.dies_after = None;
+        invariants::is_sound(&mut self.world.open());
+        let refused = self.world.service().totals().throttled - throttled;
+        assert!(refused == 0 || trouble.faults.contains("throttled"), "refused for the limit");
+        nothing_twice(self.world.service().store(), &made);
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                assert!(!trouble.is_alone(), "{error}");
+                assert_eq!(self.world.open().runs().unwrap().len(), runs);
+                assert_eq!(arrived(&self.world), []);
+                return None;
+            }
+        };
+        let journal = rows(&self.world.open());
+        let quiet = trouble.faults.is_empty() && trouble.deaths.is_empty() && trouble.is_alone();
+        as_planned(&self.world, &made, &journal, trouble.is_alone(), quiet);
+        assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
+        if alone {
+            // What no list shows stays unknown where no answer ever came.
+            let told = |row: &&JournalStep| made.steps[row.step as usize - 1].verifiable;
+            let unknown = journal.iter().filter(|row| row.state == StepState::Unknown);
+            assert_eq!(unknown.filter(told).count(), 0, "{outcome:?}");
+        }
+        if outcome.unknown > 0 {
+            self.waits = true;
+            return None;
+        }
+        // Where no answer and no list told its id, nothing can be remembered of a record.
+        let known = |row: &JournalStep| {
+            let made = made.steps[row.step as usize - 1].verb == Verb::Create;
+            !made || row.state != StepState::Done || row.id.is_some()
+        };
+        let clean = alone
+            && outcome.refused + outcome.skipped + outcome.unknown == 0
+            && journal.iter().all(known);
+        self.gone.note(self.world.wrote.lock().unwrap().iter(), &made, &journal);
+        assert!(!alone || outcome.stale == 0, "{outcome:?}");
+        if clean {
+            let differs = journal.iter().find(|row| row.verified.as_deref() == Some("differs"));
+            assert_eq!(differs, None, "what is done is not as asked");
+            self.is_settled(wish, &made.unsupported);
+        }
+        Some(Pushed { outcome, before, clean, alone })
+    }
+
+    /// The same wish makes no step any more, and what cannot be done is the same.
+    #[track_caller]
+    fn is_settled(&mut self, wish: &Wish, unsupported: &[UnsupportedChange]) {
+        let (again, _) = wish.plan(&mut self.world).unwrap();
+        assert_eq!(again.steps, [], "planned again");
+        // The reason may be another one: the run may have deleted the record that had the
+        // id of a wanted one.
+        let what = |all: &[UnsupportedChange]| -> Vec<_> {
+            all.iter().map(|it| (it.resource, it.key.clone())).collect()
+        };
+        assert_eq!(what(&again.unsupported), what(unsupported), "planned again");
+    }
+
+    fn disturb(&mut self, drift: f64, plan: &Plan) {
+        let mut others = self.rng.fork();
+        self.world.meddler = None;
+        if drift > 0.0 {
+            let touched = touched(plan);
+            self.world.meddle(move |store, _| {
+                if others.f64() < drift {
+                    interfere(store, &touched, &mut others);
+                }
+            });
+        }
+    }
+
+    /// Applies, and goes on until the run has an end.
+    fn through(
+        &mut self,
+        plan: &Plan,
+        options: &ApplyOptions,
+        trouble: &Trouble,
+    ) -> Result<RunReport, ApplyError> {
+        let mut deaths = trouble.deaths.iter().copied();
+        let mut last = None;
+        for start in 0..40 {
+            self.world.dies_after = deaths.next();
+            if start == 20 {
+                self.world.set_faults("", 0);
+                self.world.stranger = None;
+            }
+            let open = self.world.open().unfinished_run().unwrap();
+            let outcome = match open.map(|run| run.number) {
+                Some(run) => self.world.resume(run, options),
+                None => self.world.apply(plan, options),
+            };
+            let said = format!("{outcome:?}");
+            assert!(!tells(said.as_bytes()), "{said}");
+            match outcome {
+                Ok(outcome) => return Ok(outcome),
+                // The process died after the run's last word.
+                Err(ApplyError::Used(run)) => {
+                    self.world.stranger = None;
+                    return self.world.resume(run, options);
+                }
+                Err(error @ (ApplyError::Stale(_) | ApplyError::Step { .. })) => return Err(error),
+                Err(error) => last = Some(error),
+            }
+            invariants::is_sound(&mut self.world.open());
+            self.world.pass(Duration::from_secs(90));
+        }
+        panic!("the run never ends: {last:?}")
+    }
+}

@@ -1,0 +1,299 @@
+//! Another account behind URL and key from some moment of a crawl on.
+
+use std::time::Duration;
+
+use linkvault::api::client::ClientLimits;
+use linkvault::apply::ApplyOptions;
+use linkvault::change::plan::Plan;
+use linkvault::clock::Clock as _;
+use linkvault::crawl::CrawlError;
+use linkvault::model::{Resource, Verb};
+use linkvault::sandbox::Store;
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
+use linkvault::vault::VaultError;
+use linkvault::vault::journal::StepState;
+use linkvault::vault::snapshot::{ReadState, ResourceOutcome, SnapshotStatus};
+
+use super::world::World;
+use crate::sim::expected_account::{add, rows};
+use crate::sim::invariants;
+
+/// An account with `each` records of each kind, whose codes are not scanned any more.
+fn account(seed: u64, each: u64) -> Store {
+    let mut store = generate(seed, GeneratedCounts::each(each));
+    for (_, code) in store.qr_codes.iter_mut() {
+        code.scans.period = 0;
+    }
+    store
+}
+
+/// An account of another number.
+fn other(each: u64) -> Store {
+    let mut store = account(8, each);
+    store.account.id = 99;
+    store
+}
+
+/// Lets the account be `other` from the request `moment` on.
+fn switch(world: &mut World, moment: u64, other: Store) {
+    world.meddle(move |store, nth| {
+        if nth == moment {
+            store.clone_from(&other);
+        }
+    });
+}
+
+/// The same, after a pause of 80 seconds.
+fn switch_after_a_pause(world: &mut World, moment: u64, other: Store) {
+    let clock = world.clock.clone();
+    world.meddle(move |store, nth| {
+        if nth == moment {
+            store.clone_from(&other);
+        } else if nth + 1 == moment {
+            clock.sleep(Duration::from_secs(80));
+        }
+    });
+}
+
+fn is_other(result: Result<linkvault::crawl::CrawlReport, CrawlError>, at: &str) {
+    let Err(CrawlError::Vault(error @ VaultError::OtherAccount { .. })) = result else {
+        panic!("{at}: {result:?}")
+    };
+    assert!(error.to_string().contains("99 of"), "{at}: {error}");
+}
+
+#[test]
+fn what_another_account_does_not_have_is_not_removed() {
+    let ours = account(5, 4);
+    // The account, seven lists, and the items of four channels.
+    for moment in 2..=12 {
+        let mut world = World::of(ours.clone(), "");
+        let first = world.backup().snapshot.number;
+        let known = world.shown(first);
+        let at = format!("request {moment}");
+        switch(&mut world, moment, other(2));
+        is_other(world.start(), &at);
+        let mut vault = world.open();
+        invariants::is_sound(&mut vault);
+        let newest = vault.newest(false).unwrap().unwrap();
+        assert_eq!((newest.number, newest.status), (first + 1, SnapshotStatus::Partial), "{at}");
+        assert!(newest.outcomes.iter().all(|it| it.state == ReadState::Failed), "{newest:?}");
+        assert!(newest.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0), "{at}");
+        assert_eq!(world.shown(newest.number), known, "{at}: nothing of the other is kept");
+        world.meddler = None;
+        world.change(|store| store.clone_from(&ours));
+        let again = world.backup();
+        assert!(!again.resumed);
+        assert_eq!(again.snapshot.status, SnapshotStatus::Complete, "{at}");
+        assert_eq!(world.shown(again.snapshot.number), known, "{at}");
+        invariants::is_sound(&mut world.open());
+    }
+}
+
+/// Where nothing seems to be gone, a crawl of more than a minute asks again as well.
+#[test]
+fn what_another_account_has_is_not_kept_by_a_crawl_of_minutes() {
+    for moment in [3, 7, 12] {
+        let mut world = World::of(account(5, 4), "rate-limit=6");
+        switch(&mut world, moment, other(9));
+        is_other(world.start(), &format!("request {moment}"));
+        let mut vault = world.open();
+        invariants::is_sound(&mut vault);
+        let newest = vault.newest(false).unwrap().unwrap();
+        assert_eq!((newest.status, newest.records()), (SnapshotStatus::Partial, 0), "{newest:?}");
+        assert!(world.shown(newest.number).values().all(|records| records.is_empty()));
+    }
+}
+
+#[test]
+fn a_list_that_lost_records_costs_one_request_more_and_so_does_a_crawl_of_minutes() {
+    let mut world = World::of(account(5, 4), "");
+    world.backup();
+    let quiet = world.backup().usage.requests;
+    world.change(|store| {
+        store.campaigns.remove(1);
+        store.campaigns.remove(2);
+        store.pixels.remove(1);
+        store.add_campaign("New", None, true);
+    });
+    assert_eq!(world.backup().usage.requests, quiet + 2);
+    world.latency = Duration::from_secs(61) / u32::try_from(quiet - 2).unwrap();
+    assert_eq!(world.backup().usage.requests, quiet + 1);
+}
+
+/// Nothing seems to be gone, and no process reaches its end: each is killed.
+#[test]
+fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_killed() {
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "");
+    let first = world.backup().snapshot.number;
+    let known = world.shown(first);
+    for moment in [2, 4, 9, 12] {
+        for dies in 1.. {
+            let at = format!("request {moment}, commit {dies}");
+            switch_after_a_pause(&mut world, moment, other(9));
+            world.dies_after = Some(dies);
+            let killed = matches!(world.start(), Err(CrawlError::Vault(VaultError::Stopped)));
+            world.dies_after = None;
+            world.meddler = None;
+            world.change(|store| store.clone_from(&ours));
+            let again = world.backup().snapshot;
+            assert_eq!(again.status, SnapshotStatus::Complete, "{at}");
+            assert!(world.shown(again.number) == known, "{at}");
+            assert!(again.outcomes.iter().all(|it| it.added + it.changed + it.removed == 0));
+            if !killed {
+                break;
+            }
+        }
+        invariants::is_sound(&mut world.open());
+    }
+}
+
+/// A snapshot is discarded in one transaction: a process that is killed leaves a running
+/// snapshot with a list that is still to be read, or no running snapshot.
+#[test]
+fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ended() {
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "");
+    let first = world.backup().snapshot.number;
+    let known = world.shown(first);
+    for moment in [3, 9, 12] {
+        for dies in 1.. {
+            let at = format!("request {moment}, commit {dies}");
+            switch(&mut world, moment, other(2));
+            world.dies_after = Some(dies);
+            let killed = matches!(world.start(), Err(CrawlError::Vault(VaultError::Stopped)));
+            world.dies_after = None;
+            if let Some((running, _)) = world.open().running().unwrap() {
+                let pending = |it: &ResourceOutcome| it.state == ReadState::Pending;
+                assert!(running.outcomes.iter().any(pending), "{at}: {running:?}");
+            }
+            // What was read last may be of the other account, which still answers.
+            world.meddler = None;
+            world.change(|store| store.clone_from(&other(2)));
+            is_other(world.start(), &at);
+            let mut vault = world.open();
+            invariants::is_sound(&mut vault);
+            assert_eq!(vault.running().unwrap(), None, "{at}");
+            let newest = vault.newest(false).unwrap().unwrap();
+            drop(vault);
+            assert!(world.shown(newest.number) == known, "{at}");
+            let unchanged = |it: &ResourceOutcome| it.added + it.changed + it.removed == 0;
+            assert!(newest.number == first || newest.outcomes.iter().all(unchanged), "{at}");
+            world.change(|store| store.clone_from(&ours));
+            let again = world.backup();
+            assert!(!again.resumed, "{at}");
+            assert_eq!(again.snapshot.status, SnapshotStatus::Complete, "{at}");
+            assert!(world.shown(again.snapshot.number) == known, "{at}");
+            if !killed {
+                break;
+            }
+        }
+        invariants::is_sound(&mut world.open());
+    }
+}
+
+/// Kills a backup, then starts a process that finds another account at `service`. Gives
+/// whether the next backup of our account goes on with the first one.
+fn goes_on_after(service: &str) -> bool {
+    let ours = account(5, 4);
+    let mut world = World::of(ours.clone(), "");
+    world.backup();
+    world.dies_after = Some(9);
+    world.start().unwrap_err();
+    let own = std::mem::replace(&mut world.options.service, service.to_owned());
+    world.change(|store| store.clone_from(&other(4)));
+    is_other(world.start(), service);
+    world.options.service = own;
+    world.change(|store| store.clone_from(&ours));
+    let again = world.backup();
+    assert_eq!(again.snapshot.status, SnapshotStatus::Complete);
+    invariants::is_sound(&mut world.open());
+    again.resumed
+}
+
+#[test]
+fn a_backup_goes_on_after_another_account_was_met_at_another_url_only() {
+    assert!(!goes_on_after("http://sandbox"));
+    assert!(goes_on_after("http://elsewhere"));
+}
+
+/// A run stops after `requests`, and a backup is killed. The resumed run finds another account.
+fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: &[StepState]) {
+    let service = "http://sandbox".to_owned();
+    let options = ApplyOptions { plan_id: "one".to_owned(), service, ..ApplyOptions::default() };
+    let mut world = World::of(account(5, 4), "");
+    world.backup();
+    world.set_faults(fault, 1);
+    world.limits.max_requests = Some(requests);
+    world.apply(plan, &options).unwrap_err();
+    world.limits = ClientLimits::default();
+    let found = rows(&world.open()).iter().map(|row| row.state).collect::<Vec<_>>();
+    assert_eq!(found, states);
+    let ours = world.service().store().clone();
+    world.dies_after = Some(9);
+    world.start().unwrap_err();
+    assert!(world.open().running().unwrap().is_some());
+    world.asked();
+    world.change(|store| store.clone_from(&other(4)));
+    let error = world.resume(1, &options).unwrap_err();
+    assert!(error.to_string().contains("99 of"), "{error}");
+    assert_eq!(world.asked(), ["/api/account"]);
+    assert_eq!(world.open().running().unwrap(), None);
+    world.change(|store| store.clone_from(&ours));
+    assert_eq!(world.resume(1, &options).unwrap().done, states.len() as u64);
+    invariants::is_sound(&mut world.open());
+}
+
+#[test]
+fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_killed() {
+    // It asks whose account it is before it writes: no list shows what the assignment needs.
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "Channel"}));
+    let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", body);
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    // The look reads the account, the channels and the items of four; then one write leaves.
+    discards_when_it_is_resumed(&plan, "", 7, &[StepState::Done, StepState::Planned]);
+    // It reads the list that tells what became of the create.
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "Campaign"}));
+    add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    let fault = "lost-reply@POST /api/campaign/add#1";
+    discards_when_it_is_resumed(&plan, fault, 3, &[StepState::Sent]);
+}
+
+#[test]
+fn a_run_is_not_verified_by_what_another_account_shows() {
+    let service = "http://sandbox".to_owned();
+    let options = ApplyOptions { plan_id: "one".to_owned(), service, ..ApplyOptions::default() };
+    let mut plan = Plan::default();
+    let body = Some(serde_json::json!({"name": "One"}));
+    add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    let requests = World::of(account(5, 4), "").apply(&plan, &options).unwrap().requests;
+    for moment in 2..=requests {
+        let mut world = World::of(account(5, 4), "");
+        world.backup();
+        let ours = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let (kept, clock) = (ours.clone(), world.clock.clone());
+        world.meddle(move |store, nth| {
+            if nth == moment {
+                *kept.lock().unwrap() = Some(std::mem::replace(store, other(9)));
+            } else if nth + 1 == moment {
+                clock.sleep(Duration::from_secs(80));
+            }
+        });
+        let Err(error) = world.apply(&plan, &options) else { panic!("request {moment}") };
+        assert!(error.to_string().contains("99 of"), "request {moment}: {error}");
+        world.meddler = None;
+        let ours = ours.lock().unwrap().take().unwrap();
+        world.change(|store| store.clone_from(&ours));
+        let open = world.open().unfinished_run().unwrap();
+        let outcome = match open {
+            Some(run) => world.resume(run.number, &options).unwrap(),
+            None => world.apply(&plan, &options).unwrap(),
+        };
+        assert_eq!((outcome.done, outcome.verified, outcome.different), (1, 1, 0), "{moment}");
+        invariants::is_sound(&mut world.open());
+    }
+}

@@ -1,0 +1,593 @@
+//! Answers that are lost while somebody else works on the account as well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use linkvault::apply::resolve::{self, StepDecision};
+use linkvault::apply::step_request::set_password;
+use linkvault::apply::{ApplyError, ApplyOptions, RunReport, StepSecrets};
+use linkvault::change::plan::{Plan, ROTATOR, fingerprint, slug};
+use linkvault::model::{RecordKey, Resource, Verb};
+use linkvault::sandbox::generate::{GeneratedCounts, generate};
+use linkvault::sandbox::store::QrCode;
+use linkvault::vault::journal::{JournalStep, RunStatus, StepResult, StepState};
+use serde_json::{Value, json};
+
+use super::world::World;
+use crate::sim::expected_account::{add, rows};
+
+pub(super) fn world(behaviour: &str) -> World {
+    World::of(generate(5, GeneratedCounts::each(4)), behaviour)
+}
+
+pub(super) fn options() -> ApplyOptions {
+    let (command, plan_id) = ("apply".to_owned(), "the plan".to_owned());
+    ApplyOptions {
+        command,
+        plan_id,
+        service: "http://sandbox".to_owned(),
+        ..ApplyOptions::default()
+    }
+}
+
+pub(super) fn create(plan: &mut Plan, resource: Resource, body: Value) -> u32 {
+    let endpoint = resource.spec().endpoint(Verb::Create).unwrap();
+    add(plan, resource, Verb::Create, endpoint.path, Some(body))
+}
+
+pub(super) fn journal(world: &World) -> Vec<JournalStep> {
+    rows(&world.open())
+}
+
+/// How many codes hold what the plan asks for.
+fn ours(world: &World) -> Vec<u64> {
+    let wanted = json!("ours");
+    let service = world.service();
+    let codes = service.store().qr_codes.iter();
+    codes.filter(|(_, code)| code.content.data.as_ref() == Some(&wanted)).map(|it| it.0).collect()
+}
+
+/// Stops a run before its code is sent; hours later, somebody else has made a code.
+fn interrupted_for_hours() -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": "ours"}));
+    world.limits.max_requests = Some(3);
+    let stopped = world.apply(&plan, &options()).unwrap_err();
+    assert!(matches!(stopped, ApplyError::Stopped { .. }), "{stopped}");
+    world.limits.max_requests = None;
+    world.pass(Duration::from_secs(5 * 3600));
+    world.change(|store| {
+        store.qr_codes.add(QrCode { name: "Theirs".to_owned(), ..QrCode::default() });
+    });
+    world
+}
+
+fn resumed(world: &mut World) -> RunReport {
+    world.resume(1, &options()).unwrap()
+}
+
+#[test]
+fn a_code_that_somebody_made_in_a_pause_is_never_taken_for_ours() {
+    for fault in ["lost-request", "lost-reply"] {
+        let mut world = interrupted_for_hours();
+        world.set_faults(&format!("{fault}@POST /api/qr/add#1"), 1);
+        let outcome = resumed(&mut world);
+        assert_eq!((outcome.done, outcome.unknown), (2, 0), "{fault}: {outcome:?}");
+        let made = ours(&world);
+        assert_eq!(made.len(), 1, "{fault}");
+        assert_eq!(journal(&world)[1].id, Some(made[0].cast_signed()), "{fault}");
+    }
+}
+
+/// The pause is within one process, which looks once and not for each code.
+#[test]
+fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    for nth in 0..20 {
+        create(&mut plan, Resource::Campaigns, json!({"name": format!("Made {nth}")}));
+    }
+    for nth in 0..6 {
+        let data = if nth == 0 { "ours".to_owned() } else { format!("other {nth}") };
+        create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": data}));
+    }
+    world.latency = Duration::from_secs(15);
+    world.meddle(|store, nth| {
+        if nth == 10 {
+            store.qr_codes.add(QrCode { name: "Theirs".to_owned(), ..QrCode::default() });
+        }
+    });
+    world.set_faults("lost-request@POST /api/qr/add#1", 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.unknown), (26, 0), "{outcome:?}");
+    assert_eq!(ours(&world).len(), 1);
+    assert_eq!(journal(&world)[20].id, Some(ours(&world)[0].cast_signed()));
+    let listed = world.asked().iter().filter(|path| path.starts_with("/api/qr?")).count();
+    // Before, after the pause, twice for the lost one, and at the end.
+    assert_eq!(listed, 5);
+}
+
+/// A process dies while it sends a code for the second time. What it read in between tells the
+/// next process which code is new.
+#[test]
+fn a_code_that_was_lost_twice_is_found_by_the_process_that_takes_up_the_run() {
+    let mut lost = 0;
+    for moment in 1..=40 {
+        let mut world = world("rate-limit=zero");
+        let mut plan = Plan::default();
+        create(&mut plan, Resource::QrCodes, json!({"type": "text", "data": "ours"}));
+        world.latency = Duration::from_secs(25);
+        let faults = "lost-request@POST /api/qr/add#1,lost-reply@POST /api/qr/add#2";
+        world.set_faults(faults, 1);
+        world.dies_after = Some(moment);
+        if world.apply(&plan, &options()).is_ok() {
+            break;
+        }
+        world.dies_after = None;
+        world.set_faults("", 1);
+        world.pass(Duration::from_secs(600));
+        if world.open().runs().unwrap().is_empty() {
+            continue;
+        }
+        lost += u32::from(journal(&world)[0].attempts == 2);
+        let outcome = resumed(&mut world);
+        assert_eq!((outcome.done, outcome.unknown), (1, 0), "dead after {moment}: {outcome:?}");
+        let made = ours(&world);
+        assert_eq!(made.len(), 1, "dead after {moment}");
+        assert_eq!(journal(&world)[0].id, Some(made[0].cast_signed()), "dead after {moment}");
+    }
+    assert!(lost > 0, "no process died after the second request");
+}
+
+/// Just before the create arrives, somebody deletes the newest record, whose id the service
+/// gives to ours. The answer is lost.
+#[test]
+fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
+    let begin = || {
+        let mut store = generate(5, GeneratedCounts::each(4));
+        store.reuse_ids();
+        World::of(store, "")
+    };
+    let channel = (Resource::Channels, json!({"name": "Ours"}));
+    let code = (Resource::QrCodes, json!({"type": "text", "data": "ours"}));
+    let update = [None, Some(("/api/channel/4/update", "/api/qr/4/update"))];
+    for ((resource, body), update) in [channel, code].iter().flat_map(|it| update.map(|u| (it, u)))
+    {
+        let (is_channel, mut plan) = (*resource == Resource::Channels, Plan::default());
+        create(&mut plan, *resource, body.clone());
+        // The run is to change the record that had the id, but not into what the create asks for.
+        if let Some((channel, code)) = update {
+            let (path, field) = if is_channel { (channel, "description") } else { (code, "data") };
+            add(&mut plan, *resource, Verb::Update, path, Some(json!({field: "new"})));
+        }
+        let mut quiet = begin();
+        quiet.apply(&plan, &options()).unwrap();
+        let at = 1 + quiet.asked().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
+        let mut world = begin();
+        world.meddle(move |store, nth| {
+            if nth == at {
+                let (code, channel) = (store.qr_codes.iter().last(), store.channels.iter().last());
+                let (code, channel) = (code.unwrap().0, channel.unwrap().0);
+                assert_eq!((code, channel), (4, 4));
+                store.remove_qr(code);
+                store.channels.remove(channel);
+            }
+        });
+        world.set_faults("lost-reply@POST /api/channel/add#1,lost-reply@POST /api/qr/add#1", 1);
+        let outcome = world.apply(&plan, &options()).unwrap();
+        assert_eq!(outcome.unknown, 1, "{outcome:?}");
+        let posts = world.asked().iter().filter(|path| path.ends_with("/add")).count();
+        assert_eq!(posts, 1, "{resource}");
+        let service = world.service();
+        let all = (service.store().channels.len(), service.store().qr_codes.len());
+        assert_eq!(all, if is_channel { (4, 3) } else { (3, 4) });
+    }
+}
+
+/// A plan that changes channel 2, with what it was when the plan was made.
+pub(super) fn update(world: &World, plan: &mut Plan, body: Value) {
+    update_of(world, plan, Resource::Channels, "/api/channel/2/update", body);
+}
+
+/// The same for the record that `path` names.
+fn update_of(world: &World, plan: &mut Plan, resource: Resource, path: &str, body: Value) {
+    add(plan, resource, Verb::Update, path, Some(body));
+    let mut vault = world.open();
+    let options = linkvault::crawl::CrawlOptions::new("http://sandbox").only(&[resource]);
+    let number = world.crawl(&mut vault, &options).unwrap().snapshot.number;
+    let state = vault.state(number, &[resource]).unwrap();
+    let step = plan.steps.last_mut().unwrap();
+    let record = &state.get(resource).unwrap()[&RecordKey::Id(step.id.unwrap())];
+    let value = |name: &str| {
+        let (place, _) = resource.spec().field(name).unwrap();
+        let rotator = || record.values.get(resource.spec().field(ROTATOR).unwrap().0);
+        match record.values.get(place) {
+            Some(value) => value.json(),
+            None => json!(slug(rotator().unwrap().cell().as_ref()).unwrap_or_default()),
+        }
+    };
+    step.fingerprint = Some(fingerprint(resource, record));
+    step.name = value("name").as_str().unwrap().to_owned();
+    let fields = step.after.iter().flat_map(|after| after.keys());
+    step.before = Some(fields.map(|name| (name.clone(), value(name))).collect());
+}
+
+pub(super) const UPDATE: &str = "PUT /api/channel/2/update";
+
+#[test]
+fn an_update_whose_replies_are_always_lost_does_not_hold_up_the_others() {
+    for (fault, state, said) in [
+        ("lost-reply", StepState::Done, None),
+        (
+            "lost-request",
+            StepState::Refused,
+            Some("the service did not confirm it, and the list shows that"),
+        ),
+    ] {
+        let mut world = world("");
+        let mut plan = Plan::default();
+        update(&world, &mut plan, json!({"description": "new"}));
+        create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+        world.set_faults(&format!("{fault}@{UPDATE}"), 1);
+        world.apply(&plan, &options()).unwrap();
+        let rows = journal(&world);
+        assert_eq!((rows[0].state, rows[1].state), (state, StepState::Done), "{fault}");
+        let message = rows[0].message.as_deref();
+        assert_eq!(message.is_some(), said.is_some(), "{message:?}");
+        assert!(message.unwrap_or_default().starts_with(said.unwrap_or_default()), "{message:?}");
+    }
+}
+
+/// No list shows a code's data.
+fn poisoned() -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    let path = "/api/qr/1/update";
+    add(&mut plan, Resource::QrCodes, Verb::Update, path, Some(json!({"data": "new"})));
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.unknown, outcome.done), (1, 1), "{outcome:?}");
+    world
+}
+
+#[test]
+fn what_no_list_tells_of_an_update_is_left_to_a_person() {
+    let mut world = poisoned();
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    assert!(open[0].candidates.is_empty());
+    resolve::decide(&mut vault, 1, 1, StepDecision::Retry, world.now()).unwrap();
+    drop(vault);
+    world.set_faults("", 1);
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.unknown, outcome.done), (0, 2), "{outcome:?}");
+}
+
+/// The list shows that the rotator has changed: by this very update, or by somebody else.
+#[test]
+fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_has_changed() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    let path = "/api/campaign/1/update";
+    update_of(&world, &mut plan, Resource::Campaigns, path, json!({"slug": "repeated"}));
+    plan.steps[0].verifiable = false;
+    world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!(outcome.unknown, 1, "{outcome:?}");
+    world.set_faults("", 1);
+    resolve::decide(&mut world.open(), 1, 1, StepDecision::Retry, world.now()).unwrap();
+    world.asked();
+    world.asked();
+    resumed(&mut world);
+    assert_eq!(world.asked().iter().filter(|it| *it == path).count(), 1);
+}
+
+/// A person decides to repeat an update that may be done. Its record is no candidate for the
+/// create of the same run.
+#[test]
+fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "Ours"}));
+    let path = "/api/campaign/1/update";
+    update_of(&world, &mut plan, Resource::Campaigns, path, json!({"name": "Ours"}));
+    world.set_faults("lost-request@POST /api/campaign/add#1", 1);
+    world.asked();
+    // Somebody else makes two campaigns of that name, and deletes them later.
+    let (overheard, mut made) = (Arc::clone(&world.overheard), false);
+    world.meddle(move |store, _| {
+        let asked = &overheard.lock().unwrap().asked;
+        let is_sent = asked.iter().any(|it| it == "/api/campaign/add");
+        if is_sent && !made && asked.last().unwrap().starts_with("/api/campaigns") {
+            made = true;
+            for _ in 0..2 {
+                store.add_campaign("Ours", None, false);
+            }
+        }
+    });
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.unknown, outcome.done), (1, 1), "{outcome:?} {:?}", journal(&world));
+    world.meddler = None;
+    world.set_faults("", 1);
+    world.change(|store| [5, 6].into_iter().for_each(|id| drop(store.campaigns.remove(id))));
+    world.backup();
+    // As if no list had told it.
+    let unknown = StepResult::of(StepState::Unknown);
+    world.open().record_result(1, 2, &unknown, world.now(), false).unwrap();
+    let candidates = |world: &World| {
+        let open = resolve::candidates(&mut world.open(), 1).unwrap();
+        let of_create = open.into_iter().find(|it| it.step.step == 1).unwrap();
+        of_create.candidates.iter().map(|it| it.key.id()).collect::<Vec<_>>()
+    };
+    assert_eq!(candidates(&world), [0; 0]);
+    resolve::decide(&mut world.open(), 1, 2, StepDecision::Retry, world.now()).unwrap();
+    assert_eq!(candidates(&world), [0; 0]);
+}
+
+#[test]
+fn a_service_that_is_down_stops_the_run() {
+    for fault in ["no-connection", "lost-request"] {
+        let mut world = world("");
+        let mut plan = Plan::default();
+        update(&world, &mut plan, json!({"description": "new"}));
+        let faults = Arc::clone(&world.faults);
+        world.meddle(move |_, nth| {
+            if nth == 2 {
+                *faults.lock().unwrap() = format!("{fault}=1").parse().unwrap();
+            }
+        });
+        assert!(world.apply(&plan, &options()).is_err());
+        let state = journal(&world)[0].state;
+        assert!(matches!(state, StepState::Planned | StepState::Sent), "{fault}: {state:?}");
+        world.meddler = None;
+        world.set_faults("", 1);
+        assert_eq!(resumed(&mut world).done, 1, "{fault}");
+    }
+}
+
+#[test]
+fn a_run_can_be_abandoned() {
+    let world = poisoned();
+    let mut vault = world.open();
+    resolve::abandon(&mut vault, 1, world.now()).unwrap();
+    let run = vault.run(1).unwrap();
+    assert_eq!((run.status, run.count(StepState::Skipped)), (RunStatus::Partial, 1));
+    assert!(run.finished.is_some() && vault.unfinished_run().unwrap().is_none());
+    assert!(resolve::abandon(&mut vault, 1, world.now()).is_err(), "it is finished");
+}
+
+/// A run that stopped before its update, which a colleague overtakes.
+fn overtaken(change: impl FnOnce(&mut linkvault::sandbox::Store)) -> World {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+    update(&world, &mut plan, json!({"description": "ours"}));
+    create(&mut plan, Resource::Campaigns, json!({"name": "Two"}));
+    let channel = create(&mut plan, Resource::Channels, json!({"name": "Three"}));
+    let path = format!("/api/channel/{{{channel}}}/assign/links/77");
+    add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
+    world.set_faults(&format!("no-connection@{UPDATE}"), 1);
+    world.apply(&plan, &options()).unwrap_err();
+    assert_eq!(journal(&world)[1].state, StepState::Planned);
+    world.set_faults("", 1);
+    world.change(change);
+    world
+}
+
+#[test]
+fn what_changed_while_a_run_was_stopped_is_not_overwritten() {
+    let mut world = overtaken(|store| {
+        let row = store.channels.get_mut(2).unwrap();
+        row.description = "theirs".to_owned();
+        store.add_campaign("two", None, false);
+        let channel = store.channels.get(1).unwrap().clone();
+        store
+            .channels
+            .add(linkvault::sandbox::store::StoredChannel { name: "three".to_owned(), ..channel });
+    });
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.stale, outcome.skipped), (1, 3, 1), "{outcome:?}");
+    assert_eq!(world.service().store().channels.get(2).unwrap().description, "theirs");
+    let rows = journal(&world);
+    let said = |nth: usize| rows[nth].message.as_deref();
+    let changed = "has changed since the plan was made: `description` was `";
+    let theirs = "` and is `theirs`";
+    assert!(said(1).is_some_and(|it| it.starts_with(changed) && it.ends_with(theirs)), "{rows:?}");
+    assert_eq!((said(2), said(4)), (Some("exists already"), Some("step 4 is stale")));
+}
+
+#[test]
+fn what_did_not_change_while_a_run_was_stopped_is_done() {
+    let mut world = overtaken(|_| {});
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused), (5, 0), "{outcome:?}");
+}
+
+/// Our own update, whose answer was lost, is no colleague's.
+#[test]
+fn an_update_that_worked_before_the_stop_is_done_and_not_stale() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    update(&world, &mut plan, json!({"description": "ours"}));
+    let faults = Arc::clone(&world.faults);
+    world.meddle(move |store, _| {
+        if store.channels.get(2).unwrap().description == "ours" {
+            *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+        }
+    });
+    world.set_faults(&format!("lost-reply@{UPDATE}"), 1);
+    world.apply(&plan, &options()).unwrap_err();
+    world.meddler = None;
+    world.set_faults(&format!("server-error@{UPDATE}"), 1);
+    let outcome = resumed(&mut world);
+    assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
+}
+
+#[test]
+fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    create(&mut plan, Resource::Campaigns, json!({"name": "Sale & More"}));
+    world.set_faults("lost-reply@POST /api/campaign/add", 1);
+    world.meddle(|store, _| {
+        for (_, row) in store.campaigns.iter_mut() {
+            row.name = row.name.replace('&', "&amp;");
+        }
+    });
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!(outcome.unknown, 1, "{outcome:?}");
+    assert_eq!(world.service().store().campaigns.iter().count(), 5);
+    let mut vault = world.open();
+    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
+    assert_eq!(ids, [5]);
+    resolve::decide(&mut vault, 1, 1, StepDecision::Adopt(5), world.now()).unwrap();
+    drop(vault);
+    assert_eq!(resumed(&mut world).done, 1);
+}
+
+#[test]
+fn fail_fast_leaves_nothing_in_doubt_as_skipped() {
+    for (resource, path, body, state) in [
+        (
+            Resource::Channels,
+            "/api/channel/2/update",
+            json!({"description": "new"}),
+            StepState::Done,
+        ),
+        (Resource::QrCodes, "/api/qr/1/update", json!({"data": "new"}), StepState::Unknown),
+    ] {
+        let mut world = world("cap-campaigns=4");
+        let mut plan = Plan::default();
+        create(&mut plan, Resource::Campaigns, json!({"name": "One"}));
+        add(&mut plan, resource, Verb::Update, path, Some(body));
+        let faults = Arc::clone(&world.faults);
+        let put = path.to_owned();
+        world.meddle(move |store, nth| {
+            let new = store.channels.get(2).unwrap().description == "new";
+            if new || (nth > 5 && put.contains("qr")) {
+                *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+            }
+        });
+        world.set_faults(&format!("lost-reply@PUT {path}"), 1);
+        world.apply(&plan, &options()).unwrap_err();
+        assert_eq!(journal(&world)[1].state, StepState::Sent);
+        world.meddler = None;
+        world.set_faults("", 1);
+        let options = ApplyOptions { fail_fast: true, ..options() };
+        world.resume(1, &options).unwrap();
+        assert_eq!(journal(&world)[1].state, state);
+    }
+}
+
+#[test]
+fn a_password_whose_answer_was_lost_may_have_been_set() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    set_password(&mut plan, None);
+    let secrets = StepSecrets { password: Some("correct horse".to_owned()) };
+    let options = ApplyOptions { secrets, ..options() };
+    let faults = Arc::clone(&world.faults);
+    world.meddle(move |_, nth| {
+        if nth == 3 {
+            *faults.lock().unwrap() = "no-connection=1".parse().unwrap();
+        }
+    });
+    world.set_faults("lost-reply@PUT /api/account/update", 1);
+    world.apply(&plan, &options).unwrap_err();
+    assert_eq!(journal(&world)[0].state, StepState::Sent);
+    world.meddler = None;
+    world.set_faults("", 1);
+    assert_eq!(resumed(&mut world).unknown, 1);
+    let said = journal(&world)[0].message.clone().unwrap();
+    assert!(said.contains("may have been set") && said.contains("set it again"), "{said}");
+}
+
+#[test]
+fn a_refusal_of_the_second_try_says_nothing_of_the_first() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    update(&world, &mut plan, json!({"name": "Fresh"}));
+    // Between the two, somebody takes the name for another channel as well.
+    world.meddle(|store, _| {
+        if store.channels.get(2).unwrap().name == "Fresh" {
+            store.channels.get_mut(3).unwrap().name = "Fresh".to_owned();
+        }
+    });
+    world.set_faults(&format!("lost-reply@{UPDATE}#1"), 1);
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
+}
+
+/// A service that does the work and then fails says nothing of what it did.
+#[test]
+fn what_was_done_and_answered_with_a_failure_is_done_and_can_be_taken_back() {
+    for fault in ["failed-reply", "cut-body:10", "lost-reply", "garbage:truncated"] {
+        let mut world = world("");
+        let mut plan = Plan::default();
+        update(&world, &mut plan, json!({"description": "new"}));
+        add(&mut plan, Resource::Campaigns, Verb::Delete, "/api/campaign/3/delete", None);
+        let item = "/api/channel/2/assign/links/77";
+        add(&mut plan, Resource::ChannelItems, Verb::Assign, item, None);
+        let before = world.service().store().clone();
+        world.set_faults(&format!("{fault}@PUT /api,{fault}@DELETE /api,{fault}@POST /api"), 1);
+        let outcome = world.apply(&plan, &options()).unwrap();
+        let states: Vec<_> = journal(&world).iter().map(|row| row.state).collect();
+        assert_eq!(states, [StepState::Done; 3], "{fault}: {outcome:?}");
+        assert_eq!(outcome.verified, 3, "{fault}: {outcome:?}");
+        let way = linkvault::apply::undo::undo_run(&mut world.open(), 1).unwrap();
+        let wanted = &way.desired.resources[&Resource::Channels].records[0];
+        let old = wanted.value(Resource::Channels, "description").unwrap().cell().into_owned();
+        assert_eq!(old, before.channels.get(2).unwrap().description);
+        assert_eq!(way.desired.resources[&Resource::Campaigns].records[0].id, Some(3));
+    }
+}
+
+#[test]
+fn what_failed_and_no_list_shows_is_unknown() {
+    let code = ("/api/qr/1/update", Some(json!({"data": "new"})));
+    let link = ("/api/campaign/2/assign/77", None);
+    for (resource, verb, (path, body)) in
+        [(Resource::QrCodes, Verb::Update, code), (Resource::Campaigns, Verb::Assign, link)]
+    {
+        for fault in ["failed-reply", "server-error", "server-error-html", "cut-body:10"] {
+            let mut world = world("");
+            let mut plan = Plan::default();
+            add(&mut plan, resource, verb, path, body.clone());
+            world.set_faults(&format!("{fault}@PUT /api,{fault}@POST /api"), 1);
+            let outcome = world.apply(&plan, &options()).unwrap();
+            assert_eq!(outcome.unknown, 1, "{fault} {path}: {outcome:?}");
+            // An answer came; it did not say that the work was done.
+            let said = journal(&world)[0].message.clone().unwrap();
+            assert!(said.starts_with("the service did not confirm it, and no list "), "{said}");
+        }
+    }
+    let mut world = world("");
+    let mut plan = Plan::default();
+    set_password(&mut plan, None);
+    let secrets = StepSecrets { password: Some("correct horse".to_owned()) };
+    world.set_faults("failed-reply@PUT /api", 1);
+    let outcome = world.apply(&plan, &ApplyOptions { secrets, ..options() }).unwrap();
+    assert_eq!(outcome.unknown, 1, "{outcome:?}");
+    assert!(journal(&world)[0].message.clone().unwrap().contains("may have been set"));
+}
+
+/// A service that refuses in words what it does all the same.
+#[test]
+fn undo_goes_by_what_became_true_and_not_by_what_was_answered() {
+    let mut world = world("");
+    let mut plan = Plan::default();
+    update(&world, &mut plan, json!({"description": "new"}));
+    let before = world.service().store().channels.get(2).unwrap().description.clone();
+    let refusal = r#"{"error":1,"message":"No."}"#;
+    world.canned = Some(("/api/channel/2/update".to_owned(), refusal.to_owned()));
+    let outcome = world.apply(&plan, &options()).unwrap();
+    assert_eq!((outcome.done, outcome.refused), (0, 1), "{outcome:?}");
+    let way = linkvault::apply::undo::undo_run(&mut world.open(), 1).unwrap();
+    let wanted = &way.desired.resources[&Resource::Channels].records[0];
+    let old = wanted.value(Resource::Channels, "description").unwrap().cell().into_owned();
+    assert_eq!(old, before);
+}

@@ -1,0 +1,3 @@
+//! The web UI over a socket.
+
+pub mod serving;
