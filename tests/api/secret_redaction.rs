@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use crate::daemon::daemon::{Daemon, SECONDLY};
+use crate::daemon::process::{Daemon, SECONDLY};
 use crate::support::canned_responses::{self, Canned};
 use crate::support::echo_server::{EchoService, SPELLINGS, Write, holds};
 use crate::support::{Host, TestEnvironment};

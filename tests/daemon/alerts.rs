@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use linkvault::health::alert_message::signature;
 use serde_json::Value;
 
-use crate::daemon::daemon::{Daemon, SECONDLY};
+use crate::daemon::process::{Daemon, SECONDLY};
 use crate::support::{Host, LiveService, TestEnvironment};
 
 fn alerting(service: &LiveService, listener: &Host) -> TestEnvironment {

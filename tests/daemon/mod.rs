@@ -1,4 +1,4 @@
 //! The daemon and its alerts, as a running process.
 
 mod alerts;
-pub mod daemon;
+pub mod process;
