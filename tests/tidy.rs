@@ -215,12 +215,12 @@ fn forbidden_arrows(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn no_room_knows_what_it_may_not_know() {
+fn every_import_follows_the_allowed_directions() {
     nothing("see the arrows in ARCHITECTURE.md", program().flat_map(|it| forbidden_arrows(&it)));
 }
 
 #[test]
-fn a_forbidden_arrow_is_found_in_every_spelling() {
+fn a_forbidden_import_is_found_in_every_spelling() {
     let found = |path, text| forbidden_arrows(&Source::new(path, text)).len();
     assert_eq!(found("src/vault/write.rs", "use crate::crawl::Stats;"), 1);
     assert_eq!(found("src/vault/write.rs", "use crate::{crawl, model};"), 1);
@@ -236,7 +236,7 @@ fn a_forbidden_arrow_is_found_in_every_spelling() {
 }
 
 #[test]
-fn each_crate_is_known_to_its_own_room_only() {
+fn each_crate_is_used_in_its_own_modules_only() {
     let manifest = read("Cargo.toml");
     for (name, homes) in HOMES {
         let listed = manifest.lines().any(|line| line.replace('-', "_").starts_with(name));
@@ -249,7 +249,7 @@ fn each_crate_is_known_to_its_own_room_only() {
 }
 
 #[test]
-fn what_is_pure_has_no_door_to_the_world() {
+fn pure_modules_use_neither_time_files_nor_network() {
     let pure = program().filter(|it| within(&it.path, PURE) && !within(&it.path, IMPURE));
     let found = pure
         .flat_map(|it| it.lines(|line| DOORS.iter().chain(TIME).any(|door| line.contains(door))));
@@ -257,14 +257,14 @@ fn what_is_pure_has_no_door_to_the_world() {
 }
 
 #[test]
-fn every_pure_place_is_there() {
+fn every_pure_module_exists() {
     let all = files("src");
     let empty = |place: &&&str| !all.iter().any(|path| within(path, &[place]));
     nothing("gone", PURE.iter().chain(IMPURE).filter(empty).map(|place| (*place).to_owned()));
 }
 
 #[test]
-fn time_comes_in_through_the_clock() {
+fn only_the_clock_reads_the_time() {
     let others = program().filter(|source| source.path != "src/clock.rs");
     let tells = |line: &str| TIME.iter().any(|word| line.contains(word));
     nothing("take a Clock", others.flat_map(|it| it.lines(tells)));
@@ -285,7 +285,7 @@ fn only_the_command_line_prints() {
 
 /// A client that can write is given to the account that is moved to, by its `WriteSession`.
 #[test]
-fn a_move_has_no_way_to_write_to_its_source() {
+fn a_migration_cannot_write_to_its_source() {
     let doors =
         ["AccountSession::open(", "AccountSession::open_unlocked(", "Client::new(", "app.session("];
     let command = program().filter(|source| source.path == "src/ops/migrate.rs");
@@ -334,7 +334,7 @@ fn the_readme_has_at_most_250_lines() {
 }
 
 #[test]
-fn every_file_says_what_lives_in_it() {
+fn every_file_begins_with_its_purpose() {
     let silent = everything().filter(|source| !source.text.starts_with("//! "));
     nothing("begin with a //! sentence", silent.map(|source| source.path));
 }
@@ -366,7 +366,7 @@ fn parents(path: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn nothing_is_left_to_be_done_in_a_remark() {
+fn no_comment_is_a_todo() {
     let marks = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["HA", "CK:"].concat()];
     let found = everything().flat_map(|source| {
         let lines = source.text.lines().filter(|line| marks.iter().any(|mark| line.contains(mark)));
@@ -376,7 +376,7 @@ fn nothing_is_left_to_be_done_in_a_remark() {
 }
 
 #[test]
-fn no_text_has_loose_ends() {
+fn every_text_file_ends_with_one_newline_and_has_no_trailing_blanks() {
     let folders = ["src", "tests", "benches", "examples", "docs"].into_iter().flat_map(files);
     let others = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", ".ci/run"];
     let endings = [".rs", ".md", ".toml", ".txt", ".sql", ".csv", "run"];

@@ -92,7 +92,7 @@ fn one_faulty_record_is_named_and_the_others_are_kept() {
 }
 
 #[test]
-fn names_that_could_command_a_terminal_are_shown_as_what_they_are() {
+fn control_characters_in_names_are_escaped() {
     let host = campaigns(r#"{"id":1,"name":"\u001b[2Jgone\nsecond\u202e","extra":"\u0007"}"#);
     let environment = TestEnvironment::new().account(&host.url());
     environment.run(&["backup", "--only", "campaigns", "-q"]).succeeds();

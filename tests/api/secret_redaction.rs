@@ -33,7 +33,7 @@ fn files_are_clean(environment: &TestEnvironment, what: &str, secrets: &[&str]) 
 }
 
 #[test]
-fn a_key_comes_out_nowhere_in_no_spelling() {
+fn no_spelling_of_the_key_is_printed_or_stored() {
     for how in 0..SPELLINGS {
         let service = EchoService::start(KEY, how, Write::Done);
         let environment = environment(&service, "");
@@ -59,7 +59,7 @@ fn a_key_comes_out_nowhere_in_no_spelling() {
 }
 
 #[test]
-fn an_account_password_that_is_sent_back_is_left_nowhere() {
+fn an_account_password_that_the_service_echoes_is_not_stored() {
     for (nth, write) in
         [Write::Done, Write::Refused, Write::Failed, Write::Redirected].into_iter().enumerate()
     {
@@ -84,7 +84,7 @@ fn an_account_password_that_is_sent_back_is_left_nowhere() {
 }
 
 #[test]
-fn a_short_key_comes_out_of_no_error_with_status_200() {
+fn a_short_key_is_in_no_error_of_a_response_with_status_200() {
     const SHORT: &str = "abc12Z";
     for body in [
         format!("{{\"error\":1,\"message\":\"the key {SHORT} is wrong\"}}"),
@@ -108,7 +108,7 @@ fn a_short_key_comes_out_of_no_error_with_status_200() {
 
 /// Records keep such a word; an error about what stands in their place does not.
 #[test]
-fn a_short_key_comes_out_of_no_error_about_the_content_of_an_answer() {
+fn a_short_key_is_in_no_error_about_the_content_of_a_response() {
     const SHORT: &str = "abc12Z";
     for (path, body) in [
         ("/api/account", format!("{{\"error\":0,\"id\":1,\"note\":\"{SHORT}\"}}")),
@@ -137,7 +137,7 @@ fn a_short_key_comes_out_of_no_error_about_the_content_of_an_answer() {
 }
 
 #[test]
-fn what_is_not_http_brings_no_key_out() {
+fn a_response_that_is_not_http_reveals_no_key() {
     for first in [format!("HTTP/1.1 {KEY} OK"), KEY.to_owned(), format!("HTTP/1.1 200 {KEY}")] {
         let host = Host::answering(format!("{first}\r\n{KEY}\u{1}: {KEY}\r\n\r\n{KEY}"));
         let environment = TestEnvironment::new().variable("LINKS_KEY", KEY);

@@ -40,7 +40,7 @@ fn a_closed_port_is_told_at_once_by_doctor() {
 }
 
 #[test]
-fn a_redirect_is_not_followed_and_the_other_host_hears_nothing() {
+fn a_redirect_is_not_followed_and_the_other_host_gets_no_request() {
     let other = Host::page("200 OK", "application/json", "{}");
     let target = format!("{}/api/account", other.url());
     let host = Host::answering(format!(
@@ -55,7 +55,7 @@ fn a_redirect_is_not_followed_and_the_other_host_hears_nothing() {
 }
 
 #[test]
-fn what_a_stranger_sends_cannot_command_the_terminal() {
+fn control_characters_from_an_unexpected_host_are_escaped() {
     let host = Host::page("200 OK", "text/plain", "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}");
     let environment = TestEnvironment::new().account(&host.url());
     let ran = environment.run(&["backup", "main"]).exits_with(1);

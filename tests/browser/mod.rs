@@ -87,7 +87,7 @@ fn started(environment: &TestEnvironment, more: &[&str]) -> (Child, String) {
 
 #[test]
 #[ignore = "needs Chromium and packages for Node; .ci/run has them"]
-fn the_page_is_sound_in_a_browser_in_both_themes_and_sizes() {
+fn the_ui_works_in_a_browser_in_both_themes_and_sizes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let environment = home();
     let environment =

@@ -36,7 +36,7 @@ fn apply(environment: &TestEnvironment, more: &[&str]) -> crate::support::Ran {
 }
 
 #[test]
-fn nothing_is_deleted_without_a_word() {
+fn every_delete_needs_a_flag() {
     let (environment, service) = twenty();
     drop_rows(&environment, 3);
     let ran = apply(&environment, &[]).succeeds().prints("Nothing to do.\n");
@@ -109,7 +109,7 @@ fn a_file_that_is_gone_deletes_nothing() {
 }
 
 #[test]
-fn a_lone_file_deletes_nothing_of_what_it_leaves_out() {
+fn a_single_file_does_not_delete_records_that_it_omits() {
     let (environment, service) = twenty();
     environment.write("campaigns.csv", "id,name\n3,Renamed\n");
     let import = ["import", "campaigns.csv", "--to", "main", "--yes", "--delete"];
@@ -143,7 +143,7 @@ fn a_partial_snapshot_is_restored_without_deleting_what_it_did_not_see() {
 }
 
 #[test]
-fn a_bound_is_a_number_or_a_percentage() {
+fn a_guard_is_a_count_or_a_percentage() {
     let (environment, _service) = twenty();
     for wrong in ["-1", "x", "101%", ""] {
         apply(&environment, &["--max-delete", wrong]).exits_with(64);
@@ -151,7 +151,7 @@ fn a_bound_is_a_number_or_a_percentage() {
 }
 
 #[test]
-fn a_csv_file_alone_deletes_nothing_and_says_so() {
+fn a_csv_file_without_delete_mode_deletes_nothing_and_prints_that() {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();
     environment.write("channels.csv", "name\nSocial\n");

@@ -71,7 +71,7 @@ const COMMANDS: [&str; 18] = [
 ];
 
 #[test]
-fn what_is_wrong_on_the_command_line_is_64_and_an_unknown_account_is_1() {
+fn a_usage_error_exits_with_64_and_an_unknown_account_with_1() {
     let environment = TestEnvironment::new();
     new_campaign(&environment);
     for line in COMMANDS {
@@ -83,7 +83,7 @@ fn what_is_wrong_on_the_command_line_is_64_and_an_unknown_account_is_1() {
 }
 
 #[test]
-fn changes_are_2_only_where_a_flag_asks_for_it() {
+fn changes_exit_with_2_only_if_a_flag_asks_for_it() {
     let (environment, _service) = backed_up();
     new_campaign(&environment);
     each(&environment, 0, &["diff main campaigns.csv", "plan campaigns.csv --to main"]);
@@ -183,7 +183,7 @@ const UNSUPPORTED: [(&str, Unsupported); 12] = [
 ];
 
 #[test]
-fn what_the_api_cannot_do_is_3_in_every_command() {
+fn what_the_api_cannot_do_exits_with_3_in_every_command() {
     for (name, prepare) in UNSUPPORTED {
         let (environment, service) = backed_up();
         let line = prepare(&environment, &service);
@@ -205,7 +205,7 @@ fn two() -> (TestEnvironment, LiveService, LiveService) {
 
 /// Overlays and splash pages can only be made by hand.
 #[test]
-fn what_a_move_leaves_behind_is_3_each_time_and_2_when_it_is_verified() {
+fn records_that_a_migration_leaves_exit_with_3_and_a_verification_with_2() {
     let (environment, _old, new) = two();
     each(
         &environment,
@@ -247,7 +247,7 @@ fn a_run_that_is_resumed_ends_as_it_would_have_at_once() {
 }
 
 #[test]
-fn what_could_not_be_read_or_was_refused_is_3() {
+fn unread_resources_and_refused_steps_exit_with_3() {
     let (environment, service) = backed_up();
     service.faults("html@/api/campaigns");
     each(
@@ -277,7 +277,7 @@ fn what_could_not_be_read_or_was_refused_is_3() {
 }
 
 #[test]
-fn a_stale_plan_and_a_conflict_are_4() {
+fn a_stale_plan_and_a_conflict_exit_with_4() {
     let (environment, service) = backed_up();
     saved_plan(&environment);
     service.inside().mutate(|store| {
@@ -305,7 +305,7 @@ fn a_stale_plan_and_a_conflict_are_4() {
 }
 
 #[test]
-fn a_guard_is_5() {
+fn a_guard_refusal_exits_with_5() {
     let mut store = Store::default();
     for nth in 1..=20 {
         store.add_campaign(&format!("Campaign {nth}"), None, true);
@@ -335,7 +335,7 @@ fn a_guard_is_5() {
 }
 
 #[test]
-fn an_unknown_outcome_is_6_until_it_is_resolved() {
+fn an_unknown_outcome_exits_with_6_until_it_is_resolved() {
     let (environment, service) = backed_up();
     environment.write("qr_codes.csv", "type,data\ntext,hello\n");
     each(&environment, 0, &["import qr_codes.csv --to main --yes"]);
@@ -365,7 +365,7 @@ fn with_a_run() -> (TestEnvironment, LiveService) {
 }
 
 #[test]
-fn a_wrong_key_is_7() {
+fn a_wrong_key_exits_with_7() {
     let (environment, _service) = with_a_run();
     let environment = environment.variable("LINKS_KEY", "another-key");
     each(&environment, 7, &WRITING);
@@ -388,7 +388,7 @@ fn a_wrong_key_is_7() {
 }
 
 #[test]
-fn a_limit_is_8() {
+fn a_reached_limit_exits_with_8() {
     let (environment, _service) = with_a_run();
     for line in WRITING.iter().chain(&[
         "backup main --fresh",
@@ -406,7 +406,7 @@ fn a_limit_is_8() {
 }
 
 #[test]
-fn a_lock_is_11() {
+fn a_locked_vault_exits_with_11() {
     let (environment, _service) = with_a_run();
     let clock = SystemClock::new(Interrupt::default());
     let vault = environment.path("vaults").join("main.db");
@@ -421,7 +421,7 @@ fn a_lock_is_11() {
 }
 
 #[test]
-fn an_interrupt_is_130() {
+fn an_interrupt_exits_with_130() {
     let (environment, service) = with_a_run();
     service.faults("latency=300ms");
     let migrate = "migrate main sandbox --yes";

@@ -128,7 +128,7 @@ fn a_usage_error_is_a_document_too() {
 }
 
 #[test]
-fn the_environment_stands_behind_the_flags() {
+fn a_flag_overrides_its_environment_variable() {
     let environment = TestEnvironment::new().variable("LINKVAULT_RESERVE", "many");
     environment.run(&["backup"]).exits_with(64).says_among("invalid value 'many'");
     environment.run(&["backup", "--reserve", "3"]).exits_with(1).says_among("no account");

@@ -257,7 +257,7 @@ fn an_account_on_which_another_process_works_is_put_off_without_an_alert() {
 
 /// `--once` may be all that ever runs.
 #[test]
-fn once_tells_also_of_what_was_not_due() {
+fn once_also_reports_accounts_that_were_not_due() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     environment.run(&["daemon", "--once"]).succeeds();
@@ -335,7 +335,7 @@ fn the_page_is_served_as_the_configuration_says() {
 }
 
 #[test]
-fn broken_notes_are_told_in_the_log_and_cost_no_backup() {
+fn an_unreadable_state_file_is_logged_and_costs_no_backup() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     environment.run(&["daemon", "--once"]).succeeds();
@@ -347,7 +347,7 @@ fn broken_notes_are_told_in_the_log_and_cost_no_backup() {
 }
 
 #[test]
-fn systemd_hears_that_the_daemon_is_ready_lives_reloads_and_stops() {
+fn systemd_is_notified_of_ready_watchdog_reload_and_stop() {
     let service = LiveService::start("", "");
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     let path = environment.path("notify");

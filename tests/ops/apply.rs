@@ -46,7 +46,7 @@ campaigns
 ";
 
 #[test]
-fn an_edited_cell_is_planned_applied_seen_and_taken_back() {
+fn an_edited_cell_is_planned_applied_verified_and_undone() {
     let (environment, service) = edited();
     environment.run(&["plan", "sheets", "--to", "main", "-q"]).succeeds().says("");
     environment.run(&["plan", "sheets", "--to", "main"]).succeeds().fits().prints(ONE_STEP);
@@ -71,7 +71,7 @@ fn an_edited_cell_is_planned_applied_seen_and_taken_back() {
 }
 
 #[test]
-fn a_plan_costs_what_it_says() {
+fn the_estimate_of_a_plan_equals_its_requests() {
     let (environment, service) = edited();
     let plan = environment.run(&["plan", "sheets", "--to", "main", "--json"]).succeeds().json();
     service.new_requests();
@@ -82,7 +82,7 @@ fn a_plan_costs_what_it_says() {
 }
 
 #[test]
-fn the_price_of_a_restore_is_what_it_costs() {
+fn the_estimate_of_a_restore_equals_its_requests() {
     let (environment, service) = exported();
     service.inside().mutate(|store| {
         store.channels.remove(1);

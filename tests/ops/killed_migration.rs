@@ -8,7 +8,7 @@ use crate::ops::migrate::*;
 use crate::support::{LiveService, until};
 
 #[test]
-fn killed_on_the_way_it_goes_on_and_makes_nothing_twice() {
+fn a_killed_migration_resumes_and_creates_nothing_twice() {
     let counts = GeneratedCounts {
         domains: 3,
         campaigns: 40,

@@ -344,7 +344,7 @@ impl World {
 }
 
 #[test]
-fn killed_at_any_moment_everything_goes_on() {
+fn a_killed_command_can_be_continued_at_any_moment() {
     let seed = number("LINKVAULT_KILLS_SEED").unwrap_or_else(|| fastrand::u64(1..1_000_000));
     let kills = number("LINKVAULT_KILLS").unwrap_or(KILLS);
     println!("LINKVAULT_KILLS_SEED={seed}");

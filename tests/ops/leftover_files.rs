@@ -21,7 +21,7 @@ fn snapshots(environment: &TestEnvironment) -> usize {
 }
 
 #[test]
-fn a_look_that_no_run_comes_of_does_not_stand_between_the_snapshots() {
+fn an_observation_that_no_run_used_leaves_no_snapshot() {
     let (environment, service) = live();
     let import = ["import", "campaigns.csv", "--to", "main"];
     environment.run(&[&import[..], &["-n"]].concat()).succeeds();
@@ -74,7 +74,7 @@ fn rejected_rows_come_from_the_file_that_was_applied_or_not_at_all() {
 }
 
 #[test]
-fn an_outcome_is_told_though_rejected_rows_cannot_be_written() {
+fn the_outcome_is_printed_if_rejected_rows_cannot_be_written() {
     let (environment, _service) = live();
     environment.write("campaigns.csv", "id,name\n2,Summer Sale\n3,Winter Sale\n");
     std::fs::create_dir(environment.path("campaigns.rejected.csv")).unwrap();

@@ -205,7 +205,7 @@ fn a_rename_at_the_source_is_one_update() {
 }
 
 #[test]
-fn what_linkvault_itself_sent_to_the_old_account_moves_too() {
+fn values_that_linkvault_sent_to_the_source_are_migrated() {
     let (old, new) = services();
     new.inside().behaviour_mut().apply("assign-again=refuse").unwrap();
     let environment = environment(&old, &new)
@@ -292,7 +292,7 @@ fn a_saved_move_is_applied_later_and_known_afterwards() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_read() {
+fn contradictory_options_are_refused_before_anything_is_read() {
     let (old, new) = services();
     let environment = environment(&old, &new);
     for (flag, value, why) in [
@@ -328,7 +328,7 @@ fn an_account_under_two_names_is_not_moved_to_itself() {
 }
 
 #[test]
-fn whose_fault_it_is_is_told() {
+fn an_error_of_a_migration_names_the_account_that_caused_it() {
     let (old, new) = services();
     let account = |name: &str, service: &LiveService| {
         format!("[accounts.{name}]\nurl = \"{}\"\nkey_env = \"{name}\"\n", service.url())

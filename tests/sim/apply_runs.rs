@@ -349,7 +349,7 @@ fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
 }
 
 #[test]
-fn whatever_is_lost_each_record_comes_to_be_exactly_once() {
+fn each_record_is_created_exactly_once_whatever_is_lost() {
     live_all(200, live);
 }
 

@@ -177,7 +177,7 @@ fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
 }
 
 #[test]
-fn lost_notes_cost_no_backup_and_make_none_too_many() {
+fn a_lost_persisted_state_neither_skips_nor_repeats_a_backup() {
     let persisted = PersistedState::default();
     let attempt = BackupAttempt {
         snapshot: Some(1),

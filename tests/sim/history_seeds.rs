@@ -8,7 +8,7 @@ use crate::sim::seeded_choices::Drawn;
 const SEEDS: u64 = 200;
 
 #[test]
-fn every_promise_holds_whatever_happens() {
+fn every_promise_holds_under_random_faults() {
     live_all(SEEDS, live);
 }
 

@@ -34,7 +34,7 @@ use crate::sim::seeded_choices::{Hazards, few};
 const SEEDS: u64 = 60;
 
 #[test]
-fn what_moves_arrives_once_and_a_second_move_is_nothing() {
+fn a_migration_arrives_once_and_a_second_one_has_no_steps() {
     live_all(SEEDS, live);
 }
 

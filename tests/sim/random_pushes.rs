@@ -38,7 +38,7 @@ use crate::sim::sent_requests::{arrived, as_planned};
 const SEEDS: u64 = 200;
 
 #[test]
-fn what_was_planned_is_what_becomes_and_can_be_taken_back() {
+fn the_result_of_an_apply_is_its_plan_and_undo_reverts_it() {
     live_all(SEEDS, live);
 }
 

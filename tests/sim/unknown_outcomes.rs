@@ -450,7 +450,7 @@ fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
 }
 
 #[test]
-fn fail_fast_leaves_nothing_in_doubt_as_skipped() {
+fn fail_fast_looks_up_steps_that_were_sent() {
     for (resource, path, body, state) in [
         (
             Resource::Channels,

@@ -39,7 +39,7 @@ fn a_resource_that_turns_into_html_leaves_its_records() {
 }
 
 #[test]
-fn a_passing_page_of_a_proxy_costs_one_request_and_no_record() {
+fn a_single_html_page_of_a_proxy_costs_one_request_and_no_record() {
     let mut world = world();
     world.set_faults("html@/api/domains#1", 0);
     assert_eq!(world.backup().snapshot.status, SnapshotStatus::Complete);

@@ -47,7 +47,7 @@ fn the_map_names_every_file_of_the_program() {
 }
 
 #[test]
-fn the_map_names_every_room_of_tests_and_examples() {
+fn the_map_names_every_folder_of_tests_and_examples() {
     let named = named();
     let rooms: BTreeSet<_> = ["tests", "benches", "examples"]
         .into_iter()
@@ -70,7 +70,7 @@ fn the_map_names_every_room_of_tests_and_examples() {
 }
 
 #[test]
-fn everything_that_the_map_names_is_there() {
+fn every_path_on_the_map_exists() {
     let root = super::source::root();
     nothing("gone", named().into_iter().filter(|path| !root.join(path).exists()));
 }

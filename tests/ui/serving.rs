@@ -154,7 +154,7 @@ fn pages_tell_what_the_commands_tell() {
 }
 
 #[test]
-fn what_is_not_there_is_told_in_the_same_dress() {
+fn a_missing_page_has_the_same_layout() {
     let environment = TestEnvironment::new();
     let page = Page::start(&environment, &[]);
     assert!(page.get("/").contains("No backup yet"));
@@ -235,7 +235,7 @@ fn every_answer_is_guarded_and_nothing_can_be_changed() {
 }
 
 #[test]
-fn the_token_opens_the_page_and_nothing_else_does() {
+fn the_ui_requires_its_token() {
     let environment = TestEnvironment::new().file("page.token", "s3cret-of-the-page\n");
     let environment = environment.mode("page.token", 0o600);
     let page = Page::start(&environment, &["--token-file", "page.token"]);
