@@ -1,4 +1,4 @@
-//! Time, through one door. Everything that needs to know or wait takes a
+//! The program's only source of time. Code that reads the time or waits takes a
 //! [`Clock`]; nothing else in the program may read the time or sleep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +51,8 @@ impl Timestamp {
     }
 }
 
-/// A moment by both clocks: one may stand still while the machine sleeps, the other may be
-/// set back.
+/// A moment by both clocks. The monotonic clock may stop while the machine sleeps; the wall
+/// clock may be set back.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockReading {
     steady: Duration,
@@ -60,19 +60,20 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
+    /// This moment by both clocks.
     #[must_use]
     pub fn now(clock: &dyn Clock) -> Self {
         Self { steady: clock.monotonic(), wall: clock.now() }
     }
 
-    /// The moment that was `wall`.
+    /// The moment at which the wall clock showed `wall`.
     #[must_use]
     pub fn at(clock: &dyn Clock, wall: Timestamp) -> Self {
         let age = clock.now().since(wall);
         Self { steady: clock.monotonic().saturating_sub(age), wall }
     }
 
-    /// The time since then, by the clock that shows the longer time.
+    /// The time since this moment, by the clock that shows the longer time.
     #[must_use]
     pub fn age(self, clock: &dyn Clock) -> Duration {
         let steady = clock.monotonic().saturating_sub(self.steady);
@@ -80,12 +81,12 @@ impl ClockReading {
     }
 }
 
-/// What a wait came to.
+/// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SleepOutcome {
     /// The whole time passed.
     Finished,
-    /// Somebody asked the program to stop; the wait ended early.
+    /// The program was asked to stop; the wait ended early.
     Interrupted,
 }
 
@@ -97,7 +98,7 @@ pub trait Clock: Send + Sync {
     fn monotonic(&self) -> Duration;
     /// Waits for `time`, or until [`Clock::interrupted`] turns true.
     fn sleep(&self, time: Duration) -> SleepOutcome;
-    /// Whether somebody (Ctrl-C, SIGTERM) asked the program to stop.
+    /// Whether Ctrl-C or SIGTERM asked the program to stop.
     fn interrupted(&self) -> bool;
 }
 
@@ -106,7 +107,7 @@ pub trait Clock: Send + Sync {
 pub struct Interrupt(Arc<(AtomicBool, Mutex<()>, Condvar)>);
 
 impl Interrupt {
-    /// Asks everything that waits on this interrupt to stop.
+    /// Ends every wait on this interrupt.
     pub fn raise(&self) {
         self.0.0.store(true, Ordering::SeqCst);
         let _guard = self.0.1.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -120,22 +121,22 @@ impl Interrupt {
     }
 }
 
-/// Wakes a thread that waits, from any thread. If none waits, the next wait ends at once.
+/// Wakes a waiting thread, from any thread. If no thread waits, the next wait ends at once.
 #[derive(Debug, Clone, Default)]
 pub struct Waker(Arc<(Mutex<bool>, Condvar)>);
 
 impl Waker {
-    /// Ends a wait, the one under way or the next.
+    /// Ends the current wait, or the next one.
     pub fn wake(&self) {
         *self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
         self.0.1.notify_all();
     }
 
-    /// Waits for a ring, for `time` at most.
+    /// Waits for [`Waker::wake`], for at most `time`.
     pub fn wait(&self, time: Duration) {
-        let (rung, condvar) = &*self.0;
-        let guard = rung.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let waited = condvar.wait_timeout_while(guard, time, |rung| !*rung);
+        let (woken, condvar) = &*self.0;
+        let guard = woken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let waited = condvar.wait_timeout_while(guard, time, |woken| !*woken);
         *waited.unwrap_or_else(std::sync::PoisonError::into_inner).0 = false;
     }
 }
@@ -147,7 +148,7 @@ pub struct SystemClock {
     interrupt: Interrupt,
 }
 
-#[allow(clippy::disallowed_methods)] // this is the door
+#[allow(clippy::disallowed_methods)] // the only place that may
 impl SystemClock {
     /// A clock whose waits end when `interrupt` is raised.
     #[must_use]
@@ -156,7 +157,7 @@ impl SystemClock {
     }
 }
 
-#[allow(clippy::disallowed_methods)] // this is the door
+#[allow(clippy::disallowed_methods)] // the only place that may
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -181,8 +182,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// Time that passes only while somebody waits, and then at once: months of
-/// backups take seconds on it, and so does the rehearsal of a long run.
+/// Time that advances only in `sleep`, which returns at once. Months of simulated backups take
+/// seconds, and so does the rehearsal of a long run.
 #[derive(Debug)]
 pub struct SimulatedClock {
     begin: Timestamp,
@@ -190,7 +191,7 @@ pub struct SimulatedClock {
 }
 
 impl SimulatedClock {
-    /// A clock that stands at `begin` until it is slept on.
+    /// A clock that shows `begin` until the first `sleep`.
     #[must_use]
     pub const fn new(begin: Timestamp) -> Self {
         Self { begin, passed: Mutex::new(Duration::ZERO) }
@@ -206,7 +207,7 @@ impl Clock for SimulatedClock {
         self.begin.plus(self.monotonic())
     }
 
-    /// The time that was slept.
+    /// The sum of all sleeps.
     fn monotonic(&self) -> Duration {
         *self.passed()
     }
@@ -217,7 +218,7 @@ impl Clock for SimulatedClock {
         SleepOutcome::Finished
     }
 
-    /// Its waits take no time, so they need not be interrupted.
+    /// Always false: simulated waits take no time.
     fn interrupted(&self) -> bool {
         false
     }

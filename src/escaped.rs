@@ -1,10 +1,9 @@
-//! Text from outside, made safe for a terminal. What a service, a file or a
-//! vault holds may carry control sequences, or characters that turn the
-//! direction of a line; they are shown as what they are.
+//! Text from services, files and vaults, made safe for a terminal. It may contain control
+//! sequences or characters that change the direction of a line; they are shown escaped.
 
 use std::fmt::{self, Display, Write};
 
-/// Shows a value on one line, with what could deceive or disturb a terminal escaped.
+/// Shows a value on one line. Characters that could deceive or disturb a terminal are escaped.
 #[derive(Debug, Clone, Copy)]
 pub struct Escaped<T>(pub T);
 
@@ -14,7 +13,7 @@ impl<T: Display> Display for Escaped<T> {
     }
 }
 
-/// The same for text that may have several lines.
+/// Like [`Escaped`], but keeps line breaks.
 #[derive(Debug, Clone, Copy)]
 pub struct EscapedLines<T>(pub T);
 
@@ -24,8 +23,8 @@ impl<T: Display> Display for EscapedLines<T> {
     }
 }
 
-/// The same within JSON, where an escape is part of a string's notation: a reader gets the value
-/// that was meant. Outside of strings JSON has no such characters.
+/// Like [`Escaped`], for JSON text: uses JSON's own escapes, so that a reader gets the original
+/// value. The escaped characters occur only within JSON strings.
 #[derive(Debug, Clone, Copy)]
 pub struct EscapedJson<T>(pub T);
 
@@ -74,8 +73,8 @@ impl Write for Escaper<'_, '_> {
     }
 }
 
-/// Controls, directions, invisible spaces and line separators. The joiners
-/// U+200C and U+200D stay: scripts and emoji need them.
+/// Control characters, direction marks, invisible spaces and line separators. The joiners
+/// U+200C and U+200D are kept: scripts and emoji need them.
 fn needs_escape(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -90,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn escape_sequences_and_turned_lines_are_shown_as_what_they_are() {
+    fn control_sequences_and_direction_marks_are_escaped() {
         assert_eq!(Escaped("\u{1b}[2Jhi\n").to_string(), r"\u{1b}[2Jhi\n");
         assert_eq!(Escaped("a\u{202e}b").to_string(), r"a\u{202e}b");
         assert_eq!(Escaped("\u{9b}31m").to_string(), r"\u{9b}31m");
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn within_json_an_escape_leaves_the_value_as_it_was() {
+    fn json_escapes_keep_the_value() {
         let value = "a\u{9b}31m\u{7f}\u{202e}\u{e0041}\u{feff}ü";
         let json = serde_json::to_string(value).unwrap();
         let shown = EscapedJson(&json).to_string();
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_stays_as_it_is() {
+    fn ordinary_text_is_unchanged() {
         for text in ["Käse & 寿司", "👩\u{200d}🔧", r"C:\path", "שלום"] {
             assert_eq!(Escaped(text).to_string(), text);
         }
@@ -115,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_disturbing_is_ever_left(text in any::<String>()) {
+        fn the_result_never_needs_escaping(text in any::<String>()) {
             prop_assert!(!Escaped(&text).to_string().chars().any(needs_escape));
         }
     }

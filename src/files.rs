@@ -1,8 +1,8 @@
-//! Files and folders that are for their user alone.
+//! Files and folders that only their owner can read.
 //!
-//! Other users may be able to write to the folder of a file: they could put a symbolic link, a FIFO
-//! or a device in its place. So files that the program makes are opened without following a link,
-//! and only regular files are accepted.
+//! Other users may be able to write to the folder of a file. They could replace the file with a
+//! symbolic link, a FIFO or a device. So the program opens its own files without following links,
+//! and accepts only regular files.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Creates a folder and those above it, mode 0700; what is there stays as it is.
-///
-/// # Errors
-/// When it cannot be created.
+/// Creates a folder and its missing parents with mode 0700. Existing folders keep their mode.
 pub fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -22,22 +19,19 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// The same for the folder in which `file` is to be.
-///
-/// # Errors
-/// When it cannot be created.
+/// Creates the parent folder of `file`, as [`private_folder`] does.
 pub fn private_folder_of(file: &Path) -> io::Result<()> {
     private_folder(folder_of(file))
 }
 
-/// The folder of `file`: the current one for a name alone.
+/// The parent folder of `file`; `.` for a bare file name.
 #[must_use]
 pub fn folder_of(file: &Path) -> &Path {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }
 
-/// The file that belongs to another: its whole name and `suffix`.
+/// The path of a companion file: `path` with `suffix` appended to its name.
 #[must_use]
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -45,10 +39,10 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Opens a regular file for reading and writing, created with mode 0600 where it is new.
+/// Opens a regular file for reading and writing; a new file gets mode 0600.
 ///
 /// # Errors
-/// When it cannot be opened, or is a symbolic link or not a regular file.
+/// `InvalidInput` when `path` is a symbolic link or not a regular file.
 pub fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -57,7 +51,7 @@ pub fn private_file(path: &Path) -> io::Result<File> {
     open(path, options, Links::Refuse)
 }
 
-/// Opens a regular file for writing at its end, created with mode 0600 where it is new.
+/// Opens a regular file for appending; a new file gets mode 0600.
 ///
 /// # Errors
 /// As [`private_file`].
@@ -79,17 +73,17 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     open(path, options, Links::Refuse)
 }
 
-/// Opens a regular file for reading, through symbolic links: for files that users name themselves.
+/// Opens a regular file for reading and follows symbolic links. For files that users name.
 ///
 /// # Errors
-/// When it cannot be opened, or is not a regular file.
+/// `InvalidInput` when the target is not a regular file.
 pub fn open_named(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     open(path, options, Links::Follow)
 }
 
-/// The bytes of a file of the program's own, as many as `most`.
+/// The first `most` bytes of one of the program's own files.
 ///
 /// # Errors
 /// As [`open_private`].
@@ -99,10 +93,10 @@ pub fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All bytes of a file that a user names. An inherited pipe, as `<(command)` gives it, is read too.
+/// All bytes of a file that a user names. Also reads an inherited pipe, as `<(command)` makes it.
 ///
 /// # Errors
-/// As [`open_named`], or when it is larger than `most` bytes.
+/// As [`open_named`], or when the file is larger than `most` bytes.
 pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = if is_inherited_pipe(path) { File::open(path)? } else { open_named(path)? };
     let mut bytes = Vec::new();
@@ -113,23 +107,23 @@ pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether `path` names a pipe without a name that this process inherited. Unlike the open of a
-/// FIFO, the open of such a pipe does not wait for a writer.
+/// Whether `path` names an anonymous pipe that this process inherited. Opening it does not wait for
+/// a writer, unlike opening a FIFO.
 fn is_inherited_pipe(path: &Path) -> bool {
     if !cfg!(target_os = "linux") {
         return path.starts_with("/dev/fd");
     }
-    // Only the kernel can make a link of this name there.
+    // Only the kernel can create a link with this name there.
     let Ok(target) = target(path) else { return false };
     let name = target.file_name().map(std::ffi::OsStr::as_encoded_bytes);
     name.is_some_and(|name| name.starts_with(b"pipe:["))
         && (target.starts_with("/proc") || target.starts_with("/dev/fd"))
 }
 
-/// Refuses `path` when it is there and is not a regular file. It is not opened.
+/// Checks that `path` is a regular file or does not exist, without opening it.
 ///
 /// # Errors
-/// When it is a symbolic link or not a regular file, or cannot be looked at.
+/// `InvalidInput` when it is a symbolic link or not a regular file.
 pub fn regular_or_absent(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_file() => Err(irregular()),
@@ -138,43 +132,42 @@ pub fn regular_or_absent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file that a user names, mode 0600 where it is new.
+/// Overwrites a file that a user names; a new file gets mode 0600.
 ///
 /// # Errors
-/// When it cannot be written, or is a symbolic link or not a regular file.
+/// As [`private_file`].
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = private_file(path)?;
     file.set_len(0)?;
     file.write_all(bytes)
 }
 
-/// Whether a file must be on the disk before it takes the place of another.
+/// Whether a new file must be on the disk before it replaces another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
+    /// The file is synced to the disk before it replaces the other.
     Synced,
+    /// A power failure may lose the new file.
     Unsynced,
 }
 
-/// Replaces the file at `path`, whole or not at all, with one of mode 0600 that has these bytes.
+/// Replaces the file at `path` atomically with one of mode 0600 that has these bytes.
 ///
 /// # Errors
-/// When it cannot be written; what was at `path` is then as it was.
+/// When it cannot be written; the old file is then unchanged.
 pub fn replace(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
     temporary_beside(path, bytes, durability)?.persist(path)?;
     Ok(())
 }
 
-/// A file with these bytes in the folder of `path`, mode 0600. It is removed unless it is given
-/// another name.
-///
-/// # Errors
-/// When it cannot be written.
+/// Creates a temporary file with these bytes in the folder of `path`, mode 0600. It is removed on
+/// drop unless it is persisted.
 pub fn temporary_beside(
     path: &Path,
     bytes: &[u8],
     durability: Durability,
 ) -> io::Result<NamedTempFile> {
-    // An error of `tempfile` has the random name, which tells nothing.
+    // An error of `tempfile` contains the random file name, which does not help the user.
     let mut new = NamedTempFile::new_in(folder_of(path)).map_err(|error| error.kind())?;
     let file = new.as_file_mut();
     file.write_all(bytes)?;
@@ -184,11 +177,8 @@ pub fn temporary_beside(
     Ok(new)
 }
 
-/// Takes the rights of others away from a file, if it exists. The mode that it had, if that gave
-/// them any.
-///
-/// # Errors
-/// When the file cannot be opened, or its mode not be changed.
+/// Removes all permissions of other users from a file, if it exists. Returns the old mode if it
+/// was changed.
 #[cfg(unix)]
 pub fn make_private(path: &Path) -> io::Result<Option<u32>> {
     match name_file(path) {
@@ -198,8 +188,8 @@ pub fn make_private(path: &Path) -> io::Result<Option<u32>> {
     }
 }
 
-/// A file whose mode may change, whatever comes to its path meanwhile. A path descriptor of Linux
-/// can be closed beside a connection of SQLite, which any other descriptor must not be.
+/// A handle of the file itself, so that a file put at its path meanwhile is not changed. SQLite
+/// loses its locks when a process closes another descriptor of the file; `O_PATH` is an exception.
 #[cfg(target_os = "linux")]
 fn name_file(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -237,10 +227,10 @@ fn restrict_at(path: &Path, metadata: &std::fs::Metadata) -> io::Result<Option<u
     Ok(Some(mode))
 }
 
-/// Takes the rights of others away from a file, where files have any.
+/// Does nothing: this system has no Unix permissions.
 ///
 /// # Errors
-/// None here.
+/// Never.
 #[cfg(not(unix))]
 pub fn make_private(_: &Path) -> io::Result<Option<u32>> {
     Ok(None)
@@ -256,7 +246,7 @@ enum Links {
 #[cfg(unix)]
 fn open(path: &Path, mut options: OpenOptions, links: Links) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    // A FIFO without a writer must not hold the program up.
+    // Opening a FIFO without a writer must not block.
     let flags = match links {
         Links::Follow => libc::O_NONBLOCK,
         Links::Refuse => libc::O_NONBLOCK | libc::O_NOFOLLOW,
@@ -266,7 +256,7 @@ fn open(path: &Path, mut options: OpenOptions, links: Links) -> io::Result<File>
             Some(libc::ELOOP) if links == Links::Refuse => {
                 io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link")
             }
-            // A FIFO without a reader, or a socket.
+            // The path is a FIFO without a reader, or a socket.
             Some(libc::ENXIO) => irregular(),
             _ => error,
         }
@@ -290,30 +280,30 @@ fn irregular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
-/// How many symbolic links to a file are followed, as on Linux.
-const MOST_LINKS: usize = 40;
+/// The longest chain of symbolic links that is followed, as on Linux.
+const MAX_LINKS: usize = 40;
 
-/// The file that `path` stands for: where it is a symbolic link, its target, which need not exist.
+/// Follows symbolic links from `path`. The result need not exist.
 ///
 /// # Errors
-/// When a link cannot be read, or links lead to each other.
+/// When a link cannot be read, or the chain of links is too long.
 pub fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         if !path.is_symlink() {
             return Ok(path);
         }
         let link = std::fs::read_link(&path)?;
-        // `join` gives an absolute link alone.
+        // `join` returns an absolute link unchanged.
         path = path.parent().map_or_else(|| link.clone(), |folder| folder.join(&link));
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links"))
 }
 
-/// Whether `file` is what is at `path` now: somebody may have removed or replaced it.
+/// Whether `path` still names the open `file`, which may have been removed or replaced.
 ///
 /// # Errors
-/// When `file` cannot be looked at.
+/// When the metadata of `file` cannot be read.
 #[cfg(unix)]
 pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -322,10 +312,10 @@ pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok(found.is_ok_and(|found| (found.dev(), found.ino()) == (ours.dev(), ours.ino())))
 }
 
-/// Whether `file` is what is at `path` now, as far as this system can tell.
+/// Whether `path` exists: this system cannot tell whether it is the same file.
 ///
 /// # Errors
-/// None here.
+/// Never.
 #[cfg(not(unix))]
 pub fn is_at(_: &File, path: &Path) -> io::Result<bool> {
     Ok(path.exists())
@@ -337,7 +327,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_and_what_is_no_regular_file_are_refused_and_a_fifo_does_not_hang() {
+    fn links_and_irregular_files_are_refused_and_a_fifo_does_not_block() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("real"), "text").unwrap();
@@ -379,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_or_not_at_all() {
+    fn replace_is_atomic() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("old"), "a longer text").unwrap();
@@ -397,7 +387,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_mode_of_a_file_that_a_link_leads_to_is_left_alone() {
+    fn make_private_does_not_change_the_target_of_a_link() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -408,7 +398,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
         assert_eq!(make_private(&at("link")).unwrap(), None);
-        // A link takes the place of the file just after it was looked at.
+        // A link replaces the file after it was opened.
         let file = name_file(&at("vault")).unwrap();
         std::fs::rename(at("vault"), at("moved")).unwrap();
         std::fs::rename(at("link"), at("vault")).unwrap();
@@ -424,7 +414,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_stands_for_its_target_whether_it_exists_or_not() {
+    fn target_follows_links_to_files_that_may_not_exist() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir(at("inner")).unwrap();

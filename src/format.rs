@@ -1,11 +1,11 @@
-//! Numbers, sizes, times and dates as people write them.
+//! Formats numbers, sizes, durations and dates for people.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// `1,234,567`.
+/// A number with separators: `1,234,567`.
 #[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -19,13 +19,13 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// `1 record`, `2 records`.
+/// A number with its noun: `1 record`, `2 records`.
 #[must_use]
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// `0.4 s`, `41 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
+/// A duration in at most two units: `0.4 s`, `41 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
 #[must_use]
 pub fn duration(time: Duration) -> String {
     if time < Duration::from_secs(1) {
@@ -34,9 +34,9 @@ pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs() + u64::from(time.subsec_millis() >= 500);
     match seconds {
         0..60 => format!("{seconds} s"),
-        60..3600 => two(seconds, (60, "min"), (1, "s")),
-        3600..86_400 => two(seconds, (3600, "h"), (60, "min")),
-        _ => two(seconds, (86_400, "d"), (3600, "h")),
+        60..3600 => two_units(seconds, (60, "min"), (1, "s")),
+        3600..86_400 => two_units(seconds, (3600, "h"), (60, "min")),
+        _ => two_units(seconds, (86_400, "d"), (3600, "h")),
     }
 }
 
@@ -44,13 +44,13 @@ fn tenths(time: Duration) -> u32 {
     (time.subsec_millis() / 100).max(1)
 }
 
-fn two(seconds: u64, (large, a): (u64, &str), (small, b): (u64, &str)) -> String {
+fn two_units(seconds: u64, (large, a): (u64, &str), (small, b): (u64, &str)) -> String {
     let rest = seconds % large / small;
     let first = format!("{} {a}", count(seconds / large));
     if rest == 0 { first } else { format!("{first} {rest} {b}") }
 }
 
-/// The first `most` characters of `text`, and an ellipsis where something was left out.
+/// At most `most` characters of `text`; a cut is marked with an ellipsis.
 #[must_use]
 pub fn truncate(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
@@ -59,7 +59,7 @@ pub fn truncate(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// `512 B`, `14.0 KiB`, `2.1 GiB`.
+/// A size in bytes with a binary unit: `512 B`, `14.0 KiB`, `2.1 GiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     if bytes < 1024 {
@@ -75,18 +75,18 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, units[unit])
 }
 
-/// `3 hours ago`, `just now`, `in 5 minutes`.
+/// The distance of `then` from `now`: `3 hours ago`, `just now`, `in 5 minutes`.
 #[must_use]
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     let (past, future) = (now.since(then).as_secs(), then.since(now).as_secs());
     match (past, future) {
         (0..10, 0..10) => "just now".to_owned(),
-        (_, 0) => format!("{} ago", rough(past)),
-        _ => format!("in {}", rough(future)),
+        (_, 0) => format!("{} ago", largest_unit(past)),
+        _ => format!("in {}", largest_unit(future)),
     }
 }
 
-fn rough(seconds: u64) -> String {
+fn largest_unit(seconds: u64) -> String {
     let units = [
         (365 * 86_400, "year"),
         (30 * 86_400, "month"),
@@ -101,7 +101,7 @@ fn rough(seconds: u64) -> String {
     format!("{} {unit}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// `2026-11-20 13:31`, in the zone of this machine.
+/// Local date and time of this machine: `2026-11-20 13:31`.
 #[must_use]
 pub fn time(time: Timestamp) -> String {
     time.utc().map_or_else(
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_look_both_ways() {
+    fn ages_are_past_or_future() {
         let now = Timestamp(1_000_000_000_000);
         let cases = [
             (0, "just now"),

@@ -1,5 +1,4 @@
-//! Programs that the configuration names, run without a shell and for a bounded
-//! time.
+//! Runs programs that the configuration names, without a shell and with a time limit.
 
 use std::io::{Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,33 +7,35 @@ use std::time::Duration;
 
 use crate::clock::{Clock, SleepOutcome};
 
-/// How long a program's pipes may stay open after it ended.
+/// How long to wait for a program's output after the program exit.
 const PIPE_TIME: Duration = Duration::from_secs(2);
-/// The most bytes that are kept of what it says.
-const LARGEST: u64 = 64 * 1024;
+/// The most bytes that are kept of each output stream.
+const MAX_OUTPUT: u64 = 64 * 1024;
 
-/// What a program is given beside its arguments.
+/// Standard input and environment of a program.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct ProcessInput<'a> {
-    /// What it reads from its standard input.
+    /// Bytes for its standard input.
     pub input: &'a [u8],
-    /// Variables that are set for it.
+    /// Environment variables to set, as name and value.
     pub set: &'a [(&'a str, &'a str)],
-    /// Variables that it must not see.
+    /// Names of environment variables to remove.
     pub hidden: &'a [String],
 }
 
-/// What it said, and how it ended.
+/// Exit status and output of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessExit {
+    /// How the program exit.
     pub status: ExitStatus,
-    /// Its standard output, up to 64 KiB.
+    /// The first 64 KiB of its standard output.
     pub stdout: Vec<u8>,
+    /// The first 64 KiB of its standard error.
     pub stderr: Vec<u8>,
 }
 
 impl ProcessExit {
-    /// `exit code 3`, or the signal that ended it.
+    /// The exit as text: `exit code 3`, or the signal that ended the program.
     #[must_use]
     pub fn exit(&self) -> String {
         let code = self.status.code();
@@ -42,24 +43,24 @@ impl ProcessExit {
     }
 }
 
-/// Why it did not come to its end.
+/// Why a program has no exit status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessError {
-    /// It could not be started.
+    /// It could not be started, for this reason.
     NotStarted(String),
-    /// It took too long, and was stopped.
+    /// It ran longer than the limit and was killed.
     TimedOut,
-    /// This program was told to stop.
+    /// linkvault was asked to stop.
     Interrupted,
 }
 
-/// Runs `words`, a program and its arguments, for at most `time`.
+/// Runs `words`, a program and its arguments, and kills it after `time`.
 ///
 /// # Errors
-/// [`ProcessError`]; an exit code other than 0 is no error here.
+/// An exit code other than 0 is not an error here.
 pub fn run(
     words: &[String],
-    given: &ProcessInput<'_>,
+    process_input: &ProcessInput<'_>,
     clock: &dyn Clock,
     time: Duration,
 ) -> Result<ProcessExit, ProcessError> {
@@ -69,36 +70,36 @@ pub fn run(
         .ok_or_else(|| ProcessError::NotStarted("no program is named".to_owned()))?;
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.stdin(if given.input.is_empty() { Stdio::null() } else { Stdio::piped() });
-    command.envs(given.set.iter().copied());
-    for name in given.hidden {
+    command.stdin(if process_input.input.is_empty() { Stdio::null() } else { Stdio::piped() });
+    command.envs(process_input.set.iter().copied());
+    for name in process_input.hidden {
         command.env_remove(name);
     }
     let mut child = command.spawn().map_err(|error| not_run(&error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        let input = given.input.to_vec();
+        let input = process_input.input.to_vec();
         std::thread::spawn(move || {
-            // Who does not read to the end needs no more.
+            // A program may exit without reading all of its input.
             let _ = stdin.write_all(&input);
         });
     }
-    let stdout = collected(child.stdout.take());
-    let stderr = collected(child.stderr.take());
-    let status = ended(&mut child, clock, time)?;
-    // A grandchild may hold the pipes open: they are not waited for forever.
+    let stdout = read_in_background(child.stdout.take());
+    let stderr = read_in_background(child.stderr.take());
+    let status = wait_for_exit(&mut child, clock, time)?;
+    // A grandchild may keep the pipes open, so the wait has a limit.
     let stdout = stdout.recv_timeout(PIPE_TIME).unwrap_or_default();
     let wait = if status.success() { Duration::ZERO } else { PIPE_TIME };
     let stderr = stderr.recv_timeout(wait).unwrap_or_default();
     Ok(ProcessExit { status, stdout, stderr })
 }
 
-/// Reads a pipe to its end beside the child, so that neither waits for the other.
-fn collected<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
+/// Reads a pipe to its end on a thread: a full pipe would block the child.
+fn read_in_background<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            let _ = pipe.by_ref().take(LARGEST).read_to_end(&mut bytes);
+            let _ = pipe.by_ref().take(MAX_OUTPUT).read_to_end(&mut bytes);
             let _ = sender.send(bytes);
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         }
@@ -106,16 +107,20 @@ fn collected<R: Read + Send + 'static>(pipe: Option<R>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Waits for the child, a bounded time.
-fn ended(child: &mut Child, clock: &dyn Clock, time: Duration) -> Result<ExitStatus, ProcessError> {
-    let begun = clock.monotonic();
+/// Waits for the child for at most `time`, then kills it.
+fn wait_for_exit(
+    child: &mut Child,
+    clock: &dyn Clock,
+    time: Duration,
+) -> Result<ExitStatus, ProcessError> {
+    let started = clock.monotonic();
     let error = loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status),
             Ok(None) => {}
             Err(error) => break ProcessError::NotStarted(error.to_string()),
         }
-        if clock.monotonic().saturating_sub(begun) >= time {
+        if clock.monotonic().saturating_sub(started) >= time {
             break ProcessError::TimedOut;
         }
         if clock.sleep(Duration::from_millis(10)) == SleepOutcome::Interrupted {
@@ -133,28 +138,28 @@ mod tests {
     use super::*;
     use crate::clock::{Interrupt, SystemClock};
 
-    fn shell(script: &str, given: &ProcessInput<'_>) -> ProcessExit {
+    fn shell(script: &str, process_input: &ProcessInput<'_>) -> ProcessExit {
         let words = ["sh", "-c", script].map(str::to_owned);
         let clock = SystemClock::new(Interrupt::default());
-        run(&words, given, &clock, Duration::from_secs(20)).unwrap()
+        run(&words, process_input, &clock, Duration::from_secs(20)).unwrap()
     }
 
     #[test]
     fn a_program_reads_its_input_and_sees_its_variables() {
         let given =
             ProcessInput { input: b"in", set: &[("LINKVAULT_X", "x")], hidden: &["PATH".into()] };
-        let ended = shell("read line; echo \"$line $LINKVAULT_X ${PATH-none}\"", &given);
-        assert!(ended.status.success());
-        // A shell without a path gives itself one; what it was given is gone.
-        let said = String::from_utf8(ended.stdout).unwrap();
-        assert!(said.starts_with("in x "), "{said}");
-        assert!(!said.contains(&std::env::var("PATH").unwrap()), "{said}");
+        let exit = shell("read line; echo \"$line $LINKVAULT_X ${PATH-none}\"", &given);
+        assert!(exit.status.success());
+        // A shell without PATH sets its own; the inherited one must be gone.
+        let stdout = String::from_utf8(exit.stdout).unwrap();
+        assert!(stdout.starts_with("in x "), "{stdout}");
+        assert!(!stdout.contains(&std::env::var("PATH").unwrap()), "{stdout}");
     }
 
     #[test]
-    fn a_program_that_reads_nothing_is_not_waited_for() {
+    fn a_program_may_exit_without_reading_its_input() {
         let flood = vec![b'x'; 1 << 20];
-        let ended = shell("exit 3", &ProcessInput { input: &flood, ..ProcessInput::default() });
-        assert_eq!(ended.exit(), "exit code 3");
+        let exit = shell("exit 3", &ProcessInput { input: &flood, ..ProcessInput::default() });
+        assert_eq!(exit.exit(), "exit code 3");
     }
 }

@@ -1,5 +1,5 @@
-//! A socket that is listened on by threads of its own: what the sandbox and the
-//! page stand on. What is said on a connection is theirs.
+//! A listening socket with its own threads, for the sandbox and the web UI. They implement the
+//! protocol of a connection.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// A running server. Dropping it stops it, without waiting for the end.
+/// A running server. Dropping it stops the server without waiting for it.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -19,11 +19,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Hands every connection to `serve`, with the address of its client. `name` is
-    /// that of the thread.
-    ///
-    /// # Errors
-    /// When the listener or the runtime's threads cannot be set up.
+    /// Starts a server that passes every connection to `serve`, with the address of its client.
+    /// `name` is the name of the thread.
     pub(crate) fn start<S, F>(
         name: &str,
         listener: std::net::TcpListener,
@@ -49,13 +46,13 @@ impl Server {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops listening, closes every connection and waits for the end.
+    /// Stops listening, closes every connection and waits for the thread.
     pub fn stop(mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -79,7 +76,7 @@ where
                     let _ = stream.set_nodelay(true);
                     connections.spawn(serve(stream, client));
                 }
-                // Out of file descriptors, most likely: others must close first.
+                // Most likely out of file descriptors: other connections must close first.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next() => {}

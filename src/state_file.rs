@@ -1,6 +1,6 @@
-//! The file beside a vault in which an account's [`PersistedState`] is kept. A backup that fails
-//! may not be able to write to the vault, or there is none yet. What is lost with the file costs
-//! no backup: the vault tells when the newest was made.
+//! The file beside a vault that stores an account's [`PersistedState`]. The vault cannot store it:
+//! a failing backup may be unable to write to the vault, or there is no vault yet. Losing the file
+//! loses no backup: the vault records the time of the newest one.
 //!
 //! Several processes write the file. Each holds its lock while it reads the file, adds its
 //! attempts and replaces the file.
@@ -15,16 +15,16 @@ use crate::files::{
 use crate::health::attempt::BackupAttempt;
 use crate::health::persisted_state::{PersistedState, file};
 
-/// A longer file is not ours.
-const LONGEST: u64 = 4 << 20;
+/// linkvault never writes a longer file.
+const MAX_SIZE: u64 = 4 << 20;
 
-/// The file's size is a multiple of this, so that a full disk still has room for
-/// what is recorded next.
+/// The file's size is a multiple of this, so that on a full disk the next attempt fits in the
+/// blocks that the file already has.
 const BLOCK: usize = 4096;
 
 impl PersistedState {
-    /// The persisted state beside `vault`; a new one where there is none or it is
-    /// broken, and then why.
+    /// The persisted state beside `vault`. A missing or broken file gives an empty state; for a
+    /// broken one the warning is returned too.
     #[must_use]
     pub fn read(vault: &Path) -> (Self, Option<String>) {
         let path = file(vault);
@@ -33,23 +33,23 @@ impl PersistedState {
             Err(error) if error.kind() == ErrorKind::NotFound => (Self::default(), None),
             Err(error) => {
                 let path = path.display();
-                let why = format!("{path} cannot be read and is begun anew: {error}");
-                (Self::default(), Some(why))
+                let warning = format!("cannot read {path}: {error}; starting with an empty state");
+                (Self::default(), Some(warning))
             }
         }
     }
 
-    /// The persisted state in the file beside `vault`; `None` where it cannot be read.
+    /// The persisted state in the file beside `vault`; `None` if it cannot be read.
     #[must_use]
     pub fn known(vault: &Path) -> Option<Self> {
         read(&file(vault)).ok()
     }
 
-    /// Writes the persisted state, whole or not at all. What other processes have
-    /// recorded meanwhile stays, and is in this one afterwards.
+    /// Writes the persisted state atomically. Attempts that other processes have recorded
+    /// meanwhile are kept, and merged into `self`.
     ///
     /// # Errors
-    /// When they cannot be written; the file is then as it was.
+    /// When the file cannot be written; it is then unchanged.
     pub fn write(&mut self, vault: &Path) -> io::Result<()> {
         let path = file(vault);
         let _lock = lock(&path);
@@ -63,10 +63,10 @@ impl PersistedState {
         Ok(())
     }
 
-    /// Adds a backup that ended to the file beside `vault`.
+    /// Adds the result of a backup to the file beside `vault`.
     ///
     /// # Errors
-    /// When it cannot be written; the file is then as it was.
+    /// When the file cannot be written; it is then unchanged.
     pub fn record(vault: &Path, attempt: &BackupAttempt) -> io::Result<()> {
         let path = file(vault);
         let _lock = lock(&path);
@@ -77,11 +77,11 @@ impl PersistedState {
 }
 
 fn read(path: &Path) -> io::Result<PersistedState> {
-    Ok(serde_json::from_slice(&read_private(path, LONGEST)?)?)
+    Ok(serde_json::from_slice(&read_private(path, MAX_SIZE)?)?)
 }
 
-/// Waits until no other process writes this file. Where that cannot be had, on a
-/// full disk for one, a record that may be lost is better than none.
+/// Waits for the lock of the file. Without a lock, for example on a full disk, the caller writes
+/// anyway: a record that may be overwritten is better than none.
 fn lock(path: &Path) -> Option<File> {
     private_folder_of(path).ok()?;
     let file = private_file(&beside(path, ".lock")).ok()?;
@@ -91,7 +91,7 @@ fn lock(path: &Path) -> Option<File> {
 
 fn replace(path: &Path, persisted: &PersistedState) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(persisted)?;
-    // Spaces after a JSON document mean nothing.
+    // JSON allows spaces after the document.
     bytes.resize(bytes.len().next_multiple_of(BLOCK), b' ');
     let written =
         private_folder_of(path).and_then(|()| files::replace(path, &bytes, Durability::Synced));
@@ -108,12 +108,12 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Writes into the blocks that the file has: a full disk has no others. That a crash
-/// now loses the persisted state is the smaller loss.
+/// Writes into the existing blocks of the file, for a full disk. A crash during the write loses
+/// the persisted state; without the write the new attempt would certainly be lost.
 fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut bytes = bytes.to_vec();
     let size = usize::try_from(open_private(path)?.metadata()?.len()).unwrap_or(usize::MAX);
-    if size < bytes.len() || size as u64 > LONGEST {
+    if size < bytes.len() || size as u64 > MAX_SIZE {
         return Err(ErrorKind::StorageFull.into());
     }
     bytes.resize(size, b' ');

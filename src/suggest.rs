@@ -1,31 +1,32 @@
-//! The valid name that somebody most likely meant: of a key, a column, a word.
+//! Finds the valid name that is most similar to a wrong one.
 
-/// Longer than any name, in bytes: comparing costs time and room.
-const LONGEST: usize = 100;
+/// Longer inputs, in bytes, get no suggestion: the comparison takes time and memory.
+const MAX_LENGTH: usize = 100;
 
-/// The candidate nearest to `name`, if one is near enough to be a slip.
+/// The candidate most similar to `name`, if it is similar enough for a typo.
 pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if name.len() > LONGEST {
+    if name.len() > MAX_LENGTH {
         return None;
     }
     let name = name.to_lowercase();
-    let (slips, candidate) = candidates
+    let (distance, candidate) = candidates
         .into_iter()
-        .map(|candidate| (edit_distance_limit(&name, &candidate.to_lowercase()), candidate))
-        .min_by_key(|(slips, _)| *slips)?;
-    // A third of the letters may be wrong: more is another word.
+        .map(|candidate| (edit_distance(&name, &candidate.to_lowercase()), candidate))
+        .min_by_key(|(distance, _)| *distance)?;
+    // At most a third of the letters may be wrong.
     let bound = name.chars().count().max(3).div_ceil(3);
-    (slips <= bound).then_some(candidate)
+    (distance <= bound).then_some(candidate)
 }
 
-fn edit_distance_limit(name: &str, candidate: &str) -> usize {
+fn edit_distance(name: &str, candidate: &str) -> usize {
     let swapped = |text: &str| text.replace('-', "_");
     strsim::damerau_levenshtein(&swapped(name), &swapped(candidate))
 }
 
-/// ` (did you mean …?)`, or nothing.
+/// `; did you mean …?`, or an empty string.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    suggest(name, candidates).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+    suggest(name, candidates)
+        .map_or_else(String::new, |candidate| format!("; did you mean `{candidate}`?"))
 }
 
 #[cfg(test)]
@@ -33,7 +34,7 @@ mod tests {
     use crate::suggest::*;
 
     #[test]
-    fn slips_are_found_and_other_words_are_not() {
+    fn typos_are_found_and_other_words_are_not() {
         let names = ["schedule", "timezone", "key_env"];
         assert_eq!(suggest("shedule", names), Some("schedule"));
         assert_eq!(suggest("key-env", names), Some("key_env"));

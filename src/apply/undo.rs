@@ -333,8 +333,8 @@ impl Way<'_> {
                     fields.insert(place, value.clone());
                 }
                 (Role::WriteOnly, _) if told().is_some() => {
-                    let lexeme = told().map(ToString::to_string).unwrap_or_default();
-                    fields.insert(place, value::read(field.kind, &lexeme).into_owned());
+                    let raw_value = told().map(ToString::to_string).unwrap_or_default();
+                    fields.insert(place, value::read(field.kind, &raw_value).into_owned());
                 }
                 (Role::Writable | Role::WriteOnly, _) => unknown.push(name.clone()),
                 _ => {}

@@ -118,8 +118,8 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
         };
         let Some(found) = record.values.get(place) else { continue };
         seen = true;
-        let lexeme = wanted.to_string();
-        let asked = value::read(field.kind, &lexeme);
+        let raw_value = wanted.to_string();
+        let asked = value::read(field.kind, &raw_value);
         let (asked_text, found_text) = (asked.cell(), found.cell());
         match compare(field, &asked, found) {
             Sameness::Same => {}
@@ -149,8 +149,8 @@ enum Sameness {
 
 /// Whether a field that is `found` is what was `asked` for, whatever its form.
 pub(super) fn is_as_asked(field: &Field, asked: &Json, found: &FieldValue<'_>) -> bool {
-    let lexeme = asked.to_string();
-    !matches!(compare(field, &value::read(field.kind, &lexeme), found), Sameness::Different)
+    let raw_value = asked.to_string();
+    !matches!(compare(field, &value::read(field.kind, &raw_value), found), Sameness::Different)
 }
 
 fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sameness {

@@ -138,19 +138,19 @@ fn text(
         RecordKey::Id(_) => None,
     };
     let mut members = Vec::new();
-    let mut member = |name: &str, lexeme: &str| {
-        members.push(format!("{}:{lexeme}", serde_json::Value::from(name)));
+    let mut member = |name: &str, raw_value: &str| {
+        members.push(format!("{}:{raw_value}", serde_json::Value::from(name)));
     };
     if let Ok(decoded) = DecodedRecord::read(resource, channel, &record.raw) {
         for (it, place) in decoded.members.iter().zip(&decoded.places) {
             if !place.is_some_and(|place| changes.contains_key(&place)) {
-                member(&it.name, it.lexeme);
+                member(&it.name, it.raw_value);
             }
         }
     }
     for (place, value) in changes {
         match value {
-            FieldValue::Json(lexeme) => member(resource.spec().fields[*place].name, lexeme),
+            FieldValue::Json(raw_value) => member(resource.spec().fields[*place].name, raw_value),
             value => member(resource.spec().fields[*place].name, &value.json().to_string()),
         }
     }

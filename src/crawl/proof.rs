@@ -173,7 +173,7 @@ pub fn paging(pages: &[PageEvidence]) -> Option<Paging> {
     let first = pages.first()?;
     let size = if pages.len() > 1 { page_size(pages)? } else { first.size() };
     let total = match first.result {
-        None => Total::Untold,
+        None => Total::Unreported,
         Some(_) if pages.len() > 1 && total(pages).is_some() => Total::OfList,
         Some(_) => Total::OfPage,
     };

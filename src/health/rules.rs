@@ -11,7 +11,7 @@ use crate::health::attempt::{
 };
 use crate::health::persisted_state::PostponedBackups;
 use crate::model::CountOrPercent;
-use crate::model::count_or_percent::FEW;
+use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
 
 /// What is known of an account.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +45,7 @@ pub struct HealthFacts<'a> {
 
 /// Whether more records vanished between two backups than allowed.
 fn exceeded(most: CountOrPercent, removed: u64, before: u64) -> bool {
-    let few = matches!(most, CountOrPercent::Percent(_)) && removed < FEW;
+    let few = matches!(most, CountOrPercent::Percent(_)) && removed < MIN_RECORDS_FOR_PERCENT;
     !few && most.allows(before).is_some_and(|allowed| removed > allowed)
 }
 

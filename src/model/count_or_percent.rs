@@ -1,18 +1,20 @@
-//! A bound on how many records may change or vanish: a number, or a part of all.
+//! A limit on how many records may change or be removed, as a number or a percentage.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How many of the records of an account, or of one list, may be touched or removed.
+/// The largest number of records of an account or a list that may change or be removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CountOrPercent {
+    /// Number of records.
     Count(u64),
-    /// Of all records, from 0 to 100. It says nothing of fewer than [`FEW`] records.
+    /// Percentage of all records, from 0 to 100. Not applied to fewer than
+    /// [`MIN_RECORDS_FOR_PERCENT`] records.
     Percent(f64),
 }
 
-/// A percentage says nothing of fewer records than this.
-pub const FEW: u64 = 10;
+/// A percentage is not applied to fewer records than this.
+pub const MIN_RECORDS_FOR_PERCENT: u64 = 10;
 
 impl Default for CountOrPercent {
     fn default() -> Self {
@@ -21,13 +23,14 @@ impl Default for CountOrPercent {
 }
 
 impl CountOrPercent {
-    /// How many of `all` records it allows; `None` when it says nothing of so few.
+    /// The number of `all` records that it allows; `None` for a percentage of fewer than
+    /// [`MIN_RECORDS_FOR_PERCENT`] records.
     #[must_use]
     pub fn allows(self, all: u64) -> Option<u64> {
         match self {
             Self::Count(count) => Some(count),
-            Self::Percent(_) if all < FEW => None,
-            // No account has 2⁵³ records.
+            Self::Percent(_) if all < MIN_RECORDS_FOR_PERCENT => None,
+            // f64 is exact up to 2⁵³ records.
             #[allow(
                 clippy::cast_precision_loss,
                 clippy::cast_possible_truncation,
@@ -38,12 +41,12 @@ impl CountOrPercent {
     }
 }
 
-/// What is neither a number nor a percentage.
+/// The text is neither a number nor a percentage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is neither a number such as 12 nor a percentage such as 30%")]
 pub struct CountOrPercentError(String);
 
-/// A whole number, or a whole percentage.
+/// Parses a whole number, or a whole percentage such as `30%`.
 impl FromStr for CountOrPercent {
     type Err = CountOrPercentError;
 
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_binds_from_ten_records_on() {
+    fn a_percentage_applies_from_ten_records_on() {
         assert_eq!(CountOrPercent::Percent(30.0).allows(9), None);
         for (percent, all, allowed) in [(30, 10, 3), (29, 100, 29), (57, 100, 57), (7, 99, 6)] {
             assert_eq!(CountOrPercent::Percent(percent.into()).allows(all), Some(allowed));

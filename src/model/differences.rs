@@ -1,22 +1,25 @@
-//! In which fields two readings of one record differ, by the table. Pure. The
-//! vault counts changes by it and `diff` tells them by it, so both agree.
+//! Compares two contents of one record field by field. The change counts of the vault and `diff`
+//! use the same comparison, so they agree.
 
 use std::collections::BTreeMap;
 
 use super::{DecodedRecord, FieldValue, Record, RecordKey, Resource, Role};
 
-/// A field's two values; `Null` where there is none.
+/// A field that differs. A missing field has the value `Null`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldChange {
+    /// Name of the field.
     pub name: String,
+    /// Value in the earlier record.
     pub before: serde_json::Value,
+    /// Value in the later record.
     pub after: serde_json::Value,
 }
 
-/// Fields by name, in order.
+/// Fields as name and value, in the order of the record.
 pub type FieldValues = Vec<(String, serde_json::Value)>;
 
-/// A record's fields but its counter: the known ones by their own names, and
+/// A record's fields without its counter: first the fields of the table under their own names, then
 /// every other member that the service sent.
 #[must_use]
 pub fn fields(resource: Resource, record: &Record<'_>) -> FieldValues {
@@ -26,7 +29,7 @@ pub fn fields(resource: Resource, record: &Record<'_>) -> FieldValues {
         .filter(|(field, _)| field.role != Role::Counter)
         .map(|(field, value)| {
             let shown = match value {
-                FieldValue::Json(lexeme) => faithful_json(lexeme),
+                FieldValue::Json(raw_value) => faithful_json(raw_value),
                 value => value.json(),
             };
             (field.name.to_owned(), shown)
@@ -35,7 +38,7 @@ pub fn fields(resource: Resource, record: &Record<'_>) -> FieldValues {
     if let Ok(decoded) = DecodedRecord::read(resource, channel(&record.key), &record.raw) {
         let others = decoded.members.iter().filter(|member| spec.field(&member.name).is_none());
         for member in others {
-            fields.push((member.name.clone().into_owned(), faithful_json(member.lexeme)));
+            fields.push((member.name.clone().into_owned(), faithful_json(member.raw_value)));
         }
     }
     fields
@@ -63,8 +66,8 @@ pub fn field_changes(before: FieldValues, after: FieldValues) -> Vec<FieldChange
     fields
 }
 
-/// Whether two texts of the record called `key` have the same fields: only
-/// their spelling, and the counter, may differ.
+/// Whether two JSON texts of the record `key` have the same fields. They may differ in spelling
+/// and in the counter.
 #[must_use]
 pub fn equal_fields(resource: Resource, key: &RecordKey, one: &str, other: &str) -> bool {
     if one == other {
@@ -72,8 +75,8 @@ pub fn equal_fields(resource: Resource, key: &RecordKey, one: &str, other: &str)
     }
     let read = |raw| DecodedRecord::read(resource, channel(key), raw).ok();
     let Some((one, other)) = read(one).zip(read(other)) else { return false };
-    let of = |decoded: &DecodedRecord<'_>| fields(resource, &decoded.record);
-    field_changes(of(&one), of(&other)).is_empty()
+    let decoded_fields = |decoded: &DecodedRecord<'_>| fields(resource, &decoded.record);
+    field_changes(decoded_fields(&one), decoded_fields(&other)).is_empty()
 }
 
 fn channel(key: &RecordKey) -> Option<i64> {
@@ -83,13 +86,15 @@ fn channel(key: &RecordKey) -> Option<i64> {
     }
 }
 
-/// A value as JSON; one that JSON's numbers or our depth cannot hold exactly,
-/// as its text.
-fn faithful_json(lexeme: &str) -> serde_json::Value {
-    match serde_json::from_str(lexeme) {
-        Ok(serde_json::Value::Number(number)) if number.to_string() != lexeme => lexeme.into(),
+/// A value as JSON. A number that `serde_json` cannot hold exactly, and a value that it cannot
+/// parse, becomes a string of its text.
+fn faithful_json(raw_value: &str) -> serde_json::Value {
+    match serde_json::from_str(raw_value) {
+        Ok(serde_json::Value::Number(number)) if number.to_string() != raw_value => {
+            raw_value.into()
+        }
         Ok(value) => value,
-        Err(_) => lexeme.into(),
+        Err(_) => raw_value.into(),
     }
 }
 
@@ -98,17 +103,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_spelling_is_alike_and_another_value_is_not() {
-        let alike = |one, other| equal_fields(Resource::Campaigns, &RecordKey::Id(1), one, other);
+    fn spellings_are_equal_and_values_differ() {
+        let equal = |one, other| equal_fields(Resource::Campaigns, &RecordKey::Id(1), one, other);
         let named = r#"{"id":1,"name":"a","public":true}"#;
-        assert!(alike(named, r#"{"id":"1","domain":"a","public":"1"}"#));
-        assert!(!alike(named, r#"{"id":1,"name":"b","public":true}"#));
-        assert!(!alike(named, r#"{"id":1,"name":"a","public":true,"new":1}"#));
-        assert!(!alike(named, "no JSON"));
+        assert!(equal(named, r#"{"id":"1","domain":"a","public":"1"}"#));
+        assert!(!equal(named, r#"{"id":1,"name":"b","public":true}"#));
+        assert!(!equal(named, r#"{"id":1,"name":"a","public":true,"new":1}"#));
+        assert!(!equal(named, "no JSON"));
     }
 
     #[test]
-    fn a_counter_that_moved_is_alike() {
+    fn counters_are_not_compared() {
         let code = |scans: u32| format!(r#"{{"id":1,"scans":{scans}}}"#);
         assert!(equal_fields(Resource::QrCodes, &RecordKey::Id(1), &code(1), &code(2)));
     }

@@ -8,12 +8,14 @@ use serde_json::value::RawValue;
 
 use super::value;
 
-/// One member of a JSON object: its name, and its value as the text that came.
+/// One member of a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member<'a> {
+    /// Its name, unescaped.
     pub name: Cow<'a, str>,
-    pub lexeme: &'a str,
-    /// Where `lexeme` begins in the object's text, in bytes.
+    /// Its value as JSON text, to the byte.
+    pub raw_value: &'a str,
+    /// Where `raw_value` begins in the object's text, in bytes.
     pub start: usize,
 }
 
@@ -25,9 +27,8 @@ pub(super) fn members(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
     plain(raw).map_or_else(|| parse(raw), Ok)
 }
 
-/// Reads what almost every record is: flat, with names that need no escapes,
-/// and strings, whole numbers and words for values. `None` for anything else,
-/// sound or not.
+/// Fast path for most records: a flat object, names without escapes, and strings, whole numbers,
+/// booleans or null as values. `None` for anything else, valid JSON or not.
 fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
     let mut scan = TokenScan::new(raw);
     let mut members = Vec::with_capacity(8);
@@ -42,8 +43,8 @@ fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
         scan.token(b':')?;
         scan.blanks();
         let start = scan.at;
-        let lexeme = scan.lexeme()?;
-        members.push(Member { name: Cow::Borrowed(name), lexeme, start });
+        let raw_value = scan.raw_value()?;
+        members.push(Member { name: Cow::Borrowed(name), raw_value, start });
         scan.blanks();
         match scan.next()? {
             b',' => {}
@@ -55,7 +56,7 @@ fn plain(raw: &str) -> Option<Vec<Member<'_>>> {
     (scan.at == raw.len()).then_some(members)
 }
 
-/// A place in a text that may be plain JSON.
+/// A cursor over a text that may be plain JSON.
 pub(crate) struct TokenScan<'a> {
     text: &'a str,
     bytes: &'a [u8],
@@ -67,25 +68,25 @@ impl<'a> TokenScan<'a> {
         Self { text, bytes: text.as_bytes(), at: 0 }
     }
 
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Reads just this text.
-    pub fn literal(&mut self, wanted: &str) -> Option<()> {
-        self.word(wanted.as_bytes())
+    /// Reads exactly this text.
+    pub fn literal(&mut self, expected: &str) -> Option<()> {
+        self.word(expected.as_bytes())
     }
 
-    /// Reads a string, a whole number or a word, and gives its text.
-    pub fn lexeme(&mut self) -> Option<&'a str> {
+    /// Reads a string, a whole number, a boolean or null, and returns its text.
+    pub fn raw_value(&mut self) -> Option<&'a str> {
         let start = self.at;
         self.value()?;
         self.text.get(start..self.at)
     }
 
-    /// Reads a string without escapes, and gives its text, quotes included.
-    /// Stays where it is if there is none.
+    /// Reads a string without escapes, and returns its text with the quotes. Does not advance if
+    /// there is none.
     pub fn plain_string(&mut self) -> Option<&'a str> {
         let start = self.at;
         let plain = self.next() == Some(b'"') && self.string() == Some(false);
@@ -108,9 +109,9 @@ impl<'a> TokenScan<'a> {
         }
     }
 
-    fn token(&mut self, wanted: u8) -> Option<()> {
+    fn token(&mut self, expected: u8) -> Option<()> {
         self.blanks();
-        (self.next()? == wanted).then_some(())
+        (self.next()? == expected).then_some(())
     }
 
     fn value(&mut self) -> Option<()> {
@@ -136,7 +137,7 @@ impl<'a> TokenScan<'a> {
         found.then_some(())
     }
 
-    /// The rest of a whole number. A fraction shows itself as what follows.
+    /// Reads the rest of a whole number. A fraction fails at the next token.
     #[allow(clippy::unnecessary_wraps)] // one of several kinds of value
     fn digits(&mut self) -> Option<()> {
         while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
@@ -145,7 +146,7 @@ impl<'a> TokenScan<'a> {
         Some(())
     }
 
-    /// The rest of a string, its last quote included; true if it has escapes.
+    /// Reads the rest of a string with its closing quote; true if it has escapes.
     fn string(&mut self) -> Option<bool> {
         let mut escapes = false;
         loop {
@@ -187,12 +188,12 @@ fn parse(raw: &str) -> Result<Vec<Member<'_>>, serde_json::Error> {
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut members = Vec::with_capacity(8);
             while let Some(name) = map.next_key::<&'de RawValue>()? {
-                let lexeme = map.next_value::<&'de RawValue>()?.get();
+                let raw_value = map.next_value::<&'de RawValue>()?.get();
                 let name = value::text(name.get())
                     .ok_or_else(|| A::Error::custom("a member's name is not text"))?;
-                // A borrowed lexeme is a slice of the text that was read.
-                let start = (lexeme.as_ptr() as usize).saturating_sub(self.0);
-                members.push(Member { name, lexeme, start });
+                // `raw_value` is a slice of the text that is read.
+                let start = (raw_value.as_ptr() as usize).saturating_sub(self.0);
+                members.push(Member { name, raw_value, start });
             }
             Ok(members)
         }
@@ -209,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn flat_records_are_plain_however_they_are_spaced() {
+    fn flat_records_are_plain_with_any_whitespace() {
         for raw in [
             r#"{"id":1,"link":"https:\/\/a.example\/q","name":"caf\u00e9","at":null}"#,
             "{ \"id\" : -12 ,\n\t\"public\":true , \"x\":false,\"é\":\"日本\" }\r\n",
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_left_to_the_parser() {
+    fn other_texts_are_left_to_the_parser() {
         for raw in ["", "{", "{}", r#"{"a":1.5}"#, r#"{"a":01}"#, r#"{"a":[1]}"#, r#"{"\u0061":1}"#]
         {
             assert_eq!(plain(raw), None, "{raw}");
@@ -227,8 +228,7 @@ mod tests {
     }
 
     proptest! {
-        /// Texts near to JSON, sound and damaged: what is read as plain is what
-        /// the parser reads too.
+        /// Valid and damaged texts similar to JSON: `plain` reads the same members as the parser.
         #[test]
         fn plain_agrees_with_the_parser(
             parts in prop::collection::vec(prop::sample::select(PARTS), 0..12), close in any::<bool>(),

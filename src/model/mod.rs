@@ -1,5 +1,5 @@
-//! What the service has: resources, records, values and sets of them. Plain
-//! data and pure functions; nothing here reads, writes or waits.
+//! The data of the service: resources, records, values and states. Plain data and pure functions
+//! without IO.
 
 pub mod count_or_percent;
 pub mod differences;

@@ -1,5 +1,5 @@
-//! The natural key of a record: the fields by which its owner recognises it, in the one form in
-//! which all commands compare them.
+//! The natural key of a record: the fields by which its owner recognises it, normalised so that
+//! all commands compare them in the same way.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,22 +11,24 @@ use super::resource::Resource;
 use super::sent_values::SentFields;
 use super::value::FieldValue;
 
-/// The natural key of a record, in the form that is compared: names and e-mail addresses without
-/// case, a domain as its host, and all else as it is.
+/// A normalised natural key: names and e-mail addresses in lower case, a domain as its host, other
+/// fields unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NaturalKey(Vec<String>);
 
 /// How blanks in a natural key are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blanks {
+    /// Every blank counts.
     Exact,
-    /// Services change blanks of names: what was sent is looked for in a list.
+    /// Leading and trailing blanks are removed and others become one space. For finding a sent
+    /// record in a list, since services change blanks.
     Collapsed,
 }
 
 impl NaturalKey {
-    /// The natural key of what has the texts that `value` gives for fields; `None` where a
-    /// part is missing or empty.
+    /// The natural key from field texts that `value` returns; `None` if a part is missing or
+    /// empty.
     pub fn of<'v>(
         resource: Resource,
         blanks: Blanks,
@@ -47,8 +49,8 @@ impl NaturalKey {
         resource.spec().natural_key.iter().map(part).collect::<Option<_>>().map(Self)
     }
 
-    /// The key of a record. `sent` are the values that were sent for it, which tell the key
-    /// where lists do not show it.
+    /// The key of a record. `sent` are its sent values, which hold the key of resources whose
+    /// lists do not show it.
     #[must_use]
     pub fn of_record(
         resource: Resource,
@@ -65,25 +67,25 @@ impl NaturalKey {
         })
     }
 
-    /// The key of what has these fields, such as the body of a request.
+    /// The key from JSON fields, such as the body of a request.
     #[must_use]
     pub fn of_json(resource: Resource, blanks: Blanks, fields: &Map<String, Json>) -> Option<Self> {
         Self::of(resource, blanks, |name| fields.get(name).map(json_text))
     }
 
-    /// The key of what is called `name`, where names are the natural key.
+    /// The key from a name; `None` if the natural key of the resource is not its name.
     #[must_use]
     pub fn of_name(resource: Resource, name: &str) -> Option<Self> {
         Self::of(resource, Blanks::Exact, |part| (part == "name").then_some(name.into()))
     }
 
-    /// The natural key as it was written, for people: the parts that there are, between slashes.
+    /// The natural key for people, not normalised: the existing parts, separated by slashes.
     pub fn text<'v>(resource: Resource, value: impl Fn(&str) -> Option<Cow<'v, str>>) -> String {
         let parts = resource.spec().natural_key.iter().filter_map(|name| value(name));
         parts.collect::<Vec<_>>().join("/")
     }
 
-    /// The same of what has these fields.
+    /// Like [`NaturalKey::text`], from JSON fields.
     #[must_use]
     pub fn text_of_json(resource: Resource, fields: &Map<String, Json>) -> String {
         Self::text(resource, |name| {
@@ -93,14 +95,14 @@ impl NaturalKey {
     }
 }
 
-/// In the form that is compared.
+/// The normalised parts, separated by spaces.
 impl fmt::Display for NaturalKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(" "))
     }
 }
 
-/// A value as text that can be compared with [`json_text`].
+/// A value as text, comparable with [`json_text`].
 #[must_use]
 pub fn value_text<'v>(value: &'v FieldValue<'_>) -> Cow<'v, str> {
     match value {
@@ -112,7 +114,7 @@ pub fn value_text<'v>(value: &'v FieldValue<'_>) -> Cow<'v, str> {
     }
 }
 
-/// JSON as text that can be compared with [`value_text`].
+/// JSON as text, comparable with [`value_text`].
 #[must_use]
 pub fn json_text(json: &Json) -> Cow<'_, str> {
     match json {
@@ -122,14 +124,14 @@ pub fn json_text(json: &Json) -> Cow<'_, str> {
     }
 }
 
-/// The text without case. A sigma at the end of a word is a sigma.
+/// The text in lower case. A final sigma becomes a plain sigma, so both compare as equal.
 #[must_use]
 pub fn fold_case(text: &str) -> String {
     let lower = text.chars().flat_map(char::to_lowercase);
     lower.map(|letter| if letter == 'ς' { 'σ' } else { letter }).collect()
 }
 
-/// The host of a domain's URL: a service knows a domain by it, whatever its scheme.
+/// The host of a domain's URL in lower case. The service identifies a domain by its host.
 #[must_use]
 pub fn domain_host(url: &str) -> String {
     let host = url.split_once("://").map_or(url, |(_, host)| host);
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_no_case_and_pixel_tags_have_one() {
+    fn names_ignore_case_and_pixel_tags_do_not() {
         let name = |name: &str| exact(Resource::Campaigns, json!({"name": name}));
         assert_eq!(name("Größe"), name("GRÖßE"));
         for other in ["ας", "ασ", "Ας"] {
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_its_host() {
+    fn a_domain_is_compared_by_its_host() {
         let domain = |url: &str| exact(Resource::Domains, json!({"domain": url}));
         assert_eq!(domain("https://GO.x.example/a?b#c"), domain("http://go.x.example"));
         assert_eq!(domain("go.x.example"), domain("http://go.x.example"));
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_run_into_each_other() {
+    fn parts_stay_separate() {
         let key =
             |kind: &str, tag: &str| exact(Resource::Pixels, json!({"type": kind, "tag": tag}));
         assert_ne!(key("a/b", "c"), key("a", "b/c"));
@@ -219,16 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn sent_values_tell_the_key_of_a_code() {
+    fn sent_values_give_the_key_of_a_code() {
         let sent = [("type", json!("text")), ("data", json!({"b": 1, "a": [2]}))];
         let sent = sent.map(|(name, value)| (name.to_owned(), value)).into();
         let code = || json!({"id": 1, "name": "c"});
         let key = of_record(Resource::QrCodes, code(), Some(&sent));
-        let wanted = json!({"type": "text", "data": {"b": 1, "a": [2]}});
-        assert_eq!(key, exact(Resource::QrCodes, wanted));
+        let expected = json!({"type": "text", "data": {"b": 1, "a": [2]}});
+        assert_eq!(key, exact(Resource::QrCodes, expected));
         assert!(key.is_some());
         assert_eq!(of_record(Resource::QrCodes, code(), None), None);
-        // A cell of a CSV file has blanks of its own.
+        // The JSON of a CSV cell may contain other blanks.
         let cell = |name: &str| {
             let cell = if name == "type" {
                 FieldValue::Text("text".into())
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_json_cannot_hold_is_its_text() {
+    fn a_value_that_serde_json_cannot_parse_is_compared_as_text() {
         let record = |name: &str| {
             let raw = format!(r#"{{"id":1,"name":{name}}}"#);
             let record = DecodedRecord::read(Resource::Channels, None, &raw).unwrap().record;

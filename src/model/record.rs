@@ -1,4 +1,4 @@
-//! One record: decoded leniently, kept faithfully.
+//! One record: decoded leniently, with its exact JSON text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,20 +10,24 @@ use super::value::{self, FieldValue};
 use super::{FieldKind, spec};
 use crate::format::truncate;
 
-/// What identifies a record inside its account and resource.
+/// Identifies a record within its account and resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecordKey {
+    /// The id of the record; for all resources except channel items.
     Id(i64),
-    /// A channel's item: ids of items are unique within channel and type only.
+    /// An item of a channel. Item ids are unique only within channel and type.
     Item {
+        /// Id of the channel.
         channel: i64,
+        /// Type of the item, such as `links`.
         kind: String,
+        /// Id of the item.
         id: i64,
     },
 }
 
 impl RecordKey {
-    /// The id as the service knows it.
+    /// The id that the service gave the record.
     #[must_use]
     pub const fn id(&self) -> i64 {
         match self {
@@ -31,13 +35,13 @@ impl RecordKey {
         }
     }
 
-    /// Reads what `Display` prints: `12`, or `7/links/33` for a channel item.
+    /// Parses the output of `Display`: `12`, or `7/links/33` for a channel item.
     #[must_use]
     pub fn parse(resource: Resource, text: &str) -> Option<Self> {
         if resource != Resource::ChannelItems {
             return text.parse().ok().map(Self::Id);
         }
-        // A service may send any text as the type, with slashes, too.
+        // The type may be any text, also with slashes.
         let (channel, rest) = text.split_once('/')?;
         let (kind, id) = rest.rsplit_once('/')?;
         let (channel, id) = (channel.parse().ok()?, id.parse().ok()?);
@@ -54,9 +58,10 @@ impl fmt::Display for RecordKey {
     }
 }
 
-/// One record of the service, with the JSON text it came as.
+/// One record of the service with its JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
+    /// Identity of the record.
     pub key: RecordKey,
     /// One value for each of the resource's [read fields](spec::ResourceSpec::read_fields), in order.
     pub values: Vec<FieldValue<'a>>,
@@ -76,12 +81,14 @@ impl Record<'_> {
     }
 }
 
-/// What is wrong with one record or field. It never stops the others.
+/// A problem of one record or field. Other records are not affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordProblem {
+    /// Resource of the record.
     pub resource: Resource,
-    /// The id as far as it could be read.
+    /// The id, at most 40 characters of it; `?` if there is none.
     pub id: String,
+    /// The problem, as the end of a sentence about the record.
     pub what: String,
 }
 
@@ -91,24 +98,25 @@ impl fmt::Display for RecordProblem {
     }
 }
 
-/// A record as it was decoded, with what the vault needs to keep it exactly.
+/// A decoded record, with the details that the vault needs to store it exactly.
 #[derive(Debug, Clone)]
 pub struct DecodedRecord<'a> {
+    /// The record with its typed values.
     pub record: Record<'a>,
     /// The object's members in order, duplicates included.
     pub members: Vec<Member<'a>>,
-    /// For each member, the place of the read field whose value it gave, if any.
+    /// For each member, the index of the read field whose value it is, if any.
     pub places: Vec<Option<usize>>,
-    /// Fields that did not fit their kind; they are kept as they came.
+    /// Fields whose value does not fit their kind. They are kept as [`FieldValue::Json`].
     pub warnings: Vec<RecordProblem>,
 }
 
 impl<'a> DecodedRecord<'a> {
-    /// Decodes one record of `resource`. `channel` is the channel whose items
-    /// were listed; other resources take `None`.
+    /// Decodes one record of `resource`. `channel` is the channel whose items are listed; `None`
+    /// for other resources.
     ///
     /// # Errors
-    /// A [`RecordProblem`] when `raw` is no object or has no usable identity.
+    /// A [`RecordProblem`] when `raw` is not an object or has no valid id.
     pub fn read(
         resource: Resource,
         channel: Option<i64>,
@@ -121,54 +129,53 @@ impl<'a> DecodedRecord<'a> {
         };
         let members = members(raw).map_err(|_| fault("?", "is not a JSON object"))?;
         let spec = resource.spec();
-        let reads = spec.read_fields().count();
-        let mut values = vec![FieldValue::Null; reads];
-        let mut odd = Vec::new();
+        let read_fields = spec.read_fields().count();
+        let mut values = vec![FieldValue::Null; read_fields];
+        let mut warnings = Vec::new();
         let places = places(resource, &members);
         for (member, place) in members.iter().zip(&places) {
             if let Some(place) = *place {
                 let field = read_field(resource, place);
-                values[place] = value::read(field.kind, member.lexeme);
+                values[place] = value::read(field.kind, member.raw_value);
                 if matches!(values[place], FieldValue::Json(_)) {
-                    odd.push((field.name, field.kind));
+                    warnings.push((field.name, field.kind));
                 }
             }
         }
         let key = identity(resource, channel, &mut values).map_err(|what| {
             let id = members.iter().find(|member| member.name == "id");
-            fault(&id.map_or(Cow::Borrowed("?"), |id| truncate(id.lexeme, 40)), what)
+            fault(&id.map_or(Cow::Borrowed("?"), |id| truncate(id.raw_value, 40)), what)
         })?;
-        let odd = odd
+        let warnings = warnings
             .into_iter()
             .map(|(name, kind)| {
                 fault(&key.to_string(), &format!("`{name}` is not {}", article(kind)))
             })
             .collect();
         let record = Record { key, values, raw: Cow::Borrowed(raw) };
-        Ok(Self { record, members, places, warnings: odd })
+        Ok(Self { record, members, places, warnings })
     }
 }
 
-/// The read field at `place`.
+/// The read field at index `place`.
 pub(crate) fn read_field(resource: Resource, place: usize) -> &'static spec::Field {
-    // Write-only fields stand last in each row of the table, so places agree.
+    // Write-only fields are last in each row of the table, so the index is the same.
     &resource.spec().fields[place]
 }
 
-/// More than any row of the table has; a test holds it to that.
+/// No row of the table has more fields; a test checks it.
 const MAX_FIELDS: usize = 16;
 
-/// The place of the read field that `name` gives, and whether `name` is an alias of it.
+/// The index of the read field called `name`, and whether `name` is an alias of it.
 fn read_place(resource: Resource, name: &str) -> Option<(usize, bool)> {
     let (place, field) = resource.spec().field(name)?;
-    // A channel is where an item was found, whatever the item itself says.
+    // The channel of an item is the channel that was listed, not a member of the item.
     let ours = resource == Resource::ChannelItems && field.name == "channel";
     (field.is_read() && !ours).then_some((place, field.name != name))
 }
 
-/// For each member, the place of the read field whose value it gives. An alias
-/// counts only where the field's own name is not there, and of two members for
-/// one field the first.
+/// For each member, the index of the read field whose value it is. An alias counts only if the
+/// field's own name is missing. Of two members for one field the first counts.
 fn places(resource: Resource, members: &[Member<'_>]) -> Vec<Option<usize>> {
     let mut own = [false; MAX_FIELDS];
     let mut aliases = false;
@@ -182,13 +189,13 @@ fn places(resource: Resource, members: &[Member<'_>]) -> Vec<Option<usize>> {
         places.push(place);
     }
     if aliases {
-        settle_aliases(resource, members, &mut places, &mut own);
+        drop_repeated_aliases(resource, members, &mut places, &mut own);
     }
     places
 }
 
-/// Takes away the places of aliases whose field is given already.
-fn settle_aliases(
+/// Removes the index of an alias whose field already has a value.
+fn drop_repeated_aliases(
     resource: Resource,
     members: &[Member<'_>],
     places: &mut [Option<usize>],
@@ -243,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn write_only_fields_stand_last_in_each_row() {
+    fn write_only_fields_are_last_in_each_row() {
         for resource in Resource::ALL {
             let fields = resource.spec().fields;
             let reads = resource.spec().read_fields().count();
@@ -253,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaigns_name_may_stand_under_three_names() {
+    fn a_campaigns_name_has_two_aliases() {
         for name in ["name", "domain", "campaign"] {
             let raw = format!(r#"{{"id":"3","{name}":"Spring","public":1,"rotator":false}}"#);
             let decoded = decode(Resource::Campaigns, &raw).unwrap();
@@ -271,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_belongs_to_the_channel_that_was_asked() {
+    fn an_item_belongs_to_the_listed_channel() {
         let raw = r#"{"type":"links","id":5,"channel":99,"title":"t"}"#;
         let decoded = decode(Resource::ChannelItems, raw).unwrap();
         assert_eq!(decoded.record.key.to_string(), "7/links/5");
@@ -280,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_printed_can_be_read_whatever_the_type_of_an_item_is() {
+    fn keys_parse_from_their_display_text_for_any_item_type() {
         for kind in ["links", "a/b", "/", "", "7/9"] {
             let key = RecordKey::Item { channel: -3, kind: kind.to_owned(), id: 5 };
             assert_eq!(
@@ -293,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_a_usable_id_is_a_problem_that_names_it() {
+    fn a_record_without_a_valid_id_is_a_problem_that_names_it() {
         let big = r#"{"id":99999999999999999999,"name":"x"}"#;
         let problem = decode(Resource::Campaigns, big).unwrap_err();
         assert_eq!(
@@ -304,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_the_wrong_type_is_told_and_kept() {
+    fn a_field_of_the_wrong_type_gives_a_warning_and_is_kept() {
         let decoded =
             decode(Resource::Campaigns, r#"{"id":1,"name":"x","public":"maybe"}"#).unwrap();
         assert_eq!(decoded.warnings[0].to_string(), "campaigns 1: `public` is not true or false");

@@ -1,29 +1,37 @@
-//! The one table that describes the API. The crawler, the decoder, the
-//! differ, the CSV headers, the SQL views, `linkvault capabilities` and the
-//! docs read it; adding a resource is adding a row.
+//! The table that describes the API. The crawler, the decoder, the diff, the CSV headers, the SQL
+//! views, `linkvault capabilities` and the docs are made from it; a new resource is a new row.
 //!
-//! Source: the service's document, sections 2 and 4; aliases and pixel types
-//! as seen on live services.
+//! Source: the service's API document, sections 2 and 4; aliases and pixel types as live services
+//! send them.
 
 use super::spec::Method::{Delete, Get, Post, Put};
 use super::spec::{Endpoint, Field, FieldKind, Param, ResourceSpec, Role, Verb};
 
-/// A kind of thing that an account holds.
+/// A kind of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
+    /// The account itself: one record.
     Account,
+    /// Branded domains.
     Domains,
+    /// Campaigns.
     Campaigns,
+    /// Channels.
     Channels,
+    /// Items of channels.
     ChannelItems,
+    /// QR codes.
     QrCodes,
+    /// Tracking pixels.
     Pixels,
+    /// Call-to-action overlays.
     Overlays,
+    /// Custom splash pages.
     SplashPages,
 }
 
 impl Resource {
-    /// Every resource, in the order of the table.
+    /// All resources, in the order of the table.
     pub const ALL: [Self; 9] = [
         Self::Account,
         Self::Domains,
@@ -36,19 +44,19 @@ impl Resource {
         Self::SplashPages,
     ];
 
-    /// The row of the table.
+    /// The resource's row of the table.
     #[must_use]
     pub fn spec(self) -> &'static ResourceSpec {
         &TABLE[self as usize]
     }
 
-    /// The one spelling of its name.
+    /// The name on the command line, in SQL and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// The resource of that name.
+    /// The resource called `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|resource| resource.name() == name)
@@ -67,7 +75,7 @@ impl serde::Serialize for Resource {
     }
 }
 
-/// The pixel types, in the order of the document's section 4.6.
+/// The pixel types, in the order of section 4.6 of the API document.
 pub const PIXEL_TYPES: &[&str] = &[
     "gtmpixel",
     "gapixel",
@@ -84,10 +92,10 @@ pub const PIXEL_TYPES: &[&str] = &[
     "tiktok",
 ];
 
-/// What a channel can hold.
+/// The types of channel items.
 pub const ITEM_TYPES: &[&str] = &["links", "bio", "qr"];
 
-/// What a QR code can hold.
+/// The content types of QR codes.
 pub const QR_TYPES: &[&str] = &["text", "vcard", "link", "email", "phone", "sms", "wifi"];
 
 const fn field(name: &'static str, kind: FieldKind, role: Role) -> Field {
@@ -98,15 +106,15 @@ const fn alias(name: &'static str, aliases: &'static [&'static str], role: Role)
     Field { name, kind: FieldKind::Text, role, aliases }
 }
 
-const fn need(name: &'static str) -> Param {
+const fn required(name: &'static str) -> Param {
     Param { name, required: true }
 }
 
-const fn may(name: &'static str) -> Param {
+const fn optional(name: &'static str) -> Param {
     Param { name, required: false }
 }
 
-const PAGING: &[Param] = &[may("limit"), may("page")];
+const PAGING: &[Param] = &[optional("limit"), optional("page")];
 
 const fn list(path: &'static str) -> Endpoint {
     Endpoint { verb: Verb::List, method: Get, path, params: PAGING, answer: &["data"] }
@@ -165,7 +173,7 @@ pub static TABLE: [ResourceSpec; 9] = [
                 params: &[],
                 answer: &["data"],
             },
-            update("/api/account/update", &[may("email"), may("password")], &["message"]),
+            update("/api/account/update", &[optional("email"), optional("password")], &["message"]),
         ],
         natural_key: &["email"],
         depends_on: &[],
@@ -186,12 +194,12 @@ pub static TABLE: [ResourceSpec; 9] = [
             list("/api/domains"),
             create(
                 "/api/domain/add",
-                &[need("domain"), may("redirectroot"), may("redirect404")],
+                &[required("domain"), optional("redirectroot"), optional("redirect404")],
                 &["id"],
             ),
             update(
                 "/api/domain/:id/update",
-                &[may("redirectroot"), may("redirect404")],
+                &[optional("redirectroot"), optional("redirect404")],
                 &["message"],
             ),
             delete("/api/domain/:id/delete"),
@@ -215,10 +223,14 @@ pub static TABLE: [ResourceSpec; 9] = [
         ],
         endpoints: &[
             list("/api/campaigns"),
-            create("/api/campaign/add", &[may("name"), may("slug"), may("public")], CAMPAIGN),
+            create(
+                "/api/campaign/add",
+                &[optional("name"), optional("slug"), optional("public")],
+                CAMPAIGN,
+            ),
             update(
                 "/api/campaign/:id/update",
-                &[need("name"), may("slug"), may("public")],
+                &[required("name"), optional("slug"), optional("public")],
                 CAMPAIGN,
             ),
             delete("/api/campaign/:id/delete"),
@@ -244,12 +256,22 @@ pub static TABLE: [ResourceSpec; 9] = [
             list("/api/channels"),
             create(
                 "/api/channel/add",
-                &[need("name"), may("description"), may("color"), may("starred")],
+                &[
+                    required("name"),
+                    optional("description"),
+                    optional("color"),
+                    optional("starred"),
+                ],
                 &["id", "name", "description", "color", "starred"],
             ),
             update(
                 "/api/channel/:id/update",
-                &[may("name"), may("description"), may("color"), may("starred")],
+                &[
+                    optional("name"),
+                    optional("description"),
+                    optional("color"),
+                    optional("starred"),
+                ],
                 &["message"],
             ),
             delete("/api/channel/:id/delete"),
@@ -264,7 +286,7 @@ pub static TABLE: [ResourceSpec; 9] = [
         title: "channel item",
         list_keys: &["items"],
         fields: &[
-            // The service does not send it: it is the channel that was asked for.
+            // Not sent by the service: the id of the channel that was listed.
             field("channel", FieldKind::Int, Role::Identity),
             field("type", FieldKind::OneOf(ITEM_TYPES), Role::Identity),
             ID,
@@ -309,12 +331,23 @@ pub static TABLE: [ResourceSpec; 9] = [
             },
             create(
                 "/api/qr/add",
-                &[need("type"), need("data"), may("background"), may("foreground"), may("logo")],
+                &[
+                    required("type"),
+                    required("data"),
+                    optional("background"),
+                    optional("foreground"),
+                    optional("logo"),
+                ],
                 &["id", "link"],
             ),
             update(
                 "/api/qr/:id/update",
-                &[need("data"), may("background"), may("foreground"), may("logo")],
+                &[
+                    required("data"),
+                    optional("background"),
+                    optional("foreground"),
+                    optional("logo"),
+                ],
                 &["message"],
             ),
             delete("/api/qr/:id/delete"),
@@ -337,7 +370,7 @@ pub static TABLE: [ResourceSpec; 9] = [
         ],
         endpoints: &[
             list("/api/pixels"),
-            create("/api/pixel/add", &[need("type"), need("name"), need("tag")], &[]),
+            create("/api/pixel/add", &[required("type"), required("name"), required("tag")], &[]),
         ],
         natural_key: &["type", "tag"],
         depends_on: &[],
@@ -377,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_row_stands_at_its_own_place() {
+    fn rows_are_in_the_order_of_the_enum() {
         for resource in Resource::ALL {
             assert_eq!(resource.spec().resource, resource);
             assert_eq!(Resource::from_name(resource.name()), Some(resource));
@@ -385,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_name_or_alias_means_two_things() {
+    fn field_names_and_aliases_are_unique() {
         for resource in Resource::ALL {
             let spec = resource.spec();
             let mut names: Vec<_> = spec
@@ -401,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn every_write_takes_only_declared_fields() {
+    fn writes_take_only_declared_settable_fields() {
         for resource in Resource::ALL {
             let spec = resource.spec();
             for endpoint in spec.endpoints.iter().filter(|endpoint| endpoint.verb != Verb::List) {
@@ -415,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn every_settable_field_is_taken_by_some_write() {
+    fn every_settable_field_is_a_parameter_of_a_write() {
         for resource in Resource::ALL {
             let spec = resource.spec();
             for field in spec.fields {

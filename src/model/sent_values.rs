@@ -1,4 +1,4 @@
-//! Sent values: what linkvault sent and no list gives back.
+//! Sent values: values that linkvault sent and that no list returns.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,29 @@ use serde_json::Value as Json;
 use super::record::RecordKey;
 use super::resource::Resource;
 
-/// The sent values of one record, by field. A campaign's links stand under the field `links`, as
-/// an array of ids; beside its slug stands the `rotator` that was seen after the slug was sent,
-/// or `null` before that.
+/// The sent values of one record, by field. For a campaign the field `links` is an array of link
+/// ids, and the field `rotator` is the rotator seen after its slug was sent, `null` before that.
 pub type SentFields = BTreeMap<String, Json>;
 
-/// The sent values of records.
+/// The sent values of all records.
 pub type SentValues = BTreeMap<(Resource, RecordKey), SentFields>;
 
-/// A value that was sent and is to be remembered.
+/// A sent value that is to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentValue {
+    /// Resource of the record.
     pub resource: Resource,
+    /// Identity of the record.
     pub key: RecordKey,
+    /// Name of the field.
     pub field: String,
+    /// The value, as it was sent.
     pub value: Json,
-    /// It was sent with the record's create, so it is as old as the record.
+    /// Whether it was sent with the create of the record: it then holds since the record exists.
     pub created: bool,
 }
 
-/// Reads a value as it is stored. `None`: text that is not JSON was not written by linkvault.
+/// Decodes a stored value; `None` for text that is not JSON, which linkvault never writes.
 #[must_use]
 pub fn decode(text: &str) -> Option<Json> {
     serde_json::from_str(text).ok()
@@ -37,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_read_as_it_was_stored_and_other_text_is_none() {
+    fn stored_values_decode_and_other_text_does_not() {
         for text in [r#""old""#, "null", "[3,5]", r#"{"b":1,"a":"é"}"#, "true"] {
             assert_eq!(decode(text).map(|json| json.to_string()).as_deref(), Some(text));
         }

@@ -1,17 +1,19 @@
-//! The words in which [`resource`](super::resource) declares the API: what a
-//! resource, a field and an endpoint are. The declarations stand there.
+//! The types of the API table in [`resource`](super::resource): resources, fields and endpoints.
 
 use std::fmt;
 
 use super::Resource;
 
-/// What a field holds.
+/// Type of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
+    /// A 64-bit integer.
     Int,
+    /// `true` or `false`.
     Bool,
+    /// Any text.
     Text,
-    /// Text, or `false` where there is none.
+    /// Text, or `false` for no text.
     TextOrFalse,
     /// A string or an array, depending on another field.
     TextOrList,
@@ -28,7 +30,7 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// The word for it in tables and messages.
+    /// Name of the kind in tables and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,23 +47,23 @@ impl FieldKind {
     }
 }
 
-/// What a field is for.
+/// How a field is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Part of what identifies the record.
+    /// Part of the record's identity.
     Identity,
-    /// Read back by lists, set by a create or an update.
+    /// Lists return it; a create or an update sets it.
     Writable,
-    /// Read back, never set.
+    /// Lists return it; no request sets it.
     ReadOnly,
-    /// A number that moves by itself: a series, not a new version.
+    /// A number that the service counts up. Changes make a series, not new versions.
     Counter,
-    /// Set, but never read back.
+    /// A request sets it; lists do not return it.
     WriteOnly,
 }
 
 impl Role {
-    /// The word for it in tables and messages.
+    /// Name of the role in tables and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,32 +79,39 @@ impl Role {
 /// One field of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
+    /// The field's own name, as the API document spells it.
     pub name: &'static str,
+    /// Type of its values.
     pub kind: FieldKind,
+    /// How it is read and written.
     pub role: Role,
-    /// Other names under which services were seen to send it.
+    /// Other names that live services use for it.
     pub aliases: &'static [&'static str],
 }
 
 impl Field {
-    /// Whether lists return it, so that a vault has a column for it.
+    /// Whether lists return it. A vault has a column for each such field.
     #[must_use]
     pub const fn is_read(&self) -> bool {
         !matches!(self.role, Role::WriteOnly)
     }
 }
 
-/// The verbs the service knows.
+/// An HTTP method of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
+    /// Reads.
     Get,
+    /// Creates or assigns.
     Post,
+    /// Updates.
     Put,
+    /// Deletes.
     Delete,
 }
 
 impl Method {
-    /// The verb as it stands on the wire.
+    /// The method as HTTP spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -120,21 +129,25 @@ impl fmt::Display for Method {
     }
 }
 
-/// What an endpoint does.
+/// The kind of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Every record, by pages (or the one record of `account`).
+    /// Lists all records page by page; for `account` its one record.
     List,
-    /// One record with more than the list tells.
+    /// Reads one record with more details than the list.
     Read,
+    /// Creates one record.
     Create,
+    /// Changes one record.
     Update,
+    /// Deletes one record.
     Delete,
+    /// Assigns one record to another.
     Assign,
 }
 
 impl Verb {
-    /// The word for it in plans, tables and messages.
+    /// Name of the verb in plans, tables and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -148,54 +161,62 @@ impl Verb {
     }
 }
 
-/// One value that an endpoint takes in its body or query.
+/// One parameter of an endpoint, in its body or query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Param {
+    /// Name of the parameter.
     pub name: &'static str,
+    /// Whether a request without it is refused.
     pub required: bool,
 }
 
-/// One endpoint. `path` holds `:name` where a path parameter stands.
+/// One endpoint. Path parameters are spelled `:name` in `path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint {
+    /// What the endpoint does.
     pub verb: Verb,
+    /// HTTP method of its requests.
     pub method: Method,
+    /// Path from the service's base URL, such as `/api/qr/:id`.
     pub path: &'static str,
     /// Body fields of a write, query parameters of a list.
     pub params: &'static [Param],
-    /// Keys of a success answer beside `error`.
+    /// Keys of a successful response besides `error`.
     pub answer: &'static [&'static str],
 }
 
-/// One resource: a row of the table.
+/// One resource: a row of [`TABLE`](super::resource::TABLE).
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceSpec {
+    /// The resource that the row describes.
     pub resource: Resource,
-    /// The one spelling, on the command line, in SQL, in JSON and in the code.
+    /// The name on the command line, in SQL, in JSON and in the code.
     pub name: &'static str,
-    /// For people: `branded domain`.
+    /// The singular for people, such as `branded domain`.
     pub title: &'static str,
-    /// Keys under which a list's `data` was seen to hold the records, the
-    /// documented one first; empty where `data` is the record itself.
+    /// Keys of `data` under which live services send the records of a list, the documented key
+    /// first; empty if `data` is the record itself.
     pub list_keys: &'static [&'static str],
+    /// All fields; write-only fields are last.
     pub fields: &'static [Field],
+    /// All endpoints, at most one for each verb.
     pub endpoints: &'static [Endpoint],
-    /// Fields that identify a record to its owner, across accounts.
+    /// Fields by which the owner recognises a record, in any account.
     pub natural_key: &'static [&'static str],
-    /// Resources that must exist before a record of this one can.
+    /// Resources whose records must exist before a record of this one.
     pub depends_on: &'static [Resource],
-    /// The resource whose every record has a listing of these.
+    /// The resource whose records each have a list of these.
     pub parent: Option<Resource>,
 }
 
 impl ResourceSpec {
-    /// The endpoint for `verb`, if the API has one.
+    /// The endpoint of kind `verb`, if the API has one.
     #[must_use]
     pub fn endpoint(&self, verb: Verb) -> Option<&'static Endpoint> {
         self.endpoints.iter().find(|endpoint| endpoint.verb == verb)
     }
 
-    /// The field called `name` or having it as an alias, with its place in `fields`.
+    /// The field with `name` as its name or alias, and its index in `fields`.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<(usize, &'static Field)> {
         let exact = self.fields.iter().position(|field| field.name == name);
@@ -209,8 +230,8 @@ impl ResourceSpec {
         self.fields.iter().filter(|field| field.is_read())
     }
 
-    /// Whether a list shows the natural key of its records, so that creates without an
-    /// answer can be told apart.
+    /// Whether lists return all fields of the natural key, so that reconciliation can recognise
+    /// a created record.
     #[must_use]
     pub fn shows_key(&self) -> bool {
         let read = |name: &&str| self.field(name).is_some_and(|(_, field)| field.is_read());

@@ -1,5 +1,4 @@
-//! A set of records, wherever it came from: a snapshot, the live account,
-//! files, another account.
+//! A set of records, from a snapshot, the live account, files or another account.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +7,20 @@ use super::resource::Resource;
 use super::sent_values::SentValues;
 use super::spec::Field;
 
-/// Whether nothing but what was sent tells the values of `field`. A campaign's slug is told
-/// by its rotator.
+/// Whether only the sent values hold the value of `field`. A campaign's slug is not hidden: its
+/// rotator contains it. Passwords are never kept.
 #[must_use]
 pub fn is_hidden(field: &Field) -> bool {
     !field.is_read() && !["password", "slug"].contains(&field.name)
 }
 
-/// Records of some resources. A resource that is absent was not read, which is
-/// not the same as one that is there and empty.
+/// Records of some resources. A resource that is absent was not read; a resource that is present
+/// and empty has no records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     resources: BTreeMap<Resource, BTreeMap<RecordKey, Record<'static>>>,
-    /// The sent values that were true in this state; `None` where the source of
-    /// the state does not tell them.
+    /// The sent values valid in this state; `None` if the source of the state does not record
+    /// them.
     pub sent: Option<SentValues>,
 }
 
@@ -40,18 +39,18 @@ impl State {
         self.resources.get(&resource)
     }
 
-    /// Takes a resource away, as if it had not been read.
+    /// Removes a resource, as if it had not been read.
     pub fn remove(&mut self, resource: Resource) {
         self.resources.remove(&resource);
     }
 
-    /// The same state, with the sent values that are true in it.
+    /// The same state with other sent values.
     #[must_use]
     pub fn with_sent(self, sent: Option<SentValues>) -> Self {
         Self { sent, ..self }
     }
 
-    /// A sent value of a record; `None` where it is not known.
+    /// A sent value of a record; `None` if it is unknown.
     #[must_use]
     pub fn sent(
         &self,
@@ -62,8 +61,8 @@ impl State {
         self.sent.as_ref()?.get(&(resource, key.clone()))?.get(field)
     }
 
-    /// The sent values of a record that its list does not show, with their places
-    /// in the table's row. A campaign's slug is left out: its rotator tells it.
+    /// The sent values of a record that its list does not return, with their index in the table's
+    /// row. Excludes a campaign's slug: its rotator contains it.
     pub fn unlisted_sent_values<'s>(
         &'s self,
         resource: Resource,
@@ -76,7 +75,7 @@ impl State {
         })
     }
 
-    /// The links that linkvault assigned to a campaign.
+    /// Ids of the links that linkvault assigned to a campaign.
     pub fn links(&self, campaign: &RecordKey) -> impl Iterator<Item = i64> + use<'_> {
         let links = self.sent(Resource::Campaigns, campaign, "links");
         let links = links.and_then(serde_json::Value::as_array);

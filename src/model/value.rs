@@ -1,18 +1,21 @@
-//! One value of a field, and how the service's lenient spellings become it.
+//! One value of a field, and its lenient decoding from the service's JSON.
 
 use std::borrow::Cow;
 
 use super::spec::FieldKind;
 
-/// What a field of a record holds.
+/// The value of a record's field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldValue<'a> {
-    /// Absent, `null`, or `false` where text was possible.
+    /// Absent, `null`, or `false` for a [`FieldKind::TextOrFalse`].
     Null,
+    /// A boolean.
     Bool(bool),
+    /// An integer.
     Int(i64),
+    /// Text, unescaped.
     Text(Cow<'a, str>),
-    /// What does not fit the field's kind, as the JSON text that came.
+    /// A value that does not fit the field's kind, as its JSON text.
     Json(Cow<'a, str>),
 }
 
@@ -29,7 +32,7 @@ impl FieldValue<'_> {
         }
     }
 
-    /// As a cell of a table or CSV file; nothing is escaped. `Null` is empty.
+    /// The value as a cell of a table or CSV file, without escapes. `Null` is empty.
     #[must_use]
     pub fn cell(&self) -> Cow<'_, str> {
         match self {
@@ -40,7 +43,7 @@ impl FieldValue<'_> {
         }
     }
 
-    /// As JSON. What did not fit its kind stands as it came.
+    /// The value as JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         match self {
@@ -53,52 +56,53 @@ impl FieldValue<'_> {
     }
 }
 
-/// An integer, from a number or from a string that holds one.
+/// Decodes an integer from a JSON number or a JSON string.
 #[must_use]
-pub fn integer(lexeme: &str) -> Option<i64> {
-    let digits = lexeme.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(lexeme);
+pub fn integer(raw_value: &str) -> Option<i64> {
+    let digits =
+        raw_value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(raw_value);
     let signed = digits.strip_prefix('-').unwrap_or(digits);
     let plain = !signed.is_empty() && signed.bytes().all(|byte| byte.is_ascii_digit());
     if plain { digits.parse().ok() } else { None }
 }
 
-/// A string literal's content, if `lexeme` is one that UTF-8 can hold.
+/// Decodes a JSON string; `None` if `raw_value` is not a string or has a lone surrogate.
 #[must_use]
-pub fn text(lexeme: &str) -> Option<Cow<'_, str>> {
-    let inner = lexeme.strip_prefix('"')?.strip_suffix('"')?;
+pub fn text(raw_value: &str) -> Option<Cow<'_, str>> {
+    let inner = raw_value.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        serde_json::from_str(lexeme).ok().map(Cow::Owned)
+        serde_json::from_str(raw_value).ok().map(Cow::Owned)
     } else {
         Some(Cow::Borrowed(inner))
     }
 }
 
-/// Reads one JSON value leniently as `kind`. What does not fit is kept as
+/// Decodes one JSON value leniently as `kind`. A value that does not fit becomes
 /// [`FieldValue::Json`].
 #[must_use]
-pub fn read(kind: FieldKind, lexeme: &str) -> FieldValue<'_> {
+pub fn read(kind: FieldKind, raw_value: &str) -> FieldValue<'_> {
     let fitting = match kind {
-        _ if lexeme == "null" => Some(FieldValue::Null),
-        FieldKind::Int => integer(lexeme).map(FieldValue::Int),
-        FieldKind::Bool => boolean(lexeme).map(FieldValue::Bool),
-        FieldKind::TextOrFalse if lexeme == "false" => Some(FieldValue::Null),
-        _ => words(lexeme).map(FieldValue::Text),
+        _ if raw_value == "null" => Some(FieldValue::Null),
+        FieldKind::Int => integer(raw_value).map(FieldValue::Int),
+        FieldKind::Bool => boolean(raw_value).map(FieldValue::Bool),
+        FieldKind::TextOrFalse if raw_value == "false" => Some(FieldValue::Null),
+        _ => number_or_text(raw_value).map(FieldValue::Text),
     };
-    fitting.unwrap_or(FieldValue::Json(Cow::Borrowed(lexeme)))
+    fitting.unwrap_or(FieldValue::Json(Cow::Borrowed(raw_value)))
 }
 
-fn boolean(lexeme: &str) -> Option<bool> {
-    match lexeme {
+fn boolean(raw_value: &str) -> Option<bool> {
+    match raw_value {
         "true" | "1" | "\"1\"" | "\"true\"" => Some(true),
         "false" | "0" | "\"0\"" | "\"false\"" | "\"\"" => Some(false),
         _ => None,
     }
 }
 
-/// Text, from a string or from a number (a name may be `2026`).
-fn words(lexeme: &str) -> Option<Cow<'_, str>> {
-    let number = lexeme.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-    if number { Some(Cow::Borrowed(lexeme)) } else { text(lexeme) }
+/// Text from a JSON string or number: a name may be `2026`.
+fn number_or_text(raw_value: &str) -> Option<Cow<'_, str>> {
+    let number = raw_value.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    if number { Some(Cow::Borrowed(raw_value)) } else { text(raw_value) }
 }
 
 #[cfg(test)]
@@ -116,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_surrogate_is_kept_as_it_came() {
-        let lexeme = "\"\\ud800\"";
-        assert_eq!(read(FieldKind::Text, lexeme), FieldValue::Json(lexeme.into()));
+    fn a_lone_surrogate_is_kept_as_raw_json() {
+        let raw_value = "\"\\ud800\"";
+        assert_eq!(read(FieldKind::Text, raw_value), FieldValue::Json(raw_value.into()));
     }
 
     #[test]
-    fn the_false_of_a_campaign_without_rotator_is_nothing() {
+    fn false_for_a_rotator_is_null() {
         assert_eq!(read(FieldKind::TextOrFalse, "false"), FieldValue::Null);
         assert_eq!(
             read(FieldKind::TextOrFalse, "\"https://x\""),

@@ -9,7 +9,7 @@ use crate::config::AccountConfig;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, EmptiedList, RemovedCount};
 use crate::health::persisted_state::{self, PersistedState};
 use crate::model::Resource;
-use crate::model::count_or_percent::FEW;
+use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
 use crate::vault::browse::PageRange;
 use crate::vault::snapshot::{ReadState, RequestUsage, ResourceOutcome, Snapshot};
 use crate::vault::{Vault, VaultError};
@@ -117,7 +117,7 @@ pub fn recent(vault: &Vault) -> Result<Vec<Snapshot>, VaultError> {
 }
 
 /// The lists that the newest of `recent` (the newest snapshot first) show as empty
-/// although one of the newest [`RECENT`] backups showed [`FEW`] records or more. A
+/// although one of the newest [`RECENT`] backups showed [`MIN_RECORDS_FOR_PERCENT`] records or more. A
 /// list that a run emptied was meant to be.
 #[must_use]
 pub fn emptied(recent: &[Snapshot]) -> Vec<EmptiedList> {
@@ -147,7 +147,7 @@ fn emptied_list(recent: &[Snapshot], resource: Resource) -> Option<EmptiedList> 
         }
     }
     let emptied_by = emptied_by.filter(|it| !it.of_run)?;
-    let (had, snapshot) = most.filter(|(had, _)| *had >= FEW)?;
+    let (had, snapshot) = most.filter(|(had, _)| *had >= MIN_RECORDS_FOR_PERCENT)?;
     let since = emptied_by.finished.unwrap_or(emptied_by.touched);
     Some(EmptiedList { resource: resource.name().to_owned(), had, snapshot, since })
 }

@@ -1,4 +1,4 @@
-//! The file on the disk, and what several processes make of it.
+//! Tests of the state file, also with several processes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::health::attempt::{AttemptOutcome, ProblemKind};
 use crate::health::persisted_state::tests::{account_status, attempt, held};
 
 #[test]
-fn notes_read_back_as_written_and_are_private() {
+fn state_reads_back_as_written_and_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("vaults/main.db");
     assert_eq!(PersistedState::read(&vault), (PersistedState::default(), None));
@@ -29,20 +29,23 @@ fn notes_read_back_as_written_and_are_private() {
 }
 
 #[test]
-fn broken_notes_are_told_and_begun_anew() {
+fn a_broken_file_gives_an_empty_state_and_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     for broken in ["", "{", "{\"totals\": {\"backups\": -1}}", "{\"last\": 5}", "\u{0}"] {
         std::fs::write(file(&vault), broken).unwrap();
         let (persisted, told) = PersistedState::read(&vault);
         assert_eq!(persisted, PersistedState::default(), "{broken}");
-        assert!(told.unwrap().contains("main.db.daemon cannot be read and is begun anew"));
+        let told = told.unwrap();
+        assert!(told.starts_with("cannot read "), "{told}");
+        assert!(told.contains("main.db.daemon: "), "{told}");
+        assert!(told.ends_with("; starting with an empty state"), "{told}");
     }
 }
 
-/// The daemon keeps its notes in memory; `linkvault backup` writes to the file.
+/// The daemon keeps its state in memory; `linkvault backup` writes to the file.
 #[test]
-fn what_another_process_recorded_stays_and_is_told() {
+fn attempts_of_other_processes_are_kept_and_evaluated() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     let mut daemon = PersistedState { heartbeat: true, ..PersistedState::default() };
@@ -85,10 +88,10 @@ fn all_attempts_of_many_processes_are_counted() {
     assert_eq!(PersistedState::known(&vault).unwrap().totals.failures, 100);
 }
 
-/// In a folder that others can write to it may be anything.
+/// Other users may be able to write to the folder.
 #[cfg(unix)]
 #[test]
-fn a_link_in_place_of_the_notes_is_not_followed() {
+fn a_link_in_place_of_the_file_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let (vault, elsewhere) = (folder.path().join("main.db"), folder.path().join("elsewhere"));
     let text =
@@ -97,7 +100,7 @@ fn a_link_in_place_of_the_notes_is_not_followed() {
     std::os::unix::fs::symlink(&elsewhere, file(&vault)).unwrap();
     let (persisted, told) = PersistedState::read(&vault);
     assert_eq!(persisted, PersistedState::default());
-    assert!(told.unwrap().contains("is begun anew"));
+    assert!(told.unwrap().contains("starting with an empty state"));
     PersistedState::record(&vault, &attempt(AttemptOutcome::Failed, 9000)).unwrap();
     assert_eq!(std::fs::read(&elsewhere).unwrap(), text);
     assert_eq!(PersistedState::known(&vault).unwrap().totals.failures, 1);

@@ -42,28 +42,28 @@ pub fn pack(resource: Resource, decoded: &DecodedRecord<'_>) -> PackedRecord {
     for (member, place) in decoded.members.iter().zip(&decoded.places) {
         let between = raw.get(done..member.start).unwrap_or_default();
         packed.template.push_str(between);
-        done = member.start + member.lexeme.len();
+        done = member.start + member.raw_value.len();
         let value = place.map(|place| (place, &decoded.record.values[place]));
-        match value.map(|(place, value)| (place, spell(value, member.lexeme))) {
-            Some((_, TemplateSlot::Plain)) => packed.template.push_str(member.lexeme),
+        match value.map(|(place, value)| (place, spell(value, member.raw_value))) {
+            Some((_, TemplateSlot::Plain)) => packed.template.push_str(member.raw_value),
             Some((place, TemplateSlot::Code(code))) => {
                 packed.template.extend([SLOT, code, letter(place)]);
                 packed.counts |= read_field(resource, place).role == Role::Counter;
             }
-            Some((_, TemplateSlot::Verbatim)) | None => keep(&mut packed, member.lexeme),
+            Some((_, TemplateSlot::Verbatim)) | None => keep(&mut packed, member.raw_value),
         }
     }
     packed.template.push_str(raw.get(done..).unwrap_or_default());
     packed
 }
 
-fn keep(packed: &mut PackedRecord, lexeme: &str) {
+fn keep(packed: &mut PackedRecord, raw_value: &str) {
     packed.template.push_str(VERBATIM);
     match &mut packed.extra {
-        None => packed.extra = Some(lexeme.to_owned()),
+        None => packed.extra = Some(raw_value.to_owned()),
         Some(extra) => {
             extra.push(SLOT);
-            extra.push_str(lexeme);
+            extra.push_str(raw_value);
         }
     }
 }
@@ -84,26 +84,26 @@ pub(super) enum TemplateSlot {
     Verbatim,
 }
 
-pub(super) fn spell(value: &FieldValue<'_>, lexeme: &str) -> TemplateSlot {
+pub(super) fn spell(value: &FieldValue<'_>, raw_value: &str) -> TemplateSlot {
     let codes: &[char] = match value {
         FieldValue::Null => return TemplateSlot::Plain,
         // Without escapes, a string's text is its content in quotes.
-        FieldValue::Text(_) if lexeme.starts_with('"') && !lexeme.contains('\\') => {
+        FieldValue::Text(_) if raw_value.starts_with('"') && !raw_value.contains('\\') => {
             return TemplateSlot::Code(PLAIN_TEXT);
         }
-        FieldValue::Int(_) if is_shortest(lexeme.trim_matches('"')) => {
-            return TemplateSlot::Code(if lexeme.starts_with('"') { 'q' } else { 'i' });
+        FieldValue::Int(_) if is_shortest(raw_value.trim_matches('"')) => {
+            return TemplateSlot::Code(if raw_value.starts_with('"') { 'q' } else { 'i' });
         }
-        FieldValue::Text(_) if lexeme.contains("\\/") => &['p', 'u'],
+        FieldValue::Text(_) if raw_value.contains("\\/") => &['p', 'u'],
         FieldValue::Text(_) => &['s', 'a', 'p', 'n'],
         FieldValue::Int(_) => return TemplateSlot::Verbatim,
         FieldValue::Bool(_) => &['b', 'i', 'q', 'w'],
         FieldValue::Json(_) => &[],
     };
-    let mut text = String::with_capacity(lexeme.len());
+    let mut text = String::with_capacity(raw_value.len());
     let exact = codes.iter().find(|code| {
         text.clear();
-        render(**code, value, &mut text).is_some() && text == lexeme
+        render(**code, value, &mut text).is_some() && text == raw_value
     });
     exact.map_or(TemplateSlot::Verbatim, |code| TemplateSlot::Code(*code))
 }

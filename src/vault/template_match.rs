@@ -36,7 +36,7 @@ impl<'a> TemplateMatch<'a> {
         let at = decoded.places.iter().position(is_counter).filter(|_| packed.counts);
         let counter = at.map(|at| &decoded.members[at]);
         Self {
-            counter: counter.map(|member| member.start..member.start + member.lexeme.len()),
+            counter: counter.map(|member| member.start..member.start + member.raw_value.len()),
             record: decoded.record,
             odd: decoded.warnings,
             template: packed.template.into(),
@@ -117,15 +117,18 @@ impl Slot {
         scan: &mut TokenScan<'a>,
     ) -> Option<(FieldValue<'a>, &'a str)> {
         if self.code == template::PLAIN_TEXT
-            && let Some(lexeme) = scan.plain_string()
+            && let Some(raw_value) = scan.plain_string()
         {
             // Only text is ever spelled so, and its text is its content.
-            return Some((FieldValue::Text(lexeme.get(1..lexeme.len() - 1)?.into()), lexeme));
+            return Some((
+                FieldValue::Text(raw_value.get(1..raw_value.len() - 1)?.into()),
+                raw_value,
+            ));
         }
-        let lexeme = scan.lexeme()?;
-        let value = value::read(kind, lexeme);
-        (template::spell(&value, lexeme) == TemplateSlot::Code(self.code))
-            .then_some((value, lexeme))
+        let raw_value = scan.raw_value()?;
+        let value = value::read(kind, raw_value);
+        (template::spell(&value, raw_value) == TemplateSlot::Code(self.code))
+            .then_some((value, raw_value))
     }
 }
 
@@ -161,9 +164,9 @@ impl Pattern {
         scan.literal(self.template.get(..self.head)?)?;
         for slot in &self.slots {
             let field = read_field(self.resource, slot.place);
-            let (value, lexeme) = slot.read(field.kind, &mut scan)?;
+            let (value, raw_value) = slot.read(field.kind, &mut scan)?;
             if field.role == Role::Counter {
-                counter = Some(scan.at() - lexeme.len()..scan.at());
+                counter = Some(scan.at() - raw_value.len()..scan.at());
             }
             *values.get_mut(slot.place)? = value;
             scan.literal(self.template.get(slot.then.clone())?)?;
@@ -237,7 +240,7 @@ mod tests {
         }
     }
 
-    fn lexeme() -> impl Strategy<Value = &'static str> {
+    fn raw_value() -> impl Strategy<Value = &'static str> {
         prop::sample::select(vec![
             "1",
             "0",
@@ -271,7 +274,7 @@ mod tests {
         #[test]
         fn a_pattern_gives_what_decoding_gives(
             records in prop::collection::vec(
-                (lexeme(), lexeme(), lexeme(), prop::sample::select(vec!["name", "domain", "x"])), 1..12),
+                (raw_value(), raw_value(), raw_value(), prop::sample::select(vec!["name", "domain", "x"])), 1..12),
             items in any::<bool>(),
         ) {
             let resource = if items { Resource::ChannelItems } else { Resource::Campaigns };

@@ -340,9 +340,9 @@ fn an_unreadable_state_file_is_logged_and_costs_no_backup() {
     let environment = environment(&[("main", &service.url(), NIGHTLY)]);
     environment.run(&["daemon", "--once"]).succeeds();
     environment.write("vaults/main.db.daemon", "{\"served\": \"never\"}");
-    environment.run(&["status"]).succeeds().says_among("is begun anew");
+    environment.run(&["status"]).succeeds().says_among("starting with an empty state");
     service.new_requests();
-    environment.run(&["daemon", "--once"]).succeeds().says_among("is begun anew");
+    environment.run(&["daemon", "--once"]).succeeds().says_among("starting with an empty state");
     assert_eq!(service.new_requests(), Vec::<String>::new(), "the vault tells when it was made");
 }
 
