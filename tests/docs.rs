@@ -1,18 +1,20 @@
-//! README.md and the files in `docs/`, compared with the program: sessions are run,
-//! lists are compared, links are followed.
-//!
-//! `LINKVAULT_BLESS=1 cargo test docs::` writes the present output of the program
-//! into the sessions. Read the difference before you commit it.
+//! README.md and the files in `docs/`, compared with the program: sessions are run
+//! (`docs/session.rs`), lists are compared, links are followed.
+
+mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use clap::Parser;
 use linkvault::cli::{Cli, command_line};
+use linkvault::clock::Timestamp;
+use linkvault::health::alert_message::document;
+use linkvault::health::attempt::{Alert, AlertEvent, ProblemKind};
 use linkvault::vault::Vault;
 use serde_json::Value;
-use tempfile::TempDir;
+
+use session::{Home, query, words};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -85,190 +87,27 @@ fn section(path: &str, heading: &str) -> String {
     rest.split("\n## ").next().unwrap().to_owned()
 }
 
-/// A user's home on a fresh machine.
-struct Home(TempDir);
-
-impl Home {
-    fn run(&self, command: &str) -> String {
-        let words = words(command);
-        match words[0].as_str() {
-            "linkvault" => self.linkvault(&words[1..]),
-            "sed" => self.sed(&words[1..]),
-            "sqlite3" => query(&self.path(&words[1]), &words[2]),
-            other => panic!("cannot run {other}"),
-        }
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        path.strip_prefix("~/").map_or_else(|| path.into(), |rest| self.0.path().join(rest))
-    }
-
-    /// Replaces the first match in a file, as an edit in a spreadsheet does.
-    fn sed(&self, arguments: &[String]) -> String {
-        let [flag, script, file] = arguments else { panic!("{arguments:?}") };
-        assert_eq!(flag, "-i");
-        let ["s", old, new, ""] = script.split('/').collect::<Vec<_>>()[..] else {
-            panic!("{script}")
-        };
-        let path = self.0.path().join(file);
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.contains(old));
-        std::fs::write(path, text.replacen(old, new, 1)).unwrap();
-        String::new()
-    }
-
-    fn linkvault(&self, arguments: &[String]) -> String {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_linkvault"))
-            .args(arguments)
-            .env_clear()
-            .envs([("COLUMNS", "80"), ("TZ", "UTC")])
-            .env("HOME", self.0.path())
-            .current_dir(self.0.path())
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {stderr}");
-        String::from_utf8(output.stdout).unwrap().replace(&self.0.path().display().to_string(), "~")
-    }
-}
-
-/// The words of a command, as a shell splits them.
-fn words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for letter in command.chars() {
-        match letter {
-            '\'' => quoted = !quoted,
-            ' ' if !quoted => words.push(String::new()),
-            letter => words.last_mut().unwrap().push(letter),
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-/// The rows as `sqlite3` prints them.
-fn query(vault: &Path, sql: &str) -> String {
-    let db = rusqlite::Connection::open(vault).unwrap();
-    let mut statement = db.prepare(sql).unwrap();
-    let columns = statement.column_count();
-    let row = |row: &rusqlite::Row<'_>| {
-        let cell = |at| match row.get(at)? {
-            rusqlite::types::Value::Text(text) => Ok(text),
-            rusqlite::types::Value::Integer(number) => Ok(number.to_string()),
-            _ => Ok(String::new()),
-        };
-        (0..columns).map(cell).collect::<rusqlite::Result<Vec<String>>>()
-    };
-    let rows = statement.query_map([], row).unwrap();
-    rows.map(|row| row.unwrap().join("|") + "\n").collect()
-}
-
-/// The text without differences between runs: times, durations, sizes, numbers of scans.
-fn stable(text: &str) -> String {
-    let mut stable = String::new();
-    for line in text.lines() {
-        let moves = ["requests in", " scan", "Saved in", " 20", "#"];
-        let line = line.trim_end();
-        if moves.iter().any(|word| line.contains(word)) {
-            let digits = line.replace(|letter: char| letter.is_ascii_digit(), "0");
-            let words = digits.split_whitespace().map(|word| {
-                let number = word.trim_start_matches(['+', '(']).trim_start_matches('0');
-                if number.is_empty() || number.starts_with('.') { "0" } else { word }
-            });
-            stable += &words
-                .collect::<Vec<_>>()
-                .join(" ")
-                .replace("QR codes", "QR code")
-                .replace(" scans on", " scan on");
-        } else {
-            stable += line;
-        }
-        stable.push('\n');
-    }
-    stable
-}
-
-/// Runs the sessions of a file, one after another in one home, and compares the output.
-fn check_session(path: &str) {
-    let home = Home(tempfile::tempdir().unwrap());
-    let text = read(path);
-    let mut now = text.clone();
-    for block in blocks(&text, "console") {
-        if block.before.contains("<!-- wait -->") {
-            // Only time changes the counters of the built-in account.
-            #[allow(clippy::disallowed_methods)]
-            std::thread::sleep(Duration::from_secs(4));
-        }
-        let mut output = String::new();
-        for command in block.text.lines().filter_map(|line| line.strip_prefix("$ ")) {
-            let gap = if output.is_empty() { "" } else { "\n" };
-            output += &format!("{gap}$ {command}\n{}", home.run(command));
-        }
-        if std::env::var_os("LINKVAULT_BLESS").is_some() {
-            let fenced = |text: &str| format!("```console\n{text}```");
-            now = now.replacen(&fenced(&block.text), &fenced(&output), 1);
-        } else {
-            assert_eq!(stable(&output), stable(&block.text), "{path}\n{output}");
-        }
-    }
-    if now != text {
-        std::fs::write(root().join(path), now).unwrap();
-    }
-}
-
-/// One test for each file. The vaults are in another folder on other platforms.
-#[cfg(target_os = "linux")]
-mod sessions {
-    use super::check_session;
-
-    #[test]
-    fn the_session_of_readme_is_true() {
-        check_session("README.md");
-    }
-
-    #[test]
-    fn the_session_of_backups_is_true() {
-        check_session("docs/backups.md");
-    }
-
-    #[test]
-    fn the_session_of_changes_is_true() {
-        check_session("docs/changes.md");
-    }
-
-    #[test]
-    fn the_session_of_configuration_is_true() {
-        check_session("docs/configuration.md");
-    }
-
-    #[test]
-    fn the_session_of_csv_is_true() {
-        check_session("docs/csv.md");
-    }
-
-    #[test]
-    fn the_session_of_daemon_is_true() {
-        check_session("docs/daemon.md");
-    }
-
-    #[test]
-    fn the_session_of_sandbox_is_true() {
-        check_session("docs/sandbox.md");
-    }
-
-    #[test]
-    fn the_session_of_sql_is_true() {
-        check_session("docs/sql.md");
-    }
-}
-
 #[test]
 fn every_file_with_a_session_has_a_test() {
-    let ours = include_str!("docs.rs");
+    let tests = include_str!("docs/session.rs");
     for path in docs() {
-        let tested = ours.contains(&format!("check_session(\"{path}\")"));
+        let tested = tests.contains(&format!("check_session(\"{path}\")"));
         assert_eq!(tested, !blocks(&read(&path), "console").is_empty(), "{path}");
+    }
+}
+
+/// `console` is run, `sh` parsed, `json` and `toml` are compared with what the program has.
+#[test]
+fn every_block_is_of_a_kind_that_a_test_reads() {
+    for path in docs() {
+        for block in all_blocks(&read(&path)) {
+            let known = match block.language.as_str() {
+                "console" => block.text.starts_with("$ "),
+                "json" => ["docs/json.md", "docs/daemon.md"].contains(&path.as_str()),
+                language => ["sh", "toml"].contains(&language),
+            };
+            assert!(known, "{path}: ```{}\n{}", block.language, block.text);
+        }
     }
 }
 
@@ -288,7 +127,7 @@ fn every_command_line_is_understood() {
             count += 1;
         }
     }
-    assert!(count > 25, "{count}");
+    assert!(count > 20, "{count}");
 }
 
 /// Inline commands may leave out arguments, but each command and flag must exist.
@@ -346,6 +185,18 @@ fn the_reference_of_configuration_keys_is_that_of_the_parser() {
 fn the_configuration_shown_is_the_sample() {
     let sample = include_str!("../examples/config.toml");
     assert_eq!(blocks(&read("docs/configuration.md"), "toml")[0].text, sample);
+}
+
+#[test]
+fn every_configuration_key_in_an_example_is_in_the_reference() {
+    let reference = linkvault::config::reference();
+    for path in docs().iter().filter(|path| *path != "docs/configuration.md") {
+        for block in blocks(&read(path), "toml") {
+            for (key, _) in block.text.lines().filter_map(|line| line.split_once(" = ")) {
+                assert!(reference.contains(&format!("| `{key}` |")), "{path}: {key}");
+            }
+        }
+    }
 }
 
 /// The cells of each table row of `text`.
@@ -439,8 +290,25 @@ fn every_problem_of_an_alert_is_listed() {
     let text = section("docs/daemon.md", "## Alerts");
     let listed: BTreeSet<_> =
         rows(&text).into_iter().skip(1).flat_map(|row| codes(row[0])).collect();
-    let real = linkvault::health::attempt::ProblemKind::ALL.map(|kind| kind.name());
+    let real = ProblemKind::ALL.map(|kind| kind.name());
     assert_eq!(listed, real.into_iter().collect());
+}
+
+#[test]
+fn the_alert_shown_has_the_keys_of_an_alert() {
+    let shown: Value =
+        serde_json::from_str(&blocks(&read("docs/daemon.md"), "json")[0].text).unwrap();
+    let alert = Alert {
+        kind: ProblemKind::Failed,
+        event: AlertEvent::Begun,
+        since: Timestamp(0),
+        at: Timestamp(0),
+        message: String::new(),
+        hint: Some(String::new()),
+    };
+    let real = document("main", &alert);
+    assert_has_keys(&real, &shown);
+    assert_has_keys(&shown, &real);
 }
 
 fn variables(text: &str) -> impl Iterator<Item = String> {
@@ -452,7 +320,7 @@ fn variables(text: &str) -> impl Iterator<Item = String> {
 #[test]
 fn the_json_documents_have_the_keys_that_are_shown() {
     let text = read("docs/json.md");
-    let home = Home(tempfile::tempdir().unwrap());
+    let home = Home::new();
     home.run("linkvault backup sandbox");
     for block in blocks(&text, "json") {
         let before = text.split(&block.text).next().unwrap();
@@ -500,11 +368,12 @@ fn every_source_path_that_is_named_exists() {
     assert!(count > 30, "{count}");
 }
 
-/// The targets of `[text](target)` and `src="target"`, in or out of the repository.
+/// The targets of `[text](target)`, `src="target"` and `srcset="target"`, in or out of the
+/// repository.
 fn links(text: &str) -> Vec<String> {
     let lines: Vec<_> = prose(text).collect();
     let joined = lines.join("\n");
-    let ends = [("](", ')'), ("src=\"", '"')];
+    let ends = [("](", ')'), ("src=\"", '"'), ("srcset=\"", '"')];
     let targets = ends.into_iter().flat_map(|(start, end)| {
         joined.split(start).skip(1).filter_map(move |rest| rest.split_once(end)).map(|it| it.0)
     });
@@ -545,6 +414,20 @@ fn every_file_of_docs_is_linked_from_the_readme() {
     let links = links(&read("README.md"));
     for path in docs().into_iter().filter(|path| path != "README.md") {
         assert!(links.contains(&path), "{path}");
+    }
+}
+
+#[test]
+fn every_screenshot_is_shown_and_no_other_file_is_in_docs() {
+    let shown: Vec<_> = docs()
+        .into_iter()
+        .flat_map(|path| links(&read(&path)))
+        .map(|link| link.trim_start_matches("docs/").to_owned())
+        .collect();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let is_shown = name.ends_with(".png") && shown.contains(&name);
+        assert!(is_shown || name.ends_with(".md"), "{name}");
     }
 }
 
