@@ -11,7 +11,7 @@ use super::commands::{
 use super::global::{GlobalArgs, Log, LogFormat};
 use super::logging::DECISIONS;
 
-/// Back up a link-management account: every record, every change, in one SQLite file
+/// Back up a link-management account, with every record and every change, in one SQLite file
 #[derive(Debug, Parser)]
 #[command(
     name = "linkvault",

@@ -17,7 +17,7 @@ pub struct GlobalArgs {
     /// Log decisions to stderr; -vv: requests too; -vvv: headers and bodies too
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Append the log to this file; with -q to the file alone
+    /// Append the log to this file too; with -q to the file only
     #[arg(
         long,
         global = true,
@@ -26,7 +26,7 @@ pub struct GlobalArgs {
         hide_env_values = true
     )]
     pub log_file: Option<PathBuf>,
-    /// How progress is shown; auto: bars on a terminal, else lines
+    /// Format of progress; auto: bars on a terminal, else lines
     #[arg(
         long,
         global = true,
@@ -36,7 +36,7 @@ pub struct GlobalArgs {
         hide_env_values = true
     )]
     pub progress: ProgressChoice,
-    /// Whether colours are used; auto: on a terminal
+    /// When to use colours; auto: on a terminal
     #[arg(
         long,
         global = true,

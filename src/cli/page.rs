@@ -11,10 +11,10 @@ use crate::ui::{AccessToken, WebUiSettings};
 /// Who may see the page.
 #[derive(Debug, Clone, clap::Args)]
 pub struct UiArgs {
-    /// The file that holds the token which opens the page
+    /// File with the access token of the web UI
     #[arg(long, value_name = "FILE", env = "LINKVAULT_UI_TOKEN_FILE", hide_env_values = true)]
     pub token_file: Option<PathBuf>,
-    /// A name by which the page may be called, beside this machine's own
+    /// Additional host name that the web UI accepts
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub allow_host: Vec<String>,
 }

@@ -15,8 +15,8 @@ use crate::ops::input::InputOptions;
 /// command that writes, and of those that tell what writing costs.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct MaxStalenessArgs {
-    /// Read a list again before a write that stands on it when it is older than this,
-    /// such as 10m; by default 5 minutes, or what the configuration says
+    /// Before a write, read its lists again if they are older than this, such as 10m; default:
+    /// `max_staleness` in the configuration, else 5m
     #[arg(
         long,
         value_name = "TIME",
@@ -30,25 +30,26 @@ pub struct MaxStalenessArgs {
 /// What a plan may do: the flags of every command that makes one.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PolicyArgs {
-    /// What a CSV file holds whose name does not tell
+    /// The resource of a CSV file whose name is not that of a resource
     #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
     pub resource: Option<CsvKind>,
-    /// Take only these resources
+    /// Process only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
-    /// Leave these resources out
+    /// Skip these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
-    /// Delete what the account has and the wanted state has not
+    /// Delete records of the account that the input does not contain
     #[arg(long)]
     pub delete: bool,
-    /// Delete at most this number or share of a resource's records, such as 50 or 30%
+    /// Refuse a plan that deletes more of a resource's records than this number or share, such
+    /// as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
     pub max_delete: CountOrPercent,
-    /// Update at most this number or share of a resource's records
+    /// Refuse a plan that updates more of a resource's records than this number or share
     #[arg(long, value_name = "BOUND", default_value = "30%")]
     pub max_update: CountOrPercent,
-    /// Whose value counts where a cell was edited here and changed there
+    /// Which value to use if a cell was edited in the file and its field changed in the account
     #[arg(long, value_name = "WHOSE", default_value = "fail")]
     pub on_conflict: ConflictChoice,
 }

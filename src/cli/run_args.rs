@@ -11,7 +11,7 @@ pub struct RunArgs {
     /// Stop at the first step that the service refuses
     #[arg(long)]
     pub fail_fast: bool,
-    /// Write the rows that were refused here, to be mended and applied again
+    /// Write rejected rows to this file; fix them and apply the file
     #[arg(long, value_name = "FILE")]
     pub rejected: Option<PathBuf>,
     /// Print the plan and write nothing

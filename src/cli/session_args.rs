@@ -8,11 +8,11 @@ use crate::ops::account_session::SessionLimits;
 /// How to work on an account: the flags of every command that asks a service.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct SessionArgs {
-    /// Leave this number of requests of each window to other tools; if nothing is
-    /// said, as many as the configuration says, else 0
+    /// Leave this number of requests per rate-limit window unused, for other tools; default:
+    /// `reserve` in the configuration, else 0
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_RESERVE", hide_env_values = true)]
     pub reserve: Option<u32>,
-    /// Stop after this time, such as 10m; what was begun can be gone on with
+    /// Stop after this time, such as 10m; a later run continues the work
     #[arg(
         long,
         value_name = "TIME",
@@ -21,11 +21,11 @@ pub struct SessionArgs {
         hide_env_values = true
     )]
     pub max_duration: Option<Duration>,
-    /// Stop after this number of requests; what was begun can be gone on with
+    /// Stop after this number of requests; a later run continues the work
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_MAX_REQUESTS", hide_env_values = true)]
     pub max_requests: Option<u64>,
-    /// Wait so long, such as 10m, for another process that works on the
-    /// account; not at all if nothing is said
+    /// Wait up to this time, such as 10m, for another process to release the account's lock;
+    /// default: do not wait
     #[arg(
         long,
         value_name = "TIME",

@@ -10,22 +10,22 @@ use crate::cli::{App, Exit, OpError, OpErrorKind};
 use crate::files::read_named;
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
-/// Lead an account to a state, or apply a saved plan
+/// Change an account to match the input, or apply a saved plan
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   linkvault apply sheets --to main          an edited export; asks first
-  linkvault apply plan.json --to main       a plan that `plan -o` saved, as it is
+  linkvault apply plan.json --to main       a plan that `plan -o` saved
   linkvault apply sheets --to main --yes --fail-fast
   linkvault apply account.csv --resource account --to main")]
 pub struct Args {
-    /// The state: a CSV file, a folder or file of an export, ACCOUNT@REF, or a saved plan
+    /// The input: a CSV file, an exported folder or file, ACCOUNT@REF, or a saved plan
     #[arg(value_name = "REF|PLAN.json", required_unless_present_any = ["set_password", "password_file"])]
     pub reference: Option<String>,
-    /// The account that is changed
+    /// The account to change
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
-    /// Ask for the account's new password; it is kept nowhere
+    /// Prompt for a new account password; it is not stored
     #[arg(long)]
     pub set_password: bool,
     /// Read the account's new password from the first line of this file

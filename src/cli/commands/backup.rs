@@ -22,17 +22,17 @@ Examples:
   linkvault backup main --max-duration 10m    stop there; the next run goes on
   linkvault backup sandbox                    the built-in account")]
 pub struct Args {
-    /// Accounts to back up; all configured ones if none is named
+    /// Accounts to back up; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
     /// Read only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
-    /// Leave these resources out
+    /// Skip these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
-    /// QR codes whose statistics are fetched, a request each; if nothing is
-    /// said, as the configuration says, else changed
+    /// QR codes to fetch statistics of, at one request each; default: `stats` in the
+    /// configuration, else changed
     #[arg(
         long,
         value_name = "WHICH",
@@ -41,21 +41,21 @@ pub struct Args {
         hide_env_values = true
     )]
     pub stats: Option<StatisticsSetting>,
-    /// Fetch the statistics of at most this number of QR codes
+    /// Fetch statistics of at most this number of QR codes
     #[arg(long, value_name = "NUMBER", env = "LINKVAULT_STATS_BUDGET", hide_env_values = true)]
     pub stats_budget: Option<u32>,
-    /// Start over instead of going on with a backup that was stopped
+    /// Start over instead of continuing a backup that was stopped
     #[arg(long)]
     pub fresh: bool,
-    /// Give the snapshot a name
+    /// Tag the snapshot
     #[arg(long, value_parser = values::tag)]
     pub tag: Option<String>,
-    /// Accept that the account's service has a new URL
+    /// Accept a new URL of the account's service
     #[arg(long)]
     pub service_moved: bool,
     #[command(flatten)]
     pub bounds: SessionArgs,
-    /// Print what would be read and what it costs; ask and write nothing
+    /// Print what would be read and its cost; send no request and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }

@@ -14,7 +14,7 @@ Examples:
   linkvault check main
   linkvault check         every account of the configuration")]
 pub struct Args {
-    /// Accounts to check; all configured ones if none is named
+    /// Accounts to check; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
 }

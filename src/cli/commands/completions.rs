@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::cli::{App, Exit, OpError};
 
-/// Print the completions for a shell
+/// Print the completion script of a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -20,7 +20,7 @@ use crate::server::Server;
 use crate::ui;
 use crate::vault::lock::{Lock, LockError};
 
-/// Back up every account that has a schedule, until told to stop
+/// Back up all accounts on their schedules until stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,10 +40,10 @@ SIGTERM stops within seconds and loses nothing; SIGHUP reads the configuration
 again. Exit code: 0 when told to stop; with --once as `linkvault backup`, or 3
 where only what comes after a backup failed.")]
 pub struct Args {
-    /// Back up who is due now, then end
+    /// Back up the accounts that are due, then exit
     #[arg(long)]
     pub once: bool,
-    /// The most backups at once [default: 32]
+    /// Maximum number of concurrent backups [default: 32]
     #[arg(
         long,
         value_name = "NUMBER",
@@ -52,8 +52,8 @@ pub struct Args {
         hide_env_values = true
     )]
     pub workers: Option<u16>,
-    /// Where the page is served: an address, or `off`; one that others reach
-    /// needs a token [default: 127.0.0.1:8080]
+    /// Address of the web UI, or `off`; an address that other machines can reach requires a
+    /// token [default: 127.0.0.1:8080]
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -64,7 +64,7 @@ pub struct Args {
     pub listen: Option<ListenAddress>,
     #[command(flatten)]
     pub page: UiArgs,
-    /// How the log on stderr is written
+    /// Format of the log on stderr
     #[arg(
         long,
         value_name = "FORMAT",

@@ -24,19 +24,19 @@ pub struct Args {
     /// The older state, as ACCOUNT@REF, or files
     #[arg(value_name = "A")]
     pub from: String,
-    /// The newer state or files; the newest snapshot if left out
+    /// The newer state, or files; default: the newest snapshot
     #[arg(value_name = "B")]
     pub to: Option<String>,
     /// Compare only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
-    /// Leave these resources out
+    /// Skip these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
-    /// What a CSV file holds whose name does not tell
+    /// The resource of a CSV file whose name is not that of a resource
     #[arg(long, value_name = "RESOURCE", value_parser = values::sheet())]
     pub resource: Option<CsvKind>,
-    /// End with exit code 2 if there are changes
+    /// Exit with code 2 if there are changes
     #[arg(long)]
     pub detailed_exitcode: bool,
     #[command(flatten)]

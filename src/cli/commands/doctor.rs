@@ -14,7 +14,7 @@ Examples:
   linkvault doctor
   linkvault doctor main")]
 pub struct Args {
-    /// The account; every configured one if left out
+    /// Account to check; default: all configured accounts
     pub account: Option<String>,
 }
 

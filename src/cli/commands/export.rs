@@ -27,13 +27,13 @@ pub struct Args {
     /// The folder to write to
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
-    /// The form of the files
+    /// Format of the files
     #[arg(long, default_value = "csv")]
     pub format: FormatArg,
     /// Write only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
-    /// Leave these resources out
+    /// Skip these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
     /// Print what would be written and write nothing

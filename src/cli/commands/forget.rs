@@ -41,7 +41,7 @@ pub struct Args {
     /// Keep all snapshots within this period of the newest, such as 1y6m2d
     #[arg(long, value_name = "PERIOD", value_parser = parse_period)]
     pub keep_within: Option<CalendarPeriod>,
-    /// Keep the snapshots with this tag; can be given again
+    /// Keep the snapshots with this tag; repeatable
     #[arg(long, value_name = "TAG")]
     pub keep_tag: Vec<String>,
     /// Print what would be forgotten and why; write nothing

@@ -18,7 +18,7 @@ Examples:
   linkvault import campaigns.csv --to main
   linkvault import list.csv --resource channels --to main")]
 pub struct Args {
-    /// The file; its name tells the resource, unless --resource does
+    /// The file; its name gives the resource unless --resource does
     #[arg(value_name = "FILE.csv")]
     pub file: PathBuf,
     /// The account

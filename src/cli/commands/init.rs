@@ -20,10 +20,10 @@ Examples:
   linkvault init main --url https://links.example.com \\
       --key-command pass show links")]
 pub struct Args {
-    /// A name for the account
+    /// Name of the account
     #[arg(default_value = "main")]
     pub name: String,
-    /// The service: everything before /api
+    /// URL of the service: everything before /api
     #[arg(long, env = "LINKVAULT_URL", hide_env_values = true)]
     pub url: Option<String>,
     /// Read the key from this environment variable
@@ -32,7 +32,7 @@ pub struct Args {
     /// Read the key from this file
     #[arg(long, value_name = "FILE", group = "key")]
     pub key_file: Option<PathBuf>,
-    /// Read the key from what this command prints; the last flag of the line
+    /// Read the key from the output of this command; must be the last flag
     #[arg(
         long,
         value_name = "WORD",
@@ -41,10 +41,10 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     pub key_command: Option<Vec<String>>,
-    /// Let the key travel unencrypted
+    /// Allow sending the key over unencrypted HTTP
     #[arg(long)]
     pub allow_http: bool,
-    /// Do not ask the service whether it accepts the key
+    /// Do not send a request to check the key
     #[arg(long)]
     pub no_check: bool,
     /// Write without asking

@@ -13,7 +13,7 @@ Examples:
   linkvault man | man -l -
   linkvault man --to ~/.local/share/man/man1")]
 pub struct Args {
-    /// The folder for the pages of all commands
+    /// Write the pages of all commands to this folder
     #[arg(long, value_name = "DIR")]
     pub to: Option<PathBuf>,
 }

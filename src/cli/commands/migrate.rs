@@ -21,7 +21,7 @@ use crate::model::{CountOrPercent, Resource};
 use crate::ops::migrate::{MigrateGoal, MigrateReport, MigrateRequest, migrate, missing};
 use crate::ops::observation::Observation;
 
-/// Move an account to another, and tell what is left to be done by hand
+/// Migrate an account to another, and list what must be done by hand
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,44 +32,45 @@ Examples:
 
 FROM is never written to. Running it again carries over what has changed since.")]
 pub struct Args {
-    /// The account to move, which is backed up first; or ACCOUNT@REF, a snapshot
+    /// The account to migrate, backed up first, or one of its snapshots as ACCOUNT@REF
     pub from: String,
-    /// The account to move it to
+    /// The account to migrate to
     pub to: String,
-    /// A CSV file with the ids of short links in both accounts, as from,to
+    /// CSV file that maps ids of short links, with the columns from,to
     #[arg(long, value_name = "FILE")]
     pub links: Option<PathBuf>,
-    /// Replace a value, or its beginning: domain:a.example=b.example
+    /// Replace a value or its prefix: domain:a.example=b.example
     #[arg(long, value_name = "RESOURCE.FIELD:OLD=NEW")]
     pub set: Vec<Substitution>,
-    /// Move only these resources
+    /// Migrate only these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub only: Vec<Resource>,
-    /// Leave these resources out
+    /// Skip these resources
     #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = values::resource())]
     pub skip: Vec<Resource>,
-    /// Move only records whose field matches, with what belongs to them
+    /// Migrate only records whose field matches, and the records that they need
     #[arg(long = "where", value_name = "RESOURCE.FIELD~PATTERN")]
     pub wheres: Vec<FieldFilter>,
-    /// A qr_codes.csv that tells what the codes contain
+    /// A qr_codes.csv with the content of the codes
     #[arg(long, value_name = "FILE")]
     pub qr_data: Option<PathBuf>,
-    /// What becomes of codes whose content is not known
+    /// What to do with QR codes whose content is unknown
     #[arg(long, value_name = "WHAT", default_value = "known")]
     pub qr_content: QrContent,
-    /// Save the plan, to be applied as it is, once
+    /// Save the plan to this file; `apply` executes it once
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["verify_only", "dry_run"])]
     pub out: Option<PathBuf>,
-    /// Write what came of it as Markdown
+    /// Write a report in Markdown to this file
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub report: Option<PathBuf>,
-    /// Compare the accounts and write nothing; exit code 2 if something lacks
+    /// Compare the accounts and write nothing; exit with code 2 if anything is missing
     #[arg(long, conflicts_with = "dry_run")]
     pub verify_only: bool,
-    /// Update at most this number or share of a resource's records, such as 50 or 30%
+    /// Refuse a plan that updates more of a resource's records than this number or share, such
+    /// as 50 or 30%
     #[arg(long, value_name = "BOUND", default_value = "30%")]
     pub max_update: CountOrPercent,
-    /// Whose value counts where both accounts changed a field since the last move
+    /// Which value to use if both accounts changed a field since the last migration
     #[arg(long, value_name = "WHOSE", default_value = "fail")]
     pub on_conflict: ConflictChoice,
     /// Stop at the first step that the service refuses

@@ -7,7 +7,7 @@ use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CommandResult, Exit, OpError, render};
 use crate::ops::plan::{PlanRequest, plan_changes};
 
-/// Show the steps that would lead an account to a state, and what they cost
+/// Show the steps that change an account to match the input, and their cost
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,19 +16,19 @@ Examples:
   linkvault plan main@2026-11-01 --to main   back to that day
   linkvault plan sheets --to main --form markdown > plan.md")]
 pub struct Args {
-    /// The state: a CSV file, a folder or file of an export, or ACCOUNT@REF
+    /// The input: a CSV file, an exported folder or file, or ACCOUNT@REF
     #[arg(value_name = "REF")]
     pub reference: String,
-    /// The account that would be changed
+    /// The account to plan for
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
-    /// Save the plan, to be applied as it is, once
+    /// Save the plan to this file; `apply` executes it once
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// How the plan is printed
+    /// Format of the printed plan
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub form: PlanFormat,
-    /// End with exit code 2 if there are steps, else 3 if the API cannot do a part
+    /// Exit with code 2 if there are steps, else with 3 if the API cannot do a part
     #[arg(long)]
     pub detailed_exitcode: bool,
     #[command(flatten)]

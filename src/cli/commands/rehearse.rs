@@ -5,7 +5,7 @@ use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, Exit, OpError, render, values};
 use crate::ops::rehearse::{RehearsalAssumptions, RehearseRequest, rehearse};
 
-/// Apply to a copy of the account on this machine: what would be refused, and how long it takes
+/// Apply to a local copy of the account to see refusals and duration
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -14,13 +14,13 @@ Examples:
   linkvault rehearse sheets --to main --cap campaigns=50,channels=10
   linkvault rehearse main@2026-11-01 --to main --json")]
 pub struct Args {
-    /// The state: a CSV file, a folder or file of an export, ACCOUNT@REF, or a saved plan
+    /// The input: a CSV file, an exported folder or file, ACCOUNT@REF, or a saved plan
     #[arg(value_name = "REF|PLAN.json")]
     pub reference: String,
-    /// The account whose newest snapshot is rehearsed on
+    /// The account whose newest snapshot is the copy
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
-    /// How many records the account's plan allows, such as campaigns=50
+    /// Number of records that the service allows, such as campaigns=50
     #[arg(
         long = "cap",
         value_name = "RESOURCE=NUMBER",
@@ -28,10 +28,10 @@ pub struct Args {
         value_parser = values::cap
     )]
     pub caps: Vec<(&'static str, u64)>,
-    /// How it behaves where its document leaves it open, as for `sandbox`
+    /// Behaviour where the API document is silent, as for `sandbox`
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', visible_alias = "behavior")]
     pub behaviour: Vec<String>,
-    /// Stop at the first step that is refused
+    /// Stop at the first step that the sandbox refuses
     #[arg(long)]
     pub fail_fast: bool,
     #[command(flatten)]

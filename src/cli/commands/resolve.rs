@@ -8,14 +8,14 @@ use crate::config::AccountConfig;
 use crate::model::{Record, Verb};
 use crate::ops::resolve::{ResolveRequest, resolve};
 
-/// Decide on steps of a run whose outcome is not known
+/// Record a decision on steps whose outcome is unknown
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   linkvault resolve main 3               show the steps, and what they may have made
   linkvault resolve main 3 --adopt 7=412    record 412 is what step 7 made
   linkvault resolve main 3 --retry 7     it made nothing; send it again
-  linkvault resolve main 3 --leave 7     leave it as it is
+  linkvault resolve main 3 --leave 7     leave it undone
   linkvault resolve main 3 --abandon     leave all that is not done; end the run
 
 Afterwards `linkvault resume` goes on with the run.")]
@@ -25,22 +25,22 @@ pub struct Args {
     /// The run
     #[arg(value_parser = values::run)]
     pub run: i64,
-    /// This record is what the step made; can be given again
+    /// Record that the step created this record; repeatable
     #[arg(long, value_name = "STEP=ID", value_parser = pair)]
     pub adopt: Vec<(u32, i64)>,
-    /// The step made nothing and is to be sent again; can be given again
+    /// Send the step again: it created nothing; repeatable
     #[arg(long, value_name = "STEP")]
     pub retry: Vec<u32>,
-    /// The step is to be left as it is; can be given again
+    /// Leave the step undone; repeatable
     #[arg(long, value_name = "STEP")]
     pub leave: Vec<u32>,
-    /// Leave all that is not done as it is, and finish the run
+    /// Leave all remaining steps undone and finish the run
     #[arg(long, conflicts_with_all = ["adopt", "retry", "leave"])]
     pub abandon: bool,
-    /// Show what is open and note no decision
+    /// Show the open steps and record no decision
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Taken as said: a decision is asked for nowhere else
+    /// Accepted for scripts; this command never prompts
     #[arg(short, long)]
     pub yes: bool,
 }

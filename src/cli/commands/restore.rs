@@ -7,7 +7,7 @@ use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, Exit, OpError};
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
-/// Lead an account back to one of its snapshots
+/// Change an account back to one of its snapshots
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -9,7 +9,7 @@ use crate::cli::{App, Exit, OpError, render, values};
 use crate::ops::resume::{ResumeRequest, open_run, resume};
 use crate::ops::state_ref;
 
-/// Go on with a run that was stopped
+/// Continue a run that was stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,19 +20,19 @@ What is done is not done again; what may have been done is looked up first.")]
 pub struct Args {
     /// The account
     pub account: String,
-    /// The run; the one that is not finished if left out
+    /// The run; default: the unfinished run
     #[arg(value_parser = values::run)]
     pub run: Option<i64>,
     /// Stop at the first step that the service refuses
     #[arg(long)]
     pub fail_fast: bool,
-    /// Write the rows that were refused here, to be mended and applied again
+    /// Write rejected rows to this file; fix them and apply the file
     #[arg(long, value_name = "FILE")]
     pub rejected: Option<PathBuf>,
     /// Print the run's steps and write nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Taken as said: the run was agreed to when it began
+    /// Accepted for scripts; this command never prompts
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]

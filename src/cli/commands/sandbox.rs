@@ -18,7 +18,7 @@ use crate::sandbox::sample_account::lifelike;
 use crate::sandbox::{Behaviour, FAULT_NAMES, Faults, SandboxService, ServeOptions, Store, serve};
 use crate::vault::Vault;
 
-/// Serve the whole API on this machine, for trying and testing
+/// Serve the API on this machine, for trials and tests
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +26,7 @@ Examples:
   linkvault sandbox --listen 127.0.0.1:9000 --key secret --limit 30
   linkvault sandbox --from main              with the newest snapshot of main")]
 pub struct Args {
-    /// The address to listen on
+    /// Address to listen on
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -36,22 +36,22 @@ pub struct Args {
         hide_env_values = true
     )]
     pub listen: SocketAddr,
-    /// An account or vault file whose newest snapshot is served
+    /// Serve the newest snapshot of this account or vault file
     #[arg(long, value_name = "VAULT")]
     pub from: Option<String>,
-    /// How to behave where the document leaves it open
+    /// Behaviour where the API document is silent
     #[arg(long, value_name = "NAME", value_delimiter = ',', visible_alias = "behavior")]
     pub behaviour: Vec<String>,
-    /// Faults to make
+    /// Faults to inject
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub fault: Vec<String>,
-    /// The key to ask for; `sandbox` if nothing is said
+    /// API key that clients must send; default: `sandbox`
     #[arg(long, env = "LINKVAULT_SANDBOX_KEY", hide_env_values = true)]
     pub key: Option<String>,
-    /// Requests a minute; 0 for no limit, 30 if nothing is said
+    /// Requests per minute, 0 for no limit; default: 30
     #[arg(long, value_name = "NUMBER")]
     pub limit: Option<u32>,
-    /// The file that keeps the state between starts
+    /// Keep the state in this file between starts
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
 }

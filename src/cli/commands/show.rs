@@ -27,7 +27,7 @@ pub struct Args {
     /// The state: ACCOUNT, or ACCOUNT@REF with a snapshot, date, tag or `live`
     #[arg(value_name = "REF")]
     pub reference: String,
-    /// The resource whose records are shown
+    /// List the records of this resource
     #[arg(value_parser = values::resource())]
     pub resource: Option<Resource>,
     /// The record's id; channel/type/id for an item of a channel

@@ -9,7 +9,7 @@ use crate::health::account_status::{AccountStatus, Health};
 use crate::health::attempt::{AttemptOutcome, BackupAttempt};
 use crate::ops::status::status;
 
-/// Show how each account's backups fare, with an exit code for monitoring
+/// Show the health of each account's backups, with an exit code for monitoring
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ Exit codes:
     a list became empty, another process prevented backups for an hour, the work
     after a backup failed, or the outcome of a write is unknown")]
 pub struct Args {
-    /// Accounts to show; all configured ones if none is named
+    /// Accounts to show; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
 }

@@ -22,10 +22,10 @@ Examples:
   linkvault ui main --listen 127.0.0.1:9000
   linkvault ui --listen 0.0.0.0:8080 --token-file page.token")]
 pub struct Args {
-    /// The accounts; all configured ones when none is named
+    /// Accounts to show; default: all configured accounts
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
-    /// The address to listen on; one that others reach needs a token
+    /// Address to listen on; an address that other machines can reach requires a token
     #[arg(
         long,
         value_name = "ADDRESS",

@@ -6,7 +6,7 @@ use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, Exit, OpError, render, values};
 use crate::ops::undo::{UndoRequest, undo};
 
-/// Take a run back, as far as the API can
+/// Revert a run as far as the API allows
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ pub struct Args {
     /// The run; `linkvault runs ACCOUNT` lists them
     #[arg(value_parser = values::run)]
     pub run: i64,
-    /// Whose value counts where a field was changed again since the run
+    /// Which value to use if a field changed again since the run
     #[arg(long, value_name = "WHOSE", default_value = "fail")]
     pub on_conflict: ConflictChoice,
     #[command(flatten)]

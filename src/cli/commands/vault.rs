@@ -15,7 +15,7 @@ Examples:
   linkvault vault restore /srv/copies/main.db --to main -n   verify it only
   linkvault vault restore /srv/copies/main.db --to main";
 
-/// Commands on the file of a vault
+/// Commands for the file of a vault
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -28,21 +28,21 @@ pub enum VaultCommand {
     Restore(RestoreArgs),
 }
 
-/// Put a copy of a vault in the place of an account's vault
+/// Replace an account's vault with a copy
 ///
 /// The copy is verified first: it must be a vault of a known format, sound by
 /// `check`, and belong to the account. Then it replaces the vault and its log
-/// at once. The file of the copy stays as it is. Do not copy a file over a
+/// at once. The file of the copy is not changed. Do not copy a file over a
 /// vault by other means: a crash may have left a log that does not fit it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RestoreArgs {
-    /// The copy: what `copy` of the daemon, restic or another tool made
+    /// The copy, made by the daemon's `copy`, restic or another tool
     pub file: PathBuf,
-    /// The account whose vault is replaced
+    /// The account whose vault to replace
     #[arg(long, value_name = "ACCOUNT")]
     pub to: String,
-    /// Verify the copy and print what would be done; replace nothing
+    /// Verify the copy and print what would be replaced; replace nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Replace the vault without asking
