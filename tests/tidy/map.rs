@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::nothing;
-use super::source::{files, read};
+use super::source::{files, names, read, sources};
 
 const LONGEST: usize = 370;
 
@@ -73,6 +73,24 @@ fn the_map_names_every_folder_of_tests_and_examples() {
 fn every_path_on_the_map_exists() {
     let root = super::source::root();
     nothing("gone", named().into_iter().filter(|path| !root.join(path).exists()));
+}
+
+#[test]
+fn every_type_that_the_map_names_is_declared() {
+    let text = read("ARCHITECTURE.md");
+    let code = sources("src");
+    let is_type = |word: &&str| {
+        word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphanumeric)
+    };
+    let named: BTreeSet<_> = text.split('`').skip(1).step_by(2).filter(is_type).collect();
+    assert!(named.len() > 25, "{named:?}");
+    let declared = |name: &str| {
+        let forms = ["struct", "enum", "trait", "type"].map(|kind| format!("{kind} {name}"));
+        let is_it = |line: &str| forms.iter().any(|form| names(line, form));
+        code.iter().any(|source| source.code.lines().any(is_it))
+    };
+    let undeclared = named.into_iter().filter(|name| !declared(name));
+    nothing("declared nowhere", undeclared.map(str::to_owned));
 }
 
 #[test]
