@@ -2,7 +2,7 @@
 
 use crate::api::error::ApiError;
 use crate::apply::stale::StaleStep;
-use crate::crawl::CrawlError;
+use crate::crawl::{CrawlError, Unread};
 use crate::model::Resource;
 use crate::vault::VaultError;
 
@@ -16,8 +16,8 @@ pub enum ApplyError {
     #[error("this plan was applied already, in run {0}")]
     Used(i64),
     /// Nothing was written: what the plan touches could not be read whole.
-    #[error("{resource} could not be read whole, so nothing was written: {why}")]
-    Unread { resource: Resource, why: String },
+    #[error("{} could not be read whole, so nothing was written: {}", .0.resource, .0.why)]
+    Unread(#[from] Unread),
     /// Nothing was written: a step is not one that the API has.
     #[error("step {step}: {why}")]
     Step { step: u32, why: String },
@@ -48,7 +48,7 @@ impl ApplyError {
             Self::Stale(_) => Some("nothing was written; make the plan anew and look at it"),
             Self::Used(_) => Some("nothing was written; make a new plan, which may be empty"),
             Self::Finished(_) => None,
-            Self::Unread { .. } => Some("try again when the service answers for it"),
+            Self::Unread(_) => Some("try again when the service answers for it"),
             Self::Journal { .. } => Some("`linkvault check` says what is hit"),
             Self::Step { .. } => Some("nothing was written; make the plan anew"),
             Self::Stopped { source, .. } => Some(source.hint()),

@@ -8,7 +8,6 @@ use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Method;
 use crate::apply::error::ApplyError;
 use crate::apply::reconcile::{self, CreateOutcome, KnownIds};
-use crate::apply::run::LOOKS;
 use crate::apply::step_run::{MAY_BE_SET, PlanRunner, StepRun};
 use crate::apply::verify::{Verification, verify};
 use crate::apply::{remember, stale, step_request};
@@ -273,18 +272,9 @@ impl PlanRunner<'_> {
     /// The records of a resource, in a listing that is proven whole. Where a create is known
     /// only by being new, a process that takes up the run must know of the listing as well.
     fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
-        if !resource.spec().shows_key() {
-            let (state, began, _) = self.observe_whole(&[resource])?;
-            self.proofs.account = Some(began);
-            return Ok(state);
-        }
-        let mut why = String::new();
-        for _ in 0..LOOKS {
-            match self.observe_in_memory(resource)? {
-                Ok(state) => return Ok(state),
-                Err(reason) => why = reason,
-            }
-        }
-        Err(ApplyError::Unsettled { run: self.run, resource, why })
+        let aside = resource.spec().shows_key();
+        let (state, began, _) = self.observe_whole(&[resource], aside)?;
+        self.proofs.account = Some(began);
+        Ok(state)
     }
 }

@@ -11,11 +11,10 @@ use crate::apply::step_run::{PlanRunner, StepRun, step_title, unfinished_step_me
 use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
 use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
-use crate::crawl::{self, CrawlError, StatisticsMode};
+use crate::crawl::{self, CrawlError, CrawlReport, ObservationScope, ServiceLink, Unread};
 use crate::model::{Resource, State, Verb};
 use crate::progress::{NoProgress, Progress};
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, StepVerification};
-use crate::vault::snapshot::Snapshot;
 use crate::vault::{self, Vault, VaultError};
 
 /// How often a list that must be whole is read.
@@ -40,7 +39,7 @@ pub fn apply(
     check(&plan.steps)?;
     let mut spent = client.counters().requests;
     let touched = plan.touched();
-    let look = crawl_options(options, &plan.reads(), true);
+    let reads = crawl::with_parents(&plan.reads());
     let snapshot = match options.snapshot_before {
         Some(number) => {
             let looked = vault.snapshot(number)?;
@@ -48,12 +47,13 @@ pub fn apply(
             spent = spent.saturating_sub(looked.usage.requests);
             looked
         }
-        None => crawl::crawl(client, vault, clock, progress, &look)?.snapshot,
+        None => {
+            let link = ServiceLink { client, clock, progress, service: &options.service };
+            crawl::observe(link, ObservationScope::before_run(&reads), vault)?.snapshot
+        }
     };
-    if let Some((resource, why)) = unread_resource(&snapshot, &look.scope) {
-        return Err(ApplyError::Unread { resource, why });
-    }
-    let state = vault.state(snapshot.number, &look.scope)?;
+    crawl::require_complete(&snapshot, &reads)?;
+    let state = vault.state(snapshot.number, &reads)?;
     let memory = remember::account_memory(vault)?;
     let stale = stale::stale_steps(&plan.steps, CurrentState { state: &state, memory: &memory });
     if !stale.is_empty() {
@@ -164,19 +164,6 @@ fn check(steps: &[PlanStep]) -> Result<(), ApplyError> {
 
 fn step_json(step: &PlanStep) -> String {
     serde_json::to_string(step).unwrap_or_default()
-}
-
-fn crawl_options(options: &ApplyOptions, touched: &[Resource], fresh: bool) -> crawl::CrawlOptions {
-    let all = crawl::CrawlOptions::new(&options.service).only(touched);
-    crawl::CrawlOptions { stats: StatisticsMode::None, fresh, confirm: false, ..all }
-}
-
-/// What of `scope` a snapshot does not show whole, and why.
-fn unread_resource(snapshot: &Snapshot, scope: &[Resource]) -> Option<(Resource, String)> {
-    let mut outcomes = snapshot.outcomes.iter().filter(|it| scope.contains(&it.resource));
-    let lacking = outcomes.find(|it| !it.is_complete())?;
-    let why = lacking.message.clone().unwrap_or_else(|| lacking.state.name().replace('_', " "));
-    Some((lacking.resource, why))
 }
 
 /// What was seen of each resource before what is in doubt was sent, and what
@@ -364,18 +351,28 @@ impl PlanRunner<'_> {
         })
     }
 
-    /// How a run looks at `resources`: what it deleted is gone.
-    fn look_options(&self, resources: &[Resource], fresh: bool) -> crawl::CrawlOptions {
+    /// Looks at `which`: into the run's own vault, or into `aside`.
+    fn look(
+        &mut self,
+        which: &[Resource],
+        resume: bool,
+        progress: &dyn Progress,
+        aside: Option<&mut Vault>,
+    ) -> Result<CrawlReport, ApplyError> {
         let deleted = |it: &&StepRun| it.step.verb == Verb::Delete && it.state == StepState::Done;
         let deleted = self.all.iter().filter(deleted);
         let deleted = deleted.filter_map(|it| Some((it.step.resource, it.step.id?))).collect();
-        crawl::CrawlOptions { deleted, ..crawl_options(self.options, resources, fresh) }
+        let scope = ObservationScope::Run { which, deleted, resume };
+        let service = &self.options.service;
+        let link = ServiceLink { client: self.client, clock: self.clock, progress, service };
+        crawl::observe(link, scope, aside.unwrap_or(self.vault))
+            .map_err(|error| self.observation_error(error))
     }
 
     /// Reads resources into the vault, so that a process that takes up the run knows what
     /// was seen, too.
     pub fn observe_into_vault(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
-        let (state, began, started) = self.observe_whole(resources)?;
+        let (state, began, started) = self.observe_whole(resources, false)?;
         self.record_observation(resources, began);
         for resource in resources.iter().copied() {
             let known = self.known.entry(resource).or_default();
@@ -386,25 +383,30 @@ impl PlanRunner<'_> {
         Ok(state)
     }
 
-    /// Reads resources whole into the vault. Returns them with when that began.
+    /// Reads resources whole, `aside` into a vault in memory. Returns them with when that
+    /// began.
     pub fn observe_whole(
         &mut self,
         resources: &[Resource],
+        aside: bool,
     ) -> Result<(State, AccountCheck, Timestamp), ApplyError> {
-        let look = self.look_options(resources, true);
-        let mut unread = None;
-        for _ in 0..LOOKS {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let mut memory = aside.then(|| self.vault.empty_of_same_account()).transpose()?;
             let began = AccountCheck::now(self.clock, self.client);
-            let seen = crawl::crawl(self.client, self.vault, self.clock, &NoProgress, &look);
-            let snapshot = seen.map_err(|error| self.observation_error(error))?.snapshot;
-            unread = unread_resource(&snapshot, resources);
-            if unread.is_none() {
-                let state = self.vault.state(snapshot.number, resources)?;
-                return Ok((state, began, snapshot.started));
+            let seen = self.look(resources, false, &NoProgress, memory.as_mut())?.snapshot;
+            match crawl::require_complete(&seen, resources) {
+                Ok(()) => {
+                    let vault = memory.as_mut().unwrap_or(self.vault);
+                    return Ok((vault.state(seen.number, resources)?, began, seen.started));
+                }
+                Err(Unread { resource, why, .. }) if looks == LOOKS => {
+                    return Err(ApplyError::Unsettled { run: self.run, resource, why });
+                }
+                Err(_) => {}
             }
         }
-        let (resource, why) = unread.unwrap_or((Resource::Account, String::new()));
-        Err(ApplyError::Unsettled { run: self.run, resource, why })
     }
 
     /// Why a look failed. If it met another account, a snapshot that an earlier process left
@@ -422,45 +424,20 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Reads one resource into a vault of its own; the inner error says why it
-    /// could not be read whole.
-    pub fn observe_in_memory(
-        &mut self,
-        resource: Resource,
-    ) -> Result<Result<State, String>, ApplyError> {
-        let mut aside = self.vault.empty_of_same_account()?;
-        if let Some(size) = self.vault.learned_page_size(resource)? {
-            aside.learn_page_size(resource, size)?;
-        }
-        let look = crawl_options(self.options, &[resource], true);
-        let began = AccountCheck::now(self.clock, self.client);
-        let seen = crawl::crawl(self.client, &mut aside, self.clock, &NoProgress, &look);
-        let snapshot = seen.map_err(|error| self.observation_error(error))?.snapshot;
-        if let Some((_, why)) = unread_resource(&snapshot, &[resource]) {
-            return Ok(Err(why));
-        }
-        self.proofs.account = Some(began);
-        Ok(Ok(aside.state(snapshot.number, &[resource])?))
-    }
-
     /// Reads everything again and verifies. Gives what there is to tell, and the
     /// snapshot.
     fn observe_after_run(&mut self, run: &Run) -> Result<(Vec<RunProblem>, i64), ApplyError> {
-        let look = self.look_options(&run.touched, self.wrote);
-        let seen = crawl::crawl(self.client, self.vault, self.clock, self.progress, &look);
-        let snapshot = seen.map_err(|error| self.observation_error(error))?.snapshot;
-        let (mut whole, mut unread) = (Vec::new(), Vec::new());
-        for resource in run.touched.iter().copied() {
-            match unread_resource(&snapshot, &[resource]) {
-                None => whole.push(resource),
-                Some((_, why)) => unread.push(RunProblem::New(format!(
-                    "{resource} could not be read again, so their steps are not verified: {why}"
-                ))),
-            }
-        }
+        let snapshot = self.look(&run.touched, !self.wrote, self.progress, None)?.snapshot;
+        let unread = crawl::unread(&snapshot, &run.touched);
+        let mut whole = run.touched.clone();
+        whole.retain(|it| unread.iter().all(|unread| unread.resource != *it));
         let state = self.vault.state(snapshot.number, &whole)?;
         let (found, mut problems) = self.verify(&state)?;
-        problems.extend(unread);
+        problems.extend(unread.into_iter().map(|Unread { resource, why, .. }| {
+            RunProblem::New(format!(
+                "{resource} could not be read again, so their steps are not verified: {why}"
+            ))
+        }));
         self.vault.verify_steps(self.run, &found, self.clock.now())?;
         Ok((problems, snapshot.number))
     }

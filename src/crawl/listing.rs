@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
 
+use super::crawler::Crawler;
+use super::error::CrawlError;
 use super::proof::{self, PageEvidence, RemovedRecords};
-use super::{CrawlError, Crawler};
 use crate::api::client::GetOptions;
 use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};

@@ -1,171 +1,52 @@
 //! Mirrors an account into its vault: every list, the items of every channel,
 //! the statistics of the codes that moved. Resumable at every page.
 //!
-//! * [`proof`]: what a listing proves; pure
+//! * `account`: the request that tells whose account it is
+//! * `observe`: the one way in for all commands; what could not be read
 //! * `listing`: one list, read until it is proven
+//! * [`proof`]: what a listing proves; pure
 //! * `statistics`: one request for each code that is due
+//! * `crawler`: what these parts share
 
+mod account;
+mod crawler;
 mod error;
 mod listing;
+mod observe;
+mod options;
 pub mod proof;
 mod statistics;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use account::{AccountAnswer, request_account, verify_account};
+pub use crawler::{CrawlReport, StatisticsReport, spent};
 pub use error::CrawlError;
-use error::is_fatal;
-use listing::{DuplicateRecords, ListingReader, ListingResult};
+pub use observe::{ObservationScope, ServiceLink, Unread, observe, require_complete, unread};
+pub use options::{CrawlOptions, StatisticsMode, with_parents};
 
 use crate::api::client::{Client, GetOptions};
-use crate::api::envelope;
 use crate::api::error::{ApiError, ApiErrorKind};
-use crate::api::http::Response;
 use crate::clock::{Clock, ClockReading};
-use crate::model::paging::Paging;
-use crate::model::{DecodedRecord, RecordKey, RecordProblem, Resource, Verb};
+use crate::model::{DecodedRecord, RecordProblem, Resource};
 use crate::progress::{Event, Progress};
 use crate::vault::listing::ListingEnd;
-use crate::vault::snapshot::{ReadState, RequestUsage, Snapshot};
+use crate::vault::snapshot::{ReadState, RequestUsage};
 use crate::vault::write::CrawledPage;
-use crate::vault::{AccountIdentity, Vault, VaultError};
+use crate::vault::{Vault, VaultError};
+use account::identity;
+use crawler::Crawler;
+use error::is_fatal;
+use listing::{DuplicateRecords, ListingReader, ListingResult};
 
 /// After a longer crawl, the account is confirmed before its snapshot ends.
 const LONG_CRAWL: Duration = Duration::from_secs(60);
 /// No sound clock is set back further.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
 
-/// Which statistics to fetch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StatisticsMode {
-    /// Those of the codes whose scans moved since the last fetch.
-    #[default]
-    Changed,
-    All,
-    None,
-}
-
-/// What a crawl is to do.
-#[derive(Debug, Clone)]
-pub struct CrawlOptions {
-    /// What to read; everything else stays as last known.
-    pub scope: Vec<Resource>,
-    pub stats: StatisticsMode,
-    /// The most statistics in this snapshot; the rest waits for the next.
-    pub stats_budget: Option<u64>,
-    /// Starts over instead of going on with a crawl that was stopped.
-    pub fresh: bool,
-    pub tag: Option<String>,
-    /// What the configuration leaves out for good: it is as last known, and a
-    /// snapshot without it lacks nothing.
-    pub excluded: Vec<Resource>,
-    /// The service's base URL, as the vault is to remember it.
-    pub service: String,
-    /// Accepts that the same account answers at another URL now.
-    pub service_moved: bool,
-    /// Records that the caller has deleted. That they are gone is no reason to confirm
-    /// the account.
-    pub deleted: BTreeSet<(Resource, i64)>,
-    /// Confirms the account before the snapshot ends, where the crawl took more than a
-    /// minute. A run does not need it: it proves the account before it writes. After a
-    /// pause between two requests, every crawl confirms it.
-    pub confirm: bool,
-}
-
-impl CrawlOptions {
-    /// Everything, from the service at `service`.
-    #[must_use]
-    pub fn new(service: &str) -> Self {
-        Self {
-            scope: Resource::ALL.to_vec(),
-            stats: StatisticsMode::default(),
-            stats_budget: None,
-            fresh: false,
-            tag: None,
-            excluded: Vec::new(),
-            service: service.trim_end_matches('/').to_owned(),
-            service_moved: false,
-            deleted: BTreeSet::new(),
-            confirm: true,
-        }
-    }
-
-    /// The same for the resources in `scope` alone, and those without which
-    /// they cannot be listed: the items of channels need the channels.
-    #[must_use]
-    pub fn only(self, scope: &[Resource]) -> Self {
-        let parent_of_one =
-            |it: &Resource| scope.iter().any(|resource| resource.spec().parent == Some(*it));
-        let wanted = |it: &Resource| scope.contains(it) || parent_of_one(it);
-        let scope: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
-        let excluded = self.excluded.into_iter().filter(|it| !scope.contains(it)).collect();
-        Self { scope, excluded, ..self }
-    }
-
-    /// The same without `skip`, nor the items of channels that are not read.
-    #[must_use]
-    pub fn excluding(self, skip: &[Resource]) -> Self {
-        let skipped = |it: &Resource| {
-            skip.contains(it) || it.spec().parent.is_some_and(|parent| skip.contains(&parent))
-        };
-        let (excluded, scope) = self.scope.into_iter().partition(skipped);
-        Self { scope, excluded, ..self }
-    }
-}
-
 /// A crawl that was stopped goes on only if it did something so recently.
 pub const RESUMABLE: Duration = Duration::from_secs(3600);
-
-/// How fetching statistics went.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StatisticsReport {
-    pub fetched: u64,
-    pub failed: u64,
-    /// Due, but beyond the budget.
-    pub left: u64,
-}
-
-/// What a crawl came to.
-#[derive(Debug, Clone)]
-pub struct CrawlReport {
-    pub snapshot: Snapshot,
-    /// Whether it went on with an earlier crawl.
-    pub resumed: bool,
-    /// What this process spent; the snapshot tells what the whole crawl did.
-    pub usage: RequestUsage,
-    pub stats: StatisticsReport,
-    /// How often it was asked again whose account it is.
-    pub confirmed: u64,
-    /// Records and fields that were not as they should be, the first of them.
-    pub problems: Vec<RecordProblem>,
-    /// How the lists that this process read are divided into pages.
-    pub paging: BTreeMap<Resource, Paging>,
-}
-
-/// The most problems that are remembered one by one.
-const MANY_PROBLEMS: usize = 100;
-
-/// One crawl under way.
-pub(crate) struct Crawler<'a> {
-    client: &'a mut Client,
-    vault: &'a mut Vault,
-    clock: &'a dyn Clock,
-    progress: &'a dyn Progress,
-    options: &'a CrawlOptions,
-    snapshot: i64,
-    /// What earlier processes spent on this snapshot.
-    before: RequestUsage,
-    problems: Vec<RecordProblem>,
-    paging: BTreeMap<Resource, Paging>,
-    /// The account answered after a list had refused.
-    key_confirmed: bool,
-    /// How often it was asked again whose account it is.
-    confirmed: u64,
-    /// When the account was last seen to be the vault's own.
-    proven: ClockReading,
-    /// The client's pauses until then.
-    pauses: u64,
-}
 
 /// Mirrors the account that `client` speaks for into `vault`.
 ///
@@ -235,50 +116,6 @@ pub fn discard_running(
     Ok(())
 }
 
-/// Proves that the account that `client` speaks for is the one of `vault`.
-///
-/// # Errors
-/// When the account cannot be read, or the vault belongs to another one.
-pub fn verify_account(
-    client: &mut Client,
-    vault: &mut Vault,
-    service: &str,
-) -> Result<(), CrawlError> {
-    let (path, response) = request_account(client)?;
-    let decoded = decode(client, path, &response)?;
-    Ok(vault.claim(&identity(&decoded, service), false)?)
-}
-
-fn request_account(client: &mut Client) -> Result<(&'static str, Response), ApiError> {
-    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
-    Ok((path, client.get_account(path, &GetOptions::default())?))
-}
-
-/// The account that `response` to `path` shows.
-fn decode<'r>(
-    client: &Client,
-    path: &str,
-    response: &'r Response,
-) -> Result<DecodedRecord<'r>, CrawlError> {
-    let raw = envelope::single(&response.body, "data")
-        .map_err(|why| client.malformed_response(path, response, &why))?;
-    DecodedRecord::read(Resource::Account, None, raw.get()).map_err(CrawlError::Account)
-}
-
-fn identity(account: &DecodedRecord<'_>, service: &str) -> AccountIdentity {
-    let service = service.trim_end_matches('/').to_owned();
-    AccountIdentity { service, account: account.record.key.id() }
-}
-
-fn spent(client: &Client) -> RequestUsage {
-    let counters = client.counters();
-    RequestUsage {
-        requests: counters.requests,
-        throttled: counters.throttled,
-        waited: counters.waited,
-    }
-}
-
 impl Crawler<'_> {
     fn run(&mut self) -> Result<CrawlReport, CrawlError> {
         let resumed = self.begin()?;
@@ -303,62 +140,12 @@ impl Crawler<'_> {
         })
     }
 
-    /// Asks again whose account it is. What was read since the last time is of the
-    /// vault's own account only if it still is that one.
-    fn confirm(&mut self) -> Result<(), CrawlError> {
-        let proven = ClockReading::now(self.clock);
-        self.confirmed += 1;
-        verify_account(self.client, self.vault, &self.options.service)?;
-        self.proven = proven;
-        self.pauses = self.client.pauses();
-        Ok(())
-    }
-
-    /// Before anything of an answer is stored: asks again whose account it is, where a
-    /// request left after a long pause since the last time.
-    fn confirm_after_pause(&mut self) -> Result<(), CrawlError> {
-        if self.client.pauses() == self.pauses { Ok(()) } else { self.confirm() }
-    }
-
-    /// Notes how the service divides a list into pages. Of several lists of a resource, the
-    /// one that costs most counts.
-    fn note_paging(&mut self, resource: Resource, pages: &[proof::PageEvidence]) {
-        if let Some(paging) = proof::paging(pages) {
-            let worst = self.paging.entry(resource).or_insert(paging);
-            worst.size = worst.size.min(paging.size);
-            worst.total = worst.total.min(paging.total);
-            worst.last &= paging.last;
-        }
-    }
-
-    /// Whether `key` is gone because the caller deleted it, or what it belongs to.
-    fn is_deleted(&self, resource: Resource, key: &RecordKey) -> bool {
-        let gone = |resource, id| self.options.deleted.contains(&(resource, id));
-        match key {
-            RecordKey::Id(id) => gone(resource, *id),
-            RecordKey::Item { channel, kind, id } => {
-                gone(Resource::Channels, *channel) || (kind == "qr" && gone(Resource::QrCodes, *id))
-            }
-        }
-    }
-
-    fn usage(&self) -> RequestUsage {
-        self.before.plus(spent(self.client))
-    }
-
-    fn problem(&mut self, problem: &RecordProblem) {
-        self.progress.event(&Event::Warning { text: &problem.to_string() });
-        if self.problems.len() < MANY_PROBLEMS {
-            self.problems.push(problem.clone());
-        }
-    }
-
     /// Reads the account, makes sure the vault is its own, and begins a
     /// snapshot or goes on with one. Says which.
     fn begin(&mut self) -> Result<bool, CrawlError> {
-        let (path, response) = request_account(self.client)?;
+        let answer = request_account(self.client, &GetOptions::default())?;
         self.pauses = self.client.pauses();
-        let decoded = decode(self.client, path, &response)?;
+        let decoded = answer.record(self.client)?;
         let identity = identity(&decoded, &self.options.service);
         self.vault.claim(&identity, self.options.service_moved)?;
         let resumed = self.take_up()?;
@@ -494,7 +281,7 @@ impl Crawler<'_> {
         if self.key_confirmed {
             return Ok(None);
         }
-        let Err(api) = request_account(self.client) else {
+        let Err(api) = request_account(self.client, &GetOptions::default()) else {
             self.key_confirmed = true;
             return Ok(None);
         };

@@ -1,6 +1,8 @@
 //! The statistics of QR codes: a request each, so only where they are due.
 
-use super::{CrawlError, Crawler, StatisticsMode, StatisticsReport, is_fatal};
+use super::crawler::{Crawler, StatisticsReport};
+use super::error::{CrawlError, is_fatal};
+use super::options::StatisticsMode;
 use crate::api::envelope;
 use crate::api::error::ApiErrorKind;
 use crate::model::{Resource, Verb};

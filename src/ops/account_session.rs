@@ -18,6 +18,7 @@ use crate::api::ureq::certificates::TrustedCertificates;
 use crate::api::ureq::{TransportOptions, UreqTransport};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, AccountLocation, SecretKind, folder_permission_warning};
+use crate::crawl::ServiceLink;
 use crate::files::{beside, make_private, private_file, read_named, read_private, target};
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
@@ -130,6 +131,15 @@ impl AccountSession {
 }
 
 impl AccountSession {
+    /// The service, to be looked at.
+    pub fn link<'a>(
+        &'a mut self,
+        clock: &'a dyn Clock,
+        progress: &'a dyn Progress,
+    ) -> ServiceLink<'a> {
+        ServiceLink { client: &mut self.client, clock, progress, service: &self.service }
+    }
+
     /// The account's limit, as the service told it last, or else its settings.
     #[must_use]
     pub fn known_limit(account: &AccountConfig) -> RateLimit {

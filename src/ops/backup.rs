@@ -14,7 +14,7 @@ use super::{Env, OpError, OpErrorKind};
 use crate::api::pacer::Pacer;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, StatisticsSetting};
-use crate::crawl::{self, CrawlOptions, CrawlReport};
+use crate::crawl::{self, CrawlOptions, CrawlReport, ObservationScope};
 use crate::health::attempt::{
     AttemptOutcome, BackupAttempt, EmptiedList, HealthProblem, ProblemKind,
 };
@@ -163,13 +163,9 @@ pub fn mirror(
         AccountSession::open(env, account, &words, &request.limits, Arc::clone(progress))?;
     let options = request.options(&session.service)?;
     let mut vault = Vault::open_or_create(&account.vault)?;
-    let crawled = crawl::crawl(&mut session.client, &mut vault, &*env.clock, &**progress, &options);
-    let counters = session.client.counters();
-    *spent = RequestUsage {
-        requests: counters.requests,
-        throttled: counters.throttled,
-        waited: counters.waited,
-    };
+    let link = session.link(&*env.clock, &**progress);
+    let crawled = crawl::observe(link, ObservationScope::Backup(&options), &mut vault);
+    *spent = crawl::spent(&session.client);
     Ok((crawled?, vault))
 }
 

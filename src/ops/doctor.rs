@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::account_session::{AccountSession, SessionLimits};
 use super::{Env, OpError, OpErrorKind};
 use crate::api::client::GetOptions;
-use crate::api::envelope;
 use crate::api::pacer::Pacer;
 use crate::api::rate_limit_headers::RateLimitHeaders;
 use crate::config::{AccountConfig, AccountLocation};
+use crate::crawl::request_account;
 use crate::format;
-use crate::model::{DecodedRecord, Resource, Verb};
 use crate::progress::NoProgress;
 use crate::vault::lock::Lock;
 use crate::vault::snapshot::SnapshotStatus;
@@ -81,10 +80,9 @@ fn service(env: &Env, account: &AccountConfig, ours: Option<AccountIdentity>) ->
         Ok(session) => session,
         Err(failure) => return fail("key", failure),
     };
-    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     let before = env.clock.monotonic();
-    let response = match session.client.get_account(path, &ONCE) {
-        Ok(response) => response,
+    let answer = match request_account(&mut session.client, &ONCE) {
+        Ok(answer) => answer,
         Err(error) => {
             let failure = OpError::from(error);
             let what = if failure.kind == OpErrorKind::Unauthorised { "key" } else { "answer" };
@@ -92,25 +90,19 @@ fn service(env: &Env, account: &AccountConfig, ours: Option<AccountIdentity>) ->
         }
     };
     let took = env.clock.monotonic().saturating_sub(before);
-    let who = envelope::single(&response.body, "data")
-        .map_err(|why| OpError::from(session.client.malformed_response(path, &response, &why)))
-        .and_then(|raw| {
-            let decoded = DecodedRecord::read(Resource::Account, None, raw.get())
-                .map_err(|problem| OpError::new(OpErrorKind::Service, problem))?;
-            let found = AccountIdentity {
-                service: session.service.clone(),
-                account: decoded.record.key.id(),
-            };
-            match ours.filter(|ours| ours.account != found.account) {
-                None => Ok(format!("accepted, for account {}", found.account)),
-                Some(ours) => Err(OpError::from(VaultError::OtherAccount {
-                    what: "account",
-                    ours: ours.account.to_string(),
-                    theirs: found.account.to_string(),
-                })),
-            }
-        });
-    let signals = RateLimitHeaders::read(&response);
+    let who = answer.record(&session.client).map_err(OpError::from).and_then(|account| {
+        let found = account.record.key.id();
+        match ours.filter(|ours| ours.account != found) {
+            None => Ok(format!("accepted, for account {found}")),
+            Some(ours) => Err(OpError::from(VaultError::OtherAccount {
+                what: "account",
+                ours: ours.account.to_string(),
+                theirs: found.to_string(),
+            })),
+        }
+    });
+    let response = &answer.response;
+    let signals = RateLimitHeaders::read(response);
     let limit = limit(env, account, &session, signals.remaining);
     vec![
         CheckFinding { what: "key", found: who },

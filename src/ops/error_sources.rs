@@ -6,7 +6,7 @@ use super::{OpError, OpErrorKind};
 use crate::api::base_url::BaseUrlError;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::apply::ApplyError;
-use crate::crawl::CrawlError;
+use crate::crawl::{CrawlError, Unread};
 use crate::vault::VaultError;
 use crate::vault::lock::LockError;
 use crate::vault::reference::ReferenceError;
@@ -66,6 +66,13 @@ impl From<CrawlError> for OpError {
     }
 }
 
+impl From<Unread> for OpError {
+    fn from(error: Unread) -> Self {
+        Self::new(OpErrorKind::Service, error)
+            .hint("nothing was planned or written; --skip leaves a resource out")
+    }
+}
+
 impl From<LockError> for OpError {
     fn from(error: LockError) -> Self {
         match error {
@@ -102,7 +109,7 @@ pub fn apply_error(error: ApplyError, account: &str) -> OpError {
         }
         ApplyError::Used(_) => (OpErrorKind::Stale, error.hint().map(str::to_owned)),
         ApplyError::Journal { .. } => (OpErrorKind::Vault, error.hint().map(str::to_owned)),
-        ApplyError::Unread { .. } => (OpErrorKind::Service, error.hint().map(str::to_owned)),
+        ApplyError::Unread(_) => (OpErrorKind::Service, error.hint().map(str::to_owned)),
         ApplyError::Step { .. } | ApplyError::Finished(_) => {
             (OpErrorKind::Failed, error.hint().map(str::to_owned))
         }

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use super::account_session::trust;
 use super::{Env, OpError, OpErrorKind};
 use crate::api::client::{Client, GetOptions};
-use crate::api::envelope;
 use crate::api::pacer::Pacer;
 use crate::api::ureq::{TransportOptions, UreqTransport};
 use crate::config::{NewAccount, SecretKind, add_account};
-use crate::model::{DecodedRecord, Resource, Verb};
+use crate::crawl::request_account;
 
 /// Refuses a name that an account has already.
 ///
@@ -41,15 +40,11 @@ pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
         .with_redactor(env.redactor.clone())
         .with_key(key)
         .with_progress(env.progress(&account.name));
-    let path = Resource::Account.spec().endpoint(Verb::List).map_or("", |it| it.path);
     // Somebody waits, and may have mistyped: one try tells.
-    let response = client.get_account(path, &GetOptions { retries: Some(0) })?;
-    let raw = envelope::single(&response.body, "data")
-        .map_err(|why| client.malformed_response(path, &response, &why))?;
-    let decoded = DecodedRecord::read(Resource::Account, None, raw.get())
-        .map_err(|problem| OpError::new(OpErrorKind::Service, problem))?;
-    let name = decoded.record.values.get(2).map(|name| name.cell().into_owned());
-    Ok(format!("{} ({})", decoded.record.key, name.unwrap_or_default()))
+    let answer = request_account(&mut client, &GetOptions { retries: Some(0) })?;
+    let account = answer.record(&client)?.record;
+    let name = account.values.get(2).map(|name| name.cell().into_owned());
+    Ok(format!("{} ({})", account.key, name.unwrap_or_default()))
 }
 
 /// Writes the account to the configuration, and returns the file.

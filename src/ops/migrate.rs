@@ -20,7 +20,7 @@ use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportCon
 use crate::change::plan::{AccountMemory, CurrentState};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::AccountConfig;
-use crate::crawl::{self, StatisticsMode};
+use crate::crawl::{self, ObservationScope};
 use crate::files::{folder_of, write_private};
 use crate::migrate::{
     self, FieldFilter, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
@@ -348,12 +348,11 @@ fn back_up(
         AccountSession::open_to_read(env, from, &words, &request.limits, Arc::clone(&progress))
             .map_err(|failure| whose(from, failure))?;
     let mut vault = Vault::open_or_create(&from.vault)?;
-    let options = crawl::CrawlOptions::new(&session.service).only(which);
-    let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
-    let summary = crawl::crawl(&mut session.client, &mut vault, &*env.clock, &*progress, &options)
+    let link = session.link(&*env.clock, &*progress);
+    let report = crawl::observe(link, ObservationScope::Fresh(which), &mut vault)
         .map_err(|error| whose(from, error.into()))?;
     vault.checkpoint()?;
-    Ok((vault, summary.snapshot))
+    Ok((vault, report.snapshot))
 }
 
 /// The same, told of one of the two accounts.
@@ -367,21 +366,12 @@ fn unread(
     from: &AccountConfig,
     needed: &[Resource],
 ) -> Result<Vec<ManualTask>, OpError> {
-    let mut unread = Vec::new();
-    for outcome in &snapshot.outcomes {
-        if !needed.contains(&outcome.resource) || outcome.is_complete() {
-            continue;
-        }
-        if outcome.state != ReadState::NotOffered {
-            let (resource, state) = (outcome.resource, outcome.state.name());
-            let why = outcome.message.as_deref().unwrap_or(state);
-            let message = format!("{resource} of {} could not be read whole: {why}", from.name);
-            return Err(OpError::new(OpErrorKind::Service, message)
-                .hint("nothing was planned or written; --skip leaves a resource out"));
-        }
-        unread.push(ManualTask::of_all(outcome.resource, migrate::manual::UNREAD));
-    }
-    Ok(unread)
+    let unread = crawl::unread(snapshot, needed).into_iter();
+    let tasks = unread.map(|it| match it.state {
+        ReadState::NotOffered => Ok(ManualTask::of_all(it.resource, migrate::manual::UNREAD)),
+        _ => Err(whose(from, it.into())),
+    });
+    tasks.collect()
 }
 
 /// What came of the migration of `moved` to `to`, by the journal of its `run`.

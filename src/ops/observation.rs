@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits, command_words};
 use super::apply::max_staleness;
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, OpError};
 use crate::apply;
 use crate::change::cost::{Lists, cost};
 use crate::change::plan::{AccountMemory, Plan, PlanCost};
 use crate::change::staleness::StalenessLimit;
 use crate::clock::Clock;
 use crate::config::AccountConfig;
-use crate::crawl::{self, StatisticsMode};
+use crate::crawl::{self, ObservationScope};
 use crate::model::paging::Paging;
 use crate::model::{RecordKey, Resource, State};
 use crate::progress::Progress;
@@ -80,10 +80,25 @@ pub fn observe_account(
     let words = command_words("plan", &account.name);
     let mut session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
     let own = Vault::open_if_there(&account.vault)?;
-    let mut vault = own.as_ref().map_or_else(Vault::in_memory, Vault::empty_of_same_account)?;
-    let mut looked =
-        observe_into(&*env.clock, account, &mut session, &mut vault, &*progress, which)?;
-    if let Some(own) = &own {
+    observe_aside(&*env.clock, account, &mut session, own.as_ref(), &*progress, which)
+}
+
+/// Looks at an account, and leaves nothing in `own`, its vault.
+///
+/// # Errors
+/// As [`observe_account`].
+pub fn observe_aside(
+    clock: &dyn Clock,
+    account: &AccountConfig,
+    session: &mut AccountSession,
+    own: Option<&Vault>,
+    progress: &dyn Progress,
+    which: &[Resource],
+) -> Result<Observation, OpError> {
+    let mut vault = own.map_or_else(Vault::in_memory, Vault::empty_of_same_account)?;
+    let mut looked = observe_into(clock, account, session, &mut vault, progress, which)?;
+    looked.kept = false;
+    if let Some(own) = own {
         looked.memory = apply::account_memory(own)?;
         looked.confirming = lost_lists(own, &looked)?;
     }
@@ -122,35 +137,25 @@ pub fn observe_into(
     progress: &dyn Progress,
     which: &[Resource],
 ) -> Result<Observation, OpError> {
-    let options = crawl::CrawlOptions::new(&session.service).only(which);
-    let options =
-        crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, confirm: false, ..options };
     let before = session.client.counters().requests;
-    let summary = crawl::crawl(&mut session.client, vault, clock, progress, &options)?;
-    let snapshot = summary.snapshot;
-    let lacking = snapshot
-        .outcomes
-        .iter()
-        .find(|outcome| options.scope.contains(&outcome.resource) && !outcome.is_complete());
-    if let Some(outcome) = lacking {
-        let why = outcome.message.as_deref().unwrap_or("it is not offered");
-        let message = format!("{} could not be read whole: {why}", outcome.resource);
-        return Err(OpError::new(OpErrorKind::Service, message)
-            .hint("nothing was planned or written; --skip leaves a resource out"));
-    }
-    let confirming = summary.confirmed;
+    let scope = ObservationScope::before_run(which);
+    let report = crawl::observe(session.link(clock, progress), scope, vault)?;
+    let snapshot = report.snapshot;
+    let which = crawl::with_parents(which);
+    crawl::require_complete(&snapshot, &which)?;
+    let confirming = report.confirmed;
     let reading = (session.client.counters().requests - before).saturating_sub(confirming);
     let outcomes = snapshot.outcomes.iter();
     let not_offered = outcomes.filter(|it| it.state == ReadState::NotOffered);
     let not_offered = not_offered.map(|it| it.resource).collect();
     let known = session.client.limit().or(account.settings.limit.map(u64::from));
     Ok(Observation {
-        state: vault.state(snapshot.number, &options.scope)?,
+        state: vault.state(snapshot.number, &which)?,
         not_offered,
         memory: apply::account_memory(vault)?,
         reading,
         confirming,
-        paging: summary.paging,
+        paging: report.paging,
         limit: known.unwrap_or(30),
         reserve: session.reserve,
         max_staleness: max_staleness(None, account),

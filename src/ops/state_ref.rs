@@ -12,11 +12,11 @@ use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
-use crate::crawl::{self, CrawlOptions, StatisticsMode};
+use crate::crawl::{self, ObservationScope};
 use crate::model::SentValues;
 use crate::model::{Record, RecordKey, Resource, State};
 use crate::vault::reference::{QualifiedReference, Reference, ReferenceError, is_number};
-use crate::vault::snapshot::{ReadState, Snapshot};
+use crate::vault::snapshot::Snapshot;
 use crate::vault::{AccountIdentity, Vault, VaultError};
 
 /// A state that a command line names.
@@ -259,35 +259,24 @@ impl StateRef {
         let words = command_words("(reading live)", &self.account.name);
         let mut session =
             AccountSession::open(env, &self.account, &words, bounds, Arc::clone(&progress))?;
-        let options = CrawlOptions::new(&session.service).only(which);
-        let options = CrawlOptions { stats: StatisticsMode::None, ..options };
         // The live account must be the account of the vault.
         let (mut vault, sent_now) = match Vault::open_if_there(&self.account.vault)? {
             Some(own) => (own.empty_of_same_account()?, own.sent_values(None, which)?),
             None => (Vault::in_memory()?, SentValues::new()),
         };
-        let summary =
-            crawl::crawl(&mut session.client, &mut vault, &*env.clock, &*progress, &options)?;
-        let whole = |resource: &Resource| {
-            let outcome = summary.snapshot.outcome(*resource);
-            outcome.is_some_and(|outcome| outcome.is_complete())
-        };
-        let resources = which.iter().copied().filter(whole).collect();
-        let lacking = summary
-            .snapshot
-            .outcomes
-            .iter()
-            .filter(|outcome| !outcome.is_complete() && outcome.state != ReadState::Skipped);
-        let lacking = lacking.map(|outcome| {
-            let why = outcome.message.as_deref().unwrap_or("not offered");
-            format!("{}: {}: {why}", outcome.resource, outcome.state.name())
-        });
+        let link = session.link(&*env.clock, &*progress);
+        let snapshot = crawl::observe(link, ObservationScope::Fresh(which), &mut vault)?.snapshot;
+        let unread = crawl::unread(&snapshot, &crawl::with_parents(which));
+        let is_read = |it: &Resource| unread.iter().all(|unread| unread.resource != *it);
+        let resources = which.iter().copied().filter(is_read).collect();
+        let unread =
+            unread.iter().map(|it| format!("{}: {}: {}", it.resource, it.state.name(), it.why));
         Ok(LoadedState {
             vault,
-            number: summary.snapshot.number,
+            number: snapshot.number,
             resources,
             name: format!("{}@live", self.account.name),
-            unread: lacking.collect(),
+            unread: unread.collect(),
             snapshot: None,
             sent_now: Some(sent_now),
         })

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::Env;
 use super::account_session::{AccountSession, SessionLimits, command_words};
-use super::observation::{Observation, observe_into};
+use super::observation::{Observation, observe_aside, observe_into};
 use super::{OpError, OpErrorKind};
-use crate::apply;
 use crate::clock::Clock;
 use crate::config::AccountConfig;
 use crate::model::Resource;
@@ -103,17 +102,14 @@ impl<'a> WriteSession<'a> {
         which: &[Resource],
         aside: bool,
     ) -> Result<Observation, OpError> {
-        let (clock, session, progress) = (&*self.clock, &mut self.session, &*self.progress);
-        if !aside {
-            let vault = &mut self.vault;
-            let looked = observe_into(clock, self.account, session, vault, progress, which);
-            progress.pause();
-            return looked;
-        }
-        let mut vault = self.vault.empty_of_same_account()?;
-        let looked = observe_into(clock, self.account, session, &mut vault, progress, which);
+        let Self { account, session, vault, progress, clock, .. } = self;
+        let looked = if aside {
+            observe_aside(&**clock, account, session, Some(vault), &**progress, which)
+        } else {
+            observe_into(&**clock, account, session, vault, &**progress, which)
+        };
         progress.pause();
-        Ok(Observation { memory: apply::account_memory(&self.vault)?, kept: false, ..looked? })
+        looked
     }
 
     /// Lets go of a look that no run came of: a snapshot that was not asked for

@@ -17,6 +17,7 @@ use super::schema::{
 };
 use super::{TemplateCache, Vault, VaultError};
 use crate::files::{beside, folder_of, open_private, private_file, private_folder_of, target};
+use crate::model::Resource;
 use crate::vault::checksums::{self, ChecksumScope};
 use crate::vault::wal_mark;
 
@@ -149,7 +150,7 @@ impl Vault {
     }
 
     /// An empty vault in memory of the account that this vault belongs to: what another
-    /// account shows is not taken into it.
+    /// account shows is not taken into it. It knows the page sizes that the service accepts.
     ///
     /// # Errors
     /// When this vault cannot be read, or there is no memory.
@@ -157,6 +158,11 @@ impl Vault {
         let mut empty = Self::in_memory()?;
         if let Some(ours) = self.identity()? {
             empty.claim(&ours, false)?;
+        }
+        for resource in Resource::ALL {
+            if let Some(size) = self.learned_page_size(resource)? {
+                empty.learn_page_size(resource, size)?;
+            }
         }
         Ok(empty)
     }

@@ -79,6 +79,19 @@ fn a_list_that_loses_records_is_in_the_price() {
     }
 }
 
+/// The list lost records since the backup: a look into the vault confirms the account.
+#[test]
+fn a_dry_run_has_the_price_of_the_plan() {
+    let (environment, service) = exported("");
+    service.inside().mutate(|store| store.campaigns.remove(1));
+    environment.write("campaigns.csv", &campaigns(1));
+    let requests = |command: &[&str]| {
+        let input = ["campaigns.csv", "--to", "main", "--json"];
+        environment.run(&[command, &input].concat()).succeeds().json()["requests"].as_u64()
+    };
+    assert_eq!(requests(&["import", "--dry-run"]), requests(&["plan"]));
+}
+
 /// That a list is empty is believed when it was read twice.
 #[test]
 fn a_list_that_becomes_empty_is_in_the_price() {
