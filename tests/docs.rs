@@ -331,6 +331,59 @@ fn the_json_documents_have_the_keys_that_are_shown() {
     }
 }
 
+/// Of each command under `Other commands`: the keys in its paragraph are in its documents,
+/// and the members of the last document are in the paragraph.
+#[test]
+fn the_json_documents_of_other_commands_have_the_keys_that_are_named() {
+    let text = section("docs/json.md", "## Documents");
+    let (_, others) = text.split_once("### Other commands\n").unwrap();
+    let home = Home::new();
+    home.run("linkvault sandbox --listen 127.0.0.1:8081 --key key-of-new --limit 0 &");
+    home.run("export NEW_KEY=key-of-new");
+    home.run("linkvault init new --url http://127.0.0.1:8081 --key-env NEW_KEY --yes");
+    home.run("linkvault export sandbox@live --to sheets --only channels,pixels");
+    home.run("sed -i s/5,Partners/,Partner/ sheets/channels.csv");
+    home.run("sed -i s/GTM-/GTX-/ sheets/pixels.csv");
+    let commands = [
+        ("plan", vec!["plan sheets --to sandbox"]),
+        ("apply", vec!["apply sheets --to sandbox -n", "apply sheets --to sandbox --yes"]),
+        ("migrate", vec!["migrate sandbox new -n", "migrate sandbox new --verify-only"]),
+    ];
+    let paragraphs: Vec<_> = others.trim().split("\n- ").collect();
+    assert_eq!(paragraphs.len(), commands.len());
+    for (paragraph, (name, runs)) in paragraphs.into_iter().zip(commands) {
+        let (names, rest) = paragraph.split_once(':').unwrap();
+        assert!(codes(names).contains(&name), "{names}");
+        let (mut real, mut last) = (BTreeSet::new(), Value::Null);
+        for run in runs {
+            let (document, _) = home.try_run(&format!("linkvault {run} --json"));
+            last = serde_json::from_str(&document).unwrap();
+            collect_keys(&last, &mut real);
+        }
+        for key in last.as_object().unwrap().keys().filter(|key| *key != "format") {
+            assert!(codes(rest).contains(&key.as_str()), "{name}: {key} is not named");
+        }
+        let is_key = |code: &&str| !code.starts_with('-') && *code != "null";
+        for key in codes(rest).into_iter().filter(is_key) {
+            assert!(real.contains(key), "{name}: {key} is not in {real:?}");
+        }
+    }
+}
+
+/// The names of all members of a document.
+fn collect_keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                found.insert(name.clone());
+                collect_keys(member, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_keys(item, found)),
+        _ => {}
+    }
+}
+
 fn assert_has_keys(real: &Value, shown: &Value) {
     for (name, value) in shown.as_object().into_iter().flatten() {
         let found = real.get(name).unwrap_or_else(|| panic!("{name} is not in {real}"));

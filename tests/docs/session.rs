@@ -56,7 +56,7 @@ impl Home {
     }
 
     /// The output of a command, or else the messages of one that fails, and its exit code.
-    fn try_run(&self, command: &str) -> (String, i32) {
+    pub fn try_run(&self, command: &str) -> (String, i32) {
         let words = words(command);
         let output = match words[0].as_str() {
             "linkvault" if words.ends_with(&["&".to_owned()]) => {
