@@ -245,6 +245,10 @@ pub fn service(account: &AccountConfig) -> String {
 type AccountTransport = (Box<dyn Transport>, ApiKey, String);
 
 fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransport, OpError> {
+    if let Some(connector) = env.connector() {
+        let (transport, key) = connector(account)?;
+        return Ok((transport, key, service(account)));
+    }
     match &account.place {
         AccountLocation::Sandbox => {
             let (transport, key) = built_in_sandbox::transport(&env.home()?, &env.clock)?;

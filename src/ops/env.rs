@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 
 use super::{OpError, OpErrorKind};
-use crate::api::http::ApiKey;
+use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
 use crate::change::plan::Plan;
 use crate::clock::Clock;
@@ -66,12 +66,18 @@ impl Events for NoEvents {
     }
 }
 
+/// Makes the transport to an account, with the account's API key.
+pub type Connector =
+    Box<dyn Fn(&AccountConfig) -> Result<(Box<dyn Transport>, ApiKey), OpError> + Send + Sync>;
+
 /// What every operation is given.
 pub struct Env {
     pub clock: Arc<dyn Clock>,
-    /// The secrets of this process, which no answer may bring back.
+    /// The secrets of this process; every response is redacted by it.
     pub redactor: Redactor,
     events: Arc<dyn Events>,
+    home: Option<Home>,
+    connector: Option<Connector>,
     config: OnceLock<Config>,
 }
 
@@ -81,7 +87,24 @@ impl Env {
     pub fn new(clock: Arc<dyn Clock>, events: Arc<dyn Events>) -> Self {
         let redactor = Redactor::default();
         conceal_proxies(&redactor);
-        Self { clock, redactor, events, config: OnceLock::new() }
+        Self { clock, redactor, events, home: None, connector: None, config: OnceLock::new() }
+    }
+
+    /// Uses `home` for configuration and vaults instead of the user's own folders.
+    #[must_use]
+    pub fn with_home(self, home: Home) -> Self {
+        Self { home: Some(home), ..self }
+    }
+
+    /// Uses `connector` instead of the network and the built-in sandbox.
+    #[must_use]
+    pub fn with_connector(self, connector: Connector) -> Self {
+        Self { connector: Some(connector), ..self }
+    }
+
+    /// What replaces the network, if anything does.
+    pub(super) fn connector(&self) -> Option<&Connector> {
+        self.connector.as_ref()
     }
 
     /// Lets interrupts end the waits of the clock from now on, instead of the process.
@@ -110,7 +133,10 @@ impl Env {
     /// # Errors
     /// When this user has no place for them.
     pub fn home(&self) -> Result<Home, OpError> {
-        Ok(Home::find()?)
+        match &self.home {
+            Some(home) => Ok(home.clone()),
+            None => Ok(Home::find()?),
+        }
     }
 
     /// The configuration, read at the first call; its warnings are told then.

@@ -1,7 +1,7 @@
 //! Why an operation failed, as data: what kind of failure it is, what went wrong, and
 //! what to do next.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
 
 use serde_json::{Value, json};
@@ -109,6 +109,14 @@ impl From<io::Error> for OpError {
         Self::new(OpErrorKind::Failed, format_args!("the output cannot be written: {error}"))
     }
 }
+
+impl Display for OpError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for OpError {}
 
 impl From<HomeError> for OpError {
     fn from(error: HomeError) -> Self {

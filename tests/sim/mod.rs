@@ -41,5 +41,6 @@ mod seeded_choices;
 mod sent_requests;
 mod swapped_mid_crawl;
 mod unknown_outcomes;
+mod use_cases;
 pub mod world;
 mod wrong_responses;

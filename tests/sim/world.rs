@@ -34,7 +34,7 @@ use crate::sim::recorded_transport::{Overheard, Watcher, Wire};
 pub const KEY: &str = "k3y/of+the=simulated-account";
 
 /// 2026-11-01T00:00:00Z.
-const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
+pub const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 
 /// Somebody else, who acts before each request.
 type Meddler = Arc<Mutex<dyn FnMut(&mut SandboxService, u64) + Send>>;
