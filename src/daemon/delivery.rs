@@ -1,4 +1,4 @@
-//! Alerts and heartbeats, sent: the webhook, the command, the heartbeat.
+//! Delivers alerts by webhook and command, and heartbeats.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::health::pending_alerts::{AlertChannel, PendingAlert};
 use crate::ops::account_session::trust;
 use crate::process::{self, ProcessError, ProcessInput};
 
-/// How long an alert command may take.
+/// Time limit of an alert command.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
 
-/// Where alerts of an account go.
+/// The configured channels.
 #[must_use]
 pub fn channels(alerts: &AlertSettings) -> Vec<AlertChannel> {
     let webhook = alerts.webhook.as_ref().map(|_| AlertChannel::Webhook);
@@ -22,7 +22,7 @@ pub fn channels(alerts: &AlertSettings) -> Vec<AlertChannel> {
     webhook.into_iter().chain(command).collect()
 }
 
-/// Who is waited for when an alert goes that way: a host, or a program.
+/// The key of the circuit breaker for this channel: the webhook's host, or the command line.
 #[must_use]
 pub fn target(account: &AccountConfig, channel: AlertChannel) -> String {
     let alerts = &account.settings.alerts;
@@ -39,8 +39,7 @@ pub fn target(account: &AccountConfig, channel: AlertChannel) -> String {
 /// Delivers one alert of `account`.
 ///
 /// # Errors
-/// What went wrong, for the log. A channel that is not configured any more
-/// takes everything.
+/// A message for the log. A channel that is no longer configured succeeds without a delivery.
 pub fn deliver(
     account: &AccountConfig,
     item: &PendingAlert,
@@ -65,7 +64,7 @@ pub fn deliver(
             let headers: Vec<_> = signed.iter().map(|it| (SIGNATURE, it.as_str())).collect();
             let trust = trust(None).map_err(|failure| failure.message)?;
             post_message(hook, Some(body.as_bytes()), &headers, trust.as_ref())
-                .map_err(|why| format!("the webhook was not delivered: {why}"))
+                .map_err(|why| format!("cannot deliver the alert to the webhook: {why}"))
         }
         (AlertChannel::Command, _, Some(words)) => {
             let text = sentence(&account.name, &item.alert);
@@ -77,7 +76,7 @@ pub fn deliver(
             ];
             command(words, &ProcessInput { input: body.as_bytes(), set: &set, hidden }, clock)
                 .map_err(|why| {
-                    // Its arguments may be secret.
+                    // Only the program: its arguments may contain secrets.
                     let program = words.first().map_or("", String::as_str);
                     format!("the alert command `{program}` {why}")
                 })
@@ -86,27 +85,29 @@ pub fn deliver(
     }
 }
 
-fn command(words: &[String], given: &ProcessInput<'_>, clock: &dyn Clock) -> Result<(), String> {
-    match process::run(words, given, clock, COMMAND_TIME) {
-        Ok(ended) if ended.status.success() => Ok(()),
-        Ok(ended) => Err(format!("failed ({})", ended.exit())),
-        Err(ProcessError::NotStarted(why)) => Err(format!("cannot be run: {why}")),
+fn command(words: &[String], input: &ProcessInput<'_>, clock: &dyn Clock) -> Result<(), String> {
+    match process::run(words, input, clock, COMMAND_TIME) {
+        Ok(exit) if exit.status.success() => Ok(()),
+        Ok(exit) => Err(format!("failed ({})", exit.exit())),
+        Err(ProcessError::NotStarted(why)) => Err(format!("cannot be started: {why}")),
         Err(ProcessError::TimedOut) => {
-            Err(format!("did not end within {} s and was stopped", COMMAND_TIME.as_secs()))
+            Err(format!("did not end within {} s and was killed", COMMAND_TIME.as_secs()))
         }
-        Err(ProcessError::Interrupted) => Err("was stopped with the program".to_owned()),
+        Err(ProcessError::Interrupted) => {
+            Err("was killed because linkvault is stopping".to_owned())
+        }
     }
 }
 
-/// Tells the heartbeat's host that a complete backup was made.
+/// Sends the heartbeat of a complete backup, if one is configured.
 ///
 /// # Errors
-/// What went wrong, for the log.
+/// A message for the log.
 pub fn heartbeat(account: &AccountConfig) -> Result<(), String> {
     let Some(hook) = &account.settings.heartbeat else { return Ok(()) };
     let trust = trust(None).map_err(|failure| failure.message)?;
     post_message(hook, None, &[], trust.as_ref())
-        .map_err(|why| format!("the heartbeat was not delivered: {why}"))
+        .map_err(|why| format!("cannot deliver the heartbeat: {why}"))
 }
 
 #[cfg(unix)]
@@ -149,39 +150,39 @@ mod tests {
     #[test]
     fn a_command_reads_the_document_and_its_variables() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("told");
+        let file = folder.path().join("output");
         let script = format!(
             "(cat; echo; echo $LINKVAULT_ACCOUNT $LINKVAULT_EVENT $LINKVAULT_PROBLEM) > {}",
             file.display()
         );
         let account = account(&format!("command = [\"sh\", \"-c\", \"{script}\"]"));
         delivered(&account, AlertChannel::Command).unwrap();
-        let told = std::fs::read_to_string(file).unwrap();
-        let (document, variables) = told.trim_end().split_once('\n').unwrap();
+        let output = std::fs::read_to_string(file).unwrap();
+        let (document, variables) = output.trim_end().split_once('\n').unwrap();
         let document: serde_json::Value = serde_json::from_str(document).unwrap();
         assert_eq!(document["message"], "the backup failed");
         assert_eq!(variables, "main begun failed");
     }
 
     #[test]
-    fn a_command_that_fails_is_told_and_keys_are_hidden_from_it() {
+    fn a_failing_command_is_an_error_and_does_not_see_keys() {
         let failing = account("command = [\"sh\", \"-c\", \"exit 3\"]");
-        let told = delivered(&failing, AlertChannel::Command).unwrap_err();
-        assert_eq!(told, "the alert command `sh` failed (exit code 3)");
+        let error = delivered(&failing, AlertChannel::Command).unwrap_err();
+        assert_eq!(error, "the alert command `sh` failed (exit code 3)");
         assert_eq!(key_variables([&account("secret_env = \"S\"")]), ["LINKS_KEY", "S"]);
     }
 
     #[test]
-    fn what_is_not_configured_any_more_is_done() {
+    fn a_channel_that_is_no_longer_configured_succeeds() {
         assert_eq!(delivered(&account(""), AlertChannel::Webhook), Ok(()));
         assert_eq!(delivered(&account(""), AlertChannel::Command), Ok(()));
         assert!(channels(&account("").settings.alerts).is_empty());
     }
 
     #[test]
-    fn without_its_secret_a_webhook_is_not_sent_unsigned() {
+    fn a_webhook_is_not_sent_unsigned_if_its_secret_cannot_be_read() {
         let account = account("webhook = \"http://127.0.0.1:9/\"\nsecret_file = \"/no/such/file\"");
-        let told = delivered(&account, AlertChannel::Webhook).unwrap_err();
-        assert!(told.contains("/no/such/file"), "{told}");
+        let error = delivered(&account, AlertChannel::Webhook).unwrap_err();
+        assert!(error.contains("/no/such/file"), "{error}");
     }
 }

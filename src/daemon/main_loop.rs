@@ -1,5 +1,5 @@
-//! The loop: begins what is due on threads of its own, looks over the accounts
-//! once a minute, reads the configuration again when told, and ends when told.
+//! The main loop: starts due backups on threads, evaluates the accounts once a minute, and reloads
+//! the configuration or stops on request.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -16,111 +16,119 @@ use crate::health::attempt::{AttemptOutcome, BackupAttempt, VaultSummary};
 use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 
-/// What the loop has others do: it knows neither network nor vault.
+/// The work of the loop that touches configuration, network and vaults.
 pub trait Worker: Send + Sync + 'static {
-    /// The accounts that have a schedule, by the configuration as it is now.
+    /// The accounts with a schedule, from a fresh reading of the configuration.
     ///
     /// # Errors
-    /// Its mistakes, a line each.
+    /// The mistakes in the configuration, one per line.
     fn scheduled_accounts(&self) -> Result<Vec<ScheduledAccount>, Vec<String>>;
-    /// What an account's vault holds; `None` where it cannot be read.
-    fn look(&self, account: &str) -> Option<VaultSummary>;
-    /// The same, if the vault may have changed since it was last asked for so.
+    /// The summary of an account's vault; `None` if the account is not configured.
+    fn vault_summary(&self, account: &str) -> Option<VaultSummary>;
+    /// The summary, if the vault may have changed since the last call of this function.
     fn vault_summary_if_changed(&self, account: &str) -> Option<VaultSummary>;
-    /// Makes a backup. It ends early when the clock is interrupted.
+    /// Makes a backup. Ends early when the clock is interrupted.
     fn back_up(&self, account: &str) -> BackupAttempt;
-    /// Does what belongs after a backup. Returns what went wrong; `None` where
-    /// nothing was to be done.
+    /// Does the work after a backup, such as retention. Returns its errors; `None` if nothing was
+    /// to be done.
     fn post_backup(&self, account: &str, attempt: &BackupAttempt) -> Option<Vec<String>>;
-    /// Says in `persisted` what is wrong now: after a backup, and about once a minute.
-    /// It does not wait for deliveries.
+    /// Stores the problems of `account_status` in `persisted` and queues its alerts. Called after
+    /// a backup and once a minute. Does not deliver.
     fn evaluate(
         &self,
         account_status: &AccountStatus,
         ended: Option<FinishedBackup<'_>>,
         persisted: &mut PersistedState,
     );
-    /// Tries to deliver what waits; what is left waits on.
+    /// Delivers pending alerts and heartbeats. Those that remain in `pending` are retried later.
     fn deliver(&self, account: &str, pending: &mut PendingAlerts);
 }
 
 /// A backup that has just ended.
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedBackup<'a> {
+    /// The recorded attempt.
     pub attempt: &'a BackupAttempt,
-    /// What went wrong in the work after it; `None` before that, or without any.
+    /// Errors of the work after it; `None` before that work, or if there was none.
     pub after: Option<&'a [String]>,
 }
 
-/// What the loop tells the person who started the process.
+/// An event for the process that runs the loop, such as for the service manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DaemonEvent {
+    /// The loop accepts work.
     Ready,
+    /// The configuration is being read again.
     Reloading,
+    /// The loop has ended; running backups stop.
     Stopping,
-    /// The loop lives.
+    /// The loop is running; sent at least once per tick.
     Alive,
+    /// A summary changed: accounts, running backups, next start.
     Status(String),
 }
 
-/// Where somebody is due but cannot begin yet.
+/// The wait while a due account cannot start.
 const SHORT: Duration = Duration::from_millis(200);
-/// How often accounts are looked over.
-const JUDGED: Duration = Duration::from_secs(60);
-/// A backup keeps its pages on the heap.
+/// How often the accounts are evaluated.
+const EVALUATION_INTERVAL: Duration = Duration::from_secs(60);
+/// Stack size of a thread; large data is on the heap.
 const STACK: usize = 1 << 20;
 
-/// The daemon.
+/// The main loop with everything it needs.
 #[derive(Clone)]
 pub struct DaemonLoop {
+    /// The state that all threads share.
     pub state: Arc<DaemonState>,
-    pub work: Arc<dyn Worker>,
+    /// Does the work for each account.
+    pub worker: Arc<dyn Worker>,
+    /// Source of time; its interrupt stops the loop.
     pub clock: Arc<dyn Clock>,
-    /// Rung when something happened that the loop should see.
+    /// Wakes the loop after a change that it should see.
     pub waker: Waker,
-    /// Set when the configuration is to be read again.
+    /// Set to true to reload the configuration.
     pub reload: Arc<AtomicBool>,
-    /// The most backups at once.
+    /// The maximum number of concurrent backups.
     pub workers: usize,
-    /// The loop waits no longer before it looks at the clock, which may have jumped.
+    /// The longest wait of the loop: the wall clock may have jumped meanwhile.
     pub tick: Duration,
-    /// How long backups under way may take to stop.
+    /// How long running backups may take to stop.
     pub shutdown_timeout: Duration,
 }
 
 impl DaemonLoop {
-    /// Reads the accounts of the configuration.
+    /// Loads the accounts from the configuration, with their state files and vaults.
     ///
     /// # Errors
-    /// The mistakes of the configuration; the accounts are then as they were.
+    /// The mistakes in the configuration; the accounts are then unchanged.
     pub fn load(&self) -> Result<(), Vec<String>> {
-        let all_scheduled = self.work.scheduled_accounts()?;
+        let all_scheduled = self.worker.scheduled_accounts()?;
         let mut found = BTreeMap::new();
         for scheduled in self.state.new_accounts(&all_scheduled) {
             let (persisted, broken) = PersistedState::read(&scheduled.vault);
             if let Some(broken) = broken {
                 tracing::warn!(account = scheduled.account, "{}", Escaped(broken));
             }
-            let held = self.work.look(&scheduled.account).unwrap_or_default();
-            found.insert(scheduled.account, (persisted, held));
+            let summary = self.worker.vault_summary(&scheduled.account).unwrap_or_default();
+            found.insert(scheduled.account, (persisted, summary));
         }
         for (account, what) in self.state.update_accounts(all_scheduled, found) {
             tracing::debug!(account, "the account {what}");
         }
         for account in self.state.dirty_accounts() {
-            self.state.persist(&account, keep);
+            self.state.persist(&account, write_state);
         }
         Ok(())
     }
 
-    /// Runs until the clock is interrupted; with `once`, until everybody who is
-    /// due now had a turn.
+    /// Runs until the clock is interrupted. With `once`, runs until every account that is due now
+    /// was backed up once.
     pub fn run(&self, once: bool, tell: &dyn Fn(DaemonEvent)) {
         if once {
             self.state.only_once();
         }
-        let judging = Arc::new(AtomicBool::new(false));
-        let mut judged = None;
+        let evaluating = Arc::new(AtomicBool::new(false));
+        let mut last_evaluation = None;
         let mut status = String::new();
         tell(DaemonEvent::Ready);
         while !self.clock.interrupted() {
@@ -137,9 +145,13 @@ impl DaemonLoop {
                 break;
             }
             let monotonic = self.clock.monotonic();
-            if !once && judged.is_none_or(|judged| monotonic >= judged + JUDGED) {
-                judged = Some(monotonic);
-                self.spawn_evaluation(&judging);
+            if !once
+                && last_evaluation.is_none_or(|last_evaluation| {
+                    monotonic >= last_evaluation + EVALUATION_INTERVAL
+                })
+            {
+                last_evaluation = Some(monotonic);
+                self.spawn_evaluation(&evaluating);
             }
             tell(DaemonEvent::Alive);
             let now_status = self.status(soonest);
@@ -150,14 +162,14 @@ impl DaemonLoop {
             self.waker.wait(self.rest(soonest));
         }
         if once && !self.clock.interrupted() {
-            // Also those that were not due may have become too old.
+            // Backups of accounts that were not due may have become too old.
             self.evaluate_all();
         }
         tell(DaemonEvent::Stopping);
         self.shut_down();
     }
 
-    /// How long the loop may wait, where somebody is due at `soonest`.
+    /// How long the loop may wait, if the next account is due at `soonest`.
     fn rest(&self, soonest: Option<Timestamp>) -> Duration {
         let full = self.state.working() >= self.workers;
         match soonest.map(|soonest| soonest.since(self.clock.now())) {
@@ -170,117 +182,117 @@ impl DaemonLoop {
     fn status(&self, soonest: Option<Timestamp>) -> String {
         let (working, accounts) = (self.state.working(), self.state.accounts().len());
         let next = soonest.map_or("never".to_owned(), Timestamp::iso);
-        format!("{accounts} accounts, {working} backups under way, the next at {next}")
+        format!("{accounts} accounts, {working} running backups, next at {next}")
     }
 
     fn reload(&self) {
         match self.load() {
             Ok(()) => {
                 let accounts = self.state.accounts().len();
-                tracing::info!(accounts, "the configuration was read again");
+                tracing::info!(accounts, "the configuration was reloaded");
             }
             Err(mistakes) => {
                 for mistake in mistakes {
                     tracing::error!("{}", Escaped(mistake));
                 }
-                tracing::error!("the configuration is wrong; the old one is kept");
+                tracing::error!("cannot reload the configuration; the old one stays in effect");
             }
         }
     }
 
-    /// A thread that makes backups until there is none to be made.
+    /// Starts a thread that makes backups until no account is due.
     fn spawn_worker(&self) {
-        let service = self.clone();
+        let daemon = self.clone();
         let thread = std::thread::Builder::new().name("backup".to_owned()).stack_size(STACK);
         let started = thread.spawn(move || {
-            while let Some(job) = service.state.take() {
-                let made = catch_unwind(AssertUnwindSafe(|| service.run_job(&job)));
+            while let Some(job) = daemon.state.take() {
+                let made = catch_unwind(AssertUnwindSafe(|| daemon.run_job(&job)));
                 if let Err(panic) = made {
                     let account = job.scheduled.account.as_str();
-                    tracing::error!(account, "a defect: {}", panic_message(&*panic));
-                    // The account has its next turn all the same.
-                    service.state.finish_job(&job, &mut |_, _| {});
+                    tracing::error!(account, "internal error: {}", panic_message(&*panic));
+                    // The account must be scheduled again.
+                    daemon.state.finish_job(&job, &mut |_, _| {});
                 }
-                service.state.forget_gone(&job.scheduled.account);
+                daemon.state.forget_gone(&job.scheduled.account);
             }
-            service.waker.wake();
+            daemon.waker.wake();
         });
         if let Err(error) = started {
             self.state.release_worker();
-            tracing::error!("a backup cannot begin: {error}");
+            tracing::error!("cannot start a backup thread: {error}");
         }
     }
 
     fn run_job(&self, job: &BackupJob) {
         let account = job.scheduled.account.as_str();
-        let work = &self.work;
-        let attempt = catch_unwind(AssertUnwindSafe(|| work.back_up(account)))
+        let worker = &self.worker;
+        let attempt = catch_unwind(AssertUnwindSafe(|| worker.back_up(account)))
             .unwrap_or_else(|panic| panicked_attempt(job, self.clock.now(), &*panic));
         if self.state.has_given_up() {
             return;
         }
         report(account, &attempt);
         let guarded = |what: &str, panic: Box<dyn Any + Send>| {
-            let text = format!("{what} broke off: {}", panic_message(&*panic));
+            let text = format!("{what} panicked: {}", panic_message(&*panic));
             tracing::error!(account, "{text}");
             text
         };
-        let held = catch_unwind(AssertUnwindSafe(|| work.look(account)));
-        let held = held.map_err(|panic| guarded("the look at the vault", panic)).ok().flatten();
-        let judge = |after: Option<&[String]>,
-                     account_status: &AccountStatus,
-                     persisted: &mut PersistedState| {
+        let summary = catch_unwind(AssertUnwindSafe(|| worker.vault_summary(account)));
+        let summary = summary.map_err(|panic| guarded("reading the vault", panic)).ok().flatten();
+        let evaluate = |after: Option<&[String]>,
+                        account_status: &AccountStatus,
+                        persisted: &mut PersistedState| {
             self.evaluate_guarded(
                 account_status,
                 Some(FinishedBackup { attempt: &attempt, after }),
                 persisted,
             );
         };
-        self.state
-            .record_attempt(job, &attempt, held, &mut |it, persisted| judge(None, it, persisted));
-        // What is known by now is not lost, however long the rest takes.
-        self.state.persist(account, keep);
-        let after = catch_unwind(AssertUnwindSafe(|| work.post_backup(account, &attempt)));
+        self.state.record_attempt(job, &attempt, summary, &mut |it, persisted| {
+            evaluate(None, it, persisted)
+        });
+        // Recorded before the work after the backup, which may take long.
+        self.state.persist(account, write_state);
+        let after = catch_unwind(AssertUnwindSafe(|| worker.post_backup(account, &attempt)));
         let after = after.unwrap_or_else(|it| Some(vec![guarded("the work after the backup", it)]));
         let after = after.as_deref();
         if let Some(failures) = after {
             self.state.record_post_backup(job, failures);
         }
-        self.state.finish_job(job, &mut |it, persisted| judge(after, it, persisted));
-        self.state.persist(account, keep);
+        self.state.finish_job(job, &mut |it, persisted| evaluate(after, it, persisted));
+        self.state.persist(account, write_state);
         self.waker.wake();
         self.deliver(account);
     }
 
-    /// Looks every account over on a thread of its own, since the receiver of an alert may
-    /// be slow.
-    fn spawn_evaluation(&self, judging: &Arc<AtomicBool>) {
-        if judging.swap(true, Ordering::SeqCst) {
+    /// Evaluates all accounts on a thread, since the receiver of an alert may be slow.
+    fn spawn_evaluation(&self, evaluating: &Arc<AtomicBool>) {
+        if evaluating.swap(true, Ordering::SeqCst) {
             return;
         }
-        let (service, running) = (self.clone(), Arc::clone(judging));
-        let thread = std::thread::Builder::new().name("judge".to_owned()).stack_size(STACK);
+        let (daemon, running) = (self.clone(), Arc::clone(evaluating));
+        let thread = std::thread::Builder::new().name("evaluation".to_owned()).stack_size(STACK);
         let started = thread.spawn(move || {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| service.evaluate_all())) {
-                tracing::error!("looking the accounts over broke off: {}", panic_message(&*panic));
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| daemon.evaluate_all())) {
+                tracing::error!("evaluating the accounts panicked: {}", panic_message(&*panic));
             }
             running.store(false, Ordering::SeqCst);
         });
         if let Err(error) = started {
-            judging.store(false, Ordering::SeqCst);
-            tracing::error!("the accounts cannot be looked over: {error}");
+            evaluating.store(false, Ordering::SeqCst);
+            tracing::error!("cannot start a thread to evaluate the accounts: {error}");
         }
     }
 
-    /// Finds out what is wrong with each account, and only then tells of it.
+    /// Evaluates every account, then delivers the alerts.
     fn evaluate_all(&self) {
         let accounts = self.state.accounts();
         for account in &accounts {
-            // Somebody may work on it by hand.
-            let held =
-                catch_unwind(AssertUnwindSafe(|| self.work.vault_summary_if_changed(account)));
-            if let Some(held) = held.ok().flatten() {
-                self.state.set_vault_summary(account, held);
+            // Other commands may have changed the vault.
+            let summary =
+                catch_unwind(AssertUnwindSafe(|| self.worker.vault_summary_if_changed(account)));
+            if let Some(summary) = summary.ok().flatten() {
+                self.state.set_vault_summary(account, summary);
             }
             self.state
                 .merge_persisted(account, |scheduled| PersistedState::known(&scheduled.vault));
@@ -288,7 +300,7 @@ impl DaemonLoop {
                 .state
                 .evaluate(account, &mut |it, persisted| self.evaluate_guarded(it, None, persisted))
             {
-                self.state.persist(account, keep);
+                self.state.persist(account, write_state);
             }
         }
         for account in &accounts {
@@ -302,33 +314,29 @@ impl DaemonLoop {
         ended: Option<FinishedBackup<'_>>,
         persisted: &mut PersistedState,
     ) {
-        let judge = AssertUnwindSafe(|| self.work.evaluate(account_status, ended, persisted));
-        if let Err(panic) = catch_unwind(judge) {
+        let evaluate = AssertUnwindSafe(|| self.worker.evaluate(account_status, ended, persisted));
+        if let Err(panic) = catch_unwind(evaluate) {
             let account = account_status.account.as_str();
-            tracing::error!(
-                account,
-                "looking the account over broke off: {}",
-                panic_message(&*panic)
-            );
+            tracing::error!(account, "evaluating the account panicked: {}", panic_message(&*panic));
         }
     }
 
     fn deliver(&self, account: &str) {
-        let Some(lent) = self.state.take_pending(account) else { return };
-        let mut left = lent.clone();
-        let delivered = catch_unwind(AssertUnwindSafe(|| self.work.deliver(account, &mut left)));
+        let Some(taken) = self.state.take_pending(account) else { return };
+        let mut left = taken.clone();
+        let delivered = catch_unwind(AssertUnwindSafe(|| self.worker.deliver(account, &mut left)));
         if let Err(panic) = delivered {
-            tracing::error!(account, "the delivery broke off: {}", panic_message(&*panic));
+            tracing::error!(account, "the delivery panicked: {}", panic_message(&*panic));
         }
-        let new_alerts = left != lent;
-        self.state.restore_pending(account, &lent, left);
-        if new_alerts {
-            self.state.persist(account, keep);
+        let changed = left != taken;
+        self.state.restore_pending(account, &taken, left);
+        if changed {
+            self.state.persist(account, write_state);
         }
     }
 
-    /// Waits for the backups under way, which stop after their request, and
-    /// persisted state of those that do not that they were stopped.
+    /// Waits for the running backups, which stop after their current request. Records those that do
+    /// not stop in time as stopped.
     fn shut_down(&self) {
         self.state.stop();
         let until = self.clock.monotonic() + self.shutdown_timeout;
@@ -340,27 +348,27 @@ impl DaemonLoop {
             self.waker.wait(left.min(SHORT));
         }
         for job in self.state.give_up() {
-            let message = "the program ended while the service was being asked";
+            let message = "the program ended during a request";
             let attempt = BackupAttempt {
                 outcome: AttemptOutcome::Stopped,
                 ..failed_attempt(&job, self.clock.now(), message.to_owned())
             };
             report(&job.scheduled.account, &attempt);
             self.state.record_stopped(&job, &attempt);
-            self.state.persist(&job.scheduled.account, keep);
+            self.state.persist(&job.scheduled.account, write_state);
         }
     }
 }
 
-fn keep(scheduled: &ScheduledAccount, persisted: &mut PersistedState) {
+fn write_state(scheduled: &ScheduledAccount, persisted: &mut PersistedState) {
     if let Err(error) = persisted.write(&scheduled.vault) {
         let file = crate::health::persisted_state::file(&scheduled.vault);
         let (account, file) = (scheduled.account.as_str(), file.display());
-        tracing::error!(account, "{file} cannot be written: {error}");
+        tracing::error!(account, "cannot write {file}: {error}");
     }
 }
 
-/// The line of the log that tells of a backup.
+/// Logs the result of a backup.
 fn report(account: &str, attempt: &BackupAttempt) {
     let BackupAttempt { snapshot: run, requests, added, changed, removed, .. } = attempt;
     let millis = attempt.ended.since(attempt.started).as_millis();
@@ -381,7 +389,7 @@ fn report(account: &str, attempt: &BackupAttempt) {
             "partial: {}",
             Escaped(message)
         ),
-        AttemptOutcome::Locked => tracing::warn!(account, "put off: {}", Escaped(message)),
+        AttemptOutcome::Locked => tracing::warn!(account, "postponed: {}", Escaped(message)),
         AttemptOutcome::Failed => {
             tracing::error!(account, run, requests, seconds, "failed: {}", Escaped(message));
         }
@@ -391,7 +399,7 @@ fn report(account: &str, attempt: &BackupAttempt) {
                 run,
                 requests,
                 seconds,
-                "stopped; the next one goes on with it"
+                "stopped; the next backup continues it"
             );
         }
     }
@@ -405,13 +413,13 @@ fn failed_attempt(job: &BackupJob, ended: Timestamp, message: String) -> BackupA
 }
 
 fn panicked_attempt(job: &BackupJob, ended: Timestamp, panic: &(dyn Any + Send)) -> BackupAttempt {
-    failed_attempt(job, ended, format!("the program has a defect: {}", panic_message(panic)))
+    failed_attempt(job, ended, format!("internal error: {}", panic_message(panic)))
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    Escaped(text.unwrap_or_else(|| "it did not say which".to_owned())).to_string()
+    Escaped(text.unwrap_or_else(|| "unknown panic".to_owned())).to_string()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Backups on a schedule, for a year, unattended.
+//! Scheduled backups in a long-running process.
 //!
-//! * [`state`]: what is known while the daemon runs
-//! * [`main_loop`]: when each account is worked on, and by which thread
-//! * [`worker`]: what is done for an account
-//! * [`delivery`]: how alerts leave the program
+//! * [`state`]: the state that the threads share
+//! * [`main_loop`]: starts backups and evaluations on threads
+//! * [`worker`]: the work for one account
+//! * [`delivery`]: delivers alerts and heartbeats
 
 pub mod delivery;
 pub mod main_loop;

@@ -1,5 +1,5 @@
-//! What the daemon knows while it runs: what is due when, and of each account its
-//! persisted state and what its vault holds. Threads share it; it does nothing by itself.
+//! The state of the running daemon: the due queue, and for each account its persisted state and the
+//! summary of its vault. Shared by all threads; has no threads of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,28 +14,28 @@ use crate::health::persisted_state::PersistedState;
 use crate::health::scheduled_account::ScheduledAccount;
 use crate::schedule::due_queue::{BackupEnd, DueQueue, QueueHistory};
 
-/// A loop that did nothing for so long is not alive.
+/// The longest time between two ticks of a loop that counts as alive.
 const ALIVE: Duration = Duration::from_secs(60);
 
 /// The state of the daemon.
 pub struct DaemonState {
     clock: Arc<dyn Clock>,
     state: Mutex<SharedState>,
-    /// Held while persisted states are written, so that the newest are written last.
+    /// Held while a persisted state is written, so that the newest is written last.
     write_lock: Mutex<()>,
 }
 
 #[derive(Default)]
 struct SharedState {
-    agenda: DueQueue,
+    due_queue: DueQueue,
     accounts: BTreeMap<String, AccountState>,
-    /// When the loop last looked.
+    /// Monotonic time of the loop's last tick.
     last_tick: Duration,
-    /// Threads that make backups.
+    /// Number of reserved worker threads.
     working: usize,
     stopping: bool,
     given_up: bool,
-    /// Who is still to be backed up where each is only once.
+    /// With `--once`: the accounts that are still to be backed up.
     once: Option<Vec<String>>,
 }
 
@@ -43,35 +43,40 @@ struct AccountState {
     scheduled: ScheduledAccount,
     persisted: PersistedState,
     vault_summary: VaultSummary,
-    /// Whether the file lacks something of the persisted state, and no backup writes it soon.
+    /// Whether the state file is out of date and no running backup will write it.
     dirty: bool,
-    /// Whether its messages are being delivered.
+    /// Whether a thread is delivering its alerts.
     delivering: bool,
     running: Option<Timestamp>,
-    /// Whether what came of the backup under way is in the persisted state: only the work
-    /// after it is still to be done.
+    /// Whether the result of the running backup is in the persisted state, so that only the work
+    /// after it is left.
     is_recorded: bool,
 }
 
-/// Says in an account's persisted state what is wrong. It must be quick.
+/// Stores the problems of an account in its persisted state. Called with the lock held, so it must
+/// be quick.
 pub type EvaluateFn<'a> = &'a mut dyn FnMut(&AccountStatus, &mut PersistedState);
 
-/// What waits to be delivered.
+/// Alerts and a heartbeat that are not delivered yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PendingAlerts {
+    /// The pending alerts, oldest first.
     pub outbox: Vec<PendingAlert>,
-    /// Whether the heartbeat is to be delivered.
+    /// Whether a heartbeat is pending.
     pub heartbeat: bool,
 }
 
-/// A backup to be made.
+/// A backup that a worker must make.
 #[derive(Debug, Clone)]
 pub struct BackupJob {
+    /// The account to back up.
     pub scheduled: ScheduledAccount,
+    /// When the job was taken.
     pub started: Timestamp,
 }
 
 impl DaemonState {
+    /// A state without accounts.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, state: Mutex::default(), write_lock: Mutex::default() }
@@ -81,48 +86,56 @@ impl DaemonState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How each account fares, by name.
+    /// The status of every account, sorted by name.
     #[must_use]
     pub fn account_statuses(&self) -> Vec<AccountStatus> {
         let (state, now) = (self.state(), self.clock.now());
-        state.accounts.values().map(|post| post.account_status(&state.agenda, now)).collect()
+        state
+            .accounts
+            .values()
+            .map(|account_state| account_state.account_status(&state.due_queue, now))
+            .collect()
     }
 
-    /// The vault of an account.
+    /// Path of an account's vault.
     #[must_use]
     pub fn vault(&self, account: &str) -> Option<PathBuf> {
-        self.state().accounts.get(account).map(|post| post.scheduled.vault.clone())
+        self.state()
+            .accounts
+            .get(account)
+            .map(|account_state| account_state.scheduled.vault.clone())
     }
 
-    /// Whether backups are begun when they are due.
+    /// Checks that due backups are started.
     ///
     /// # Errors
-    /// Since when they are not, as a sentence.
+    /// A sentence with the reason, when the loop is stopping or has not ticked for a minute.
     pub fn alive(&self) -> Result<(), String> {
         let state = self.state();
         if state.stopping {
-            return Err("the daemon is about to end".to_owned());
+            return Err("the daemon is stopping".to_owned());
         }
-        let still = self.clock.monotonic().saturating_sub(state.last_tick);
-        if still <= ALIVE {
+        let idle = self.clock.monotonic().saturating_sub(state.last_tick);
+        if idle <= ALIVE {
             return Ok(());
         }
-        Err(format!("nothing was scheduled for {} seconds", still.as_secs()))
+        Err(format!("the scheduler has not run for {} seconds", idle.as_secs()))
     }
 
-    /// Those of `all_scheduled` that are not known yet.
+    /// The accounts of `all_scheduled` that are new or have another vault.
     #[must_use]
     pub fn new_accounts(&self, all_scheduled: &[ScheduledAccount]) -> Vec<ScheduledAccount> {
         let state = self.state();
-        let same = |scheduled: &&ScheduledAccount| {
-            let post = state.accounts.get(&scheduled.account);
-            post.is_none_or(|post| post.scheduled.vault != scheduled.vault)
+        let is_new = |scheduled: &&ScheduledAccount| {
+            let account_state = state.accounts.get(&scheduled.account);
+            account_state
+                .is_none_or(|account_state| account_state.scheduled.vault != scheduled.vault)
         };
-        all_scheduled.iter().filter(same).cloned().collect()
+        all_scheduled.iter().filter(is_new).cloned().collect()
     }
 
-    /// Makes `all_scheduled` the accounts of the daemon; `found` has the persisted states and the
-    /// vaults of the new ones. Says who came, who went and whose times changed.
+    /// Replaces the accounts of the daemon by `all_scheduled`. `found` has the persisted states
+    /// and vault summaries of the new ones. Returns the changes as account and predicate.
     pub fn update_accounts(
         &self,
         all_scheduled: Vec<ScheduledAccount>,
@@ -130,68 +143,69 @@ impl DaemonState {
     ) -> Vec<(String, &'static str)> {
         let (mut state, now) = (self.state(), self.clock.now());
         let state = &mut *state;
-        let mut new_alerts = Vec::new();
+        let mut changes = Vec::new();
         let stays: BTreeSet<_> =
             all_scheduled.iter().map(|scheduled| scheduled.account.clone()).collect();
         for gone in state.accounts.keys().filter(|account| !stays.contains(*account)) {
-            new_alerts.push((gone.clone(), "is not scheduled any more"));
+            changes.push((gone.clone(), "is no longer scheduled"));
         }
-        // An account that is being backed up goes when that is done.
-        state.accounts.retain(|account, post| stays.contains(account) || post.running.is_some());
-        state.agenda.retain(|account| stays.contains(account));
+        // An account with a running backup is removed when the backup ends.
+        state.accounts.retain(|account, account_state| {
+            stays.contains(account) || account_state.running.is_some()
+        });
+        state.due_queue.retain(|account| stays.contains(account));
         for scheduled in all_scheduled {
             let account = scheduled.account.clone();
             let timetable = scheduled.timetable.clone();
             let new = found.remove(&account);
-            if let Some(post) = state.accounts.get_mut(&account) {
-                if post.scheduled.timetable != timetable {
-                    new_alerts.push((account.clone(), "has a new schedule"));
-                    post.persisted.served = Some(now);
-                    post.dirty = true;
+            if let Some(account_state) = state.accounts.get_mut(&account) {
+                if account_state.scheduled.timetable != timetable {
+                    changes.push((account.clone(), "has a new schedule"));
+                    account_state.persisted.served = Some(now);
+                    account_state.dirty = true;
                 }
-                if let Some((persisted, held)) = new {
-                    (post.persisted, post.vault_summary) = (persisted, held);
+                if let Some((persisted, summary)) = new {
+                    (account_state.persisted, account_state.vault_summary) = (persisted, summary);
                 }
-                post.persisted.schedule = Some(scheduled.schedule_id());
-                post.scheduled = scheduled;
+                account_state.persisted.schedule = Some(scheduled.schedule_id());
+                account_state.scheduled = scheduled;
                 let past = QueueHistory {
-                    served: post.persisted.served.or(Some(now)),
+                    served: account_state.persisted.served.or(Some(now)),
                     ..QueueHistory::default()
                 };
-                state.agenda.insert(&account, timetable, past, now);
+                state.due_queue.insert(&account, timetable, past, now);
                 continue;
             }
-            let (mut persisted, held) = new.unwrap_or_default();
-            let past = persisted.past(&scheduled.schedule_id(), &held, now);
+            let (mut persisted, summary) = new.unwrap_or_default();
+            let past = persisted.past(&scheduled.schedule_id(), &summary, now);
             let schedule = Some(scheduled.schedule_id());
-            // From when the new schedule counts must outlive this process.
-            let unkept = persisted.schedule.is_some() && persisted.schedule != schedule;
+            // The start of the new schedule must be persisted.
+            let dirty = persisted.schedule.is_some() && persisted.schedule != schedule;
             (persisted.schedule, persisted.served) = (schedule, past.served);
-            state.agenda.insert(&account, timetable, past, now);
+            state.due_queue.insert(&account, timetable, past, now);
             state
                 .accounts
-                .insert(account.clone(), AccountState::new(scheduled, persisted, held, unkept));
-            new_alerts.push((account, "is scheduled"));
+                .insert(account.clone(), AccountState::new(scheduled, persisted, summary, dirty));
+            changes.push((account, "is scheduled"));
         }
-        new_alerts
+        changes
     }
 
-    /// From now on each account that is due at this moment has its turn once,
-    /// and no other account has one.
+    /// Limits the daemon to one backup of each account that is due now.
     pub fn only_once(&self) {
         let (mut state, now) = (self.state(), self.clock.now());
-        state.once = Some(state.agenda.due(now));
+        state.once = Some(state.due_queue.due(now));
     }
 
-    /// Notes that the loop is alive, and says when somebody is due next.
+    /// Records that the loop is alive. Returns when the first account is due.
     pub fn tick(&self) -> Option<Timestamp> {
         let mut state = self.state();
         state.last_tick = self.clock.monotonic();
-        state.agenda.next_due()
+        state.due_queue.next_due()
     }
 
-    /// How many more threads there is work for, `most` being there at once.
-    /// They are counted as working until [`DaemonState::take`] has nothing for them.
+    /// Reserves workers for due accounts, at most `most` in total, and returns how many are new.
+    /// Each counts as working until [`DaemonState::take`] returns `None` to it.
     pub fn reserve_workers(&self, most: usize) -> usize {
         let now = self.clock.now();
         let mut state = self.state();
@@ -201,13 +215,13 @@ impl DaemonState {
         more
     }
 
-    /// Takes back that a thread was hired.
+    /// Releases a reserved worker whose thread could not be started.
     pub fn release_worker(&self) {
         let mut state = self.state();
         state.working = state.working.saturating_sub(1);
     }
 
-    /// The next backup, for a thread that was hired; with `None` it is dismissed.
+    /// The next job for a reserved worker. `None` releases the worker.
     #[must_use]
     pub fn take(&self) -> Option<BackupJob> {
         let now = self.clock.now();
@@ -220,29 +234,31 @@ impl DaemonState {
         if let Some(once) = &mut state.once {
             once.retain(|it| *it != account);
         }
-        state.agenda.begin(&account, now);
-        let post = state.accounts.get_mut(&account)?;
-        (post.running, post.is_recorded) = (Some(now), false);
-        Some(BackupJob { scheduled: post.scheduled.clone(), started: now })
+        state.due_queue.begin(&account, now);
+        let account_state = state.accounts.get_mut(&account)?;
+        (account_state.running, account_state.is_recorded) = (Some(now), false);
+        Some(BackupJob { scheduled: account_state.scheduled.clone(), started: now })
     }
 
-    /// Notes what came of a backup, and what is wrong now by `judge`. Without
-    /// `held`, what the vault held before is believed. Until [`DaemonState::finish_job`] the
-    /// account has no other turn.
+    /// Records the result of a backup and evaluates the account. Without a `summary` the last one
+    /// stays. The account is not due again before [`DaemonState::finish_job`].
     pub fn record_attempt(
         &self,
         job: &BackupJob,
         attempt: &BackupAttempt,
-        held: Option<VaultSummary>,
-        judge: EvaluateFn<'_>,
+        summary: Option<VaultSummary>,
+        evaluate: EvaluateFn<'_>,
     ) {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
         let account = &job.scheduled.account;
-        // The result of one that was taken away is ignored.
-        let post = state.accounts.get_mut(account).filter(|post| post.running == Some(job.started));
-        let Some(post) = post else { return };
+        // The result of an abandoned backup is ignored.
+        let account_state = state
+            .accounts
+            .get_mut(account)
+            .filter(|account_state| account_state.running == Some(job.started));
+        let Some(account_state) = account_state else { return };
         let ended = match attempt.outcome {
             AttemptOutcome::Complete | AttemptOutcome::Partial => BackupEnd::Finished,
             AttemptOutcome::Failed if attempt.key_refused => BackupEnd::FailedForGood,
@@ -250,172 +266,180 @@ impl DaemonState {
             AttemptOutcome::Stopped => BackupEnd::Stopped,
             AttemptOutcome::Locked => BackupEnd::Locked,
         };
-        state.agenda.end(account, ended, now);
-        post.is_recorded = true;
-        if post.scheduled.vault == job.scheduled.vault {
-            post.persisted.add(attempt);
-            if let Some(held) = held {
-                if !held.records.is_empty() {
-                    post.persisted.records.clone_from(&held.records);
+        state.due_queue.end(account, ended, now);
+        account_state.is_recorded = true;
+        if account_state.scheduled.vault == job.scheduled.vault {
+            account_state.persisted.add(attempt);
+            if let Some(summary) = summary {
+                if !summary.records.is_empty() {
+                    account_state.persisted.records.clone_from(&summary.records);
                 }
-                post.vault_summary.update(held);
+                account_state.vault_summary.update(summary);
             }
         }
-        if let Some((served, tries)) = state.agenda.served(account) {
-            (post.persisted.served, post.persisted.tries) = (Some(served), tries);
+        if let Some((served, tries)) = state.due_queue.served(account) {
+            (account_state.persisted.served, account_state.persisted.tries) = (Some(served), tries);
         }
-        post.persisted.schedule = Some(post.scheduled.schedule_id());
-        post.evaluate(&state.agenda, now, judge);
+        account_state.persisted.schedule = Some(account_state.scheduled.schedule_id());
+        account_state.evaluate(&state.due_queue, now, evaluate);
     }
 
-    /// Ends the turn that [`DaemonState::take`] gave, whatever became of it, and says
-    /// by `judge` what is wrong now.
-    pub fn finish_job(&self, job: &BackupJob, judge: EvaluateFn<'_>) {
+    /// Ends a job, whatever its result, and evaluates the account.
+    pub fn finish_job(&self, job: &BackupJob, evaluate: EvaluateFn<'_>) {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
         let account = &job.scheduled.account;
-        let post = state.accounts.get_mut(account).filter(|post| post.running == Some(job.started));
-        let Some(post) = post else { return };
-        post.running = None;
-        if !post.is_recorded {
-            state.agenda.end(account, BackupEnd::Failed, now);
+        let account_state = state
+            .accounts
+            .get_mut(account)
+            .filter(|account_state| account_state.running == Some(job.started));
+        let Some(account_state) = account_state else { return };
+        account_state.running = None;
+        if !account_state.is_recorded {
+            state.due_queue.end(account, BackupEnd::Failed, now);
         }
-        post.evaluate(&state.agenda, now, judge);
+        account_state.evaluate(&state.due_queue, now, evaluate);
     }
 
-    /// Forgets an account that left the configuration while it was backed up.
+    /// Removes an account that left the configuration during its backup.
     pub fn forget_gone(&self, account: &str) {
         let mut state = self.state();
-        let running = state.accounts.get(account).is_some_and(|post| post.running.is_some());
-        if state.agenda.served(account).is_none() && !running {
+        let running = state
+            .accounts
+            .get(account)
+            .is_some_and(|account_state| account_state.running.is_some());
+        if state.due_queue.served(account).is_none() && !running {
             state.accounts.remove(account);
         }
     }
 
-    /// Says by `judge` what is wrong with an account now, and whether that changed.
-    pub fn evaluate(&self, account: &str, judge: EvaluateFn<'_>) -> bool {
+    /// Evaluates an account. Returns whether its persisted state changed.
+    pub fn evaluate(&self, account: &str, evaluate: EvaluateFn<'_>) -> bool {
         let now = self.clock.now();
         let mut state = self.state();
         let state = &mut *state;
-        let Some(post) = state.accounts.get_mut(account) else { return false };
-        let before = post.persisted.clone();
-        post.evaluate(&state.agenda, now, judge);
-        post.persisted != before
+        let Some(account_state) = state.accounts.get_mut(account) else { return false };
+        let before = account_state.persisted.clone();
+        account_state.evaluate(&state.due_queue, now, evaluate);
+        account_state.persisted != before
     }
 
-    /// Notes what the vault of an account holds.
-    pub fn set_vault_summary(&self, account: &str, held: VaultSummary) {
-        if let Some(post) = self.state().accounts.get_mut(account) {
-            post.vault_summary.update(held);
+    /// Replaces the vault summary of an account.
+    pub fn set_vault_summary(&self, account: &str, summary: VaultSummary) {
+        if let Some(account_state) = self.state().accounts.get_mut(account) {
+            account_state.vault_summary.update(summary);
         }
     }
 
-    /// Notes what went wrong in the work after a backup, before [`DaemonState::finish_job`].
+    /// Records the errors of the work after a backup. Call it before [`DaemonState::finish_job`].
     pub fn record_post_backup(&self, job: &BackupJob, failures: &[String]) {
-        if let Some(post) = self.state().accounts.get_mut(&job.scheduled.account) {
-            post.persisted.after = Some(failures.to_vec());
+        if let Some(account_state) = self.state().accounts.get_mut(&job.scheduled.account) {
+            account_state.persisted.after = Some(failures.to_vec());
         }
     }
 
-    /// Takes over what other processes have recorded, as `read` finds it.
+    /// Merges what other processes have recorded, as read by `read`.
     pub fn merge_persisted(
         &self,
         account: &str,
         read: impl FnOnce(&ScheduledAccount) -> Option<PersistedState>,
     ) {
-        let _pen = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(scheduled) = self.state().accounts.get(account).map(|post| post.scheduled.clone())
+        let _guard = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(scheduled) =
+            self.state().accounts.get(account).map(|account_state| account_state.scheduled.clone())
         else {
             return;
         };
         let Some(found) = read(&scheduled) else { return };
         let mut state = self.state();
-        let post =
+        let account_state =
             state.accounts.get_mut(account).filter(|it| it.scheduled.vault == scheduled.vault);
-        if let Some(post) = post {
-            post.persisted.take_record(&found);
+        if let Some(account_state) = account_state {
+            account_state.persisted.take_record(&found);
         }
     }
 
-    /// The accounts whose file lacks something of the persisted state.
+    /// The accounts whose state file is out of date.
     #[must_use]
     pub fn dirty_accounts(&self) -> Vec<String> {
         let state = self.state();
-        let unkept = state.accounts.iter().filter(|(_, post)| post.dirty);
-        unkept.map(|(account, _)| account.clone()).collect()
+        let dirty = state.accounts.iter().filter(|(_, account_state)| account_state.dirty);
+        dirty.map(|(account, _)| account.clone()).collect()
     }
 
-    /// Has `write` write the persisted state of an account; one account at a time.
-    /// It takes over what other processes have recorded there.
+    /// Writes the persisted state of an account with `write`, one account at a time, and merges
+    /// what other processes have recorded in the file.
     pub fn persist(
         &self,
         account: &str,
         write: impl FnOnce(&ScheduledAccount, &mut PersistedState),
     ) {
-        let _pen = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = self.state().accounts.get_mut(account).map(|post| {
-            post.dirty = false;
-            let persisted = post.persisted.clone();
-            post.persisted.pending.clear();
-            (post.scheduled.clone(), persisted)
+        let _guard = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = self.state().accounts.get_mut(account).map(|account_state| {
+            account_state.dirty = false;
+            let persisted = account_state.persisted.clone();
+            account_state.persisted.pending.clear();
+            (account_state.scheduled.clone(), persisted)
         });
         let Some((scheduled, mut persisted)) = taken else { return };
         let pending = persisted.pending.clone();
         write(&scheduled, &mut persisted);
         let mut state = self.state();
-        let Some(post) = state.accounts.get_mut(account) else { return };
-        if post.scheduled.vault != scheduled.vault {
+        let Some(account_state) = state.accounts.get_mut(account) else { return };
+        if account_state.scheduled.vault != scheduled.vault {
             return;
         }
         if persisted.pending.is_empty() {
-            post.persisted.take_record(&persisted);
+            account_state.persisted.take_record(&persisted);
         } else {
-            post.persisted.pending.splice(0..0, pending);
+            account_state.persisted.pending.splice(0..0, pending);
         }
     }
 
-    /// Lends what waits to be delivered; `None` where there is nothing, or where
-    /// somebody has it already.
+    /// Takes the pending alerts for delivery; `None` if there are none, or if another thread is
+    /// delivering.
     #[must_use]
     pub fn take_pending(&self, account: &str) -> Option<PendingAlerts> {
         let mut state = self.state();
-        let post = state.accounts.get_mut(account).filter(|post| !post.delivering)?;
-        if post.persisted.outbox.is_empty() && !post.persisted.heartbeat {
+        let account_state =
+            state.accounts.get_mut(account).filter(|account_state| !account_state.delivering)?;
+        if account_state.persisted.outbox.is_empty() && !account_state.persisted.heartbeat {
             return None;
         }
-        post.delivering = true;
+        account_state.delivering = true;
         Some(PendingAlerts {
-            outbox: post.persisted.outbox.clone(),
-            heartbeat: post.persisted.heartbeat,
+            outbox: account_state.persisted.outbox.clone(),
+            heartbeat: account_state.persisted.heartbeat,
         })
     }
 
-    /// Takes back what is `left` of it. What came meanwhile comes after that.
-    pub fn restore_pending(&self, account: &str, lent: &PendingAlerts, left: PendingAlerts) {
+    /// Puts back the alerts that are `left` of `taken`, before those that were added meanwhile.
+    pub fn restore_pending(&self, account: &str, taken: &PendingAlerts, left: PendingAlerts) {
         let mut state = self.state();
-        let Some(post) = state.accounts.get_mut(account) else { return };
-        post.delivering = false;
-        let came = post.persisted.outbox.drain(..).filter(|item| !lent.outbox.contains(item));
-        let came: Vec<_> = came.collect();
-        post.persisted.outbox = left.outbox;
-        post.persisted.outbox.extend(came);
-        post.persisted.heartbeat &= left.heartbeat || !lent.heartbeat;
+        let Some(account_state) = state.accounts.get_mut(account) else { return };
+        account_state.delivering = false;
+        let added =
+            account_state.persisted.outbox.drain(..).filter(|item| !taken.outbox.contains(item));
+        let added: Vec<_> = added.collect();
+        account_state.persisted.outbox = left.outbox;
+        account_state.persisted.outbox.extend(added);
+        account_state.persisted.heartbeat &= left.heartbeat || !taken.heartbeat;
     }
 
-    /// The accounts by name.
+    /// Names of all accounts, sorted.
     #[must_use]
     pub fn accounts(&self) -> Vec<String> {
         self.state().accounts.keys().cloned().collect()
     }
 
-    /// Threads that make backups.
+    /// Number of reserved worker threads.
     #[must_use]
     pub fn working(&self) -> usize {
         self.state().working
     }
 
-    /// Whether all who were to have their turn once had it.
+    /// Whether all accounts of [`DaemonState::only_once`] were backed up.
     #[must_use]
     pub fn is_once_done(&self) -> bool {
         let mut state = self.state();
@@ -426,31 +450,32 @@ impl DaemonState {
         state.working == 0 && state.once.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// No account has a turn from now on.
+    /// Starts no more backups.
     pub fn stop(&self) {
         self.state().stopping = true;
     }
 
-    /// Takes away the backups that are still under way. Their results are ignored.
+    /// Abandons the running backups and returns them. Their results will be ignored.
     #[must_use]
     pub fn give_up(&self) -> Vec<BackupJob> {
         let mut state = self.state();
         state.given_up = true;
-        let jobs = state.accounts.values_mut().filter_map(|post| {
-            let started = post.running.take()?;
-            (!post.is_recorded).then(|| BackupJob { scheduled: post.scheduled.clone(), started })
+        let jobs = state.accounts.values_mut().filter_map(|account_state| {
+            let started = account_state.running.take()?;
+            (!account_state.is_recorded)
+                .then(|| BackupJob { scheduled: account_state.scheduled.clone(), started })
         });
         jobs.collect()
     }
 
-    /// Adds to the persisted state how a backup ended that was taken away.
+    /// Records the end of an abandoned backup.
     pub fn record_stopped(&self, job: &BackupJob, attempt: &BackupAttempt) {
-        if let Some(post) = self.state().accounts.get_mut(&job.scheduled.account) {
-            post.persisted.add(attempt);
+        if let Some(account_state) = self.state().accounts.get_mut(&job.scheduled.account) {
+            account_state.persisted.add(attempt);
         }
     }
 
-    /// Whether the backups under way were taken away.
+    /// Whether running backups were abandoned.
     #[must_use]
     pub fn has_given_up(&self) -> bool {
         self.state().given_up
@@ -463,11 +488,13 @@ impl SharedState {
             return Vec::new();
         }
         let mut due = match &self.once {
-            // Whatever the clock does meanwhile.
+            // Independent of the clock.
             Some(once) => once.clone(),
-            None => self.agenda.due(now),
+            None => self.due_queue.due(now),
         };
-        due.retain(|account| self.accounts.get(account).is_some_and(|post| post.running.is_none()));
+        due.retain(|account| {
+            self.accounts.get(account).is_some_and(|account_state| account_state.running.is_none())
+        });
         due
     }
 }
@@ -476,31 +503,31 @@ impl AccountState {
     fn new(
         scheduled: ScheduledAccount,
         persisted: PersistedState,
-        held: VaultSummary,
-        unkept: bool,
+        summary: VaultSummary,
+        dirty: bool,
     ) -> Self {
         Self {
             scheduled,
             persisted,
-            vault_summary: held,
-            dirty: unkept,
+            vault_summary: summary,
+            dirty,
             delivering: false,
             running: None,
             is_recorded: false,
         }
     }
 
-    fn evaluate(&mut self, agenda: &DueQueue, now: Timestamp, judge: EvaluateFn<'_>) {
-        let account_status = self.account_status(agenda, now);
-        judge(&account_status, &mut self.persisted);
+    fn evaluate(&mut self, due_queue: &DueQueue, now: Timestamp, evaluate: EvaluateFn<'_>) {
+        let account_status = self.account_status(due_queue, now);
+        evaluate(&account_status, &mut self.persisted);
     }
 
-    fn account_status(&self, agenda: &DueQueue, now: Timestamp) -> AccountStatus {
+    fn account_status(&self, due_queue: &DueQueue, now: Timestamp) -> AccountStatus {
         let account = &self.scheduled.account;
         let from = age_reference(&self.persisted, &self.vault_summary, now);
         let due = DueTimes {
             schedule: Some(self.scheduled.schedule.clone()),
-            next: agenda.next(account),
+            next: due_queue.next(account),
             running: self.running,
             old_from: from.and_then(|from| self.scheduled.too_old_at(from)),
         };

@@ -1,5 +1,5 @@
-//! What the daemon does for an account: a backup without a terminal, the work after it,
-//! and its alerts.
+//! The work of the daemon for an account: a backup without a terminal, the work after it, and its
+//! alerts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,27 +29,28 @@ use crate::ops::{Env, OpError, OpErrorKind};
 use crate::progress::{Event, Progress};
 use crate::vault::snapshot::{RequestUsage, Snapshot};
 
-/// With `--once` another process may work on an account for so long before its
-/// backup is put off.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The daemon comes back by itself, and has other accounts to see to.
-const IMPATIENCE: Duration = Duration::from_secs(2);
+/// With `--once`: how long to wait for the lock of an account.
+const ONCE_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+/// Without `--once`: shorter, since the account is tried again soon.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Works on the accounts of the configuration.
+/// The [`Worker`] of the real daemon.
 pub struct DaemonWorker {
     env: Arc<Env>,
     accounts: RwLock<BTreeMap<String, AccountConfig>>,
     all_scheduled: RwLock<Vec<ScheduledAccount>>,
-    /// Begins at the very time: an external scheduler starts the process for each run.
+    /// Whether backups start exactly at their slot: for `--once`, which an external scheduler
+    /// starts.
     punctual: bool,
-    /// What backups and the work after them came to: complete or not, or why not at all.
+    /// Distinct results of backups and the work after them: whether complete, or the error.
     results: Mutex<Vec<Result<bool, OpErrorKind>>>,
     breaker: CircuitBreaker,
-    /// The vaults as they were when they were last looked at again.
+    /// Stamps of the vaults at the last [`Worker::vault_summary_if_changed`].
     seen: Mutex<BTreeMap<String, [Stamp; 2]>>,
 }
 
 impl DaemonWorker {
+    /// `punctual` starts each backup exactly at its slot.
     #[must_use]
     pub fn new(env: &Arc<Env>, punctual: bool) -> Self {
         let results = Mutex::default();
@@ -58,14 +59,14 @@ impl DaemonWorker {
         Self { env: Arc::clone(env), accounts, all_scheduled, punctual, results, breaker, seen }
     }
 
-    /// What backups and the work after them came to so far, each result once: whether
-    /// all was done, or why it failed.
+    /// The distinct results so far of backups and the work after them: whether all was done, or
+    /// why it failed.
     #[must_use]
     pub fn results(&self) -> Vec<Result<bool, OpErrorKind>> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, result: Result<bool, OpErrorKind>) {
+    fn add_result(&self, result: Result<bool, OpErrorKind>) {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         if !results.contains(&result) {
             results.push(result);
@@ -76,10 +77,10 @@ impl DaemonWorker {
         self.accounts.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// The scheduled accounts of the configuration, which is kept.
+    /// Reads the configuration, keeps it for later calls, and returns its scheduled accounts.
     ///
     /// # Errors
-    /// With every mistake in the file.
+    /// All mistakes in the file.
     pub fn load(&self) -> Result<Vec<ScheduledAccount>, OpError> {
         let config = self.env.read_config()?;
         let mut found = scheduled_accounts(&self.env, config.accounts())?;
@@ -92,15 +93,15 @@ impl DaemonWorker {
         Ok(found)
     }
 
-    /// Makes a backup and says what it spent, whether or not it came to an end.
+    /// Makes a backup. `spent` gets its request counts, also after an error.
     fn mirror(
         &self,
         account: &AccountConfig,
         log: &Arc<LogProgress>,
         spent: &mut RequestUsage,
     ) -> Result<Snapshot, OpError> {
-        let patience = if self.punctual { PATIENCE } else { IMPATIENCE };
-        let limits = SessionLimits { lock_timeout: Some(patience), ..SessionLimits::default() };
+        let lock_timeout = if self.punctual { ONCE_LOCK_TIMEOUT } else { LOCK_TIMEOUT };
+        let limits = SessionLimits { lock_timeout: Some(lock_timeout), ..SessionLimits::default() };
         let request = BackupRequest { limits, ..BackupRequest::new("daemon", account) };
         let progress: Arc<dyn Progress + Send + Sync> = Arc::clone(log) as _;
         let (summary, vault) = mirror(&self.env, &request, &progress, spent)?;
@@ -126,16 +127,20 @@ impl Worker for DaemonWorker {
             return None;
         }
         seen().insert(account.to_owned(), stamp);
-        self.look(account)
+        self.vault_summary(account)
     }
 
-    fn look(&self, account: &str) -> Option<VaultSummary> {
+    fn vault_summary(&self, account: &str) -> Option<VaultSummary> {
         let account = self.account(account)?;
         let failure = match vault_summary(&account) {
-            Ok(held) => return Some(held),
+            Ok(summary) => return Some(summary),
             Err(failure) => failure,
         };
-        tracing::error!(account = account.name, "the vault: {}", Escaped(&failure.message));
+        tracing::error!(
+            account = account.name,
+            "cannot read the vault: {}",
+            Escaped(&failure.message)
+        );
         Some(VaultSummary { unreadable: Some(failure.message), ..VaultSummary::default() })
     }
 
@@ -145,7 +150,7 @@ impl Worker for DaemonWorker {
             Arc::new(LogProgress { account: account.to_owned(), snapshot: AtomicI64::new(0) });
         let mut spent = RequestUsage::default();
         let found = self.account(account).ok_or_else(|| {
-            OpError::new(OpErrorKind::Account, "the account is gone from the configuration")
+            OpError::new(OpErrorKind::Account, "the account is no longer configured")
         });
         let mirrored = found.and_then(|account| self.mirror(&account, &log, &mut spent));
         let ended = self.env.clock.now();
@@ -153,12 +158,12 @@ impl Worker for DaemonWorker {
             Ok(snapshot) => {
                 let attempt = attempt_of_snapshot(&snapshot, started, ended, spent);
                 let whole = attempt.outcome == AttemptOutcome::Complete;
-                self.note(Ok(whole));
+                self.add_result(Ok(whole));
                 return attempt;
             }
             Err(failure) => failure,
         };
-        self.note(Err(failure.kind));
+        self.add_result(Err(failure.kind));
         BackupAttempt {
             snapshot: log.snapshot(),
             ..attempt_of_error(&failure, started, ended, spent)
@@ -167,8 +172,8 @@ impl Worker for DaemonWorker {
 
     fn post_backup(&self, account: &str, attempt: &BackupAttempt) -> Option<Vec<String>> {
         if attempt.outcome == AttemptOutcome::Failed {
-            // Also of one that broke off, and could not say so itself.
-            self.note(Err(OpErrorKind::Failed));
+            // Includes a backup that panicked, which added no result itself.
+            self.add_result(Err(OpErrorKind::Failed));
         }
         if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
             return None;
@@ -177,7 +182,7 @@ impl Worker for DaemonWorker {
         let failures = post_backup(&account, &*self.env.clock);
         for failure in &failures {
             tracing::error!(account = account.name, "{}", Escaped(failure));
-            self.note(Ok(false));
+            self.add_result(Ok(false));
         }
         Some(failures)
     }
@@ -191,7 +196,7 @@ impl Worker for DaemonWorker {
         let Some(account) = self.account(&account_status.account) else { return };
         let now = self.env.clock.now();
         if let Some(FinishedBackup { attempt, after: None }) = ended {
-            // One that waits still, and is not so any more, would lie.
+            // A pending heartbeat of an older backup would be wrong now.
             persisted.heartbeat = match attempt.outcome {
                 AttemptOutcome::Complete => account.settings.heartbeat.is_some(),
                 AttemptOutcome::Partial | AttemptOutcome::Failed => false,
@@ -244,10 +249,10 @@ impl Worker for DaemonWorker {
     }
 }
 
-/// When a file was written, and how long it is.
+/// Modification time and size of a file.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// What changes when somebody writes to a vault.
+/// Stamps of the vault and its WAL. A write to the vault changes one of them.
 fn stamp(vault: &Path) -> [Stamp; 2] {
     [vault.to_owned(), beside(vault, "-wal")].map(|path| {
         let metadata = std::fs::metadata(path).ok()?;
@@ -255,10 +260,10 @@ fn stamp(vault: &Path) -> [Stamp; 2] {
     })
 }
 
-/// The progress of a backup as lines of the log.
+/// Logs the progress of a backup.
 struct LogProgress {
     account: String,
-    /// The snapshot that is made; 0 before there is one.
+    /// Id of the snapshot; 0 before it exists.
     snapshot: AtomicI64,
 }
 
@@ -274,7 +279,7 @@ impl Progress for LogProgress {
         match *event {
             Event::Snapshot { number, resumed } => {
                 self.snapshot.store(number, Ordering::Relaxed);
-                let how = if resumed { "goes on" } else { "begins" };
+                let how = if resumed { "continues" } else { "begins" };
                 tracing::info!(account, run = number, "backup {how}");
             }
             Event::Finished { resource, state, records } => {

@@ -1,5 +1,5 @@
-//! How an account fares, as plain data: what `status`, the page, the metrics and
-//! the alerts all tell from.
+//! The status of an account, as plain data. `status`, the web UI, the metrics and the alerts show
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -12,57 +12,60 @@ use crate::health::attempt::{
 use crate::health::persisted_state::PersistedState;
 use crate::health::rules::{self, HealthFacts};
 use crate::model::CountOrPercent;
-use crate::schedule::due_queue::SET_BACK;
+use crate::schedule::due_queue::MAX_SETBACK;
 
-/// One account at one moment.
+/// The status of an account at one moment. `linkvault status --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccountStatus {
+    /// Name of the account.
     pub account: String,
+    /// Summary of the problems in one word.
     pub health: Health,
-    /// One sentence for a person: that all is well, or what is not.
+    /// One sentence: the worst problem, or that there is none.
     pub words: String,
-    /// The schedule as the configuration writes it; `None` where it has none.
+    /// The schedule as the configuration spells it; `None` without one.
     pub schedule: Option<String>,
-    /// When the next backup is due.
+    /// When the next backup is scheduled.
     pub next: Option<Timestamp>,
-    /// When the backup that is under way began.
+    /// When the current backup began; `None` if none is running.
     pub running: Option<Timestamp>,
-    /// The newest backup that ended.
+    /// The newest backup attempt that ended.
     pub last: Option<BackupAttempt>,
-    /// When the newest one ended that was complete or partial.
+    /// End of the newest complete or partial backup.
     pub last_success: Option<Timestamp>,
-    /// When the newest complete one ended.
+    /// End of the newest complete backup.
     pub last_complete: Option<Timestamp>,
-    /// Records by resource's name, as the newest snapshot shows them.
+    /// Number of records by resource name, in the newest snapshot.
     pub records: BTreeMap<String, u64>,
-    /// What is wrong now, worst first.
+    /// The current problems, worst first.
     pub problems: Vec<HealthProblem>,
+    /// Totals of all recorded backups.
     pub totals: BackupTotals,
-    /// Requests a minute that the service allows, as last told.
+    /// Requests per minute that the service allows, as last reported.
     pub limit: Option<u64>,
-    /// Writes of unfinished runs whose outcome is not known.
+    /// Number of writes in unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
-    /// How `problems` differ from those of the persisted state: what alerts tell.
+    /// Alerts for problems that began or ended since the persisted state was written.
     #[serde(skip)]
     pub new_alerts: Vec<Alert>,
 }
 
-/// How it is, in one word.
+/// The status of an account in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// The newest backup is complete and young enough.
+    /// The newest backup is complete and not too old.
     Good,
     /// There has been no backup yet.
     New,
-    /// Something is lacking, but backups are made.
+    /// Backups are made, but there is a problem.
     Warning,
     /// Backups fail, or are too old.
     Failing,
 }
 
 impl Health {
-    /// The one spelling.
+    /// The name in JSON, metrics and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,60 +77,65 @@ impl Health {
     }
 }
 
-/// When an account is due, and from when its newest complete backup is too old.
+/// The times of an account's schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DueTimes {
-    /// The schedule as the configuration writes it.
+    /// The schedule as the configuration spells it; `None` without one.
     pub schedule: Option<String>,
+    /// When the next backup is scheduled.
     pub next: Option<Timestamp>,
+    /// When the current backup began; `None` if none is running.
     pub running: Option<Timestamp>,
+    /// From when the newest complete backup is too old; `None` for no limit.
     pub old_from: Option<Timestamp>,
 }
 
 impl AccountStatus {
-    /// The state of `account` at `now`, by the record of its backups and by what its
-    /// vault holds. Whichever is newer is believed: the record may be lost.
+    /// Evaluates `account` at `now`, from its recorded attempts and from its vault. The newer of
+    /// the two counts, since recorded attempts may be lost.
     #[must_use]
     pub fn evaluate(
         account: &str,
         persisted: &PersistedState,
-        held: &VaultSummary,
+        summary: &VaultSummary,
         due: DueTimes,
         most_removed: CountOrPercent,
         now: Timestamp,
     ) -> Self {
         let newest = |one: Option<Timestamp>, other: Option<Timestamp>| one.max(other);
-        let in_vault = held.newest.as_ref().filter(|newest| is_plausible_time(newest.ended, now));
-        let by_vault = |noted: Option<&BackupAttempt>| {
-            in_vault.filter(|newest| noted.is_none_or(|noted| newest.ended > noted.ended)).cloned()
+        let vault_newest =
+            summary.newest.as_ref().filter(|newest| is_plausible_time(newest.ended, now));
+        let newer_in_vault = |recorded: Option<&BackupAttempt>| {
+            vault_newest.filter(|newest| recorded.is_none_or(|it| newest.ended > it.ended)).cloned()
         };
-        let last = by_vault(persisted.last.as_ref()).or_else(|| persisted.last.clone());
+        let last = newer_in_vault(persisted.last.as_ref()).or_else(|| persisted.last.clone());
         let result = persisted.result();
-        let result = by_vault(result).or_else(|| result.cloned());
-        // One of a part of the account alone tells of the whole only what it lacks.
-        let tells = |it: &&BackupAttempt| match it.outcome {
+        let result = newer_in_vault(result).or_else(|| result.cloned());
+        // A complete backup of only some resources proves nothing about the others.
+        let is_conclusive = |it: &&BackupAttempt| match it.outcome {
             AttemptOutcome::Complete => !it.limited,
             AttemptOutcome::Partial => true,
             _ => false,
         };
-        let made = result.as_ref().filter(tells).or(in_vault);
-        let last_complete = last_complete(persisted, held, now);
+        let last_whole = result.as_ref().filter(is_conclusive).or(vault_newest);
+        let last_complete = last_complete(persisted, summary, now);
         let last_success =
-            newest(persisted.last_success, held.newest.as_ref().map(|newest| newest.ended));
-        let records = if held.records.is_empty() { &persisted.records } else { &held.records };
+            newest(persisted.last_success, summary.newest.as_ref().map(|newest| newest.ended));
+        let records =
+            if summary.records.is_empty() { &persisted.records } else { &summary.records };
         let facts = HealthFacts {
             attempt: result.as_ref(),
             failing_since: persisted.failing_since,
-            made,
+            last_whole,
             after: persisted.after.as_deref(),
-            unreadable: held.unreadable.as_deref(),
+            unreadable: summary.unreadable.as_deref(),
             put_off: persisted.put_off.as_ref(),
-            emptied: &held.emptied,
+            emptied: &summary.emptied,
             last_complete,
             old_from: due.old_from,
             records: records.values().sum(),
-            unknown_writes: held.unknown_writes,
-            unknown_since: held.unknown_since,
+            unknown_writes: summary.unknown_writes,
+            unknown_since: summary.unknown_since,
         };
         let (problems, new_alerts) =
             rules::evaluate(&persisted.problems, &facts, most_removed, account, now);
@@ -153,44 +161,45 @@ impl AccountStatus {
             words,
             schedule: due.schedule,
             next: due.next,
-            running: due.running.or(held.running),
+            running: due.running.or(summary.running),
             last,
             last_success,
             last_complete,
             records: records.clone(),
             problems,
             totals: persisted.totals,
-            limit: held.limit,
-            unknown_writes: held.unknown_writes,
+            limit: summary.limit,
+            unknown_writes: summary.unknown_writes,
             new_alerts,
         }
     }
 }
 
-/// Whether something may have happened at `time`. What a clock that was ahead
-/// noted is later than all that comes, and would hide it.
+/// Whether `time` is not in the future. A time recorded by a clock that was ahead would be the
+/// newest for a long time.
 fn is_plausible_time(time: Timestamp, now: Timestamp) -> bool {
-    time.since(now) <= SET_BACK
+    time.since(now) <= MAX_SETBACK
 }
 
-/// When the newest complete backup ended, as far as that is believed.
+/// End of the newest complete backup, from the recorded attempts and the vault. Times in the future
+/// are ignored.
 #[must_use]
 pub fn last_complete(
     persisted: &PersistedState,
-    held: &VaultSummary,
+    summary: &VaultSummary,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let ended = [persisted.last_complete, held.last_complete].into_iter().flatten();
+    let ended = [persisted.last_complete, summary.last_complete].into_iter().flatten();
     ended.filter(|ended| is_plausible_time(*ended, now)).max()
 }
 
-/// From when the age of an account's backups counts: the newest complete one,
-/// and where there is none, when its backups began to be recorded.
+/// The time from which the age of an account's backups counts: the end of the newest complete
+/// backup, or the first recorded attempt if there is none.
 #[must_use]
 pub fn age_reference(
     persisted: &PersistedState,
-    held: &VaultSummary,
+    summary: &VaultSummary,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    last_complete(persisted, held, now).or_else(|| persisted.watched.map(|since| since.min(now)))
+    last_complete(persisted, summary, now).or_else(|| persisted.watched.map(|since| since.min(now)))
 }

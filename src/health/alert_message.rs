@@ -1,5 +1,5 @@
-//! An alert as a message: the document for programs, the sentence for people,
-//! and the signature that proves whose it is.
+//! An alert as a message: a JSON document for programs, a sentence for people, and the signature of
+//! a webhook.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value as Json, json};
@@ -8,11 +8,11 @@ use sha2::Sha256;
 use crate::escaped::Escaped;
 use crate::health::attempt::{Alert, AlertEvent};
 
-/// The header that carries [`signature`].
+/// The HTTP header with the [`signature`].
 pub const SIGNATURE: &str = "x-linkvault-signature";
 
-/// What happened to which account, since when, and what to do: one sentence or
-/// two. `text` in the document is the same, for chats that show just that.
+/// The alert in one or two sentences: the account, the problem, since when, and a hint. The
+/// document contains it as `text`, for chat services.
 #[must_use]
 pub fn sentence(account: &str, alert: &Alert) -> String {
     let Alert { message, since, at, .. } = alert;
@@ -29,13 +29,13 @@ pub fn sentence(account: &str, alert: &Alert) -> String {
             } else {
                 format!("{hours} h {minutes} min")
             };
-            format!("linkvault: {account}: {message}; it was not so for {time}")
+            format!("linkvault: {account}: {message}; resolved after {time}")
         }
     };
     Escaped(text).to_string()
 }
 
-/// The body of a webhook, and what an alert command reads.
+/// The JSON document: the body of a webhook, and the standard input of an alert command.
 #[must_use]
 pub fn document(account: &str, alert: &Alert) -> Json {
     json!({
@@ -51,11 +51,11 @@ pub fn document(account: &str, alert: &Alert) -> Json {
     })
 }
 
-/// The value of the header [`SIGNATURE`]: `sha256=` and the HMAC of the body in
-/// hexadecimal. The body says when it was made, so an old one can be told.
+/// The value of the header [`SIGNATURE`]: `sha256=` and the HMAC-SHA256 of the body in hexadecimal.
+/// The body contains its time, so that a receiver can reject a replayed one.
 #[must_use]
 pub fn signature(secret: &[u8], body: &[u8]) -> String {
-    // HMAC takes a secret of any length.
+    // Never fails: HMAC accepts a secret of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(body);
     let hex: String =
@@ -81,17 +81,17 @@ mod tests {
     }
 
     #[test]
-    fn it_names_account_problem_time_and_remedy() {
+    fn a_sentence_has_account_problem_time_and_hint() {
         let text = sentence("main", &alert(AlertEvent::Begun));
         assert!(text.starts_with("linkvault: main: the backup failed: "), "{text}");
         assert!(text.contains("(since 1970-01-01T00:16:40Z). `linkvault doctor main`"), "{text}");
         assert!(!text.contains(['\u{1b}', '\n']), "{text:?}");
         let text = sentence("main", &alert(AlertEvent::Ended));
-        assert!(text.ends_with("; it was not so for 2 h 5 min"), "{text}");
+        assert!(text.ends_with("; resolved after 2 h 5 min"), "{text}");
     }
 
     #[test]
-    fn the_document_has_the_spelling_that_programs_read() {
+    fn the_document_has_stable_names() {
         let document = document("main", &alert(AlertEvent::Begun));
         assert_eq!(document["event"], "begun");
         assert_eq!(document["problem"], "failed");
@@ -101,9 +101,9 @@ mod tests {
         }
     }
 
-    /// The second example of RFC 4231.
+    /// Test case 2 of RFC 4231.
     #[test]
-    fn the_signature_is_that_of_the_standard() {
+    fn the_signature_matches_the_rfc() {
         let signed = signature(b"Jefe", b"what do ya want for nothing?");
         let hex = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(signed, format!("sha256={hex}"));

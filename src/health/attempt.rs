@@ -1,5 +1,4 @@
-//! What is known of an account's backups, as plain data: tries, what is wrong
-//! and the alerts about it, counts.
+//! Backup attempts, problems, alerts and totals of an account, as plain data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
-/// An enum, each variant with its one name in files, documents and metrics.
+/// Declares an enum whose variants have one name each in files, JSON and metrics.
 macro_rules! named {
     ($(#[$doc:meta])* pub enum $type:ident {
         $($(#[$about:meta])* $variant:ident = $name:literal,)*
@@ -20,10 +19,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// Every variant, in this order.
+            /// All variants, in the order of declaration.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// The one spelling.
+            /// The name in files, JSON and metrics.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -34,47 +33,56 @@ macro_rules! named {
     };
 }
 
-/// One try at a backup.
+/// One backup attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupAttempt {
+    /// When it began.
     pub started: Timestamp,
+    /// When it ended.
     pub ended: Timestamp,
+    /// How it ended.
     pub outcome: AttemptOutcome,
-    /// The snapshot it made or went on with.
+    /// Id of the snapshot that it made or continued.
     pub snapshot: Option<i64>,
-    /// Why it failed, or what the snapshot lacks.
+    /// Why it failed, or what is missing from the snapshot.
     pub message: Option<String>,
+    /// Requests that were sent.
     pub requests: u64,
-    /// Requests that the service refused for its limit.
+    /// Requests that the service refused because of its rate limit.
     pub throttled: u64,
+    /// Time spent waiting for the rate limit and before retries.
     pub waited: Duration,
+    /// Records that are new.
     pub added: u64,
+    /// Records that changed.
     pub changed: u64,
+    /// Records that are gone.
     pub removed: u64,
-    /// Whether it failed because the service did not accept the key.
+    /// Whether it failed because the service refused the API key.
     #[serde(default)]
     pub key_refused: bool,
-    /// The lists in which it found records removed, by resource's name.
+    /// Removed records by resource name, for lists that have any.
     #[serde(default)]
     pub removals: BTreeMap<String, RemovedCount>,
-    /// Whether it was asked for some of the resources only.
+    /// Whether it covered only some of the resources.
     #[serde(default)]
     pub limited: bool,
-    /// Whether `linkvault backup` made it, and not the daemon.
+    /// Whether `linkvault backup` made it, rather than the daemon.
     #[serde(default)]
     pub by_hand: bool,
 }
 
-/// What a backup found removed from one list.
+/// Records removed from one list between two backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedCount {
+    /// Records that are gone.
     pub removed: u64,
-    /// Records in the list as the backup before showed it.
+    /// Records in the list in the backup before.
     pub before: u64,
 }
 
 impl BackupAttempt {
-    /// One of which nothing else is known.
+    /// An attempt with these times and this outcome; all else is empty.
     #[must_use]
     pub const fn new(started: Timestamp, ended: Timestamp, outcome: AttemptOutcome) -> Self {
         Self {
@@ -96,8 +104,8 @@ impl BackupAttempt {
         }
     }
 
-    /// Whether it tells how backups of the account do: a stopped backup, and one
-    /// that could not begin, say nothing.
+    /// Whether it succeeded or failed. An attempt that was stopped, or that could not start,
+    /// did neither.
     #[must_use]
     pub const fn is_result(&self) -> bool {
         match self.outcome {
@@ -107,46 +115,51 @@ impl BackupAttempt {
     }
 }
 
-/// What it came to.
+/// How a backup attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptOutcome {
+    /// The snapshot is complete.
     Complete,
+    /// The snapshot lacks some resources or records.
     Partial,
+    /// It failed.
     Failed,
-    /// The program was told to stop; the next one goes on with it.
+    /// The program was asked to stop; the next attempt continues the snapshot.
     Stopped,
-    /// Another process works on the account; it is tried again soon.
+    /// Another process holds the account's lock; the attempt is repeated soon.
     Locked,
 }
 
-/// Something that is wrong, from when it was first seen until it is no more.
+/// A problem of an account. It lasts until it is resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthProblem {
+    /// Kind of the problem.
     pub kind: ProblemKind,
+    /// When the problem began.
     pub since: Timestamp,
-    /// What is wrong.
+    /// What is wrong, in one sentence.
     pub message: String,
-    /// What to do.
+    /// A command or a next step for the user.
     pub hint: Option<String>,
 }
 
 named! {
     /// The kinds of problems, worst first.
     pub enum ProblemKind {
-        /// The service does not accept the key.
+        /// The service refuses the API key.
         KeyRefused = "key_refused",
         /// The newest backup failed.
         Failed = "failed",
-        /// The newest complete backup is older than it may be.
+        /// The newest complete backup is too old.
         Old = "old",
-        /// A list has become empty that had records shortly before.
+        /// A list that had records in a recent backup is empty.
         Emptied = "emptied",
-        /// The newest backup lacks something.
+        /// The newest backup is partial.
         Partial = "partial",
-        /// More records vanished than usual.
+        /// More records were removed than the settings allow.
         Removed = "removed",
-        /// For an hour, another process has kept backups from beginning.
+        /// Another process has held the account's lock for an hour.
         Locked = "locked",
         /// Work after the backup (retention, export, copy) failed.
         After = "after",
@@ -155,44 +168,50 @@ named! {
     }
 }
 
-/// What was counted since a backup of the account was first recorded.
+/// Totals over all recorded backups of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackupTotals {
+    /// Backups that ended, whatever the outcome.
     pub backups: u64,
+    /// Complete backups of all resources.
     pub complete: u64,
+    /// Failed backups.
     pub failures: u64,
+    /// Requests that were sent.
     pub requests: u64,
+    /// Requests that the service refused because of its rate limit.
     pub throttled: u64,
+    /// Time spent waiting for the rate limit and before retries.
     pub waited: Duration,
 }
 
-/// What an account's vault tells, without a note of the daemon's.
+/// The status of an account according to its vault.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VaultSummary {
-    /// The newest finished snapshot, as the attempt that ended with it.
+    /// The newest finished snapshot, as the attempt that made it.
     pub newest: Option<BackupAttempt>,
-    /// When the newest complete one ended.
+    /// End of the newest complete snapshot.
     pub last_complete: Option<Timestamp>,
-    /// Records by resource's name, as the newest snapshot shows them.
+    /// Number of records by resource name, in the newest snapshot.
     pub records: BTreeMap<String, u64>,
-    /// Requests a minute that the service allows, as last told, else as the
-    /// configuration says.
+    /// Requests per minute that the service allows, as last reported, else as configured.
     pub limit: Option<u64>,
-    /// Writes of unfinished runs whose outcome is not known.
+    /// Number of writes in unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
-    /// When the first of these runs began.
+    /// Start of the first of these runs.
     pub unknown_since: Option<Timestamp>,
-    /// Lists that have become empty.
+    /// Lists that had records in a recent backup and are empty now.
     pub emptied: Vec<EmptiedList>,
-    /// Since when another process has been making a backup.
+    /// Start of a backup that another process is making.
     pub running: Option<Timestamp>,
-    /// Why the vault cannot be read. The rest is then as it was before.
+    /// Why the vault cannot be read. The other fields then hold older values.
     pub unreadable: Option<String>,
 }
 
 impl VaultSummary {
-    /// Takes over what a newer look at the vault found.
+    /// Replaces the summary with a newer one. If the vault could not be read, only `unreadable`
+    /// changes.
     pub fn update(&mut self, newer: Self) {
         match newer.unreadable {
             None => *self = newer,
@@ -201,34 +220,42 @@ impl VaultSummary {
     }
 }
 
-/// A list that is empty and had records in one of the backups before.
+/// A list that is empty and had records in a recent backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmptiedList {
+    /// Name of the resource.
     pub resource: String,
-    /// The most records that one of those backups showed.
+    /// The most records that it had in one of the recent backups.
     pub had: u64,
-    /// The newest backup that showed this many.
+    /// Id of the newest snapshot with that many records.
     pub snapshot: i64,
-    /// When the first backup ended that found the list empty.
+    /// End of the first backup with the empty list.
     pub since: Timestamp,
 }
 
-/// A problem that begins, or one that ended.
+/// A message that a problem began or ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alert {
+    /// Kind of the problem.
     pub kind: ProblemKind,
+    /// Whether the problem began or ended.
     pub event: AlertEvent,
     /// When the problem began.
     pub since: Timestamp,
+    /// When the alert was made.
     pub at: Timestamp,
+    /// The problem, or how it was resolved.
     pub message: String,
+    /// A command or a next step for the user.
     pub hint: Option<String>,
 }
 
 named! {
-    /// Which of the two.
+    /// Whether a problem began or ended.
     pub enum AlertEvent {
+        /// The problem began.
         Begun = "begun",
+        /// The problem was resolved.
         Ended = "ended",
     }
 }

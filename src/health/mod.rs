@@ -1,12 +1,12 @@
-//! How the accounts fare, as data: their backups, what is wrong, and what to tell of it.
+//! The health of accounts, as data: backup attempts, problems and alerts.
 //!
-//! * [`attempt`]: what one backup came to
-//! * [`account_status`]: the state of an account
-//! * [`rules`]: what is wrong with it, and since when
-//! * [`alert_message`]: alerts as messages, signed
-//! * [`pending_alerts`]: alerts that are still to be delivered
-//! * [`scheduled_account`]: when it is backed up, and what is too old or too much
-//! * [`persisted_state`]: what is remembered of an account between two processes
+//! * [`attempt`]: backup attempts, problems and alerts as types
+//! * [`account_status`]: the status of an account
+//! * [`rules`]: which problems an account has, and since when
+//! * [`alert_message`]: alerts as signed messages
+//! * [`pending_alerts`]: alerts that are not delivered yet
+//! * [`scheduled_account`]: an account with its schedule and limits
+//! * [`persisted_state`]: what is recorded of an account between processes
 
 pub mod account_status;
 pub mod alert_message;

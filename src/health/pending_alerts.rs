@@ -1,5 +1,5 @@
-//! Messages on their way: what could not be delivered is tried again, with
-//! growing pauses, also by the next process.
+//! Alerts that are not delivered yet. Failed deliveries are retried with growing pauses, also by
+//! the next process.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,32 +11,37 @@ use crate::backoff::doubling;
 use crate::clock::{Clock, Timestamp};
 use crate::health::attempt::Alert;
 
-/// The ways out of the house.
+/// How an alert is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertChannel {
+    /// An HTTP POST to a URL.
     Webhook,
+    /// A program on this machine.
     Command,
 }
 
-/// An alert that is still to be delivered on one channel.
+/// An alert that is not delivered yet on one channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingAlert {
+    /// The alert.
     pub alert: Alert,
+    /// How it is to be delivered.
     pub channel: AlertChannel,
+    /// Failed deliveries so far.
     pub tries: u32,
-    /// Not before then.
+    /// Earliest time of the next delivery.
     pub next: Timestamp,
 }
 
-/// The most alerts that wait; beyond it, the oldest are dropped.
-const MOST: usize = 200;
-/// What could not be delivered for so long is given up.
-const PATIENCE: Duration = Duration::from_secs(3 * 24 * 3600);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+/// The most pending alerts; beyond that, the oldest are dropped.
+const MAX_PENDING: usize = 200;
+/// An alert that cannot be delivered for this long is dropped.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3 * 24 * 3600);
+const MAX_PAUSE: Duration = Duration::from_secs(3600);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Adds `alerts`, each for every channel.
+/// Adds each alert once for every channel. Beyond [`MAX_PENDING`], drops the oldest.
 pub fn enqueue(outbox: &mut Vec<PendingAlert>, alerts: &[Alert], channels: &[AlertChannel]) {
     for alert in alerts {
         outbox.extend(channels.iter().map(|channel| PendingAlert {
@@ -46,33 +51,33 @@ pub fn enqueue(outbox: &mut Vec<PendingAlert>, alerts: &[Alert], channels: &[Ale
             next: alert.at,
         }));
     }
-    outbox.drain(..outbox.len().saturating_sub(MOST));
+    outbox.drain(..outbox.len().saturating_sub(MAX_PENDING));
 }
 
 /// Why an alert was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryError {
-    /// It was tried.
+    /// The delivery failed, for this reason.
     Failed(String),
-    /// It was not tried: its target did not answer a moment ago.
+    /// Not attempted: the target did not answer shortly before.
     CircuitOpen,
 }
 
-/// A delivery that failed after so long was waited for in vain.
+/// A delivery that fails after this time opens the circuit.
 const SLOW: Duration = Duration::from_secs(5);
-/// For this long, no other delivery to that target is tried.
-const LEFT_ALONE: Duration = Duration::from_secs(60);
+/// How long the circuit of a target stays open.
+const OPEN_TIME: Duration = Duration::from_secs(60);
 
-/// Hosts and programs that were waited for in vain: where a thousand accounts
-/// have one, they do not wait for it one after the other.
+/// Stops deliveries to hosts and programs that did not answer, so that a thousand accounts with the
+/// same webhook do not wait for it one after the other.
 #[derive(Debug, Default)]
 pub struct CircuitBreaker(Mutex<BTreeMap<String, Duration>>);
 
 impl CircuitBreaker {
-    /// Delivers to `target` by `send`, unless it was waited for in vain just now.
+    /// Calls `send` for `target`, unless its circuit is open.
     ///
     /// # Errors
-    /// Why it was not delivered.
+    /// [`DeliveryError::CircuitOpen`] also while the program is asked to stop.
     pub fn call(
         &self,
         clock: &dyn Clock,
@@ -81,14 +86,14 @@ impl CircuitBreaker {
     ) -> Result<(), DeliveryError> {
         let breaker = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = clock.monotonic();
-        // What would be cut short is left to the next process.
+        // An interrupted delivery would fail; the next process delivers the alert.
         if clock.interrupted() || breaker().get(&target).is_some_and(|until| begun < *until) {
             return Err(DeliveryError::CircuitOpen);
         }
         let sent = send();
         let now = clock.monotonic();
         if sent.is_err() && now.saturating_sub(begun) >= SLOW {
-            breaker().insert(target, now + LEFT_ALONE);
+            breaker().insert(target, now + OPEN_TIME);
         } else {
             breaker().remove(&target);
         }
@@ -96,9 +101,9 @@ impl CircuitBreaker {
     }
 }
 
-/// Tries by `send` what is due, in order; a channel that fails is left alone
-/// until its next time, so that an end never overtakes its beginning. Returns
-/// what went wrong.
+/// Calls `send` for each alert that is ready, in order, and removes the delivered ones. After a
+/// failure the channel waits until the alert's next time, so that the end of a problem never
+/// arrives before its beginning. Returns the errors.
 pub fn deliver(
     outbox: &mut Vec<PendingAlert>,
     now: Timestamp,
@@ -110,29 +115,29 @@ pub fn deliver(
         if blocked.contains(&item.channel) {
             return true;
         }
-        // A clock that was set back holds nothing up for longer than a pause.
-        let far = item.next > now.plus(LONGEST_PAUSE);
-        if item.next > now && !far {
+        // After the clock was set back, an alert waits for one pause at most.
+        let too_far = item.next > now.plus(MAX_PAUSE);
+        if item.next > now && !too_far {
             blocked.push(item.channel);
             return true;
         }
         let Err(undelivered) = send(item) else { return false };
         blocked.push(item.channel);
-        let given_up = now.since(item.alert.at) > PATIENCE;
-        let DeliveryError::Failed(why) = undelivered else { return !given_up };
+        let expired = now.since(item.alert.at) > DELIVERY_TIMEOUT;
+        let DeliveryError::Failed(why) = undelivered else { return !expired };
         item.tries = item.tries.saturating_add(1);
         item.next = now.plus(pause(item.tries));
-        failures.push(if given_up { format!("{why}; given up") } else { why });
-        !given_up
+        failures.push(if expired { format!("{why}; the alert is dropped") } else { why });
+        !expired
     });
     failures
 }
 
-/// After the first failure 10 s, then twice as long each time, up to an hour.
+/// The pause after `tries` failures: 10 s, then doubled each time, up to an hour.
 fn pause(tries: u32) -> Duration {
-    // After so many it is the longest.
+    // The pause is at its maximum long before 20.
     let tries = tries.clamp(1, 20) as usize;
-    doubling(FIRST_PAUSE, LONGEST_PAUSE).nth(tries - 1).unwrap_or(LONGEST_PAUSE)
+    doubling(FIRST_PAUSE, MAX_PAUSE).nth(tries - 1).unwrap_or(MAX_PAUSE)
 }
 
 #[cfg(test)]
@@ -161,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_delivered_is_gone() {
+    fn delivered_alerts_are_removed() {
         let mut outbox = outbox(&[1, 2]);
         let mut sent = Vec::new();
         let failures = deliver(&mut outbox, Timestamp(2), |item| {
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_never_overtakes_its_beginning() {
+    fn the_end_of_a_problem_is_never_delivered_before_its_beginning() {
         let mut outbox = outbox(&[1, 2]);
         let mut tried = 0;
         let mut fail = |_: &PendingAlert| {
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_channel_does_not_wait_for_the_other() {
+    fn channels_do_not_wait_for_each_other() {
         let mut outbox = Vec::new();
         enqueue(
             &mut outbox,
@@ -220,10 +225,10 @@ mod tests {
         };
         assert_eq!((pass(), clock.monotonic().as_secs()), (1, 30));
         assert_eq!((pass(), clock.monotonic().as_secs()), (0, 30));
-        clock.sleep(LEFT_ALONE);
+        clock.sleep(OPEN_TIME);
         assert_eq!((pass(), clock.monotonic().as_secs()), (1, 120));
         assert_eq!(outboxes.iter().map(|it| it[0].tries).sum::<u32>(), 2, "the others had no try");
-        clock.sleep(LEFT_ALONE);
+        clock.sleep(OPEN_TIME);
         for outbox in &mut outboxes {
             deliver(outbox, clock.now(), |_| breaker.call(&clock, "a".to_owned(), || Ok(())));
         }
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_begun_that_the_end_of_the_program_would_cut_short() {
+    fn nothing_is_sent_after_an_interrupt() {
         let interrupt = Interrupt::default();
         interrupt.raise();
         let clock = SystemClock::new(interrupt);
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_fails_at_once_is_tried_for_each() {
+    fn a_host_that_fails_quickly_is_tried_for_each_alert() {
         let (breaker, clock) = (CircuitBreaker::default(), SimulatedClock::new(Timestamp(0)));
         let failed = Err(DeliveryError::Failed("no".to_owned()));
         for _ in 0..2 {
@@ -254,10 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_and_patience_ends() {
+    fn pauses_grow_and_old_alerts_are_dropped() {
         let pauses: Vec<_> = (1..12).map(|tries| pause(tries).as_secs()).collect();
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
-        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+        assert_eq!(pause(u32::MAX), MAX_PAUSE);
         let mut outbox = outbox(&[0]);
         let (mut now, mut tries) = (Timestamp(0), 0);
         while !outbox.is_empty() {
@@ -266,20 +271,20 @@ mod tests {
             deliver(&mut outbox, now, |_| Err(DeliveryError::Failed("no".to_owned())));
             now = outbox.first().map_or(now, |item| item.next);
         }
-        assert!(now.since(Timestamp(0)) > PATIENCE);
+        assert!(now.since(Timestamp(0)) > DELIVERY_TIMEOUT);
     }
 
     #[test]
-    fn a_clock_set_back_holds_nothing_up() {
+    fn a_clock_set_back_does_not_delay_alerts() {
         let mut outbox = outbox(&[1_000_000_000_000]);
         deliver(&mut outbox, Timestamp(5), |_| Ok(()));
         assert!(outbox.is_empty());
     }
 
     #[test]
-    fn the_outbox_is_bounded() {
+    fn the_outbox_has_a_maximum_size() {
         let times: Vec<_> = (0..500).collect();
         let outbox = outbox(&times);
-        assert_eq!((outbox.len(), outbox[0].alert.message.as_str()), (MOST, "300"));
+        assert_eq!((outbox.len(), outbox[0].alert.message.as_str()), (MAX_PENDING, "300"));
     }
 }

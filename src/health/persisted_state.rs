@@ -1,6 +1,5 @@
-//! What is recorded of an account's backups: each attempt, whether the daemon or
-//! `linkvault backup` made it, and what the daemon remembers between its processes.
-//! `state_file` reads and writes it.
+//! The recorded state of an account: each attempt of the daemon and of `linkvault backup`, and what
+//! the daemon needs after a restart. `state_file` reads and writes it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,67 +14,68 @@ use crate::health::attempt::{
 use crate::health::pending_alerts::PendingAlert;
 use crate::schedule::due_queue::QueueHistory;
 
-/// The most attempts that wait to be written.
+/// The most attempts that are kept in memory until they are written.
 const MOST_PENDING: usize = 100;
 
-/// Backups that could not begin because another process works on the account,
-/// and none that could since.
+/// The newest attempts, if they could not start because another process holds the account's lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PostponedBackups {
-    /// When the first of them was to begin.
+    /// Start of the first of them.
     pub since: Timestamp,
-    /// Which process.
+    /// Names the other process.
     pub message: String,
 }
 
-/// What is remembered of one account.
+/// The recorded state of one account. Its JSON is the content of the state file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PersistedState {
-    /// The schedule and the zone by which `served` counts.
+    /// Schedule and time zone that `served` refers to.
     pub schedule: Option<String>,
-    /// Slots up to here are done with.
+    /// All slots up to this time are handled.
     pub served: Option<Timestamp>,
-    /// How many tries failed since.
+    /// Number of failed attempts since `served`.
     pub tries: u32,
-    /// The newest backup that ended.
+    /// The newest attempt that ended.
     pub last: Option<BackupAttempt>,
-    /// The newest of them that says how backups do, where that is not `last`.
+    /// The newest attempt that succeeded or failed, if that is not `last`.
     pub last_result: Option<BackupAttempt>,
-    /// When the first of the failures in a row ended.
+    /// End of the first of the consecutive failures.
     pub failing_since: Option<Timestamp>,
+    /// Attempts that could not start, if the newest attempts could not.
     pub put_off: Option<PostponedBackups>,
-    /// When the newest one ended that was complete or partial.
+    /// End of the newest complete or partial backup.
     pub last_success: Option<Timestamp>,
-    /// When the newest complete one ended.
+    /// End of the newest complete backup.
     pub last_complete: Option<Timestamp>,
-    /// What is wrong, since when.
+    /// The open problems.
     pub problems: Vec<HealthProblem>,
+    /// Totals of all recorded backups.
     pub totals: BackupTotals,
-    /// Records by resource's name, as the newest snapshot shows them.
+    /// Number of records by resource name, in the newest snapshot.
     pub records: BTreeMap<String, u64>,
-    /// Alerts that are still to be delivered.
+    /// Alerts that are not delivered yet.
     pub outbox: Vec<PendingAlert>,
-    /// Since when the account is looked after.
+    /// Since when attempts of the account are recorded.
     pub watched: Option<Timestamp>,
-    /// Whether the heartbeat of a complete backup is still to be delivered.
+    /// Whether the heartbeat of a complete backup is not delivered yet.
     pub heartbeat: bool,
-    /// What went wrong in the work after the daemon's newest backup.
+    /// Errors of the work after the daemon's newest backup.
     pub after: Option<Vec<String>>,
-    /// Attempts that are not in the file yet.
+    /// Attempts that are not written to the file yet.
     #[serde(skip)]
     pub pending: Vec<BackupAttempt>,
 }
 
-/// The file of the persisted state of the account with this vault.
+/// Path of the state file beside this vault.
 #[must_use]
 pub fn file(vault: &Path) -> PathBuf {
     beside(vault, ".daemon")
 }
 
 impl PersistedState {
-    /// Takes over the record of attempts from `other`, which knows those of all
-    /// processes, and adds those that it cannot know yet.
+    /// Takes the recorded attempts from `other`, which has those of all processes, and adds the
+    /// pending ones of `self`.
     pub fn take_record(&mut self, other: &Self) {
         self.last.clone_from(&other.last);
         self.last_result.clone_from(&other.last_result);
@@ -90,16 +90,16 @@ impl PersistedState {
         }
     }
 
-    /// The newest backup that says how backups do.
+    /// The newest attempt that succeeded or failed.
     #[must_use]
     pub fn result(&self) -> Option<&BackupAttempt> {
         self.last.as_ref().filter(|last| last.is_result()).or(self.last_result.as_ref())
     }
 
-    /// Adds a backup that ended. Of one that could not begin it is noted only since
-    /// when that is so.
+    /// Records an attempt that ended. For one that could not start, only records since when that
+    /// is so.
     pub fn add(&mut self, attempt: &BackupAttempt) {
-        // A disk that never has room must not fill the memory.
+        // Bounds the memory while the disk is full.
         if self.pending.len() >= MOST_PENDING {
             self.pending.remove(0);
         }
@@ -119,7 +119,7 @@ impl PersistedState {
         add(&mut totals.throttled, attempt.throttled);
         totals.waited = totals.waited.saturating_add(attempt.waited);
         match attempt.outcome {
-            // It proves nothing about the resources that were left out.
+            // It proves nothing about the other resources.
             AttemptOutcome::Complete | AttemptOutcome::Partial if attempt.limited => {}
             AttemptOutcome::Complete => {
                 add(&mut totals.complete, 1);
@@ -133,7 +133,7 @@ impl PersistedState {
         if attempt.is_result() {
             let failed = attempt.outcome == AttemptOutcome::Failed;
             let since = self.failing_since.unwrap_or(attempt.ended).min(attempt.ended);
-            // A refused key is another problem than a failure.
+            // A refused key is a different problem from other failures.
             let same = self.result().is_none_or(|last| last.key_refused == attempt.key_refused);
             self.failing_since = failed.then_some(if same { since } else { attempt.ended });
             self.last_result = None;
@@ -143,26 +143,26 @@ impl PersistedState {
         self.last = Some(attempt.clone());
     }
 
-    /// What the agenda is to know of an account with the timetable `schedule`
-    /// and this vault.
+    /// The history that the due queue needs, for an account with the schedule `schedule` and this
+    /// vault.
     #[must_use]
-    pub fn past(&self, schedule: &str, held: &VaultSummary, now: Timestamp) -> QueueHistory {
+    pub fn past(&self, schedule: &str, summary: &VaultSummary, now: Timestamp) -> QueueHistory {
         let last = self.last.as_ref();
-        // A user who stops a backup made by hand does not want the daemon to continue it.
+        // A user who stops `linkvault backup` does not want the daemon to continue it.
         let stopped =
             last.is_some_and(|last| last.outcome == AttemptOutcome::Stopped && !last.by_hand);
         let failed = last
             .filter(|last| last.outcome == AttemptOutcome::Failed && !last.key_refused)
             .filter(|_| self.tries > 0)
             .map(|last| (self.tries, last.ended));
-        let newest = held.newest.as_ref().map(|newest| newest.started);
+        let newest = summary.newest.as_ref().map(|newest| newest.started);
         let served = match &self.schedule {
             Some(known) if known == schedule => self.served.or(newest),
-            // A schedule that changed meanwhile counts from now.
+            // A changed schedule counts from now.
             Some(_) => Some(now),
             None => newest,
         };
-        // An account without a backup does not wait for the schedule.
+        // An account without a backup is due at once.
         let served = served.filter(|_| newest.is_some() || failed.is_some());
         QueueHistory { served, failed, stopped }
     }

@@ -1,5 +1,5 @@
-//! What is wrong with an account, from when it is first seen until it is no
-//! more: one alert at the beginning, one at the end, none between.
+//! The rules that decide which problems an account has. A problem causes one alert when it begins
+//! and one when it ends.
 
 use std::time::Duration;
 
@@ -13,55 +13,54 @@ use crate::health::persisted_state::PostponedBackups;
 use crate::model::CountOrPercent;
 use crate::model::count_or_percent::MIN_RECORDS_FOR_PERCENT;
 
-/// What is known of an account.
+/// Everything that the rules take into account.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HealthFacts<'a> {
-    /// The newest backup that ended.
+    /// The newest attempt that succeeded or failed.
     pub attempt: Option<&'a BackupAttempt>,
-    /// When the first of the failures in a row ended, of which `attempt` is the newest.
+    /// End of the first of the consecutive failures; `attempt` is the newest of them.
     pub failing_since: Option<Timestamp>,
-    /// The newest backup that made a snapshot of the whole account.
-    pub made: Option<&'a BackupAttempt>,
-    /// What went wrong in the work after a backup; `None` when there was none.
+    /// The newest partial backup, or complete backup of the whole account.
+    pub last_whole: Option<&'a BackupAttempt>,
+    /// Errors of the work after a backup; `None` without such work.
     pub after: Option<&'a [String]>,
     /// Why the vault cannot be read.
     pub unreadable: Option<&'a str>,
-    /// Backups that could not begin, and none that could since.
+    /// The newest attempts, if they could not start.
     pub put_off: Option<&'a PostponedBackups>,
-    /// Lists that have become empty.
+    /// Lists that had records in a recent backup and are empty now.
     pub emptied: &'a [EmptiedList],
-    /// When the newest complete backup ended.
+    /// End of the newest complete backup.
     pub last_complete: Option<Timestamp>,
-    /// From when it is too old, or it is too long that there is none; `None`:
-    /// never.
+    /// From when the newest complete backup, or its absence, is a problem; `None` for never.
     pub old_from: Option<Timestamp>,
-    /// Records that the newest snapshot shows.
+    /// Number of records in the newest snapshot.
     pub records: u64,
-    /// Writes of unfinished runs whose outcome is not known.
+    /// Number of writes in unfinished runs whose outcome is not known.
     pub unknown_writes: u64,
-    /// When the first of these runs began.
+    /// Start of the first of these runs.
     pub unknown_since: Option<Timestamp>,
 }
 
-/// Whether more records vanished between two backups than allowed.
+/// Whether more records were removed between two backups than `most` allows.
 fn exceeded(most: CountOrPercent, removed: u64, before: u64) -> bool {
     let few = matches!(most, CountOrPercent::Percent(_)) && removed < MIN_RECORDS_FOR_PERCENT;
     !few && most.allows(before).is_some_and(|allowed| removed > allowed)
 }
 
-/// What is said of one kind of problem.
+/// What a rule found about one kind of problem.
 enum ProblemVerdict {
-    /// There is this problem; it began then, as far as that is known.
+    /// The problem exists; `since` is `None` if its start is unknown.
     Open { message: String, hint: Option<String>, since: Option<Timestamp> },
-    /// There is none; so it is told if there was one.
+    /// The problem does not exist. The text is the alert if it existed before.
     Resolved(&'static str),
-    /// Another problem has taken its place.
+    /// Another kind of problem replaces it, without an alert.
     Replaced,
-    /// Nothing new is known.
+    /// No new information.
     Unchanged,
 }
 
-/// The problems that there are now, worst first, and the alerts about what changed.
+/// The current problems, worst first, and the alerts for the difference from `open`.
 #[must_use]
 pub fn evaluate(
     open: &[HealthProblem],
@@ -120,15 +119,15 @@ fn evaluate_kind(
     }
 }
 
-/// The most characters of a reason in a message: what to do comes after it. The account's
-/// page has the whole.
-const LONGEST_REASON: usize = 400;
+/// The most characters of a reason in a message, so that the hint after it is seen. The account's
+/// page in the web UI has the full text.
+const MAX_REASON: usize = 400;
 
 fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     if let Some(why) = facts.unreadable.filter(|_| kind == ProblemKind::Failed) {
         return ProblemVerdict::Open {
-            message: format!("the vault cannot be read: {}", truncate(why, LONGEST_REASON)),
-            hint: Some(format!("`linkvault check {account}` tells more")),
+            message: format!("the vault cannot be read: {}", truncate(why, MAX_REASON)),
+            hint: Some(format!("run `linkvault check {account}` for details")),
             since: None,
         };
     }
@@ -138,7 +137,7 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
         AttemptOutcome::Complete | AttemptOutcome::Partial => {
             return ProblemVerdict::Resolved(match kind {
                 ProblemKind::KeyRefused => "the service accepts the key again",
-                _ => "backups are made again",
+                _ => "backups succeed again",
             });
         }
         AttemptOutcome::Failed => {}
@@ -146,13 +145,13 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
     if attempt.key_refused != (kind == ProblemKind::KeyRefused) {
         return ProblemVerdict::Replaced;
     }
-    let why = attempt.message.as_deref().unwrap_or("no reason is known");
-    let why = truncate(why, LONGEST_REASON);
+    let why = attempt.message.as_deref().unwrap_or("the reason is not known");
+    let why = truncate(why, MAX_REASON);
     if attempt.key_refused {
         return ProblemVerdict::Open {
             message: format!("the service does not accept the key: {why}"),
             hint: Some(format!(
-                "put a valid key where the configuration says, then `linkvault doctor {account}`"
+                "put a valid key where the configuration says, then run `linkvault doctor {account}`"
             )),
             since: facts.failing_since,
         };
@@ -160,11 +159,11 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
     ProblemVerdict::Open {
         message: format!("the backup failed: {why}"),
         hint: Some(format!(
-            "`linkvault doctor {account}` shows what is wrong; {}",
+            "run `linkvault doctor {account}` to find the cause; {}",
             if attempt.by_hand {
                 format!("then run `linkvault backup {account}` again")
             } else {
-                "the next try is by itself".to_owned()
+                "it will be retried automatically".to_owned()
             }
         )),
         since: facts.failing_since,
@@ -172,16 +171,18 @@ fn failed(kind: ProblemKind, facts: &HealthFacts<'_>, account: &str) -> ProblemV
 }
 
 fn partial(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
-    match facts.made.map(|attempt| (attempt.outcome, attempt)) {
+    match facts.last_whole.map(|attempt| (attempt.outcome, attempt)) {
         Some((AttemptOutcome::Partial, attempt)) => {
-            let lacks = truncate(
-                attempt.message.as_deref().unwrap_or("it does not say what"),
-                LONGEST_REASON,
+            let missing = truncate(
+                attempt.message.as_deref().unwrap_or("the reason is not known"),
+                MAX_REASON,
             );
             let number = attempt.snapshot.map_or(String::new(), |number| format!("@#{number}"));
             ProblemVerdict::Open {
-                message: format!("the backup is partial: {lacks}"),
-                hint: Some(format!("`linkvault show {account}{number}` says what it lacks")),
+                message: format!("the backup is partial: {missing}"),
+                hint: Some(format!(
+                    "run `linkvault show {account}{number}` to see what is missing"
+                )),
                 since: Some(attempt.ended),
             }
         }
@@ -193,8 +194,8 @@ fn partial(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     }
 }
 
-/// What a backup found removed, as far as it is more than the account allows:
-/// `10 of 16 campaigns`, or a count over all lists where no list alone is above.
+/// Removals of a backup above the limit `most`, by resource name. `None` stands for all lists
+/// together, if no single list is above the limit.
 #[must_use]
 pub fn removals(
     attempt: &BackupAttempt,
@@ -212,41 +213,41 @@ pub fn removals(
     above.then_some((None, all)).into_iter().collect()
 }
 
-/// [`removals`] in words.
+/// [`removals`] as a sentence: `10 of 16 campaigns were removed from the account`.
 #[must_use]
 pub fn removed_text(removals: &[(Option<String>, RemovedCount)]) -> String {
     let parts = removals.iter().map(|(resource, it)| {
         let what = resource.as_deref().unwrap_or("records");
         format!("{} of {} {what}", it.removed, it.before)
     });
-    format!("{} vanished from the account", parts.collect::<Vec<_>>().join(", "))
+    format!("{} were removed from the account", parts.collect::<Vec<_>>().join(", "))
 }
 
 fn removed(facts: &HealthFacts<'_>, most: CountOrPercent, account: &str) -> ProblemVerdict {
-    let Some(attempt) = facts.made else { return ProblemVerdict::Unchanged };
+    let Some(attempt) = facts.last_whole else { return ProblemVerdict::Unchanged };
     if !matches!(attempt.outcome, AttemptOutcome::Complete | AttemptOutcome::Partial) {
         return ProblemVerdict::Unchanged;
     }
     let found = removals(attempt, facts.records, most);
     if found.is_empty() {
-        return ProblemVerdict::Resolved("the newest backup found nothing unusual removed");
+        return ProblemVerdict::Resolved("the newest backup found no unusual removals");
     }
     let since = attempt.snapshot.map_or(String::new(), |number| format!("@#{}", number - 1));
     ProblemVerdict::Open {
         message: removed_text(&found),
         hint: Some(format!(
-            "`linkvault diff {account}@latest~1` lists them; if that was not intended, \
-             `linkvault restore {account}{since} --to {account}` plans them back"
+            "run `linkvault diff {account}@latest~1` to list them; if that was not intended, \
+             run `linkvault restore {account}{since} --to {account}` to plan their restoration"
         )),
         since: Some(attempt.ended),
     }
 }
 
-/// That a list has become empty, in words.
+/// The sentence about an emptied list.
 #[must_use]
 pub fn emptied_text(list: &EmptiedList) -> String {
     let EmptiedList { resource, had, snapshot, .. } = list;
-    format!("the list of {resource} is empty; snapshot #{snapshot} shows {had} records")
+    format!("the list of {resource} is empty; snapshot #{snapshot} has {had} records")
 }
 
 fn emptied(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
@@ -254,7 +255,7 @@ fn emptied(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
         (facts.emptied.first(), facts.emptied.iter().map(|it| it.since).min())
     else {
         return match facts.unreadable {
-            None => ProblemVerdict::Resolved("no list has become empty in the last backups"),
+            None => ProblemVerdict::Resolved("no list became empty in the recent backups"),
             Some(_) => ProblemVerdict::Unchanged,
         };
     };
@@ -263,30 +264,27 @@ fn emptied(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     ProblemVerdict::Open {
         message: texts.join("; "),
         hint: Some(format!(
-            "`linkvault show {account}@#{snapshot} {resource}` lists them; if that was not intended, \
-             `linkvault restore {account}@#{snapshot} --to {account}` plans them back"
+            "run `linkvault show {account}@#{snapshot} {resource}` to list them; if that was not intended, \
+             run `linkvault restore {account}@#{snapshot} --to {account}` to plan their restoration"
         )),
         since: Some(since),
     }
 }
 
-/// How long another process may keep backups from beginning until that is a problem.
-pub const PUT_OFF: Duration = Duration::from_secs(3600);
+/// How long another process may hold the account's lock before that is a problem.
+pub const LOCKED_LIMIT: Duration = Duration::from_secs(3600);
 
 fn locked(facts: &HealthFacts<'_>, account: &str, now: Timestamp) -> ProblemVerdict {
     let Some(put_off) = facts.put_off else {
-        return ProblemVerdict::Resolved("backups can begin again");
+        return ProblemVerdict::Resolved("backups can start again");
     };
-    if now.since(put_off.since) < PUT_OFF {
+    if now.since(put_off.since) < LOCKED_LIMIT {
         return ProblemVerdict::Unchanged;
     }
     ProblemVerdict::Open {
-        message: format!(
-            "the backup could not begin: {}",
-            truncate(&put_off.message, LONGEST_REASON)
-        ),
+        message: format!("the backup could not start: {}", truncate(&put_off.message, MAX_REASON)),
         hint: Some(format!(
-            "wait for that process or end it; `linkvault backup {account}` makes a backup then"
+            "wait for that process or stop it, then run `linkvault backup {account}`"
         )),
         since: Some(put_off.since),
     }
@@ -295,15 +293,17 @@ fn locked(facts: &HealthFacts<'_>, account: &str, now: Timestamp) -> ProblemVerd
 fn old(facts: &HealthFacts<'_>, account: &str, now: Timestamp) -> ProblemVerdict {
     let Some(old_from) = facts.old_from else { return ProblemVerdict::Replaced };
     if now < old_from {
-        return ProblemVerdict::Resolved("there is a young enough complete backup again");
+        return ProblemVerdict::Resolved("there is a recent complete backup again");
     }
     let message = match facts.last_complete {
-        Some(last) => format!("the newest complete backup is of {}", last.iso()),
+        Some(last) => format!("the newest complete backup is from {}", last.iso()),
         None => "there has been no complete backup yet".to_owned(),
     };
     ProblemVerdict::Open {
         message,
-        hint: Some(format!("`linkvault backup {account}` makes one now, or tells what is wrong")),
+        hint: Some(format!(
+            "run `linkvault backup {account}` to make one now or to find the cause"
+        )),
         since: Some(old_from),
     }
 }
@@ -311,10 +311,13 @@ fn old(facts: &HealthFacts<'_>, account: &str, now: Timestamp) -> ProblemVerdict
 fn after(facts: &HealthFacts<'_>) -> ProblemVerdict {
     match facts.after {
         None => ProblemVerdict::Unchanged,
-        Some([]) => ProblemVerdict::Resolved("the work after a backup is done again"),
+        Some([]) => ProblemVerdict::Resolved("the work after a backup succeeds again"),
         Some(failures) => ProblemVerdict::Open {
-            message: truncate(&failures.join("; "), LONGEST_REASON).into_owned(),
-            hint: Some("the backup itself is sound; it is tried again after the next".to_owned()),
+            message: truncate(&failures.join("; "), MAX_REASON).into_owned(),
+            hint: Some(
+                "the backup itself is not affected; this work is retried after the next backup"
+                    .to_owned(),
+            ),
             since: None,
         },
     }
@@ -322,7 +325,7 @@ fn after(facts: &HealthFacts<'_>) -> ProblemVerdict {
 
 fn unknown(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
     if facts.unknown_writes == 0 {
-        return ProblemVerdict::Resolved("no write is in doubt any more");
+        return ProblemVerdict::Resolved("the outcome of every write is known again");
     }
     ProblemVerdict::Open {
         message: match facts.unknown_writes {
@@ -330,7 +333,7 @@ fn unknown(facts: &HealthFacts<'_>, account: &str) -> ProblemVerdict {
             writes => format!("the outcome of {writes} writes is not known"),
         },
         hint: Some(format!(
-            "`linkvault runs {account}` names it; `linkvault resolve` shows the candidates"
+            "run `linkvault runs {account}` to find the run, then `linkvault resolve` to see the candidates"
         )),
         since: facts.unknown_since,
     }
@@ -351,15 +354,15 @@ mod tests {
     fn facts(attempt: Option<&BackupAttempt>) -> HealthFacts<'_> {
         HealthFacts {
             attempt,
-            made: attempt,
+            last_whole: attempt,
             last_complete: Some(Timestamp(0)),
             records: 100,
             ..HealthFacts::default()
         }
     }
 
-    /// Judges one thing after another and gives the alerts of each.
-    fn told(
+    /// Evaluates attempts one after the other; returns the alerts of each.
+    fn alerts_of(
         attempts: &[BackupAttempt],
         rules: CountOrPercent,
     ) -> Vec<Vec<(ProblemKind, AlertEvent)>> {
@@ -378,35 +381,36 @@ mod tests {
     use AttemptOutcome::{Complete, Failed, Partial, Stopped};
 
     #[test]
-    fn one_alert_when_it_begins_and_one_when_it_ends() {
+    fn a_problem_causes_one_alert_at_its_start_and_one_at_its_end() {
         let tries = [Complete, Failed, Failed, Stopped, Failed, Complete, Complete].map(attempt);
         let failed = ProblemKind::Failed;
-        let news = told(&tries, CountOrPercent::default());
+        let news = alerts_of(&tries, CountOrPercent::default());
         let wanted =
             [vec![], vec![(failed, Begun)], vec![], vec![], vec![], vec![(failed, Ended)], vec![]];
         assert_eq!(news, wanted);
     }
 
     #[test]
-    fn a_partial_backup_ends_a_failure_and_begins_a_lack() {
+    fn a_partial_backup_ends_a_failure_and_is_a_problem() {
         let tries = [Failed, Partial, Failed, Complete].map(attempt);
-        let news = told(&tries, CountOrPercent::default());
+        let news = alerts_of(&tries, CountOrPercent::default());
         let (failed, partial) = (ProblemKind::Failed, ProblemKind::Partial);
         assert_eq!(news[1], [(failed, Ended), (partial, Begun)]);
-        assert_eq!(news[2], [(failed, Begun)], "the lack is still there, and told already");
+        assert_eq!(news[2], [(failed, Begun)], "the backup is still partial, no second alert");
         assert_eq!(news[3], [(failed, Ended), (partial, Ended)]);
     }
 
     #[test]
-    fn a_refused_key_is_its_own_problem_and_no_end_of_another() {
+    fn a_refused_key_replaces_a_failure_without_an_alert_that_it_ended() {
         let refused = BackupAttempt { key_refused: true, ..attempt(Failed) };
-        let news = told(&[attempt(Failed), refused, attempt(Complete)], CountOrPercent::default());
+        let news =
+            alerts_of(&[attempt(Failed), refused, attempt(Complete)], CountOrPercent::default());
         assert_eq!(news[1], [(ProblemKind::KeyRefused, Begun)]);
         assert_eq!(news[2], [(ProblemKind::KeyRefused, Ended)]);
     }
 
     #[test]
-    fn a_problem_keeps_its_beginning_and_tells_the_newest_reason() {
+    fn a_problem_keeps_its_start_and_has_the_newest_reason() {
         let first = attempt(Failed);
         let (open, _) =
             evaluate(&[], &facts(Some(&first)), CountOrPercent::default(), "main", Timestamp(5));
@@ -421,53 +425,57 @@ mod tests {
     fn an_alert_is_short_enough_for_a_chat() {
         for outcome in [Failed, Partial] {
             let long = BackupAttempt { message: Some("ü".repeat(100_000)), ..attempt(outcome) };
-            let judged =
+            let evaluated =
                 evaluate(&[], &facts(Some(&long)), CountOrPercent::default(), "main", Timestamp(0));
-            let message = &judged.1[0].message;
+            let message = &evaluated.1[0].message;
             assert!(message.ends_with('…') && message.chars().count() < 500, "{message}");
         }
     }
 
     #[test]
-    fn a_backup_that_is_too_old_is_told_between_backups() {
+    fn an_old_backup_causes_an_alert_between_backups() {
         let old = HealthFacts { old_from: Some(Timestamp(5)), ..facts(None) };
-        let judged = |open: &[HealthProblem], facts, at| {
+        let evaluated = |open: &[HealthProblem], facts, at| {
             evaluate(open, facts, CountOrPercent::default(), "main", Timestamp(at))
         };
-        let (open, news) = judged(&[], &old, 4);
+        let (open, news) = evaluated(&[], &old, 4);
         assert!(open.is_empty() && news.is_empty());
-        let (open, news) = judged(&open, &old, 5);
+        let (open, news) = evaluated(&open, &old, 5);
         assert_eq!((open.len(), news.len()), (1, 1));
-        let (open, news) = judged(&open, &old, 6);
+        let (open, news) = evaluated(&open, &old, 6);
         assert_eq!((open.len(), news.len()), (1, 0));
         let young = HealthFacts { old_from: Some(Timestamp(50)), ..facts(None) };
-        let (open, news) = judged(&open, &young, 7);
+        let (open, news) = evaluated(&open, &young, 7);
         assert!(open.is_empty());
         assert_eq!(news[0].event, Ended);
-        let (open, news) = judged(&open, &facts(None), 90);
+        let (open, news) = evaluated(&open, &facts(None), 90);
         assert!(open.is_empty() && news.is_empty(), "no limit is set");
     }
 
     #[test]
-    fn vanished_records_are_told_above_the_threshold() {
+    fn removed_records_above_the_threshold_are_a_problem() {
         let lost = |removed| BackupAttempt { removed, ..attempt(Complete) };
-        let told = |threshold, removed, records| {
+        let alerts_of = |threshold, removed, records| {
             let attempt = lost(removed);
             let facts = HealthFacts { records, ..facts(Some(&attempt)) };
             evaluate(&[], &facts, threshold, "main", Timestamp(0)).0.len()
         };
-        assert_eq!(told(CountOrPercent::Count(5), 5, 100), 0);
-        assert_eq!(told(CountOrPercent::Count(5), 6, 100), 1);
-        assert_eq!(told(CountOrPercent::Percent(30.0), 30, 70), 0);
-        assert_eq!(told(CountOrPercent::Percent(30.0), 31, 69), 1);
-        assert_eq!(told(CountOrPercent::Percent(29.0), 29, 71), 0, "no rounding error");
-        assert_eq!(told(CountOrPercent::Percent(30.0), 9, 0), 0, "few are no percentage");
-        assert_eq!(told(CountOrPercent::Percent(30.0), 10, 0), 1);
-        assert_eq!(told(CountOrPercent::Count(0), 0, 0), 0);
+        assert_eq!(alerts_of(CountOrPercent::Count(5), 5, 100), 0);
+        assert_eq!(alerts_of(CountOrPercent::Count(5), 6, 100), 1);
+        assert_eq!(alerts_of(CountOrPercent::Percent(30.0), 30, 70), 0);
+        assert_eq!(alerts_of(CountOrPercent::Percent(30.0), 31, 69), 1);
+        assert_eq!(alerts_of(CountOrPercent::Percent(29.0), 29, 71), 0, "no rounding error");
+        assert_eq!(
+            alerts_of(CountOrPercent::Percent(30.0), 9, 0),
+            0,
+            "a percentage needs ten records"
+        );
+        assert_eq!(alerts_of(CountOrPercent::Percent(30.0), 10, 0), 1);
+        assert_eq!(alerts_of(CountOrPercent::Count(0), 0, 0), 0);
     }
 
     #[test]
-    fn what_failed_after_a_backup_is_a_problem_of_its_own() {
+    fn a_failure_after_a_backup_is_a_separate_problem() {
         let good = attempt(Complete);
         let failures = ["the copy: no space".to_owned()];
         let with = |after| HealthFacts { after, ..facts(Some(&good)) };
@@ -485,10 +493,10 @@ mod tests {
         RemovedCount { removed, before }
     }
 
-    /// 10 of 16 campaigns are few of 500 records.
+    /// 10 of 16 campaigns are above 30 %, 10 of 500 records are not.
     #[test]
     fn removed_records_are_counted_for_each_list_and_for_the_account() {
-        let told = |removals: &[(&str, RemovedCount)], records| {
+        let alerts_of = |removals: &[(&str, RemovedCount)], records| {
             let removed = removals.iter().map(|(_, it)| it.removed).sum();
             let removals = removals.iter().map(|(name, it)| ((*name).to_owned(), *it)).collect();
             let attempt = BackupAttempt { removed, removals, ..attempt(Complete) };
@@ -496,17 +504,20 @@ mod tests {
             let open = evaluate(&[], &facts, CountOrPercent::default(), "main", Timestamp(0)).0;
             open.into_iter().map(|it| it.message).collect::<Vec<_>>()
         };
-        let one = told(&[("campaigns", removal(10, 16)), ("pixels", removal(3, 200))], 500);
-        assert_eq!(one, ["10 of 16 campaigns vanished from the account"]);
-        assert!(told(&[("campaigns", removal(9, 9))], 500).is_empty(), "few are no percentage");
-        let both = told(&[("campaigns", removal(10, 16)), ("pixels", removal(100, 100))], 500);
-        assert_eq!(both, ["10 of 16 campaigns, 100 of 100 pixels vanished from the account"]);
-        let all = told(&[("campaigns", removal(9, 20)), ("pixels", removal(9, 20))], 22);
-        assert_eq!(all, ["18 of 40 records vanished from the account"]);
+        let one = alerts_of(&[("campaigns", removal(10, 16)), ("pixels", removal(3, 200))], 500);
+        assert_eq!(one, ["10 of 16 campaigns were removed from the account"]);
+        assert!(
+            alerts_of(&[("campaigns", removal(9, 9))], 500).is_empty(),
+            "a percentage needs ten records"
+        );
+        let both = alerts_of(&[("campaigns", removal(10, 16)), ("pixels", removal(100, 100))], 500);
+        assert_eq!(both, ["10 of 16 campaigns, 100 of 100 pixels were removed from the account"]);
+        let all = alerts_of(&[("campaigns", removal(9, 20)), ("pixels", removal(9, 20))], 22);
+        assert_eq!(all, ["18 of 40 records were removed from the account"]);
     }
 
     #[test]
-    fn an_emptied_list_is_a_problem_of_its_own_until_it_is_not_empty() {
+    fn an_emptied_list_is_a_separate_problem_until_it_has_records() {
         let list = EmptiedList {
             resource: "campaigns".to_owned(),
             had: 16,
@@ -521,7 +532,7 @@ mod tests {
         assert_eq!((news[0].kind, news[0].event), (ProblemKind::Emptied, Begun));
         assert_eq!(
             (open[0].message.as_str(), open[0].since),
-            ("the list of campaigns is empty; snapshot #4 shows 16 records", Timestamp(3))
+            ("the list of campaigns is empty; snapshot #4 has 16 records", Timestamp(3))
         );
         let (open, news) = evaluate(&open, &facts(Some(&good)), never, "main", Timestamp(9));
         assert!(open.is_empty());
@@ -529,16 +540,16 @@ mod tests {
     }
 
     #[test]
-    fn backups_that_could_not_begin_for_an_hour_are_a_problem() {
+    fn backups_that_could_not_start_for_an_hour_are_a_problem() {
         let put_off =
             PostponedBackups { since: Timestamp(0), message: "pid 7 works on it".to_owned() };
         let waiting = HealthFacts { put_off: Some(&put_off), ..facts(None) };
-        let judged =
+        let evaluated =
             |facts, at| evaluate(&[], facts, CountOrPercent::default(), "main", Timestamp(at)).0;
-        assert!(judged(&waiting, 3_599_999).is_empty());
-        let open = judged(&waiting, 3_600_000);
+        assert!(evaluated(&waiting, 3_599_999).is_empty());
+        let open = evaluated(&waiting, 3_600_000);
         assert_eq!((open[0].kind, open[0].since), (ProblemKind::Locked, Timestamp(0)));
-        assert_eq!(open[0].message, "the backup could not begin: pid 7 works on it");
-        assert!(judged(&facts(None), 3_600_000).is_empty());
+        assert_eq!(open[0].message, "the backup could not start: pid 7 works on it");
+        assert!(evaluated(&facts(None), 3_600_000).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! An account that is backed up on a schedule.
+//! An account with a schedule.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,23 +7,26 @@ use crate::clock::Timestamp;
 use crate::model::CountOrPercent;
 use crate::schedule::due_queue::Timetable;
 
-/// An account that the daemon looks after.
+/// An account with a schedule, for the daemon and for `status`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduledAccount {
+    /// Name of the account.
     pub account: String,
+    /// Path of its vault.
     pub vault: PathBuf,
-    /// The schedule as the configuration writes it.
+    /// The schedule as the configuration spells it.
     pub schedule: String,
+    /// The parsed schedule with time zone and offset.
     pub timetable: Timetable,
-    /// The oldest that the newest complete backup may be; `None`: as old as the
-    /// schedule lets it become.
+    /// The largest allowed age of the newest complete backup; `None` to derive it from the
+    /// schedule.
     pub max_age: Option<Duration>,
-    /// How many records may vanish between two backups.
+    /// How many records may be removed between two backups without an alert.
     pub most_removed: CountOrPercent,
 }
 
 impl ScheduledAccount {
-    /// From when a backup that was complete at `complete` is too old.
+    /// From when the newest complete backup, which ended at `complete`, is too old.
     #[must_use]
     pub fn too_old_at(&self, complete: Timestamp) -> Option<Timestamp> {
         match self.max_age {
@@ -32,7 +35,7 @@ impl ScheduledAccount {
         }
     }
 
-    /// What the persisted state is valid for: the schedule and the zone.
+    /// Schedule and time zone, as the persisted state records them.
     #[must_use]
     pub fn schedule_id(&self) -> String {
         format!("{} {}", self.schedule, self.timetable.zone)

@@ -223,7 +223,8 @@ fn problems(
     emptied: &[EmptiedList],
     now: Timestamp,
 ) -> Vec<HealthProblem> {
-    let facts = HealthFacts { made: Some(attempt), records, emptied, ..HealthFacts::default() };
+    let facts =
+        HealthFacts { last_whole: Some(attempt), records, emptied, ..HealthFacts::default() };
     let most = account.settings.alerts.removed;
     let (mut found, _) = evaluate(&[], &facts, most, &account.name, now);
     found.retain(|it| matches!(it.kind, ProblemKind::Removed | ProblemKind::Emptied));

@@ -1,9 +1,8 @@
-//! When something is due: a line of crontab, meant as crontab means it, in a
-//! time zone whose clocks change.
+//! Crontab expressions with time zones and daylight saving time.
 //!
-//! The calendar is the `cron` crate's, which numbers weekdays otherwise and wants
-//! both day fields to agree; what differs is translated here. Changes of the
-//! clocks are treated as Vixie's cron treats them.
+//! The `cron` crate computes the calendar. It numbers weekdays differently and requires both day
+//! fields to match; this module translates between the two. Changes of daylight saving time are
+//! handled as in Vixie cron.
 
 mod fields;
 
@@ -16,18 +15,19 @@ use chrono_tz::Tz;
 use crate::clock::Timestamp;
 use crate::schedule::crontab::fields::{DAY, Field, HOUR, MINUTE, MONTH, SECOND, WEEKDAY};
 
-/// The times at which something is due.
+/// A parsed crontab expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// Whose union it is: by the day of the month, by the day of the week.
+    /// The schedule is the union of these: by day of the month and by day of the week.
     calendars: Vec<cron::Schedule>,
-    /// Whether it follows real time through a change of the clocks, as what is
-    /// due every few minutes or hours must.
-    steady: bool,
+    /// Whether the minute or the hour begins with `*`. Vixie cron runs such a job in real time
+    /// through a change of daylight saving time, and others by the shown time.
+    wildcard: bool,
+    /// Whether it has a field for seconds.
     seconds: bool,
 }
 
-/// The short forms.
+/// The short forms and what they stand for.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -38,24 +38,27 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// What has no slot between these is never due.
-const FIRST: i64 = 1_704_067_200;
+/// A schedule without a slot after this time is refused: 2024-01-01, a leap year, in Unix seconds.
+const SEARCH_START: i64 = 1_704_067_200;
 
 const DAY_SECONDS: i64 = 86_400;
 
 impl Schedule {
-    /// Reads five fields of crontab, six with seconds first, or a short form
-    /// such as `@daily`.
+    /// Parses five fields of crontab, or six with seconds first, or a short form such as
+    /// `@daily`.
     ///
     /// # Errors
-    /// What is wrong, by field, and what is allowed there.
+    /// A sentence with the field, the mistake and the allowed values.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.starts_with('@') {
             let found = NICKNAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             let Some((_, line)) = found else {
                 let names: Vec<_> = NICKNAMES.iter().map(|(name, _)| *name).collect();
-                return Err(format!("`{text}` is none of {}", names.join(", ")));
+                return Err(format!(
+                    "unknown schedule `{text}`, expected one of {}",
+                    names.join(", ")
+                ));
             };
             return Self::parse(line);
         }
@@ -65,7 +68,7 @@ impl Schedule {
             [second, rest @ ..] if rest.len() == 5 => (Some(*second), rest),
             _ => {
                 return Err(format!(
-                    "must have the five fields of crontab (six with seconds), such as `0 3 * * *`, \
+                    "must have the five fields of crontab (or six, with seconds), such as `0 3 * * *`, \
                      but has {}",
                     parts.len()
                 ));
@@ -100,41 +103,42 @@ impl Schedule {
             true => vec![line(day, &Field::all(&WEEKDAY))?, line(&Field::all(&DAY), weekday)?],
             false => vec![line(day, weekday)?],
         };
-        let schedule = Self { calendars, steady: minute.starred || hour.starred, seconds };
-        match schedule.wall_after(FIRST) {
+        let schedule = Self { calendars, wildcard: minute.starred || hour.starred, seconds };
+        match schedule.wall_after(SEARCH_START) {
             Some(_) => Ok(schedule),
-            None => Err("day of the month: no month of the schedule has such a day".to_owned()),
+            None => Err("day of the month: no month of the schedule has this day".to_owned()),
         }
     }
 
-    /// The first time after `after` at which it is due by the clocks of `zone`;
-    /// `None` where the calendar ends.
+    /// The first slot after `after` in `zone`; `None` at the end of the calendar.
     #[must_use]
     pub fn next_after(&self, after: Timestamp, zone: Tz) -> Option<Timestamp> {
         let after = after.0.div_euclid(1000);
-        let next =
-            if self.steady { self.real_after(after, zone) } else { self.fixed_after(after, zone) };
+        let next = if self.wildcard {
+            self.wildcard_after(after, zone)
+        } else {
+            self.fixed_time_after(after, zone)
+        };
         Some(Timestamp(next?.checked_mul(1000)?))
     }
 
-    /// How far the starts of several accounts may be drawn apart: within the
-    /// minute, unless somebody named the second.
+    /// The time over which starts of several accounts are spread: a minute, or zero if the
+    /// schedule names the second.
     #[must_use]
     pub const fn spread(&self) -> Duration {
         Duration::from_secs(if self.seconds { 0 } else { 60 })
     }
 
-    /// The first matching reading of the clock on the wall after `wall`, both as
-    /// seconds of a day without a zone.
+    /// The first matching local time after `wall`, both as seconds since 1970 without a time zone.
     fn wall_after(&self, wall: i64) -> Option<i64> {
         let wall = DateTime::<Utc>::from_timestamp(wall, 0)?;
         let next = |calendar: &cron::Schedule| calendar.after(&wall).next();
         self.calendars.iter().filter_map(next).min().map(|found| found.timestamp())
     }
 
-    /// For times named by hour and minute: what the clocks skip is due right
-    /// after the gap, what they show twice is due the first time.
-    fn fixed_after(&self, after: i64, zone: Tz) -> Option<i64> {
+    /// The next slot of a schedule with a fixed hour and minute. A skipped local time is due right
+    /// after the gap; a repeated one is due the first time.
+    fn fixed_time_after(&self, after: i64, zone: Tz) -> Option<i64> {
         let mut wall = after.checked_add(offset_at(zone, after)?)?;
         loop {
             wall = self.wall_after(wall)?;
@@ -145,14 +149,14 @@ impl Schedule {
         }
     }
 
-    /// For what is due every few minutes or hours: whenever the clocks show it.
-    fn real_after(&self, after: i64, zone: Tz) -> Option<i64> {
+    /// The next slot of a wildcard schedule: whenever the local time matches.
+    fn wildcard_after(&self, after: i64, zone: Tz) -> Option<i64> {
         let mut from = after.checked_add(1)?;
         loop {
             let offset = offset_at(zone, from)?;
             let next = self.wall_after(from.checked_add(offset - 1)?)?.checked_sub(offset)?;
-            // A change of the clocks matters near here, and near the time found;
-            // between them no clock, however it is put, shows a time that matches.
+            // Only a change of the offset near `from` or near `next` matters: between them no
+            // offset gives a matching local time.
             let near = next.min(from.saturating_add(2 * DAY_SECONDS));
             from = match change_after(zone, from, near) {
                 Some(change) => change,
@@ -163,13 +167,13 @@ impl Schedule {
     }
 }
 
-/// What the clocks of `zone` are ahead of UTC, in seconds.
+/// Offset of `zone` from UTC at `instant`, in seconds.
 fn offset_at(zone: Tz, instant: i64) -> Option<i64> {
     let utc = DateTime::<Utc>::from_timestamp(instant, 0)?.naive_utc();
     Some(i64::from(zone.offset_from_utc_datetime(&utc).fix().local_minus_utc()))
 }
 
-/// The first instant in `(from, until]` at which the clocks are put elsewhere.
+/// The first instant in `(from, until]` at which the offset of `zone` changes.
 fn change_after(zone: Tz, from: i64, until: i64) -> Option<i64> {
     let known = offset_at(zone, from)?;
     let mut low = from;
@@ -191,8 +195,7 @@ fn change_after(zone: Tz, from: i64, until: i64) -> Option<i64> {
     None
 }
 
-/// When the clocks of `zone` first show `wall`; where they skip it, the end of
-/// the gap.
+/// The first instant with local time `wall` in `zone`; if it is skipped, the end of the gap.
 fn first_instant(zone: Tz, wall: i64) -> Option<i64> {
     let shown: NaiveDateTime = DateTime::<Utc>::from_timestamp(wall, 0)?.naive_utc();
     match zone.from_local_datetime(&shown) {
@@ -212,8 +215,8 @@ fn first_instant(zone: Tz, wall: i64) -> Option<i64> {
     }
 }
 
-/// A part of `spread` that is always the same for `account`, so that many
-/// accounts with one schedule do not start at once.
+/// A fixed delay for `account` between zero and `spread`, so that accounts with the same schedule
+/// do not all start at once.
 #[must_use]
 pub fn offset(account: &str, spread: Duration) -> Duration {
     let hash = blake3::hash(account.as_bytes());

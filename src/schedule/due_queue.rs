@@ -1,5 +1,5 @@
-//! Whose turn it is: each account's schedule, how far it was served, and what
-//! is tried again. Told the time, it touches nothing.
+//! Decides which account is backed up next, from schedules, handled slots and retries. Pure: the
+//! caller passes the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,47 +9,49 @@ use chrono_tz::Tz;
 use crate::clock::Timestamp;
 use crate::schedule::crontab::{Schedule, offset};
 
-/// Nothing was backed up before, whatever somebody wrote down: 1970 began.
+/// Recorded times before 1970 count as this: they cannot be right.
 const EARLIEST: Timestamp = Timestamp(0);
 
-/// When a backup that failed is tried again, unless its next time comes before.
+/// Delays of the retries after a failed backup, unless the next slot is earlier.
 const RETRIES: [Duration; 3] =
     [Duration::from_secs(300), Duration::from_secs(900), Duration::from_secs(3600)];
 
-/// A clock that is set back by no more serves no slot twice; one that is set
-/// back further was wrong before, and what it said is forgotten.
-pub(crate) const SET_BACK: Duration = Duration::from_secs(3 * 3600);
+/// After a clock is set back by up to this time, no slot is handled twice. After a larger change
+/// the clock is assumed to have been wrong before, and recorded times are ignored.
+pub(crate) const MAX_SETBACK: Duration = Duration::from_secs(3 * 3600);
 
-/// A backup may take so long before the one that it should have made is missed.
+/// How long a backup may take before its slot counts as missed.
 const GRACE: Duration = Duration::from_secs(3600);
 
-/// When an account is tried again on which another process works.
-const SOON: Duration = Duration::from_secs(60);
+/// Delay until a locked account is tried again.
+const LOCKED_RETRY: Duration = Duration::from_secs(60);
 
-/// When an account is due.
+/// The schedule of an account with its time zone and offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timetable {
+    /// The slots.
     pub schedule: Schedule,
+    /// Time zone of the slots.
     pub zone: Tz,
-    /// How long after its time it begins.
+    /// Delay of each start after its slot.
     pub offset: Duration,
 }
 
 impl Timetable {
-    /// The timetable of `account`, with its own part of the schedule's spread.
+    /// The timetable of `account`, with its [`offset`] in the schedule's spread.
     #[must_use]
     pub fn new(account: &str, schedule: Schedule, zone: Tz) -> Self {
         let offset = offset(account, schedule.spread());
         Self { schedule, zone, offset }
     }
 
-    /// When the first slot after `served` begins.
+    /// Start of the first slot after `served`, with the offset.
     fn after(&self, served: Timestamp) -> Option<Timestamp> {
         Some(self.schedule.next_after(served.max(EARLIEST), self.zone)?.plus(self.offset))
     }
 
-    /// Until when a backup that was complete at `complete` is young enough: two
-    /// slots on, and an hour for the backup itself.
+    /// From when a backup that ended at `complete` is too old: after two more slots, plus an hour
+    /// for the backup itself.
     #[must_use]
     pub fn old_from(&self, complete: Timestamp) -> Option<Timestamp> {
         let first = self.schedule.next_after(complete.max(EARLIEST), self.zone)?;
@@ -57,86 +59,88 @@ impl Timetable {
     }
 }
 
-/// What is known of an account that comes onto the agenda.
+/// The history of an account that enters the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueHistory {
-    /// Its slots up to here are done with; `None`: it is due at once.
+    /// All slots up to this time are handled; `None`: it is due at once.
     pub served: Option<Timestamp>,
-    /// How many tries failed since, and when the last of them ended.
+    /// Number of failed attempts since then, and the end of the last one.
     pub failed: Option<(u32, Timestamp)>,
-    /// Whether the last one was stopped and is to be gone on with.
+    /// Whether the last backup was stopped and must be continued.
     pub stopped: bool,
 }
 
-/// How a backup ended, as far as the agenda minds.
+/// How a backup ended, as far as it affects the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackupEnd {
+    /// A snapshot was made.
     Finished,
-    /// It is tried again.
+    /// It failed and will be retried.
     Failed,
-    /// It failed, and would again until somebody does something.
+    /// It failed and a retry would fail too, until a user acts.
     FailedForGood,
+    /// The program was asked to stop.
     Stopped,
-    /// Another process works on the account: this was no try at all.
+    /// Another process holds the account's lock: not counted as an attempt.
     Locked,
 }
 
-/// The accounts and when each is due.
+/// All accounts with the times when they are due.
 #[derive(Debug, Default)]
 pub struct DueQueue(BTreeMap<String, QueueEntry>);
 
 #[derive(Debug)]
 struct QueueEntry {
     timetable: Timetable,
-    /// Slots up to here are done with.
+    /// All slots up to this time are handled.
     served: Timestamp,
-    /// Due regardless of the timetable.
+    /// Due at this time, regardless of the timetable.
     urgent: Option<Timestamp>,
     tries: u32,
     running: bool,
-    /// Another process works on the account: not before then.
+    /// Another process holds the account's lock: not due before this time.
     not_before: Option<Timestamp>,
-    /// What `served`, `urgent` and `tries` were before the backup under way.
+    /// `served`, `urgent` and `tries` before the running backup.
     before: Option<(Timestamp, Option<Timestamp>, u32)>,
-    /// When it is due; kept, for it is asked all the time.
+    /// When it is due; cached, since it is read often.
     next: Option<Timestamp>,
 }
 
 impl QueueEntry {
-    fn settle(&mut self) {
+    fn update_next(&mut self) {
         let slot = self.timetable.after(self.served);
         let sooner = self.urgent.filter(|urgent| slot.is_none_or(|slot| *urgent < slot));
         self.next = sooner.or(slot).map(|next| self.not_before.map_or(next, |it| next.max(it)));
     }
 
-    fn try_again(&mut self, ended: Timestamp) {
+    fn schedule_retry(&mut self, ended: Timestamp) {
         let nth = usize::try_from(self.tries).unwrap_or(usize::MAX).wrapping_sub(1);
         self.urgent = RETRIES.get(nth).map(|time| ended.plus(*time));
     }
 
-    /// Believes the clock that was set back, and not what it said before.
-    fn look_at_the_clock(&mut self, now: Timestamp) {
-        let set_back = self.served.since(now) > SET_BACK;
-        if set_back {
+    /// After the clock was set back, replaces times that it set before.
+    fn correct_after_setback(&mut self, now: Timestamp) {
+        let served_ahead = self.served.since(now) > MAX_SETBACK;
+        if served_ahead {
             self.served = now;
         }
-        let far = self.urgent.is_some_and(|urgent| urgent.since(now) > RETRIES[2]);
-        if far {
+        let urgent_ahead = self.urgent.is_some_and(|urgent| urgent.since(now) > RETRIES[2]);
+        if urgent_ahead {
             self.urgent = Some(now);
         }
-        let later = self.not_before.is_some_and(|it| it.since(now) > SOON);
-        if later {
+        let not_before_ahead = self.not_before.is_some_and(|it| it.since(now) > LOCKED_RETRY);
+        if not_before_ahead {
             self.not_before = None;
         }
-        if set_back || far || later {
-            self.settle();
+        if served_ahead || urgent_ahead || not_before_ahead {
+            self.update_next();
         }
     }
 }
 
 impl DueQueue {
-    /// Puts an account on the agenda, or gives it another timetable: that one
-    /// counts from `now`, for its earlier slots were never missed.
+    /// Adds an account, or changes its timetable. A new timetable counts from `now`: its earlier
+    /// slots are not missed slots.
     pub fn insert(
         &mut self,
         account: &str,
@@ -149,7 +153,7 @@ impl DueQueue {
                 entry.timetable = timetable;
                 entry.served = now;
                 entry.before = None;
-                entry.settle();
+                entry.update_next();
             }
             return;
         }
@@ -165,22 +169,22 @@ impl DueQueue {
         };
         if let Some((tries, ended)) = past.failed {
             entry.tries = tries;
-            entry.try_again(ended);
+            entry.schedule_retry(ended);
         }
-        entry.settle();
+        entry.update_next();
         self.0.insert(account.to_owned(), entry);
     }
 
-    /// Takes every account off that `stays` does not know.
+    /// Removes every account for which `stays` is false.
     pub fn retain(&mut self, stays: impl Fn(&str) -> bool) {
         self.0.retain(|account, _| stays(account));
     }
 
-    /// Who is due at `now`, the longest due first.
+    /// The accounts that are due at `now`, the longest overdue first.
     pub fn due(&mut self, now: Timestamp) -> Vec<String> {
         let mut due = Vec::new();
         for (account, entry) in self.0.iter_mut().filter(|(_, entry)| !entry.running) {
-            entry.look_at_the_clock(now);
+            entry.correct_after_setback(now);
             if let Some(next) = entry.next.filter(|next| *next <= now) {
                 due.push((next, account.clone()));
             }
@@ -189,8 +193,7 @@ impl DueQueue {
         due.into_iter().map(|(_, account)| account).collect()
     }
 
-    /// Notes that the backup of `account` begins: however many slots were
-    /// missed, all of them are served by this one.
+    /// Records that the backup of `account` begins. It handles all missed slots.
     pub fn begin(&mut self, account: &str, now: Timestamp) {
         let Some(entry) = self.0.get_mut(account) else { return };
         entry.before = Some((entry.served, entry.urgent, entry.tries));
@@ -203,10 +206,10 @@ impl DueQueue {
         entry.served = entry.served.max(Timestamp(now.0.saturating_sub(offset)));
         entry.urgent = None;
         entry.running = true;
-        entry.settle();
+        entry.update_next();
     }
 
-    /// Notes how it ended.
+    /// Records how the backup of `account` ended.
     pub fn end(&mut self, account: &str, ended: BackupEnd, now: Timestamp) {
         let Some(entry) = self.0.get_mut(account) else { return };
         entry.running = false;
@@ -215,34 +218,35 @@ impl DueQueue {
             BackupEnd::Finished | BackupEnd::FailedForGood => entry.tries = 0,
             BackupEnd::Failed => {
                 entry.tries = entry.tries.saturating_add(1);
-                entry.try_again(now);
+                entry.schedule_retry(now);
             }
             BackupEnd::Stopped => entry.urgent = Some(now),
             BackupEnd::Locked => {
-                entry.not_before = Some(now.plus(SOON));
+                entry.not_before = Some(now.plus(LOCKED_RETRY));
                 match before {
                     Some(before) => (entry.served, entry.urgent, entry.tries) = before,
-                    // A new timetable: what was due by the old one is due all the same.
+                    // The timetable changed: the account stays due by the old one.
                     None => entry.urgent = Some(now),
                 }
             }
         }
-        entry.settle();
+        entry.update_next();
     }
 
-    /// How far the slots of `account` are done with, and how many tries failed since.
+    /// Time up to which the slots of `account` are handled, and the number of failed attempts
+    /// since.
     #[must_use]
     pub fn served(&self, account: &str) -> Option<(Timestamp, u32)> {
         self.0.get(account).map(|entry| (entry.served, entry.tries))
     }
 
-    /// When the next backup of `account` is due.
+    /// When `account` is due next.
     #[must_use]
     pub fn next(&self, account: &str) -> Option<Timestamp> {
         self.0.get(account)?.next
     }
 
-    /// When somebody is due next.
+    /// When the first account that is not running is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.0.values().filter(|entry| !entry.running).filter_map(|entry| entry.next).min()

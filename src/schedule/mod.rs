@@ -1,7 +1,7 @@
-//! When backups are due. Pure.
+//! Schedules of backups. Pure functions and data.
 //!
-//! * [`crontab`]: times as crontab means them
-//! * [`due_queue`]: which account is next
+//! * [`crontab`]: crontab expressions
+//! * [`due_queue`]: which account is backed up next
 
 pub mod crontab;
 pub mod due_queue;

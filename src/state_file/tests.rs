@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::clock::Timestamp;
 use crate::health::attempt::{AttemptOutcome, ProblemKind};
-use crate::health::persisted_state::tests::{account_status, attempt, held};
+use crate::health::persisted_state::tests::{account_status, attempt, summary};
 
 #[test]
 fn state_reads_back_as_written_and_is_private() {
@@ -59,7 +59,7 @@ fn attempts_of_other_processes_are_kept_and_evaluated() {
     assert_eq!(PersistedState::known(&vault), Some(daemon.clone()));
     assert_eq!((daemon.totals.backups, daemon.totals.failures), (3, 1));
     assert_eq!((daemon.heartbeat, daemon.served), (true, Some(Timestamp(7))));
-    let told = account_status(&daemon, &held(5000), None);
+    let told = account_status(&daemon, &summary(5000), None);
     assert_eq!(told.problems[0].kind, ProblemKind::KeyRefused);
     assert_eq!(told.problems[0].since, Timestamp(9000));
 }

@@ -184,7 +184,9 @@ fn alerts_the_page_and_what_the_daemon_keeps_have_no_key() {
         let daemon = Daemon::with(&environment, &flags);
         let address = daemon.page();
         let mut lines = vec![daemon.hear("a delivery that failed", |line| {
-            line["message"].as_str().is_some_and(|it| it.contains("webhook was not delivered"))
+            line["message"]
+                .as_str()
+                .is_some_and(|it| it.contains("cannot deliver the alert to the webhook"))
         })];
         let (mut paths, mut seen) = (vec!["/".to_owned(), "/metrics".to_owned()], 0);
         while let Some(path) = paths.get(seen).cloned().filter(|_| seen < 40) {

@@ -156,7 +156,7 @@ fn stopped_in_the_middle_a_backup_goes_on_where_it_stopped() {
     service.faults("");
     let before = service.new_requests();
     let daemon = Daemon::start(&environment);
-    assert_eq!(daemon.hear_of("main", "backup goes on")["run"], 1);
+    assert_eq!(daemon.hear_of("main", "backup continues")["run"], 1);
     assert_eq!(daemon.hear_of("main", "complete")["run"], 1);
     daemon.stops("-INT");
     let after = service.new_requests();
@@ -179,12 +179,12 @@ fn hangup_reads_the_configuration_again_and_keeps_the_old_one_if_it_is_wrong() {
     });
     assert_eq!(told["level"], "ERROR");
     daemon.hear("the old one", |line| {
-        line["message"] == "the configuration is wrong; the old one is kept"
+        line["message"] == "cannot reload the configuration; the old one stays in effect"
     });
     daemon.hear_of("one", "complete");
     environment.write("config.toml", &config(&[("two", &url, SECONDLY)]));
     environment.signal("-HUP", &daemon.child);
-    daemon.hear("the new one", |line| line["message"] == "the configuration was read again");
+    daemon.hear("the new one", |line| line["message"] == "the configuration was reloaded");
     daemon.hear_of("two", "complete");
     let rest = daemon.stops("-TERM");
     let begins = |line: &&Value| line["account"] == "one" && line["message"] == "backup begins";
@@ -246,7 +246,7 @@ fn an_account_on_which_another_process_works_is_put_off_without_an_alert() {
     let clock = linkvault::clock::SystemClock::new(linkvault::clock::Interrupt::default());
     let lock = linkvault::vault::lock::Lock::take(&vault, "test", Duration::ZERO, &clock).unwrap();
     let daemon = Daemon::start(&environment);
-    let told = daemon.hear_of("main", "put off: ");
+    let told = daemon.hear_of("main", "postponed: ");
     assert_eq!(told["level"], "WARN", "{told}");
     daemon.stops("-TERM");
     drop(lock);
@@ -430,7 +430,7 @@ fn a_webhook_is_signed_and_a_heartbeat_that_came_too_late_is_never_sent() {
     };
     // No server listens there yet.
     environment.write("config.toml", &text(NIGHTLY, "127.0.0.1:1"));
-    environment.run(&["daemon", "--once"]).succeeds().says_among("the heartbeat was not delivered");
+    environment.run(&["daemon", "--once"]).succeeds().says_among("cannot deliver the heartbeat");
     service.faults("html@/api/account");
     environment.write("config.toml", &text(SECONDLY, "127.0.0.1:1"));
     let once = |wanted: &str| {

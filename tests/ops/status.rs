@@ -192,16 +192,16 @@ fn a_list_that_vanishes_is_told_though_it_is_little_of_the_account() {
     let ran = environment.run(&backup).succeeds();
     let alerts = ran.json()["alerts"].clone();
     assert_eq!(alerts[0]["kind"], "removed", "{alerts}");
-    ran.says_among("warning: 10 of 16 campaigns vanished from the account\n")
-        .says_among("hint: `linkvault diff main@latest~1` lists them");
+    ran.says_among("warning: 10 of 16 campaigns were removed from the account\n")
+        .says_among("hint: run `linkvault diff main@latest~1` to list them");
     assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
     // The rest is fewer than ten, and still it is the whole list.
     remove_campaigns(&service, 6);
     let ran = environment.run(&backup).succeeds();
     let alerts = ran.json()["alerts"].clone();
     assert_eq!((&alerts[0]["kind"], alerts.as_array().unwrap().len()), (&json!("emptied"), 1));
-    ran.says_among("warning: the list of campaigns is empty; snapshot #1 shows 16 records\n")
-        .says_among("`linkvault restore main@#1 --to main` plans them back");
+    ran.says_among("warning: the list of campaigns is empty; snapshot #1 has 16 records\n")
+        .says_among("run `linkvault restore main@#1 --to main` to plan their restoration");
     let told = status(&environment, 3);
     assert_eq!((kinds(&told), &told["health"]), (vec!["emptied"], &json!("warning")));
     // A backup of other lists says nothing about this one.

@@ -91,7 +91,7 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, OpError> {
     let (bell, reload) = (Waker::default(), Arc::new(AtomicBool::new(false)));
     let service = DaemonLoop {
         state: Arc::new(DaemonState::new(Arc::clone(&app.env.clock))),
-        work: Arc::clone(&work) as _,
+        worker: Arc::clone(&work) as _,
         clock: Arc::clone(&app.env.clock),
         waker: bell.clone(),
         reload: Arc::clone(&reload),

@@ -181,7 +181,7 @@ impl Rendering<'_> {
         let mut document = render::plan::document(&moving.plan, self.to, from, observation);
         document["dry_run"] = json!(true);
         document["run"] = Value::Null;
-        document["resources"] = json!(moving.foreseen().counts);
+        document["resources"] = json!(moving.expected_report().counts);
         document["manual"] = json!(moving.manual);
         self.out.json(&document)
     }

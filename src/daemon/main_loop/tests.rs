@@ -1,4 +1,4 @@
-//! The loop with its threads, on work that does nothing.
+//! Tests of the loop with its threads and a fake worker.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -11,17 +11,16 @@ use crate::model::CountOrPercent;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::Timetable;
 
-/// Work that tells what it was asked to do. `stuck` waits to be let go, `broken`
-/// panics, `failing` fails.
-struct Fake {
+/// A worker that reports its calls. `stuck` waits for the gate, `broken` panics, `failing` fails.
+struct FakeWorker {
     folder: tempfile::TempDir,
     accounts: Mutex<Result<Vec<&'static str>, Vec<String>>>,
-    told: Mutex<Sender<String>>,
+    calls: Mutex<Sender<String>>,
     gate: Mutex<Receiver<()>>,
     clock: Arc<dyn Clock>,
 }
 
-impl Worker for Fake {
+impl Worker for FakeWorker {
     fn scheduled_accounts(&self) -> Result<Vec<ScheduledAccount>, Vec<String>> {
         let accounts = self.accounts.lock().unwrap().clone()?;
         let all_scheduled = accounts.into_iter().map(|account| ScheduledAccount {
@@ -39,7 +38,7 @@ impl Worker for Fake {
         Ok(all_scheduled.collect())
     }
 
-    fn look(&self, _account: &str) -> Option<VaultSummary> {
+    fn vault_summary(&self, _account: &str) -> Option<VaultSummary> {
         Some(VaultSummary::default())
     }
 
@@ -52,7 +51,7 @@ impl Worker for Fake {
     }
 
     fn back_up(&self, account: &str) -> BackupAttempt {
-        self.told.lock().unwrap().send(account.to_owned()).unwrap();
+        self.calls.lock().unwrap().send(account.to_owned()).unwrap();
         match account {
             "stuck" => self.gate.lock().unwrap().recv().unwrap_or_default(),
             "broken" => panic!("it broke"),
@@ -79,14 +78,15 @@ impl Worker for Fake {
         persisted: &mut PersistedState,
     ) {
         if ended.is_none() {
-            let _ = self.told.lock().unwrap().send(format!("judged {}", account_status.account));
+            let _ =
+                self.calls.lock().unwrap().send(format!("evaluated {}", account_status.account));
         }
         persisted.heartbeat |= ended.is_some();
     }
 
     fn deliver(&self, account: &str, pending: &mut PendingAlerts) {
-        if account == "deaf" {
-            let _ = self.told.lock().unwrap().send("delivers".to_owned());
+        if account == "slow" {
+            let _ = self.calls.lock().unwrap().send("delivers".to_owned());
             let _ = self.gate.lock().unwrap().recv();
             return;
         }
@@ -95,10 +95,10 @@ impl Worker for Fake {
 }
 
 struct Running {
-    service: DaemonLoop,
-    work: Arc<Fake>,
+    daemon: DaemonLoop,
+    work: Arc<FakeWorker>,
     interrupt: Interrupt,
-    told: Receiver<String>,
+    calls: Receiver<String>,
     gate: Option<Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -107,17 +107,17 @@ impl Running {
     fn start(accounts: &[&'static str], workers: usize, once: bool) -> Self {
         let interrupt = Interrupt::default();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(interrupt.clone()));
-        let ((tell, told), (open, gate)) = (channel(), channel());
-        let work = Arc::new(Fake {
+        let ((tell, calls), (open, gate)) = (channel(), channel());
+        let work = Arc::new(FakeWorker {
             folder: tempfile::tempdir().unwrap(),
             accounts: Mutex::new(Ok(accounts.to_vec())),
-            told: Mutex::new(tell),
+            calls: Mutex::new(tell),
             gate: Mutex::new(gate),
             clock: Arc::clone(&clock),
         });
-        let service = DaemonLoop {
+        let daemon = DaemonLoop {
             state: Arc::new(DaemonState::new(Arc::clone(&clock))),
-            work: Arc::clone(&work) as _,
+            worker: Arc::clone(&work) as _,
             clock,
             waker: Waker::default(),
             reload: Arc::default(),
@@ -129,45 +129,45 @@ impl Running {
                 10_000
             }),
         };
-        service.load().unwrap();
-        let loops = service.clone();
+        daemon.load().unwrap();
+        let loops = daemon.clone();
         let thread = Some(std::thread::spawn(move || loops.run(once, &|_| {})));
-        Self { service, work, interrupt, told, gate: Some(open), thread }
+        Self { daemon, work, interrupt, calls, gate: Some(open), thread }
     }
 
-    /// Waits until all of these were told.
-    fn hear(&self, words: &[&str]) {
-        let mut left: BTreeSet<_> = words.iter().map(|word| (*word).to_owned()).collect();
+    /// Waits until all these calls were reported.
+    fn wait_for(&self, calls: &[&str]) {
+        let mut left: BTreeSet<_> = calls.iter().map(|call| (*call).to_owned()).collect();
         while !left.is_empty() {
-            let heard = self.told.recv_timeout(Duration::from_secs(30));
-            left.remove(&heard.unwrap_or_else(|_| panic!("never heard of {left:?}")));
+            let call = self.calls.recv_timeout(Duration::from_secs(30));
+            left.remove(&call.unwrap_or_else(|_| panic!("missing calls {left:?}")));
         }
     }
 
-    fn ended(mut self) -> Arc<Fake> {
+    fn ended(mut self) -> Arc<FakeWorker> {
         self.thread.take().unwrap().join().unwrap();
         Arc::clone(&self.work)
     }
 
-    fn stopped(mut self) -> Arc<Fake> {
+    fn stopped(mut self) -> Arc<FakeWorker> {
         self.gate = None;
         self.interrupt.raise();
-        self.service.waker.wake();
+        self.daemon.waker.wake();
         self.ended()
     }
 }
 
-fn persisted(work: &Fake, account: &str) -> PersistedState {
+fn persisted(work: &FakeWorker, account: &str) -> PersistedState {
     PersistedState::read(&work.folder.path().join(account)).0
 }
 
 #[test]
-fn one_account_that_is_stuck_delays_no_other() {
+fn a_stuck_account_does_not_delay_others() {
     let running = Running::start(&["a", "b", "stuck"], 2, false);
-    running.hear(&["stuck", "a", "b"]);
-    running.hear(&["a", "b"]);
-    running.hear(&["a", "b"]);
-    let daemon_state = &running.service.state;
+    running.wait_for(&["stuck", "a", "b"]);
+    running.wait_for(&["a", "b"]);
+    running.wait_for(&["a", "b"]);
+    let daemon_state = &running.daemon.state;
     assert_eq!(daemon_state.alive(), Ok(()));
     let stuck = &daemon_state.account_statuses()[2];
     assert_eq!((stuck.account.as_str(), stuck.running.is_some()), ("stuck", true));
@@ -177,20 +177,20 @@ fn one_account_that_is_stuck_delays_no_other() {
 }
 
 #[test]
-fn a_panic_is_a_failed_backup_of_that_account_alone() {
+fn a_panic_is_a_failed_backup_of_one_account() {
     let running = Running::start(&["broken", "good"], 1, true);
-    running.hear(&["broken", "good"]);
-    let daemon_state = Arc::clone(&running.service.state);
+    running.wait_for(&["broken", "good"]);
+    let daemon_state = Arc::clone(&running.daemon.state);
     let work = running.ended();
     let last = persisted(&work, "broken").last.unwrap();
     assert_eq!(last.outcome, AttemptOutcome::Failed);
-    assert_eq!(last.message.as_deref(), Some("the program has a defect: it broke"));
+    assert_eq!(last.message.as_deref(), Some("internal error: it broke"));
     let health: Vec<_> = daemon_state.account_statuses().iter().map(|it| it.health).collect();
     assert_eq!(health, [Health::Failing, Health::Good]);
 }
 
 #[test]
-fn once_gives_each_a_turn_and_ends() {
+fn once_backs_up_each_account_and_ends() {
     let running = Running::start(&["a", "b", "c", "failing"], 2, true);
     let work = running.ended();
     for account in ["a", "b", "c", "failing"] {
@@ -200,32 +200,32 @@ fn once_gives_each_a_turn_and_ends() {
 }
 
 #[test]
-fn a_configuration_read_again_brings_and_takes_accounts_and_a_wrong_one_changes_nothing() {
+fn a_reload_adds_and_removes_accounts_and_an_invalid_one_changes_nothing() {
     let running = Running::start(&["a", "b"], 2, false);
-    running.hear(&["a", "b", "judged a"]);
+    running.wait_for(&["a", "b", "evaluated a"]);
     let reload = |accounts| {
         *running.work.accounts.lock().unwrap() = accounts;
-        running.service.reload.store(true, Ordering::SeqCst);
-        running.service.waker.wake();
+        running.daemon.reload.store(true, Ordering::SeqCst);
+        running.daemon.waker.wake();
     };
     reload(Ok(vec!["b", "c"]));
-    running.hear(&["c"]);
-    running.hear(&["b", "c"]);
-    assert_eq!(running.service.state.accounts(), ["b", "c"]);
+    running.wait_for(&["c"]);
+    running.wait_for(&["b", "c"]);
+    assert_eq!(running.daemon.state.accounts(), ["b", "c"]);
     reload(Err(vec!["line 3 is wrong".to_owned()]));
-    running.hear(&["b", "c"]);
-    running.hear(&["b", "c"]);
-    assert_eq!(running.service.state.accounts(), ["b", "c"]);
+    running.wait_for(&["b", "c"]);
+    running.wait_for(&["b", "c"]);
+    assert_eq!(running.daemon.state.accounts(), ["b", "c"]);
     running.stopped();
 }
 
 #[test]
-fn who_does_not_stop_is_noted_as_stopped_and_is_due_at_the_next_start() {
+fn a_backup_that_does_not_stop_is_recorded_as_stopped_and_due_at_the_next_start() {
     let mut running = Running::start(&["stuck"], 1, false);
-    running.hear(&["stuck"]);
+    running.wait_for(&["stuck"]);
     let gate = running.gate.take();
     running.interrupt.raise();
-    running.service.waker.wake();
+    running.daemon.waker.wake();
     let work = running.ended();
     let persisted = persisted(&work, "stuck");
     assert_eq!(persisted.last.as_ref().map(|last| last.outcome), Some(AttemptOutcome::Stopped));
@@ -233,11 +233,11 @@ fn who_does_not_stop_is_noted_as_stopped_and_is_due_at_the_next_start() {
     drop(gate);
 }
 
-/// The next process would say that the new schedule counts from its own start.
+/// Otherwise the next process would count the new schedule from its own start.
 #[test]
-fn from_when_a_new_schedule_counts_outlives_the_process() {
+fn the_start_of_a_new_schedule_is_persisted() {
     let running = Running::start(&["stuck"], 1, false);
-    running.hear(&["stuck"]);
+    running.wait_for(&["stuck"]);
     let work = running.stopped();
     let vault = work.folder.path().join("stuck");
     let mut known = persisted(&work, "stuck");
@@ -245,9 +245,9 @@ fn from_when_a_new_schedule_counts_outlives_the_process() {
     known.write(&vault).unwrap();
     let interrupt = Interrupt::default();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(interrupt));
-    let service = DaemonLoop {
+    let daemon = DaemonLoop {
         state: Arc::new(DaemonState::new(Arc::clone(&clock))),
-        work: Arc::clone(&work) as _,
+        worker: Arc::clone(&work) as _,
         clock: Arc::clone(&clock),
         waker: Waker::default(),
         reload: Arc::default(),
@@ -255,32 +255,32 @@ fn from_when_a_new_schedule_counts_outlives_the_process() {
         tick: Duration::from_secs(10),
         shutdown_timeout: Duration::ZERO,
     };
-    service.load().unwrap();
+    daemon.load().unwrap();
     assert_eq!(persisted(&work, "stuck").schedule.as_deref(), Some("* * * * * * UTC"));
 }
 
 #[test]
-fn who_is_slow_to_listen_delays_no_backup_and_loses_none() {
-    let running = Running::start(&["deaf"], 2, false);
-    running.hear(&["deaf"]);
-    running.hear(&["deaf", "delivers"]);
-    assert!(persisted(&running.work, "deaf").heartbeat, "it is on the disk before it is delivered");
+fn a_slow_receiver_delays_no_backup_and_loses_none() {
+    let running = Running::start(&["slow"], 2, false);
+    running.wait_for(&["slow"]);
+    running.wait_for(&["slow", "delivers"]);
+    assert!(persisted(&running.work, "slow").heartbeat, "it is on the disk before it is delivered");
     let work = running.stopped();
-    let last = persisted(&work, "deaf").last.unwrap();
+    let last = persisted(&work, "slow").last.unwrap();
     assert_eq!(last.outcome, AttemptOutcome::Complete);
 }
 
 #[test]
-fn once_looks_everybody_over_at_the_end() {
+fn once_evaluates_all_accounts_at_the_end() {
     let running = Running::start(&["a", "failing"], 2, true);
-    running.hear(&["a", "judged a", "judged failing"]);
+    running.wait_for(&["a", "evaluated a", "evaluated failing"]);
     running.ended();
 }
 
 #[test]
-fn what_is_done_to_a_vault_by_hand_is_seen_between_backups() {
+fn changes_of_a_vault_by_other_commands_are_seen_between_backups() {
     let running = Running::start(&["by hand"], 1, true);
-    let daemon_state = Arc::clone(&running.service.state);
+    let daemon_state = Arc::clone(&running.daemon.state);
     running.ended();
     assert_eq!(daemon_state.account_statuses()[0].unknown_writes, 7);
 }

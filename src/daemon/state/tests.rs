@@ -1,4 +1,4 @@
-//! The daemon's state, on simulated time.
+//! Tests of the daemon's state in simulated time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -22,7 +22,7 @@ fn scheduled(account: &str) -> ScheduledAccount {
     }
 }
 
-/// A clock that somebody puts elsewhere.
+/// A clock whose wall time can jump.
 struct Wall(SimulatedClock, AtomicI64);
 
 impl Wall {
@@ -90,7 +90,7 @@ fn persisted(daemon_state: &DaemonState, account: &str) -> PersistedState {
 }
 
 #[test]
-fn a_locked_account_is_tried_each_minute_and_nothing_is_noted_of_it() {
+fn a_locked_account_is_tried_each_minute_and_nothing_is_recorded() {
     let (daemon_state, clock) = daemon_state(&["main"]);
     for _ in 0..100 {
         assert!(turn(&daemon_state, AttemptOutcome::Locked));
@@ -104,7 +104,7 @@ fn a_locked_account_is_tried_each_minute_and_nothing_is_noted_of_it() {
 }
 
 #[test]
-fn a_slot_for_which_the_account_was_locked_is_not_served_for_the_next_process() {
+fn a_slot_of_a_locked_account_stays_due_for_the_next_process() {
     let (daemon_state, clock) = daemon_state(&["main"]);
     assert!(turn(&daemon_state, AttemptOutcome::Complete));
     let served = persisted(&daemon_state, "main").served;
@@ -117,7 +117,7 @@ fn a_slot_for_which_the_account_was_locked_is_not_served_for_the_next_process() 
 }
 
 #[test]
-fn once_ends_whatever_becomes_of_clock_and_configuration() {
+fn once_ends_after_changes_of_clock_and_configuration() {
     let (daemon_state, clock) = daemon_state(&["a", "b"]);
     daemon_state.only_once();
     clock.jump(-100_000_000);
@@ -128,7 +128,7 @@ fn once_ends_whatever_becomes_of_clock_and_configuration() {
 }
 
 #[test]
-fn an_account_is_looked_over_while_it_is_backed_up() {
+fn an_account_is_evaluated_during_its_backup() {
     let (daemon_state, _) = daemon_state(&["main"]);
     assert_eq!(daemon_state.reserve_workers(1), 1);
     let job = daemon_state.take().unwrap();
@@ -138,12 +138,12 @@ fn an_account_is_looked_over_while_it_is_backed_up() {
         persisted.watched = Some(since);
     }));
     ends(&daemon_state, &job, AttemptOutcome::Complete);
-    assert_eq!(persisted(&daemon_state, "main").watched, Some(since), "neither undoes the other");
+    assert_eq!(persisted(&daemon_state, "main").watched, Some(since), "both changes are kept");
     assert_eq!(persisted(&daemon_state, "main").totals.complete, 1);
 }
 
 #[test]
-fn a_backup_that_was_taken_away_frees_no_other_account() {
+fn the_result_of_an_abandoned_backup_is_ignored() {
     let (daemon_state, _) = daemon_state(&["main"]);
     assert_eq!(daemon_state.reserve_workers(1), 1);
     let job = daemon_state.take().unwrap();
@@ -154,7 +154,7 @@ fn a_backup_that_was_taken_away_frees_no_other_account() {
 }
 
 #[test]
-fn what_was_noted_is_not_taken_away() {
+fn a_recorded_backup_is_not_abandoned() {
     let (daemon_state, _) = daemon_state(&["main"]);
     assert_eq!(daemon_state.reserve_workers(1), 1);
     let job = daemon_state.take().unwrap();
@@ -164,12 +164,12 @@ fn what_was_noted_is_not_taken_away() {
         None,
         &mut |_, _| {},
     );
-    assert!(daemon_state.give_up().is_empty(), "only the work after it was cut short");
+    assert!(daemon_state.give_up().is_empty(), "only the work after it is abandoned");
     assert_eq!(persisted(&daemon_state, "main").totals.complete, 1);
 }
 
 #[test]
-fn what_comes_during_a_delivery_is_delivered_next() {
+fn alerts_added_during_a_delivery_are_kept() {
     let (daemon_state, _) = daemon_state(&["main"]);
     let item = |at| PendingAlert {
         alert: Alert {
@@ -184,40 +184,40 @@ fn what_comes_during_a_delivery_is_delivered_next() {
         tries: 0,
         next: Timestamp(at),
     };
-    let post = |items: &[i64]| {
+    let add = |items: &[i64]| {
         daemon_state.evaluate("main", &mut |_, persisted| {
             persisted.outbox.extend(items.iter().map(|at| item(*at)))
         });
     };
-    assert_eq!(daemon_state.take_pending("main"), None, "nothing waits");
-    post(&[1, 2]);
-    let lent = daemon_state.take_pending("main").unwrap();
-    assert_eq!(daemon_state.take_pending("main"), None, "somebody has it");
-    post(&[3]);
+    assert_eq!(daemon_state.take_pending("main"), None, "nothing is pending");
+    add(&[1, 2]);
+    let taken = daemon_state.take_pending("main").unwrap();
+    assert_eq!(daemon_state.take_pending("main"), None, "a delivery is running");
+    add(&[3]);
     let left =
         PendingAlerts { outbox: vec![PendingAlert { tries: 1, ..item(2) }], heartbeat: false };
-    daemon_state.restore_pending("main", &lent, left);
-    let waits: Vec<_> = persisted(&daemon_state, "main")
+    daemon_state.restore_pending("main", &taken, left);
+    let pending: Vec<_> = persisted(&daemon_state, "main")
         .outbox
         .iter()
         .map(|it| (it.alert.at.0, it.tries))
         .collect();
-    assert_eq!(waits, [(2, 1), (3, 0)]);
+    assert_eq!(pending, [(2, 1), (3, 0)]);
 }
 
 #[test]
-fn what_a_clock_that_was_ahead_said_is_no_proof_of_anything() {
+fn times_of_a_clock_that_was_ahead_are_ignored() {
     let (daemon_state, clock) = daemon_state(&["main"]);
     clock.jump(400 * 86_400_000);
     assert!(turn(&daemon_state, AttemptOutcome::Complete));
     let ahead = attempt(&daemon_state, AttemptOutcome::Complete);
     clock.jump(-400 * 86_400_000);
-    let held = VaultSummary {
+    let summary = VaultSummary {
         last_complete: Some(ahead.ended),
         newest: Some(ahead),
         ..VaultSummary::default()
     };
-    daemon_state.state().accounts.get_mut("main").unwrap().vault_summary = held;
+    daemon_state.state().accounts.get_mut("main").unwrap().vault_summary = summary;
     clock.sleep(Duration::from_secs(86_400));
     let _ = daemon_state.reserve_workers(1);
     clock.sleep(Duration::from_secs(86_400));
@@ -235,9 +235,9 @@ fn what_a_clock_that_was_ahead_said_is_no_proof_of_anything() {
     );
 }
 
-/// Somebody may have written anything there.
+/// The state file may contain any values.
 #[test]
-fn no_notes_stop_the_board() {
+fn no_recorded_state_stops_the_daemon() {
     for time in [i64::MIN, -1, 0, 1 << 50, i64::MAX] {
         let (daemon_state, clock) = daemon_state(&["other"]);
         let at = Some(Timestamp(time));

@@ -1,4 +1,4 @@
-//! What follows from what is recorded.
+//! Tests of the persisted state and of the status evaluated from it.
 
 use std::time::Duration;
 
@@ -21,31 +21,31 @@ pub fn attempt(outcome: AttemptOutcome, ended: i64) -> BackupAttempt {
     }
 }
 
-pub fn held(ended: i64) -> VaultSummary {
+pub fn summary(ended: i64) -> VaultSummary {
     let newest = Some(attempt(AttemptOutcome::Complete, ended));
     VaultSummary { newest, last_complete: Some(Timestamp(ended)), ..VaultSummary::default() }
 }
 
 #[test]
-fn without_notes_the_newest_snapshot_tells_what_was_served() {
+fn without_a_state_file_the_newest_snapshot_counts_as_served() {
     let (now, persisted) = (Timestamp(99_000), PersistedState::default());
     assert_eq!(persisted.past("0 3 * * *", &VaultSummary::default(), now), QueueHistory::default());
-    let past = persisted.past("0 3 * * *", &held(5000), now);
+    let past = persisted.past("0 3 * * *", &summary(5000), now);
     assert_eq!(past.served, Some(Timestamp(4000)));
 }
 
 #[test]
-fn a_schedule_that_changed_meanwhile_counts_from_now() {
+fn a_changed_schedule_counts_from_now() {
     let schedule = Some("0 3 * * * UTC".to_owned());
     let persisted =
         PersistedState { schedule, served: Some(Timestamp(3000)), ..PersistedState::default() };
     let now = Timestamp(99_000);
-    assert_eq!(persisted.past("0 3 * * * UTC", &held(5000), now).served, Some(Timestamp(3000)));
-    assert_eq!(persisted.past("0 4 * * * UTC", &held(5000), now).served, Some(now));
+    assert_eq!(persisted.past("0 3 * * * UTC", &summary(5000), now).served, Some(Timestamp(3000)));
+    assert_eq!(persisted.past("0 4 * * * UTC", &summary(5000), now).served, Some(now));
 }
 
 #[test]
-fn what_failed_or_was_stopped_is_known_after_a_restart() {
+fn failed_and_stopped_backups_are_known_after_a_restart() {
     let now = Timestamp(99_000);
     let mut persisted =
         PersistedState { tries: 2, served: Some(Timestamp(1)), ..PersistedState::default() };
@@ -54,20 +54,20 @@ fn what_failed_or_was_stopped_is_known_after_a_restart() {
     let past = persisted.past("s", &VaultSummary::default(), now);
     assert_eq!((past.failed, past.stopped), (Some((2, Timestamp(9000))), false));
     persisted.add(&attempt(AttemptOutcome::Stopped, 9000));
-    let past = persisted.past("s", &held(5000), now);
+    let past = persisted.past("s", &summary(5000), now);
     assert_eq!((past.failed, past.stopped), (None, true));
 }
 
 pub fn account_status(
     persisted: &PersistedState,
-    held: &VaultSummary,
+    summary: &VaultSummary,
     old_from: Option<i64>,
 ) -> AccountStatus {
     let due = DueTimes { old_from: old_from.map(Timestamp), ..DueTimes::default() };
     AccountStatus::evaluate(
         "main",
         persisted,
-        held,
+        summary,
         due,
         CountOrPercent::default(),
         Timestamp(50_000),
@@ -75,92 +75,92 @@ pub fn account_status(
 }
 
 #[test]
-fn health_follows_from_the_newest_backup_of_any_process() {
+fn health_depends_on_the_newest_backup_of_any_process() {
     let mut persisted = PersistedState::default();
     assert_eq!(account_status(&persisted, &VaultSummary::default(), None).health, Health::New);
-    assert_eq!(account_status(&persisted, &held(5000), None).health, Health::Good);
+    assert_eq!(account_status(&persisted, &summary(5000), None).health, Health::Good);
     persisted.add(&attempt(AttemptOutcome::Failed, 9000));
-    let failing = account_status(&persisted, &held(5000), None);
-    // In the words of the alert.
+    let failing = account_status(&persisted, &summary(5000), None);
+    // The same text as in the alert.
     let words = "the backup failed: no route";
     assert_eq!((failing.health, failing.words.as_str()), (Health::Failing, words));
-    // Somebody made one by hand since.
-    let by_hand = account_status(&persisted, &held(12_000), None);
+    // A user made a newer backup.
+    let by_hand = account_status(&persisted, &summary(12_000), None);
     assert_eq!((by_hand.health, by_hand.last_complete), (Health::Good, Some(Timestamp(12_000))));
     persisted.add(&attempt(AttemptOutcome::Partial, 15_000));
-    assert_eq!(account_status(&persisted, &held(12_000), None).health, Health::Warning);
+    assert_eq!(account_status(&persisted, &summary(12_000), None).health, Health::Warning);
     let refused = BackupAttempt { key_refused: true, ..attempt(AttemptOutcome::Failed, 20_000) };
     persisted.add(&refused);
     assert_eq!(
-        account_status(&persisted, &held(5000), None).problems[0].kind,
+        account_status(&persisted, &summary(5000), None).problems[0].kind,
         ProblemKind::KeyRefused
     );
 }
 
 #[test]
-fn a_backup_too_old_is_seen_without_a_daemon() {
+fn an_old_backup_is_a_problem_without_a_daemon() {
     let persisted = PersistedState::default();
-    assert_eq!(account_status(&persisted, &held(5000), Some(50_001)).health, Health::Good);
-    let old = account_status(&persisted, &held(5000), Some(50_000));
+    assert_eq!(account_status(&persisted, &summary(5000), Some(50_001)).health, Health::Good);
+    let old = account_status(&persisted, &summary(5000), Some(50_000));
     assert_eq!((old.health, old.problems[0].kind), (Health::Failing, ProblemKind::Old));
-    assert_eq!(old.words, "the newest complete backup is of 1970-01-01T00:00:05Z");
+    assert_eq!(old.words, "the newest complete backup is from 1970-01-01T00:00:05Z");
 }
 
 #[test]
-fn a_noted_problem_stays_with_its_beginning_until_it_has_passed() {
+fn a_recorded_problem_keeps_its_start_until_it_is_resolved() {
     let mut persisted = PersistedState::default();
     persisted.add(&attempt(AttemptOutcome::Failed, 9000));
-    let noted = HealthProblem {
+    let recorded = HealthProblem {
         kind: ProblemKind::Failed,
         since: Timestamp(2000),
         message: "down".to_owned(),
         hint: Some("look".to_owned()),
     };
-    let after = HealthProblem { kind: ProblemKind::After, ..noted.clone() };
-    persisted.problems = vec![after.clone(), noted];
-    // It keeps its beginning and tells the newest reason, as the alert does.
-    let told = |persisted: &PersistedState| {
-        let problems = account_status(persisted, &held(5000), None).problems;
+    let after = HealthProblem { kind: ProblemKind::After, ..recorded.clone() };
+    persisted.problems = vec![after.clone(), recorded];
+    // It keeps its start and has the newest reason.
+    let found = |persisted: &PersistedState| {
+        let problems = account_status(persisted, &summary(5000), None).problems;
         problems.into_iter().map(|it| (it.kind, it.since.0, it.message)).collect::<Vec<_>>()
     };
     let failed = (ProblemKind::Failed, 2000, "the backup failed: no route".to_owned());
     let both = [failed, (ProblemKind::After, 2000, "down".to_owned())];
-    assert_eq!(told(&persisted), both);
+    assert_eq!(found(&persisted), both);
     persisted.add(&attempt(AttemptOutcome::Stopped, 9500));
-    assert_eq!(told(&persisted), both);
+    assert_eq!(found(&persisted), both);
     persisted.add(&attempt(AttemptOutcome::Complete, 9900));
-    assert_eq!(account_status(&persisted, &held(9900), None).problems, [after]);
+    assert_eq!(account_status(&persisted, &summary(9900), None).problems, [after]);
 }
 
 #[test]
-fn backups_of_a_part_prove_nothing_about_the_rest() {
+fn backups_of_some_resources_prove_nothing_about_the_others() {
     let mut persisted = PersistedState::default();
     persisted.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 5000) });
-    let told = account_status(&persisted, &VaultSummary::default(), None);
-    assert_eq!((told.health, told.last_complete), (Health::New, None));
-    assert_eq!(told.words, "there has been no backup of the whole account yet");
+    let found = account_status(&persisted, &VaultSummary::default(), None);
+    assert_eq!((found.health, found.last_complete), (Health::New, None));
+    assert_eq!(found.words, "there has been no backup of the whole account yet");
     persisted.add(&attempt(AttemptOutcome::Partial, 6000));
     persisted.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Complete, 7000) });
     let partial = VaultSummary {
         newest: Some(attempt(AttemptOutcome::Partial, 6000)),
         ..VaultSummary::default()
     };
-    let told = account_status(&persisted, &partial, None);
-    assert_eq!(told.problems[0].kind, ProblemKind::Partial);
+    let found = account_status(&persisted, &partial, None);
+    assert_eq!(found.problems[0].kind, ProblemKind::Partial);
     persisted.add(&BackupAttempt { limited: true, ..attempt(AttemptOutcome::Failed, 8000) });
     assert_eq!(account_status(&persisted, &partial, None).problems[0].kind, ProblemKind::Failed);
 }
 
 #[test]
-fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
+fn a_held_lock_is_a_problem_after_an_hour() {
     let mut persisted = PersistedState::default();
     persisted.add(&attempt(AttemptOutcome::Complete, 5000));
-    let told = |persisted: &PersistedState, now| {
+    let found = |persisted: &PersistedState, now| {
         let due = DueTimes::default();
         let it = AccountStatus::evaluate(
             "main",
             persisted,
-            &held(5000),
+            &summary(5000),
             due,
             CountOrPercent::default(),
             now,
@@ -169,8 +169,8 @@ fn a_lock_that_keeps_backups_from_beginning_is_a_problem_after_an_hour() {
     };
     persisted.add(&attempt(AttemptOutcome::Locked, 10_000));
     persisted.add(&attempt(AttemptOutcome::Locked, 99_000));
-    assert!(told(&persisted, Timestamp(3_608_999)).is_empty());
-    assert_eq!(told(&persisted, Timestamp(3_609_000)), [ProblemKind::Locked]);
+    assert!(found(&persisted, Timestamp(3_608_999)).is_empty());
+    assert_eq!(found(&persisted, Timestamp(3_609_000)), [ProblemKind::Locked]);
     persisted.add(&attempt(AttemptOutcome::Complete, 3_600_000));
-    assert!(told(&persisted, Timestamp(9_999_000)).is_empty());
+    assert!(found(&persisted, Timestamp(9_999_000)).is_empty());
 }

@@ -1,14 +1,13 @@
-//! The fields of a line of crontab: what each may hold, and the mistakes that
-//! people make in them.
+//! Parses the fields of a crontab expression.
 
 use std::collections::BTreeSet;
 
-/// One kind of field.
+/// A kind of field with its allowed values.
 pub(crate) struct CronField {
     pub name: &'static str,
     pub low: u32,
     pub high: u32,
-    /// Words for its values, the first for `low`.
+    /// Names of the values, the first for `low`.
     words: &'static [&'static str],
 }
 
@@ -23,7 +22,7 @@ pub(crate) const MONTH: CronField = CronField {
     high: 12,
     words: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
 };
-/// Sunday is 0, and 7 as well.
+/// Sunday is 0 and 7.
 pub(crate) const WEEKDAY: CronField = CronField {
     name: "day of the week",
     low: 0,
@@ -31,8 +30,8 @@ pub(crate) const WEEKDAY: CronField = CronField {
     words: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-/// One field: its values, and whether it begins with `*`, which decides how the
-/// days combine and what a change of the clocks does.
+/// One parsed field. Whether it begins with `*` decides how the two day fields combine and how
+/// daylight saving time is handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
     pub values: BTreeSet<u32>,
@@ -45,7 +44,7 @@ impl Field {
         Self { values: (kind.low..=kind.high).collect(), starred: true }
     }
 
-    /// Reads a list of values, ranges and steps.
+    /// Parses a list of values, ranges and steps.
     pub fn parse(kind: &CronField, text: &str) -> Result<Self, String> {
         let wrong = |what: String| {
             let CronField { name, low, high, words } = kind;
@@ -64,14 +63,14 @@ impl Field {
         Ok(Self { values, starred: text.starts_with('*') })
     }
 
-    /// The values as a list, each moved by `by`.
-    pub fn list(&self, by: impl Fn(u32) -> u32) -> String {
-        let moved: BTreeSet<_> = self.values.iter().map(|value| by(*value)).collect();
-        moved.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    /// The values as a list, each changed by `convert`.
+    pub fn list(&self, convert: impl Fn(u32) -> u32) -> String {
+        let values: BTreeSet<_> = self.values.iter().map(|value| convert(*value)).collect();
+        values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 }
 
-/// `*`, `5`, `1-5`, `*/2` or `1-9/2`.
+/// Parses `*`, `5`, `1-5`, `*/2` or `1-9/2`.
 fn part_of(kind: &CronField, part: &str) -> Result<Vec<u32>, String> {
     if part.is_empty() {
         return Err("a value is missing".to_owned());
@@ -80,7 +79,7 @@ fn part_of(kind: &CronField, part: &str) -> Result<Vec<u32>, String> {
         None => (part, None),
         Some((span, step)) => {
             let number = number(step).filter(|step| *step > 0);
-            let number = number.ok_or_else(|| format!("`{step}` is no step"))?;
+            let number = number.ok_or_else(|| format!("`{step}` is not a valid step"))?;
             (span, Some(number))
         }
     };
@@ -101,7 +100,7 @@ fn part_of(kind: &CronField, part: &str) -> Result<Vec<u32>, String> {
         if step.is_some() {
             let high = kind.high;
             return Err(format!(
-                "`{part}` has a step, but no range to take it in (`{span}-{high}/…`)"
+                "`{part}` has a step without a range (did you mean `{span}-{high}/…`?)"
             ));
         }
         (value, value)
@@ -114,7 +113,8 @@ fn value(kind: &CronField, text: &str) -> Result<u32, String> {
     let lower = text.to_ascii_lowercase();
     let word = kind.words.iter().position(|word| *word == lower);
     let word = word.and_then(|at| u32::try_from(at).ok()).map(|at| kind.low + at);
-    let found = word.or_else(|| number(text)).ok_or_else(|| format!("`{text}` is no value"))?;
+    let found =
+        word.or_else(|| number(text)).ok_or_else(|| format!("`{text}` is not a valid value"))?;
     if (kind.low..=kind.high).contains(&found) {
         Ok(found)
     } else {
@@ -122,7 +122,7 @@ fn value(kind: &CronField, text: &str) -> Result<u32, String> {
     }
 }
 
-/// A plain number; a sign is none.
+/// Parses a number without a sign.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

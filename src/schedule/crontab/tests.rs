@@ -1,4 +1,4 @@
-//! Schedules over whole years, against an oracle that looks at every minute.
+//! Compares schedules over whole years with an oracle that checks every minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ fn times(text: &str, zone: Tz, begin: &str, count: usize) -> Vec<String> {
     next.take(count).collect()
 }
 
-/// What crontab's manual says, without our parser: each field is `*`, `*/n`, or
-/// a list of numbers.
+/// The rules of crontab's manual, without our parser: each field is `*`, `*/n` or a list of
+/// numbers.
 struct Line {
     fields: Vec<[bool; 60]>,
     either: bool,
@@ -65,10 +65,10 @@ impl Line {
     }
 }
 
-/// All times of a year, found by looking at every minute of it.
+/// All minutes of a year with their local times.
 struct Year {
     zone: Tz,
-    /// Each minute with what the clock shows, in order.
+    /// Each minute with its local time, in order.
     minutes: Vec<(i64, i64)>,
     first_shown: BTreeMap<i64, i64>,
 }
@@ -99,7 +99,7 @@ impl Year {
         }
         let (first, last) = (self.minutes[0].1, self.minutes[self.minutes.len() - 1].1);
         let due = (first..=last).filter(|shown| line.matches(*shown));
-        // What the clocks never show is due when they first show something later.
+        // A skipped local time is due right after the gap.
         due.filter_map(|shown| self.first_shown.range(shown..).map(|(_, minute)| *minute).next())
             .collect()
     }
@@ -117,7 +117,7 @@ impl Year {
             }
             found.insert(next.0 / 60_000);
         }
-        // The edges of the year are beyond what the oracle sees.
+        // The oracle does not see beyond the edges of the year.
         let inner = |set: &BTreeSet<i64>| -> BTreeSet<i64> {
             set.range(begin + 1440..end - 1440).copied().collect()
         };
@@ -129,7 +129,7 @@ impl Year {
 }
 
 #[test]
-fn a_year_in_many_zones_is_what_a_look_at_every_minute_finds() {
+fn a_year_in_many_zones_agrees_with_the_oracle() {
     use chrono_tz::{America, Asia, Australia, Europe};
     let lines = [
         "30 2 * * *",
@@ -178,7 +178,7 @@ fn a_skipped_time_is_due_once_right_after_the_gap_and_a_repeated_one_once() {
 }
 
 #[test]
-fn either_day_field_will_do_where_both_are_named() {
+fn either_day_field_matches_if_both_are_restricted() {
     let utc = chrono_tz::UTC;
     // 2026-11-13 is a Friday.
     let either = times("0 0 13 * fri", utc, "2026-11-01T00:00:00Z", 4);
@@ -214,11 +214,11 @@ fn names_ranges_and_steps_mean_what_crontab_means() {
 }
 
 #[test]
-fn a_mistake_is_told_by_field_with_what_is_allowed() {
+fn a_mistake_names_the_field_and_the_allowed_values() {
     let cases = [
         (
             "0 3 * *",
-            "must have the five fields of crontab (six with seconds), such as `0 3 * * *`, but has 4",
+            "must have the five fields of crontab (or six, with seconds), such as `0 3 * * *`, but has 4",
         ),
         (
             "60 3 * * *",
@@ -234,7 +234,7 @@ fn a_mistake_is_told_by_field_with_what_is_allowed() {
         ),
         (
             "0 3 * feb,xyz *",
-            "month: `xyz` is no value; allowed are 1 to 12 or jan to dec, `*`, lists, ranges and steps",
+            "month: `xyz` is not a valid value; allowed are 1 to 12 or jan to dec, `*`, lists, ranges and steps",
         ),
         (
             "0 3 * * 8",
@@ -246,11 +246,11 @@ fn a_mistake_is_told_by_field_with_what_is_allowed() {
         ),
         (
             "*/0 3 * * *",
-            "minute: `0` is no step; allowed are 0 to 59, `*`, lists, ranges and steps",
+            "minute: `0` is not a valid step; allowed are 0 to 59, `*`, lists, ranges and steps",
         ),
         (
             "5/15 3 * * *",
-            "minute: `5/15` has a step, but no range to take it in (`5-59/…`); allowed are 0 to 59, `*`, lists, ranges and steps",
+            "minute: `5/15` has a step without a range (did you mean `5-59/…`?); allowed are 0 to 59, `*`, lists, ranges and steps",
         ),
         (
             "1,,2 3 * * *",
@@ -258,16 +258,16 @@ fn a_mistake_is_told_by_field_with_what_is_allowed() {
         ),
         (
             "+5 3 * * *",
-            "minute: `+5` is no value; allowed are 0 to 59, `*`, lists, ranges and steps",
+            "minute: `+5` is not a valid value; allowed are 0 to 59, `*`, lists, ranges and steps",
         ),
         (
             "61 0 3 * * *",
             "second: 61 is out of range; allowed are 0 to 59, `*`, lists, ranges and steps",
         ),
-        ("0 0 30 2 *", "day of the month: no month of the schedule has such a day"),
+        ("0 0 30 2 *", "day of the month: no month of the schedule has this day"),
         (
             "@reboot",
-            "`@reboot` is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",
+            "unknown schedule `@reboot`, expected one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",
         ),
     ];
     for (text, error) in cases {
@@ -276,7 +276,7 @@ fn a_mistake_is_told_by_field_with_what_is_allowed() {
 }
 
 #[test]
-fn an_offset_is_steady_and_offsets_are_spread_out() {
+fn offsets_are_stable_and_spread_out() {
     let minute = Duration::from_secs(60);
     let all: BTreeSet<_> = (0..1000).map(|nth| offset(&format!("account-{nth}"), minute)).collect();
     assert!(all.len() > 950 && all.iter().all(|offset| *offset < minute));
@@ -288,14 +288,14 @@ fn an_offset_is_steady_and_offsets_are_spread_out() {
 
 proptest! {
     #[test]
-    fn whatever_is_written_there_is_a_schedule_or_a_sentence(text in "[0-9*/,@ a-z-]{0,24}|\\PC*") {
+    fn any_text_is_a_schedule_or_an_error(text in "[0-9*/,@ a-z-]{0,24}|\\PC*") {
         if let Err(error) = Schedule::parse(&text) {
             prop_assert!(!error.is_empty());
         }
     }
 
     #[test]
-    fn time_only_goes_forward(
+    fn next_is_always_later(
         second in prop::option::of(0_u32..60), minute in "[0-9]|\\*|\\*/7|30-40",
         hour in "2|\\*|\\*/3|0-5", day in "\\*|29|1-7/2", weekday in "\\*|0|7|1-5",
         begin in -10_000_000_000_000_i64..6_000_000_000_000,
@@ -314,7 +314,7 @@ proptest! {
 }
 
 #[test]
-fn the_ends_of_time_are_no_place_for_a_panic() {
+fn extreme_times_do_not_panic() {
     for line in ["0 3 * * *", "* * * * *", "@yearly"] {
         for time in [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX] {
             let _ = parsed(line).next_after(Timestamp(time), chrono_tz::Asia::Beirut);
