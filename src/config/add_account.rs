@@ -1,7 +1,5 @@
-//! Adds an account to the file, which may not be there yet. What stands in the
-//! file stays as it is, comments and layout included: the new table goes to
-//! its end, and the file is replaced whole or not at all.
-
+//! Adds an account to the configuration file, or creates the file. Existing text stays unchanged,
+//! with comments and layout: the new table is appended, and the file is replaced atomically.
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,37 +11,64 @@ use crate::config::values::{ConfigValueError, parse_account_name};
 use crate::config::{Config, ConfigProblem, document};
 use crate::files::{Durability, private_folder, temporary_beside};
 
-/// An account to be added.
+/// An account to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAccount {
+    /// Name of the account.
     pub name: String,
+    /// Base URL of the service.
     pub url: BaseUrl,
+    /// Where the API key comes from.
     pub key: KeySource,
+    /// Whether the API key may be sent over plain HTTP.
     pub allow_http: bool,
 }
 
-/// Why an account was not added. The file is as it was.
+/// Why an account was not added. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum AddAccountError {
-    #[error("there is an account `{name}` already, in {}", file.display())]
-    Exists { name: String, file: PathBuf },
-    #[error("the account's name `{name}` cannot be used: {error}")]
-    Name { name: String, error: ConfigValueError },
+    /// The file has an account of this name.
+    #[error("the account `{name}` already exists in {}", file.display())]
+    Exists {
+        /// Name of the account.
+        name: String,
+        /// The configuration file.
+        file: PathBuf,
+    },
+    /// The name is not allowed.
+    #[error("invalid account name `{name}`: {error}")]
+    Name {
+        /// The refused name.
+        name: String,
+        /// Why it is not allowed.
+        error: ConfigValueError,
+    },
     /// The file has mistakes, with or without the new account.
     #[error("{} is not valid{}", file.display(), lines(file, problems))]
-    Invalid { file: PathBuf, problems: Vec<ConfigProblem> },
-    #[error("{} cannot be written: {error}", file.display())]
-    Io { file: PathBuf, error: io::Error },
+    Invalid {
+        /// The configuration file.
+        file: PathBuf,
+        /// All mistakes, in the order of the file.
+        problems: Vec<ConfigProblem>,
+    },
+    /// The file cannot be read or written.
+    #[error("cannot update {}: {error}", file.display())]
+    Io {
+        /// The configuration file.
+        file: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
 }
 
 fn lines(file: &Path, problems: &[ConfigProblem]) -> String {
     problems.iter().map(|problem| format!("\n{}", problem.at(file))).collect()
 }
 
-/// Adds `account` to `home`'s file, and returns the file.
+/// Adds `account` to the configuration file of `home`, and returns the file's path.
 ///
 /// # Errors
-/// [`AddAccountError`]; an account of that name is never replaced.
+/// [`AddAccountError::Exists`] if the name is taken: an account is never replaced.
 pub fn add_account(home: &Home, account: &NewAccount) -> Result<PathBuf, AddAccountError> {
     let file = home.config_file();
     let name = account.name.clone();
@@ -69,8 +94,8 @@ pub fn add_account(home: &Home, account: &NewAccount) -> Result<PathBuf, AddAcco
 }
 
 const HEAD: &str = "\
-# Accounts of linkvault. Each has a table [accounts.NAME]; what stands in
-# [defaults] holds for every account that does not say otherwise.
+# Accounts of linkvault. Each has a table [accounts.NAME]. The keys in
+# [defaults] apply to every account that does not set them itself.
 ";
 
 fn appended(old: &[u8], account: &NewAccount) -> Vec<u8> {
@@ -86,7 +111,7 @@ fn appended(old: &[u8], account: &NewAccount) -> Vec<u8> {
 fn table(account: &NewAccount) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let name = &account.name;
-    // A dot would be read as a table in a table.
+    // An unquoted dot would start a subtable.
     let name = if name.contains('.') { quoted(name) } else { name.clone() };
     let url = quoted(&account.url.to_string());
     let key = match &account.key {
@@ -103,11 +128,11 @@ fn table(account: &NewAccount) -> String {
 
 fn write(file: &Path, text: &[u8], exists: bool) -> io::Result<()> {
     if !exists {
-        // A file that was created in the meantime is not overwritten.
+        // Does not overwrite a file that another process created meanwhile.
         temporary_beside(file, text, Durability::Synced)?.persist_noclobber(file)?;
         return Ok(());
     }
-    // A link stays a link, and what it points at is replaced.
+    // Replaces the target of a link, not the link.
     let file = fs::canonicalize(file)?;
     let new = temporary_beside(&file, text, Durability::Synced)?;
     fs::set_permissions(new.path(), fs::metadata(&file)?.permissions())?;
@@ -135,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_account_creates_everything_for_its_user_alone() {
+    fn the_first_account_creates_private_files_and_folders() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(&folder.path().join("deep/home"));
         let file = add_account(&home, &main_account()).unwrap();
@@ -148,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_account_leaves_the_first_and_its_comments_alone() {
+    fn a_second_account_keeps_the_existing_text() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path());
         let before =
@@ -164,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_there_is_never_replaced() {
+    fn an_existing_account_is_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path());
         add_account(&home, &main_account()).unwrap();
@@ -175,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_mistakes_is_left_as_it_is() {
+    fn a_file_with_mistakes_is_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path());
         fs::write(home.config_file(), "accounts = {}\n").unwrap();

@@ -1,4 +1,4 @@
-//! The file as bytes, and where in it something stands.
+//! Reads the bytes of the configuration file, and finds line and column of a byte.
 
 use std::io;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use super::ConfigProblem;
 use crate::files::read_named;
 
-/// No configuration is as large as this; what is, is another file.
-const LARGEST: u64 = 1024 * 1024;
+/// A larger file is not a configuration.
+const MAX_SIZE: u64 = 1024 * 1024;
 
 /// The bytes of `file`.
 pub(super) fn bytes(file: &Path) -> io::Result<Vec<u8>> {
-    read_named(file, LARGEST)
+    read_named(file, MAX_SIZE)
 }
 
-/// The bytes as text, or the place of the first that is none.
+/// The bytes as text, or the line and column of the first byte that is not UTF-8.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, ConfigProblem> {
     std::str::from_utf8(bytes).map_err(|error| {
         let valid = &bytes[..error.valid_up_to()];
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_that_is_no_text_is_named_with_its_place() {
+    fn a_byte_that_is_not_utf8_is_reported_with_its_place() {
         let problem = text(b"# \xC3\xBC\nx = \"\xFF\"").unwrap_err();
         assert_eq!((problem.line, problem.column), (2, 6));
         assert_eq!(problem.what, "the byte 0xFF is not UTF-8");

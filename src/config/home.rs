@@ -1,4 +1,4 @@
-//! Where the program keeps its files.
+//! The locations of the program's files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ pub struct Home {
     data: PathBuf,
 }
 
-/// There is no place for the program's files.
+/// The user has no home folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("this user has no home folder, so there is no place for the configuration and the vaults")]
+#[error("cannot locate the configuration and the vaults: this user has no home folder")]
 pub struct HomeError;
 
 impl Home {
-    /// `LINKVAULT_HOME` where it is set and not empty, else the platform's own folders.
+    /// The folder `LINKVAULT_HOME` if it is set and not empty, else the platform's folders.
     ///
     /// # Errors
-    /// [`HomeError`] when the platform knows no folders for this user.
+    /// [`HomeError`] when the platform has no folders for this user.
     pub fn find() -> Result<Self, HomeError> {
         Self::from_variable(std::env::var_os("LINKVAULT_HOME"))
     }
@@ -36,49 +36,51 @@ impl Home {
         })
     }
 
-    /// Everything in one folder.
+    /// A home with configuration and data in one folder.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self { config: folder.to_owned(), data: folder.to_owned() }
     }
 
-    /// The folder of the configuration; relative paths in it start here.
+    /// The folder of the configuration. Relative paths in the configuration start here.
     #[must_use]
     pub fn config_folder(&self) -> &Path {
         &self.config
     }
 
+    /// Path of `config.toml`.
     #[must_use]
     pub fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")
     }
 
+    /// The folder of the vaults of all accounts.
     #[must_use]
     pub fn vaults_folder(&self) -> PathBuf {
         self.data.join("vaults")
     }
 
-    /// Where the vault of the account `name` is, unless the account says otherwise.
+    /// Default path of the vault of the account `name`.
     #[must_use]
     pub fn vault_file(&self, name: &str) -> PathBuf {
         self.vaults_folder().join(format!("{name}.db"))
     }
 
-    /// What the daemon of this home locks, so that there is only one.
+    /// The lock file of the daemon: a home has at most one daemon.
     #[must_use]
     pub fn daemon_file(&self) -> PathBuf {
         self.data.join("daemon")
     }
 
-    /// What a run locks that writes to the account `id` at `service`, so that no other
-    /// name of the account is written to meanwhile.
+    /// The lock file of a run that writes to the account `id` at `service`, whatever name the
+    /// account has in the configuration.
     #[must_use]
     pub fn writes_file(&self, service: &str, id: i64) -> PathBuf {
         let name = blake3::hash(format!("{service}\n{id}").as_bytes()).to_hex();
         self.data.join("writes").join(&name[..32])
     }
 
-    /// Where the built-in sandbox keeps its state between commands.
+    /// The file with the state of the built-in sandbox.
     #[must_use]
     pub fn sandbox_file(&self) -> PathBuf {
         self.data.join("sandbox.json")
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_variable_moves_config_and_vaults_together() {
+    fn one_variable_sets_the_folder_of_config_and_vaults() {
         let home = Home::from_variable(Some("/srv/lv".into())).unwrap();
         assert_eq!(home.config_file(), Path::new("/srv/lv/config.toml"));
         assert_eq!(home.vault_file("main"), Path::new("/srv/lv/vaults/main.db"));

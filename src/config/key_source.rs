@@ -1,5 +1,5 @@
-//! Where an account's key comes from. The key itself is never part of a
-//! message: not even what a command printed beside it.
+//! Reads API keys and other secrets from environment variables, files and commands. Error messages
+//! never contain a secret, nor the output of a command.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,36 +12,37 @@ use crate::config::permissions::permission_warning;
 use crate::files::read_named;
 use crate::process::{self, ProcessError, ProcessInput};
 
-/// How long a key command may take: somebody may have to touch a token.
+/// Time limit of a key command: the user may have to unlock a password store.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
-/// The most bytes that are read of a file that should hold a key.
-const LARGEST: u64 = 64 * 1024;
-/// The longest key that is looked for in what a command complains of.
-const LONGEST_KEY: usize = 4 * 1024;
+/// Maximum size of a key file in bytes.
+const MAX_FILE: u64 = 64 * 1024;
+/// The longest word that is redacted in the error output of a command, in bytes.
+const MAX_KEY: usize = 4 * 1024;
 
-/// Where a key comes from.
+/// Where a secret comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// An environment variable.
+    /// The name of an environment variable.
     Variable(String),
+    /// The path of a file.
     File(PathBuf),
     /// A program and its arguments, run without a shell.
     Command(Vec<String>),
 }
 
-/// Which secret a source holds.
+/// Kind of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretKind {
-    /// An account's key.
+    /// The API key of an account.
     Key,
-    /// What opens the page.
+    /// The token of the web UI.
     PageToken,
-    /// What signs the messages to a webhook.
+    /// The secret that signs webhook requests.
     WebhookSecret,
 }
 
 impl SecretKind {
-    /// The word for it in messages.
+    /// The name of the kind in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,40 +53,55 @@ impl SecretKind {
     }
 }
 
-/// Why a source gives no secret. The secret is never part of it.
+/// Why a secret cannot be read. Never contains the secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .cause.text(.what.name()))]
 pub struct KeySourceError {
+    /// Kind of the secret.
     pub what: SecretKind,
+    /// What went wrong.
     pub cause: KeySourceCause,
 }
 
-/// What is wrong with a source.
+/// Cause of a [`KeySourceError`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySourceCause {
     /// The environment variable of this name is not set.
     Unset(String),
-    /// The same, where the name looks like a secret itself.
+    /// The environment variable is not set, and its name looks like a secret.
     UnsetSecret,
-    /// This source is empty.
+    /// This source, as a noun phrase, is empty.
     Empty(String),
-    /// What this source holds is not one word of visible ASCII characters.
+    /// The content of this source is not one word of visible ASCII characters.
     NoSecret(String),
+    /// The file cannot be read.
     File {
+        /// Path of the file.
         file: String,
+        /// Cause of the error.
         why: String,
     },
+    /// The command cannot be started.
     NotRun {
+        /// The program, without arguments.
         command: String,
+        /// Cause of the error.
         why: String,
     },
+    /// The command failed.
     Failed {
+        /// The program, without arguments.
         command: String,
+        /// The exit code or signal.
         status: String,
+        /// Its standard error, redacted.
         stderr: String,
     },
+    /// The command ran longer than the limit and was killed.
     Slow {
+        /// The program, without arguments.
         command: String,
+        /// The limit.
         seconds: u64,
     },
     /// The program was interrupted while this command ran.
@@ -106,18 +122,18 @@ impl KeySourceCause {
             Self::NoSecret(source) => format!(
                 "{source} does not hold a {what}: a {what} is one word of visible ASCII characters"
             ),
-            Self::File { file, why } => format!("the {what} file {file} cannot be read: {why}"),
+            Self::File { file, why } => format!("cannot read the {what} file {file}: {why}"),
             Self::NotRun { command, why } => {
-                format!("the {what} command `{command}` cannot be run: {why}")
+                format!("cannot run the {what} command `{command}`: {why}")
             }
             Self::Failed { command, status, stderr } => {
                 format!("the {what} command `{command}` failed ({status}){}", after_colon(stderr))
             }
             Self::Slow { command, seconds } => format!(
-                "the {what} command `{command}` did not end within {seconds} seconds and was stopped"
+                "the {what} command `{command}` did not end within {seconds} seconds and was killed"
             ),
             Self::Interrupted(command) => {
-                format!("interrupted while the {what} command `{command}` ran")
+                format!("interrupted during the {what} command `{command}`")
             }
         }
     }
@@ -129,10 +145,10 @@ fn after_colon(text: &str) -> String {
 }
 
 impl KeySource {
-    /// Fetches the secret.
+    /// Reads the secret.
     ///
     /// # Errors
-    /// [`KeySourceError`], which never holds it.
+    /// A [`KeySourceError`], which never contains the secret.
     pub fn read(&self, what: SecretKind, clock: &dyn Clock) -> Result<ApiKey, KeySourceError> {
         self.read_within(what, clock, COMMAND_TIME)
     }
@@ -152,7 +168,7 @@ impl KeySource {
         read.map_err(|cause| KeySourceError { what, cause })
     }
 
-    /// A warning about the source, when others can read it too.
+    /// A warning if other users can read the source.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         match self {
@@ -171,21 +187,21 @@ fn variable(name: &str) -> Result<ApiKey, KeySourceCause> {
     checked(value.as_encoded_bytes(), || format!("the environment variable {name}"))
 }
 
-/// Whether somebody may have written the key where the name of its variable belongs.
+/// Whether the user may have configured the key instead of a variable's name.
 fn looks_like_a_key(name: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| name.as_bytes().iter().any(kind);
     name.len() >= 16 && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
 }
 
 fn file(path: &Path, what: &str) -> Result<ApiKey, KeySourceCause> {
-    let bytes = read_named(path, LARGEST).map_err(|error| KeySourceCause::File {
+    let bytes = read_named(path, MAX_FILE).map_err(|error| KeySourceCause::File {
         file: path.display().to_string(),
         why: error.to_string(),
     })?;
     checked(&bytes, || format!("the {what} file {}", path.display()))
 }
 
-/// The key in `bytes`. What could not stand in a header is no key.
+/// The key in `bytes`, without surrounding white space. It must be valid in an HTTP header.
 fn checked(bytes: &[u8], source: impl Fn() -> String) -> Result<ApiKey, KeySourceCause> {
     let text = bytes.trim_ascii();
     if text.is_empty() {
@@ -203,32 +219,32 @@ fn command(
     clock: &dyn Clock,
     time: Duration,
 ) -> Result<ApiKey, KeySourceCause> {
-    // The program alone: among its arguments may be a secret.
+    // Without arguments: they may contain a secret.
     let command = words.first().cloned().unwrap_or_default();
-    let ended = match process::run(words, &ProcessInput::default(), clock, time) {
-        Ok(ended) => ended,
+    let exit = match process::run(words, &ProcessInput::default(), clock, time) {
+        Ok(exit) => exit,
         Err(ProcessError::NotStarted(why)) => return Err(KeySourceCause::NotRun { command, why }),
         Err(ProcessError::TimedOut) => {
             return Err(KeySourceCause::Slow { command, seconds: time.as_secs() });
         }
         Err(ProcessError::Interrupted) => return Err(KeySourceCause::Interrupted(command)),
     };
-    if !ended.status.success() {
-        // It may have printed the key before it failed, and complain with it.
+    if !exit.status.success() {
+        // Its error message may contain the key that it printed before.
         let redactor = Redactor::default();
-        let printed = String::from_utf8_lossy(&ended.stdout);
+        let printed = String::from_utf8_lossy(&exit.stdout);
         let arguments = words.iter().skip(1).map(String::as_str);
-        // What is longer than any header is no key.
+        // A word longer than any HTTP header is not a key.
         let words = printed.split_whitespace().chain(arguments);
-        words.filter(|text| text.len() <= LONGEST_KEY).for_each(|text| redactor.add(text));
-        let stderr = String::from_utf8_lossy(&ended.stderr);
+        words.filter(|text| text.len() <= MAX_KEY).for_each(|text| redactor.add(text));
+        let stderr = String::from_utf8_lossy(&exit.stderr);
         let stderr = redactor.text(stderr.trim()).into_owned();
-        return Err(KeySourceCause::Failed { command, status: ended.exit(), stderr });
+        return Err(KeySourceCause::Failed { command, status: exit.exit(), stderr });
     }
-    checked(&ended.stdout, || format!("the output of the {what} command `{command}`"))
+    checked(&exit.stdout, || format!("the output of the {what} command `{command}`"))
 }
 
-/// The environment variables that hold secrets of `accounts`: no alert command sees them.
+/// The environment variables with secrets of `accounts`, which are hidden from alert commands.
 #[must_use]
 pub fn key_variables<'a>(
     accounts: impl IntoIterator<Item = &'a AccountConfig> + Clone,
@@ -264,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_loses_the_white_space_around_it() {
+    fn white_space_around_a_key_is_removed() {
         assert_eq!(read(&shell("echo ' abc '")).unwrap().reveal(), "abc");
     }
 
@@ -285,17 +301,17 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_and_an_empty_file_are_told_apart() {
+    fn a_missing_and_an_empty_file_have_different_errors() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let source = KeySource::File(path.clone());
-        assert!(read(&source).unwrap_err().contains("cannot be read: No such file"));
+        assert!(read(&source).unwrap_err().contains(": No such file"));
         std::fs::write(&path, "\n").unwrap();
         assert!(read(&source).unwrap_err().ends_with("is empty; it should hold the key"));
     }
 
     #[test]
-    fn what_cannot_be_a_key_is_refused_without_being_shown() {
+    fn an_invalid_key_is_refused_and_not_shown() {
         let error = read(&shell("printf 'geheim\\nzwei'")).unwrap_err();
         assert!(error.contains("does not hold a key"), "{error}");
         let folder = tempfile::tempdir().unwrap();
@@ -306,33 +322,33 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_command_shows_its_exit_code_and_what_it_said() {
+    fn a_failing_command_shows_its_exit_code_and_error_output() {
         let error = read(&shell("echo locked >&2; echo secret; exit 3")).unwrap_err();
         assert!(error.ends_with("failed (exit code 3): locked"), "{error}");
     }
 
     #[test]
-    fn what_a_failing_command_printed_and_was_given_stands_in_no_message() {
+    fn output_and_arguments_of_a_failing_command_are_redacted() {
         let script = "echo the-real-key-1; echo \"bad: the-real-key-1 $0\" >&2; exit 3";
         let words = ["sh", "-c", script, "the-argument-2"].map(str::to_owned);
         let error = read(&KeySource::Command(words.to_vec())).unwrap_err();
-        let said = "the key command `sh` failed (exit code 3): bad: [redacted] [redacted]";
-        assert_eq!(error, said);
+        let expected = "the key command `sh` failed (exit code 3): bad: [redacted] [redacted]";
+        assert_eq!(error, expected);
     }
 
     #[test]
-    fn a_command_that_hangs_is_stopped() {
+    fn a_command_that_hangs_is_killed() {
         assert!(read(&shell("sleep 60")).unwrap_err().contains("did not end within"));
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn a_missing_program_is_named() {
         let error = read(&KeySource::Command(vec!["no-such-program".into()])).unwrap_err();
-        assert!(error.starts_with("the key command `no-such-program` cannot be run"), "{error}");
+        assert!(error.starts_with("cannot run the key command `no-such-program`: "), "{error}");
     }
 
     #[test]
-    fn a_flood_of_output_does_not_block_the_command() {
+    fn large_output_does_not_block_the_command() {
         let error = read(&shell("head -c 300000 /dev/zero; exit 1")).unwrap_err();
         assert!(error.ends_with("failed (exit code 1)"), "{error}");
     }

@@ -1,5 +1,5 @@
-//! The keys of the file, each declared where it is read: its name, its kind, what it is for, and
-//! the check of its value.
+//! The keys of the configuration file. Each is declared where it is read: name, type, description
+//! and the check of its value.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,15 +21,15 @@ use crate::config::values::{
 use crate::config::{AccountConfig, AccountLocation, ConfigProblem};
 use crate::model::Resource;
 
-/// What a whole file holds.
+/// The content of a configuration file.
 pub(super) struct ConfigFile {
-    /// By name.
+    /// Sorted by name.
     pub(super) accounts: Vec<AccountConfig>,
     pub(super) defaults: AccountSettings,
     pub(super) daemon: DaemonSettings,
 }
 
-/// Reads a whole file.
+/// Reads a configuration file.
 pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<ConfigFile, Vec<ConfigProblem>> {
     let text = document::text(bytes).map_err(|problem| vec![problem])?;
     let reader = TomlReader::new(text, home);
@@ -38,7 +38,7 @@ pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<ConfigFile, Vec<ConfigPr
         reader.problem(error.span().unwrap_or(0..0), "", error.message());
     }
     if !errors.is_empty() {
-        // What stands beside broken syntax is guesswork: its meaning is not judged.
+        // After a syntax error the other values are guesses, so they are not checked.
         return Err(reader.finish());
     }
     let (file, _) = reader.document(Some(table.get_ref()), |root| file(home, root));
@@ -46,13 +46,13 @@ pub(super) fn read(home: &Home, bytes: &[u8]) -> Result<ConfigFile, Vec<ConfigPr
     if problems.is_empty() { Ok(file) } else { Err(problems) }
 }
 
-/// The keys of the file's tables.
+/// The declarations of all keys.
 pub(super) fn specs() -> Vec<KeySpec> {
     let home = Home::at(Path::new(""));
     TomlReader::new("", &home).document(None, |root| file(&home, root)).1
 }
 
-/// Every key of `config.toml` with its kind and what it is for, as Markdown.
+/// The reference of `config.toml` as Markdown: every key with its type and meaning.
 #[must_use]
 pub fn reference() -> String {
     let mut text = String::new();
@@ -134,12 +134,12 @@ fn key_source(table: &TomlTable<'_, '_>) -> Option<KeySource> {
     ];
     let mut given = sources.iter().flatten();
     let Some(first) = given.next() else {
-        table.problem("the key has no source: add `key_env`, `key_file` or `key_command`");
+        table.problem("the API key has no source; add `key_env`, `key_file` or `key_command`");
         return None;
     };
     let mut clash = false;
     for other in given {
-        other.problem(format!("the key has a source already: `{}`; keep one", first.key));
+        other.problem(format!("the API key already has a source: `{}`; keep only one", first.key));
         clash = true;
     }
     let source = match &sources {
@@ -233,7 +233,7 @@ fn settings(table: &TomlTable<'_, '_>, base: AccountSettings) -> AccountSettings
 
 fn keep(table: &TomlTable<'_, '_>) -> RetentionRules {
     if table.is_empty() {
-        table.problem("is empty: name what to keep, such as { last = 7, monthly = 12 }");
+        table.problem("is empty; add what to keep, such as { last = 7, monthly = 12 }");
     }
     RetentionRules {
         last: table.count("last", "this number of the newest", 1),
@@ -251,7 +251,7 @@ fn keep(table: &TomlTable<'_, '_>) -> RetentionRules {
     }
 }
 
-/// The resources that are left out for good.
+/// The resources to skip.
 fn skip(entry: &TomlEntry<'_, '_>) -> Option<Vec<Resource>> {
     let mut skip = Vec::new();
     for name in entry.words()? {
@@ -267,7 +267,7 @@ fn skip(entry: &TomlEntry<'_, '_>) -> Option<Vec<Resource>> {
         }
     }
     if Resource::ALL.iter().all(|resource| skip.contains(resource)) {
-        entry.problem("leaves nothing to back up");
+        entry.problem("must not contain every resource: nothing would be backed up");
     }
     Some(skip)
 }
@@ -292,14 +292,14 @@ fn export(table: &TomlTable<'_, '_>) -> Option<ExportSettings> {
     Some(ExportSettings { folder: to?.path()?, format })
 }
 
-/// An account's alerts go over those of the defaults, key by key.
+/// The alerts of an account; each missing key is taken from `base`.
 fn alerts(table: &TomlTable<'_, '_>, base: AlertSettings) -> AlertSettings {
     let webhook = table.text("webhook", "the URL that receives each alert as JSON", hook);
     let about = "the environment variable with the secret that signs the webhook's requests";
     let name = table.text("secret_env", about, variable);
     let file = table.key("secret_file", "path", "the file with that secret");
     if let (Some(_), Some(entry)) = (&name, &file) {
-        entry.problem("the secret has a source already: `secret_env`; keep one");
+        entry.problem("the secret already has a source: `secret_env`; keep only one");
     }
     let secret = name.map(KeySource::Variable);
     let secret = secret.or(file.and_then(|entry| entry.path()).map(KeySource::File));

@@ -1,9 +1,8 @@
-//! The configuration: which accounts there are, where their keys come from
-//! and how each is to be treated. A file is read whole, every mistake in it is
-//! reported at once, and what comes out is checked: nothing here is half valid.
+//! The configuration: accounts, sources of their keys, and settings. All mistakes in the file are
+//! reported at once; a [`Config`] is always valid.
 //!
-//! Here live reading, checking and extending the file and fetching a key. What
-//! must not: printing, the network, and any knowledge of a command.
+//! This module reads, checks and extends the file, and reads secrets. It does not print, use the
+//! network or depend on commands.
 
 mod add_account;
 mod document;
@@ -36,26 +35,36 @@ pub use values::{
     parse_duration, parse_listen, parse_period, parse_timezone,
 };
 
-/// The account that is always there: a service in this very process.
+/// Name of the built-in account, whose service runs in this process.
 pub const SANDBOX: &str = "sandbox";
 
-/// One account, checked.
+/// One checked account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccountConfig {
+    /// Name of the account.
     pub name: String,
+    /// Its service, or the sandbox.
     pub place: AccountLocation,
-    /// The vault's file.
+    /// Path of its vault.
     pub vault: PathBuf,
+    /// Its settings, with the defaults of the file.
     pub settings: AccountSettings,
 }
 
-/// Where an account is.
+/// Where the service of an account is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountLocation {
     /// The built-in sandbox, in process.
     Sandbox,
-    /// A service at `url`.
-    Service { url: BaseUrl, key: KeySource, allow_http: bool },
+    /// A service on the network.
+    Service {
+        /// Base URL, everything before `/api`.
+        url: BaseUrl,
+        /// Where the API key comes from.
+        key: KeySource,
+        /// Whether the API key may be sent over plain HTTP.
+        allow_http: bool,
+    },
 }
 
 /// A checked configuration.
@@ -64,47 +73,69 @@ pub struct Config {
     home: Home,
     accounts: Vec<AccountConfig>,
     defaults: AccountSettings,
-    /// How the daemon itself is run.
+    /// Settings of the daemon itself.
     pub daemon: DaemonSettings,
-    /// Things a person should know about the file, though it is valid.
+    /// Warnings about the file and its folder, such as unsafe permissions.
     pub warnings: Vec<String>,
 }
 
-/// Why there is no such account.
+/// Why an account was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
-    /// Nothing is configured; `file` is where it would be.
-    #[error("no account is configured: there is none in {}", file.display())]
-    NothingConfigured { file: PathBuf },
-    /// There are accounts, but none of that name.
+    /// The configuration has no accounts.
+    #[error("no account is configured in {}", file.display())]
+    NothingConfigured {
+        /// The configuration file, which may not exist.
+        file: PathBuf,
+    },
+    /// No account has this name.
     #[error("there is no account `{name}`")]
-    Unknown { name: String, nearest: Option<String>, known: Vec<String> },
+    Unknown {
+        /// The unknown name.
+        name: String,
+        /// The most similar name of an account, if any is similar.
+        nearest: Option<String>,
+        /// Names of all accounts, with the sandbox.
+        known: Vec<String>,
+    },
 }
 
-/// Why the file gives no configuration.
+/// Why the configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("{} cannot be read: {error}", file.display())]
-    Unreadable { file: PathBuf, error: std::io::Error },
-    /// The file's mistakes, in its order.
+    /// The file exists and cannot be read.
+    #[error("cannot read {}: {error}", file.display())]
+    Unreadable {
+        /// The configuration file.
+        file: PathBuf,
+        /// The cause.
+        error: std::io::Error,
+    },
+    /// The file has mistakes.
     #[error("{}", many(file, problems))]
-    Invalid { file: PathBuf, problems: Vec<ConfigProblem> },
+    Invalid {
+        /// The configuration file.
+        file: PathBuf,
+        /// All mistakes, in the order of the file.
+        problems: Vec<ConfigProblem>,
+    },
 }
 
-/// One mistake in the file.
+/// One mistake in the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The key, as `accounts.main.url`; empty where the text is no TOML.
+    /// The key, such as `accounts.main.url`; empty for a syntax error.
     pub key: String,
+    /// The mistake, as the end of a sentence about the key.
     pub what: String,
 }
 
 impl ConfigProblem {
-    /// `file:line:column: key: what`.
+    /// The mistake as one line: `file:line:column: key: what`.
     #[must_use]
     pub fn at(&self, file: &Path) -> String {
         let Self { line, column, key, what } = self;
@@ -118,13 +149,13 @@ fn many(file: &Path, problems: &[ConfigProblem]) -> String {
 }
 
 impl Config {
-    /// Reads `home`'s file. No file is a configuration without accounts.
+    /// Loads the configuration file of `home`. A missing file is a configuration without accounts.
     ///
     /// # Errors
-    /// [`ConfigError`] with every mistake of the file.
+    /// A [`ConfigError`]: the file cannot be read, or has mistakes.
     pub fn load(home: &Home) -> Result<Self, ConfigError> {
         let file = home.config_file();
-        // Who can write to it can put another configuration there.
+        // Users who can write to the folder can replace the configuration.
         let folder = file.parent().and_then(folder_permission_warning);
         let bytes = match document::bytes(&file) {
             Ok(bytes) => bytes,
@@ -140,10 +171,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks the text of a configuration.
+    /// Parses and checks the text of a configuration.
     ///
     /// # Errors
-    /// Every mistake, in the order of the text.
+    /// All mistakes, in the order of the text.
     pub fn parse(home: &Home, bytes: &[u8]) -> Result<Self, Vec<ConfigProblem>> {
         let keys::ConfigFile { accounts, defaults, daemon } = keys::read(home, bytes)?;
         Ok(Self { accounts, defaults, daemon, ..Self::empty(home) })
@@ -159,16 +190,16 @@ impl Config {
         }
     }
 
-    /// The configured accounts by name, without the sandbox.
+    /// The configured accounts sorted by name, without the sandbox.
     #[must_use]
     pub fn accounts(&self) -> &[AccountConfig] {
         &self.accounts
     }
 
-    /// The account of that name; `sandbox` is always there.
+    /// The account called `name`; `sandbox` always exists.
     ///
     /// # Errors
-    /// [`AccountError`] when there is none.
+    /// An [`AccountError`] when no account has this name.
     pub fn account(&self, name: &str) -> Result<AccountConfig, AccountError> {
         if name == SANDBOX {
             return Ok(self.sandbox());
@@ -185,10 +216,11 @@ impl Config {
         Err(AccountError::Unknown { name: name.to_owned(), nearest, known })
     }
 
-    /// The named accounts, each once; every configured one when no name is given.
+    /// The named accounts without duplicates; all configured accounts if `names` is empty.
     ///
     /// # Errors
-    /// [`AccountError`] for the first name that is none, or when nothing is configured.
+    /// An [`AccountError`] for the first unknown name, or when `names` is empty and no account is
+    /// configured.
     pub fn select(&self, names: &[String]) -> Result<Vec<AccountConfig>, AccountError> {
         if names.is_empty() && self.accounts.is_empty() {
             return Err(AccountError::NothingConfigured { file: self.home.config_file() });

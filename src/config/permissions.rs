@@ -1,8 +1,8 @@
-//! Whether a file that may hold or name secrets can be read or changed by others.
+//! Checks whether other users can read or change files that may contain secrets.
 
 use std::path::Path;
 
-/// A warning when `file` can be read or changed by its group or by everybody.
+/// A warning if the group or all users can read or change `file`.
 #[must_use]
 pub fn permission_warning(file: &Path) -> Option<String> {
     let mode = mode(file)?;
@@ -13,16 +13,18 @@ pub fn permission_warning(file: &Path) -> Option<String> {
         (false, false) => return None,
     };
     let (name, quoted) = (file.display(), quoted(file));
-    Some(format!("{name} can be {what} by others (mode {mode:04o}); run: chmod 600 {quoted}"))
+    Some(format!("{name} can be {what} by other users (mode {mode:04o}); run: chmod 600 {quoted}"))
 }
 
-/// A warning when others can put files into `folder`, or replace those that are there.
+/// A warning if other users can create or replace files in `folder`.
 #[must_use]
 pub fn folder_permission_warning(folder: &Path) -> Option<String> {
     let mode = folder_mode(folder)?;
     (mode & 0o022 != 0).then(|| {
         let (name, quoted) = (folder.display(), quoted(folder));
-        format!("{name} can be written to by others (mode {mode:04o}); run: chmod go-w {quoted}")
+        format!(
+            "{name} can be written to by other users (mode {mode:04o}); run: chmod go-w {quoted}"
+        )
     })
 }
 
@@ -41,7 +43,7 @@ fn folder_mode(_folder: &Path) -> Option<u32> {
 #[cfg(unix)]
 fn mode(file: &Path) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
-    // What is no regular file (a pipe of the shell, a device) has no owner's mode to speak of.
+    // The mode of a pipe or a device does not matter.
     let metadata = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
     Some(metadata.permissions().mode() & 0o7777)
 }
@@ -51,7 +53,7 @@ fn mode(_file: &Path) -> Option<u32> {
     None
 }
 
-/// The path as a shell takes it.
+/// The path, quoted for a shell.
 fn quoted(file: &Path) -> String {
     let text = file.display().to_string();
     let plain = |letter: char| letter.is_alphanumeric() || "/._-+,@%:=".contains(letter);
@@ -77,10 +79,10 @@ mod tests {
         assert!(warning.ends_with(r"it'\''s a key'"), "{warning}");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o620)).unwrap();
         let warning = permission_warning(&file).unwrap();
-        assert!(warning.contains("can be changed by others (mode 0620)"), "{warning}");
+        assert!(warning.contains("can be changed by other users (mode 0620)"), "{warning}");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
         let warning = permission_warning(&file).unwrap();
-        assert!(warning.contains("can be read and changed by others"), "{warning}");
+        assert!(warning.contains("can be read and changed by other users"), "{warning}");
         for (mode, warns) in [(0o755, false), (0o700, false), (0o775, true), (0o1777, true)] {
             std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(folder_permission_warning(folder.path()).is_some(), warns, "{mode:o}");

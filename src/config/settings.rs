@@ -1,4 +1,4 @@
-//! What can be set for an account, and for all of them.
+//! Settings of accounts and of the daemon.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,113 +8,123 @@ use crate::api::webhook_url::WebhookUrl;
 use crate::config::key_source::KeySource;
 use crate::model::{CountOrPercent, Resource};
 
-/// How an account is treated. Everything here has a default.
+/// Settings of an account. Each has a default.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AccountSettings {
-    /// When the daemon backs the account up, as crontab writes it.
+    /// When the daemon backs up the account, in crontab syntax.
     pub schedule: Option<String>,
-    /// The zone of `schedule` and of calendar rules; the machine's own when absent.
+    /// The time zone of `schedule` and of retention rules; default: the machine's.
     pub timezone: Option<chrono_tz::Tz>,
-    /// Requests of each window that are left to the account's other tools.
+    /// Requests per window of the rate limit that are left to other tools.
     pub reserve: u32,
-    /// Requests a minute where the service does not tell its limit.
+    /// Requests per minute, if the service does not report its limit.
     pub limit: Option<u32>,
-    /// How old a list may be when a write that stands on it leaves.
+    /// The maximum age of a list that a write depends on.
     pub max_staleness: Option<Duration>,
-    /// Which snapshots `forget` keeps; nothing is forgotten when absent.
+    /// Which snapshots `forget` keeps; `None` to keep all.
     pub keep: Option<RetentionRules>,
-    /// Resources that are not backed up; a snapshot without them lacks nothing.
+    /// Resources that are not backed up. A snapshot without them is complete.
     pub skip: Vec<Resource>,
+    /// Which QR codes' statistics a backup fetches.
     pub stats: StatisticsSetting,
-    /// The most QR codes whose statistics one backup fetches.
+    /// The maximum number of QR codes whose statistics one backup fetches.
     pub stats_budget: Option<u32>,
+    /// Timeouts of requests.
     pub timeouts: Timeouts,
-    /// The file of the certificates that are trusted instead of the built-in ones.
+    /// A file with certificates to trust instead of the built-in ones.
     pub ca_file: Option<PathBuf>,
-    /// The most records of one list.
+    /// The maximum number of records of one list.
     pub max_records: Option<u32>,
-    /// The most bytes of one list.
+    /// The maximum number of bytes of one list.
     pub max_bytes: Option<u32>,
-    /// Where the newest snapshot is exported after each backup: a folder of the
-    /// account's name in it.
+    /// The export of the newest snapshot after each backup.
     pub export: Option<ExportSettings>,
     /// The folder for a copy of the vault after each backup.
     pub copy: Option<PathBuf>,
-    /// What is asked after each complete backup.
+    /// The URL that is requested after each complete backup.
     pub heartbeat: Option<WebhookUrl>,
+    /// Alerts about problems.
     pub alerts: AlertSettings,
 }
 
-/// How the daemon itself is run. Flags and variables outweigh it.
+/// Settings of the daemon itself. Flags and environment variables take precedence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DaemonSettings {
-    /// The most backups at once.
+    /// The maximum number of concurrent backups.
     pub workers: Option<u16>,
-    /// Where the page is served.
+    /// The address of the web UI.
     pub listen: Option<ListenAddress>,
-    /// The file with the token that opens the page.
+    /// The file with the token of the web UI.
     pub token_file: Option<PathBuf>,
-    /// Names by which the page may be called, beside this machine's own.
+    /// Allowed host names of the web UI, besides those of this machine.
     pub allow_host: Vec<String>,
 }
 
 /// An export after each backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportSettings {
+    /// The folder that gets one subfolder per account.
     pub folder: PathBuf,
+    /// Format of the files.
     pub format: ExportFormat,
 }
 
-/// The form of exported files.
+/// The format of exported files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExportFormat {
+    /// CSV files.
     #[default]
     Csv,
+    /// JSON files.
     Json,
 }
 
 impl ExportFormat {
-    /// Every choice with its name.
+    /// All variants with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 2] = [("csv", Self::Csv), ("json", Self::Json)];
 }
 
-/// Who is told of problems, and what is one.
+/// Receivers of alerts, and limits of the problems.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AlertSettings {
+    /// The URL that receives each alert as JSON.
     pub webhook: Option<WebhookUrl>,
-    /// What the webhook's messages are signed with.
+    /// The secret that signs webhook requests.
     pub secret: Option<KeySource>,
-    /// A program and its arguments, run without a shell.
+    /// A program and its arguments, run without a shell. It reads each alert as JSON.
     pub command: Option<Vec<String>>,
-    /// More removed records than this are a problem.
+    /// The most removed records between two backups that are not a problem.
     pub removed: CountOrPercent,
-    /// The oldest that the newest complete backup may be.
+    /// The maximum age of the newest complete backup.
     pub max_age: Option<Duration>,
 }
 
 /// Which QR codes' statistics a backup fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StatisticsSetting {
-    /// Those whose scans moved since the last fetch.
+    /// QR codes whose scan count changed since the last fetch.
     #[default]
     Changed,
+    /// All QR codes.
     All,
+    /// No QR codes.
     None,
 }
 
 impl StatisticsSetting {
-    /// Every choice with its name.
+    /// All variants with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 3] =
         [("changed", Self::Changed), ("all", Self::All), ("none", Self::None)];
 }
 
-/// How long each part of a request may take.
+/// Timeouts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
+    /// For establishing a connection.
     pub connect: Duration,
-    /// Between two pieces of an answer.
+    /// Between two parts of a response.
     pub read: Duration,
-    /// From the first byte of the request to the last of the answer.
+    /// From the first byte of the request to the last byte of the response.
     pub overall: Duration,
 }
 
@@ -125,17 +135,23 @@ impl Default for Timeouts {
     }
 }
 
-/// Which snapshots are kept: a number of the newest, the last of each hour, day, … for a
-/// number of these, all within a time of the newest, and all with a tag.
+/// Which snapshots are kept. A snapshot is kept if one of the rules applies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RetentionRules {
+    /// The number of newest snapshots.
     pub last: Option<u32>,
+    /// The last snapshot of each hour, for this number of hours.
     pub hourly: Option<u32>,
+    /// The last snapshot of each day, for this number of days.
     pub daily: Option<u32>,
+    /// The last snapshot of each week, for this number of weeks.
     pub weekly: Option<u32>,
+    /// The last snapshot of each month, for this number of months.
     pub monthly: Option<u32>,
+    /// The last snapshot of each year, for this number of years.
     pub yearly: Option<u32>,
+    /// All snapshots within this period before the newest.
     pub within: Option<CalendarPeriod>,
-    /// All with one of these tags.
+    /// All snapshots with one of these tags.
     pub tags: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What a file may say, and what is said about one that may not.
+//! Tests of valid configurations and of error messages.
 
 use super::keys::specs;
 use super::toml_reader::KeySpec;
@@ -19,7 +19,7 @@ fn account(more: &str) -> String {
 }
 
 #[test]
-fn a_whole_account_is_read() {
+fn all_keys_of_an_account_are_read() {
     let text = r#"
         [defaults]
         reserve = 3
@@ -57,13 +57,13 @@ fn a_whole_account_is_read() {
 }
 
 #[test]
-fn each_mistake_has_its_place_key_and_reason() {
+fn each_mistake_has_place_key_and_reason() {
     let table: &[(&str, &str)] = &[
         (
             "shedule = \"* * * * *\"",
-            "c.toml:4:1: accounts.main.shedule: there is no such key; did you mean `schedule`?",
+            "c.toml:4:1: accounts.main.shedule: unknown key; did you mean `schedule`?",
         ),
-        ("colour = 1", "c.toml:4:1: accounts.main.colour: there is no such key"),
+        ("colour = 1", "c.toml:4:1: accounts.main.colour: unknown key"),
         (
             "reserve = -1",
             "c.toml:4:11: accounts.main.reserve: must be a whole number from 0 to 4294967295",
@@ -82,11 +82,11 @@ fn each_mistake_has_its_place_key_and_reason() {
         ),
         (
             "timezone = \"Europe/Berln\"",
-            "c.toml:4:12: accounts.main.timezone: `Europe/Berln` is no time zone; did you mean `Europe/Berlin`?",
+            "c.toml:4:12: accounts.main.timezone: unknown time zone `Europe/Berln`; did you mean `Europe/Berlin`?",
         ),
         (
             "schedule = \"daily\"",
-            "c.toml:4:12: accounts.main.schedule: must have the five fields of crontab (six with seconds), such as `0 3 * * *`, but has 1",
+            "c.toml:4:12: accounts.main.schedule: must have the five fields of crontab (or six, with seconds), such as `0 3 * * *`, but has 1",
         ),
         (
             "stats = \"some\"",
@@ -94,23 +94,23 @@ fn each_mistake_has_its_place_key_and_reason() {
         ),
         (
             "keep = {}",
-            "c.toml:4:8: accounts.main.keep: is empty: name what to keep, such as { last = 7, monthly = 12 }",
+            "c.toml:4:8: accounts.main.keep: is empty; add what to keep, such as { last = 7, monthly = 12 }",
         ),
         (
             "keep = { dayly = 3 }",
-            "c.toml:4:10: accounts.main.keep.dayly: there is no such key; did you mean `daily`?",
+            "c.toml:4:10: accounts.main.keep.dayly: unknown key; did you mean `daily`?",
         ),
         (
             "keep = { within = \"soon\" }",
-            "c.toml:4:19: accounts.main.keep.within: is no period, such as `7d`, `2w`, `6m` or `1y6m2d12h`",
+            "c.toml:4:19: accounts.main.keep.within: must be a period such as `7d`, `2w`, `6m` or `1y6m2d12h`",
         ),
         (
             "timeouts = { read = \"0s\" }",
-            "c.toml:4:21: accounts.main.timeouts.read: must be longer than nothing",
+            "c.toml:4:21: accounts.main.timeouts.read: must be longer than 0 seconds",
         ),
         (
             "key_file = \"k\"",
-            "c.toml:4:12: accounts.main.key_file: the key has a source already: `accounts.main.key_env`; keep one",
+            "c.toml:4:12: accounts.main.key_file: the API key already has a source: `accounts.main.key_env`; keep only one",
         ),
         ("vault = \"\"", "c.toml:4:9: accounts.main.vault: is empty, but must be a path"),
     ];
@@ -120,7 +120,7 @@ fn each_mistake_has_its_place_key_and_reason() {
 }
 
 #[test]
-fn each_mistake_of_an_account_as_a_whole_is_named() {
+fn mistakes_of_a_table_are_reported() {
     let table: &[(&str, &str)] = &[
         (
             "[accounts.a]\nkey_env = \"K\"",
@@ -128,7 +128,7 @@ fn each_mistake_of_an_account_as_a_whole_is_named() {
         ),
         (
             "[accounts.a]\nurl = \"https://a.example\"",
-            "c.toml:1:1: accounts.a: the key has no source: add `key_env`, `key_file` or `key_command`",
+            "c.toml:1:1: accounts.a: the API key has no source; add `key_env`, `key_file` or `key_command`",
         ),
         (
             "[accounts.a]\nurl = \"http://a.example\"\nkey_env = \"K\"",
@@ -139,8 +139,8 @@ fn each_mistake_of_an_account_as_a_whole_is_named() {
             "c.toml:3:15: accounts.a.key_command: is a string, but must be a list of strings, such as [\"pass\", \"show\", \"links\"]",
         ),
         ("[accounts]\na = 1", "c.toml:2:5: accounts.a: is an integer, but must be a table"),
-        ("[account.a]", "c.toml:1:2: account: there is no such key; did you mean `accounts`?"),
-        ("[defaults]\nurl = \"x\"", "c.toml:2:1: defaults.url: there is no such key"),
+        ("[account.a]", "c.toml:1:2: account: unknown key; did you mean `accounts`?"),
+        ("[defaults]\nurl = \"x\"", "c.toml:2:1: defaults.url: unknown key"),
         ("[accounts.a", "c.toml:1:12: unclosed table, expected `]`"),
     ];
     for (text, expected) in table {
@@ -159,7 +159,7 @@ fn names_of_accounts_are_checked() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+fn all_mistakes_are_reported_in_the_order_of_the_file() {
     let text =
         "[accounts.b]\nreserve = -1\nulr = \"x\"\n[accounts.a]\nurl = 1\n[defaults]\nx = 1\n";
     let lines: Vec<_> = mistakes(text).lines().map(|line| line[7..10].to_owned()).collect();
@@ -176,7 +176,7 @@ fn without_a_file_the_sandbox_is_the_only_account() {
 }
 
 #[test]
-fn an_unknown_account_names_the_nearest_and_the_others() {
+fn an_unknown_account_suggests_a_similar_name() {
     let config = Config::parse(&home(), account("").as_bytes()).unwrap();
     let Err(AccountError::Unknown { nearest, known, .. }) = config.account("mian") else {
         panic!("found");
@@ -195,7 +195,7 @@ fn an_account_named_twice_is_chosen_once() {
 }
 
 #[test]
-fn no_text_makes_it_panic() {
+fn no_text_causes_a_panic() {
     for text in
         ["\u{0}", "[[accounts]]", "accounts.x.y.z = 1", "a.b=1\na=2", "\"\"=1", "[accounts.\"\"]"]
     {
@@ -205,7 +205,7 @@ fn no_text_makes_it_panic() {
 }
 
 #[test]
-fn the_sample_is_valid_and_shows_every_key() {
+fn the_sample_is_valid_and_has_every_key() {
     let text = include_str!("../../examples/config.toml");
     let config = Config::parse(&home(), text.as_bytes()).unwrap();
     assert_eq!(config.accounts().len(), 3);
@@ -225,7 +225,7 @@ fn assert_shown(keys: &[KeySpec], text: &str) {
 }
 
 #[test]
-fn how_the_daemon_is_run_is_checked() {
+fn settings_of_the_daemon_are_checked() {
     let text = "[daemon]\nworkers = 0\nlisten = \"here\"\nallow_host = []\ntoken = \"x\"";
     let problems = Config::parse(&home(), text.as_bytes()).unwrap_err();
     let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
@@ -234,18 +234,18 @@ fn how_the_daemon_is_run_is_checked() {
 }
 
 #[test]
-fn the_defaults_told_are_those_that_hold() {
+fn the_reference_has_the_real_defaults() {
     let Timeouts { connect, read, overall } = Timeouts::default();
     let reference = reference();
     for (name, time) in [("connect", connect), ("read", read), ("overall", overall)] {
         let (_, row) = reference.split_once(&format!("`timeouts.{name}`")).unwrap();
-        let told = row.split_once("default ").unwrap().1.split_once(')').unwrap().0;
-        assert_eq!(parse_duration(told).unwrap(), time, "{name}");
+        let documented = row.split_once("default ").unwrap().1.split_once(')').unwrap().0;
+        assert_eq!(parse_duration(documented).unwrap(), time, "{name}");
     }
 }
 
 #[test]
-fn what_comes_after_a_backup_is_read_and_inherited() {
+fn export_copy_and_alerts_are_read_and_inherited() {
     let text = r#"
         [defaults]
         export = { to = "exports" }
@@ -280,18 +280,18 @@ fn what_comes_after_a_backup_is_read_and_inherited() {
 }
 
 #[test]
-fn mistakes_in_what_comes_after_a_backup_are_named() {
+fn mistakes_in_export_heartbeat_and_alerts_are_reported() {
     let more = "heartbeat = \"beat.example\"\nexport = { format = \"xml\" }\n\
                 [accounts.main.alerts]\nsecret_env = \"A\"\nsecret_file = \"b\"\n\
                 removed = \"many\"\nmax_age = \"0s\"\nwebhooks = \"x\"\n";
-    let told = mistakes(&account(more));
-    let lines: Vec<_> = told.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
+    let found = mistakes(&account(more));
+    let lines: Vec<_> = found.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
     let alerts = |key: &str| format!("accounts.main.alerts.{key}");
-    let mut wanted = vec![
+    let mut expected = vec![
         "accounts.main.heartbeat".to_owned(),
         "accounts.main.export".to_owned(),
         "accounts.main.export.format".to_owned(),
     ];
-    wanted.extend(["secret_file", "removed", "max_age", "webhooks"].map(alerts));
-    assert_eq!(lines, wanted, "{told}");
+    expected.extend(["secret_file", "removed", "max_age", "webhooks"].map(alerts));
+    assert_eq!(lines, expected, "{found}");
 }

@@ -1,7 +1,6 @@
-//! Reads TOML tables key by key and notes every mistake with its place, instead of stopping at
-//! the first. To read a key is to declare it: what is read is what may be in the file, what a
-//! misspelt key is compared with, and what the reference lists. What a key means is decided in
-//! `keys`.
+//! Reads TOML tables key by key and collects every mistake with its place. Reading a key declares
+//! it: the declared keys are the allowed keys, the suggestions for a misspelt key and the rows of
+//! the reference. `keys` defines what each key means.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,17 +16,18 @@ use crate::config::{ConfigProblem, Home};
 use crate::model::CountOrPercent;
 use crate::suggest::did_you_mean;
 
-/// A key that a table may have.
+/// The declaration of a key.
 pub(super) struct KeySpec {
     pub(super) name: &'static str,
-    /// The kind of its value.
+    /// Type of its value, for the reference.
     pub(super) kind: &'static str,
+    /// Description, for the reference.
     pub(super) about: &'static str,
-    /// The keys of the table that it is, or of each table in it.
+    /// If it is a table: its keys, or the keys of each table in it.
     pub(super) keys: Vec<Self>,
 }
 
-/// The text that is read, and the mistakes found so far.
+/// The text and the mistakes found so far.
 pub(super) struct TomlReader<'t> {
     text: &'t str,
     home: &'t Home,
@@ -39,7 +39,7 @@ impl<'t> TomlReader<'t> {
         Self { text, home, problems: RefCell::default() }
     }
 
-    /// What `read` makes of a whole document, and the keys that it may have.
+    /// Reads a whole document with `read`. Returns its result and the declared keys.
     pub(super) fn document<T>(
         &self,
         document: Option<&DeTable<'t>>,
@@ -48,14 +48,14 @@ impl<'t> TomlReader<'t> {
         TomlTable::new(self, String::new(), 0..0, document).read(read)
     }
 
-    /// Notes a mistake at `span`.
+    /// Records a mistake at `span`.
     pub(super) fn problem(&self, span: Range<usize>, key: &str, what: impl Into<String>) {
         let (line, column) = place(self.text, span.start);
         let problem = ConfigProblem { line, column, key: key.to_owned(), what: what.into() };
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Every mistake, in the order of the text.
+    /// All mistakes, in the order of the text.
     pub(super) fn finish(self) -> Vec<ConfigProblem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| (problem.line, problem.column));
@@ -64,18 +64,18 @@ impl<'t> TomlReader<'t> {
     }
 }
 
-/// A table, and the path that leads to it.
+/// A table and its path.
 pub(super) struct TomlTable<'r, 't> {
     reader: &'r TomlReader<'t>,
     path: String,
-    /// Where the table begins, for what is missing in it.
+    /// Position of the table, for mistakes about missing keys.
     span: Range<usize>,
-    /// `None` where the file has no such table. Its keys are declared all the same.
+    /// `None` if the file does not have the table. Its keys are declared nevertheless.
     table: Option<&'r DeTable<'t>>,
     keys: RefCell<Vec<KeySpec>>,
 }
 
-/// One value and where it stands.
+/// One value with its position.
 pub(super) struct TomlEntry<'r, 't> {
     reader: &'r TomlReader<'t>,
     pub(super) key: String,
@@ -97,7 +97,7 @@ impl<'r, 't> TomlTable<'r, 't> {
         Self::new(reader, String::new(), 0..0, None)
     }
 
-    /// What `read` makes of this table. Each key that `read` did not declare is a mistake.
+    /// Reads this table with `read`. Each key that `read` did not declare is a mistake.
     fn read<T>(self, read: impl FnOnce(&Self) -> T) -> (T, Vec<KeySpec>) {
         let value = read(&self);
         let known = self.keys.take();
@@ -105,7 +105,7 @@ impl<'r, 't> TomlTable<'r, 't> {
             let name: &str = key.get_ref();
             if !known.iter().any(|known| known.name == name) {
                 let near = did_you_mean(name, known.iter().map(|known| known.name));
-                let what = format!("there is no such key{near}");
+                let what = format!("unknown key{near}");
                 self.reader.problem(key.span(), &self.full_name(name), what);
             }
         }
@@ -135,19 +135,19 @@ impl<'r, 't> TomlTable<'r, 't> {
         self.keys.borrow_mut().push(KeySpec { name, kind, about, keys });
     }
 
-    /// Whether the file has this table, without a key in it.
+    /// Whether the file has this table and it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_some_and(DeTable::is_empty)
     }
 
-    /// Notes something about the table as a whole.
+    /// Records a mistake about the whole table, if the file has it.
     pub(super) fn problem(&self, what: impl Into<String>) {
         if self.table.is_some() {
             self.reader.problem(self.span.clone(), &self.path, what);
         }
     }
 
-    /// The entry called `name`, whose value is of that kind.
+    /// The entry called `name`.
     pub(super) fn key(
         &self,
         name: &'static str,
@@ -168,7 +168,7 @@ impl<'r, 't> TomlTable<'r, 't> {
         self.key(name, "string", about)?.checked(check)
     }
 
-    /// The length of time under `name`, checked by `check`.
+    /// The duration under `name`, checked by `check`.
     pub(super) fn duration(
         &self,
         name: &'static str,
@@ -191,7 +191,7 @@ impl<'r, 't> TomlTable<'r, 't> {
         self.key(name, "list of strings", about)?.words()
     }
 
-    /// What `read` makes of the table under `name`.
+    /// Reads the table under `name` with `read`.
     pub(super) fn table<T>(
         &self,
         name: &'static str,
@@ -199,13 +199,13 @@ impl<'r, 't> TomlTable<'r, 't> {
         read: impl FnOnce(&Self) -> T,
     ) -> Option<T> {
         let table = self.get(name).and_then(|entry| entry.table());
-        let is_there = table.is_some();
+        let exists = table.is_some();
         let (value, keys) = table.unwrap_or_else(|| Self::absent(self.reader)).read(read);
         self.declare(name, "table", about, keys);
-        is_there.then_some(value)
+        exists.then_some(value)
     }
 
-    /// What `read` makes of each table in the table under `name`; `check` says what their names may be.
+    /// Reads each table in the table under `name` with `read`, and checks its name with `check`.
     pub(super) fn tables<T>(
         &self,
         name: &'static str,
@@ -236,7 +236,7 @@ impl<'r, 't> TomlEntry<'r, 't> {
         self.reader.problem(self.span.clone(), &self.key, what);
     }
 
-    fn wrong<T>(&self, wanted: &str) -> Option<T> {
+    fn wrong<T>(&self, expected: &str) -> Option<T> {
         let found = match self.value {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -246,7 +246,7 @@ impl<'r, 't> TomlEntry<'r, 't> {
             DeValue::Array(_) => "an array",
             DeValue::Table(_) => "a table",
         };
-        self.problem(format!("is {found}, but must be {wanted}"));
+        self.problem(format!("is {found}, but must be {expected}"));
         None
     }
 
@@ -295,19 +295,20 @@ impl<'r, 't> TomlEntry<'r, 't> {
 
     /// A list of strings that is not empty.
     pub(super) fn words(&self) -> Option<Vec<String>> {
-        let wanted = "a list of strings, such as [\"pass\", \"show\", \"links\"]";
+        let expected = "a list of strings, such as [\"pass\", \"show\", \"links\"]";
         let Some(array) = self.value.as_array() else {
-            return self.wrong(wanted);
+            return self.wrong(expected);
         };
         let words: Option<Vec<_>> =
             array.iter().map(|word| word.get_ref().as_str().map(str::to_owned)).collect();
         words.filter(|words| words.first().is_some_and(|word| !word.is_empty())).or_else(|| {
-            self.problem(format!("must be {wanted}"));
+            self.problem(format!("must be {expected}"));
             None
         })
     }
 
-    /// A path: `~/` is the user's home, and what is relative starts at the file's folder.
+    /// A path: `~/` is the user's home, and a relative path starts at the folder of the
+    /// configuration.
     pub(super) fn path(&self) -> Option<PathBuf> {
         let text = self.text()?;
         if text.is_empty() {

@@ -1,6 +1,5 @@
-//! Values that need more than their type: names, URLs, zones, lengths of time.
-//! Used by the file and by the command line alike, so that one text means one
-//! thing in both.
+//! Parsers of names, URLs, time zones, durations and other values. The configuration file and the
+//! command line share them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,7 +14,7 @@ use crate::clock::Timestamp;
 use crate::schedule::crontab::Schedule;
 use crate::suggest::did_you_mean;
 
-/// What is wrong with a value, as the rest of a sentence about it.
+/// What is wrong with a value, as the end of a sentence about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigValueError(String);
@@ -24,10 +23,10 @@ fn fault<T>(what: impl Into<String>) -> Result<T, ConfigValueError> {
     Err(ConfigValueError(what.into()))
 }
 
-/// A name for an account. It is also the name of a file.
+/// Parses the name of an account. It is also used as a file name.
 ///
 /// # Errors
-/// When it could not be one, or is taken by the built-in account.
+/// When the name is not allowed, or is the name of the built-in account.
 pub fn parse_account_name(name: &str) -> Result<String, ConfigValueError> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name == SANDBOX {
@@ -46,27 +45,29 @@ pub fn parse_account_name(name: &str) -> Result<String, ConfigValueError> {
     Ok(name.to_owned())
 }
 
-/// The base URL of a service.
+/// Parses the base URL of a service.
 pub(super) fn base_url(text: &str, allow_http: bool) -> Result<BaseUrl, ConfigValueError> {
     BaseUrl::parse(text, allow_http).map_err(|error| ConfigValueError(error.to_string()))
 }
 
-/// An address for messages.
+/// Parses the URL of a webhook or heartbeat.
 pub(super) fn hook(text: &str) -> Result<WebhookUrl, ConfigValueError> {
     WebhookUrl::parse(text).map_err(|error| ConfigValueError(error.to_string()))
 }
 
-/// Where the page is served, if at all.
+/// The address of the web UI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenAddress {
+    /// No web UI.
     Off,
+    /// This address and port.
     At(SocketAddr),
 }
 
-/// An address to listen on. `localhost` is this machine, whatever the resolver says.
+/// Parses an address to listen on. `localhost` is 127.0.0.1, without the resolver.
 ///
 /// # Errors
-/// With what one looks like.
+/// When the text is not an IP address with a port.
 pub fn parse_address(text: &str) -> Result<SocketAddr, ConfigValueError> {
     let here = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     here.as_deref()
@@ -75,10 +76,10 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, ConfigValueError> {
         .or_else(|_| fault("must be an address and a port, such as 127.0.0.1:8080"))
 }
 
-/// An address to listen on, or `off`.
+/// Parses an address to listen on, or `off`.
 ///
 /// # Errors
-/// When it is neither.
+/// As [`parse_address`].
 pub fn parse_listen(text: &str) -> Result<ListenAddress, ConfigValueError> {
     if text == "off" {
         return Ok(ListenAddress::Off);
@@ -88,20 +89,20 @@ pub fn parse_listen(text: &str) -> Result<ListenAddress, ConfigValueError> {
         .map_err(|wrong| ConfigValueError(format!("{wrong}, or `off`")))
 }
 
-/// A part of a whole: `30%`.
+/// Parses a percentage such as `30%`.
 pub(super) fn percent(text: &str) -> Option<f64> {
     let number: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
     (0.0..=100.0).contains(&number).then_some(number)
 }
 
-/// A time zone by its name in the zone database.
+/// Parses the name of a time zone, such as `Europe/Berlin`.
 ///
 /// # Errors
-/// When there is none of that name; near names are given.
+/// When no time zone has this name; the message suggests a similar one.
 pub fn parse_timezone(name: &str) -> Result<chrono_tz::Tz, ConfigValueError> {
     let Ok(zone) = name.parse::<chrono_tz::Tz>() else {
         let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
-        // People know their city, not its continent.
+        // Users may write the city without the continent.
         let city = names().find(|zone| {
             zone.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(name))
         });
@@ -109,17 +110,17 @@ pub fn parse_timezone(name: &str) -> Result<chrono_tz::Tz, ConfigValueError> {
             || did_you_mean(name, names()),
             |city| format!("; did you mean `{city}`?"),
         );
-        return fault(format!("`{name}` is no time zone{near}"));
+        return fault(format!("unknown time zone `{name}`{near}"));
     };
     Ok(zone)
 }
 
-/// A schedule as crontab writes it, kept as it was written.
+/// Checks a crontab expression and returns its text unchanged.
 pub(super) fn schedule(text: &str) -> Result<String, ConfigValueError> {
     Schedule::parse(text).map(|_| text.to_owned()).map_err(ConfigValueError)
 }
 
-/// The name of an environment variable.
+/// Parses the name of an environment variable.
 pub(super) fn variable(text: &str) -> Result<String, ConfigValueError> {
     if text.is_empty() || text.contains(['=', '\0']) {
         return fault("must be the name of an environment variable, such as `LINKS_KEY`");
@@ -127,7 +128,7 @@ pub(super) fn variable(text: &str) -> Result<String, ConfigValueError> {
     Ok(text.to_owned())
 }
 
-/// One of a few words.
+/// Parses one of these names.
 pub(super) fn one_of<T: Copy>(
     text: &str,
     names: &[(&'static str, T)],
@@ -139,13 +140,13 @@ pub(super) fn one_of<T: Copy>(
     fault(format!("must be one of {}", list.join(", ")))
 }
 
-/// A length of time that is not zero.
+/// Parses a duration that is not zero.
 pub(super) fn nonzero_duration(text: &str) -> Result<Duration, ConfigValueError> {
     let time = parse_duration(text)?;
-    if time.is_zero() { fault("must be longer than nothing") } else { Ok(time) }
+    if time.is_zero() { fault("must be longer than 0 seconds") } else { Ok(time) }
 }
 
-/// A number and its unit, again and again: the parts of `1h30m`.
+/// Splits a text such as `1h30m` into numbers with their units.
 fn parts(text: &str) -> Option<Vec<(u32, char)>> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -158,13 +159,12 @@ fn parts(text: &str) -> Option<Vec<(u32, char)>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-/// A length of time: `90s`, `10m`, `2h`, `7d`, `1h30m`; a number alone is seconds.
+/// Parses a duration: `90s`, `10m`, `2h`, `7d`, `1h30m`; a number without a unit is seconds.
 ///
 /// # Errors
-/// When it is none.
+/// When the text is not a duration.
 pub fn parse_duration(text: &str) -> Result<Duration, ConfigValueError> {
-    let wrong =
-        || ConfigValueError("is no length of time, such as `90s`, `10m`, `2h` or `7d`".into());
+    let wrong = || ConfigValueError("must be a duration such as `90s`, `10m`, `2h` or `7d`".into());
     let bare = text.bytes().all(|byte| byte.is_ascii_digit());
     if bare && let Ok(seconds) = text.parse::<u32>() {
         return Ok(Duration::from_secs(seconds.into()));
@@ -183,19 +183,23 @@ pub fn parse_duration(text: &str) -> Result<Duration, ConfigValueError> {
     Ok(Duration::from_secs(seconds))
 }
 
-/// A span of the calendar: `1y6m2d12h`. Months differ in length, so this is
-/// no [`Duration`].
+/// A calendar period such as `1y6m2d12h`. Unlike a [`Duration`], its length depends on the date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CalendarPeriod {
+    /// Calendar years.
     pub years: u32,
+    /// Calendar months.
     pub months: u32,
+    /// Days.
     pub days: u32,
+    /// Hours.
     pub hours: u32,
 }
 
 impl CalendarPeriod {
-    /// This period before `time`, by the calendar of UTC; the beginning of time
-    /// where the calendar does not reach.
+    /// The time of this period before `time`, in UTC; the earliest possible time if it is out of
+    /// the
+    /// calendar's range.
     #[must_use]
     pub fn before(self, time: Timestamp) -> Timestamp {
         let months = self.years.saturating_mul(12).saturating_add(self.months);
@@ -218,12 +222,13 @@ impl fmt::Display for CalendarPeriod {
     }
 }
 
-/// A [`CalendarPeriod`]: years, months, weeks, days and hours, as in `1y6m2d12h`.
+/// Parses a [`CalendarPeriod`] of years, months, weeks, days and hours, such as `1y6m2d12h`.
 ///
 /// # Errors
-/// When it is none, or is empty.
+/// When the text is not a period, or an empty one.
 pub fn parse_period(text: &str) -> Result<CalendarPeriod, ConfigValueError> {
-    let wrong = || ConfigValueError("is no period, such as `7d`, `2w`, `6m` or `1y6m2d12h`".into());
+    let wrong =
+        || ConfigValueError("must be a period such as `7d`, `2w`, `6m` or `1y6m2d12h`".into());
     let mut period = CalendarPeriod::default();
     for (number, unit) in parts(text).ok_or_else(wrong)? {
         let (place, each) = match unit {
@@ -256,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_of_the_calendar() {
+    fn periods_have_calendar_units() {
         let period = parse_period("1y6m2w3h").unwrap();
         assert_eq!(period, CalendarPeriod { years: 1, months: 6, days: 14, hours: 3 });
         assert_eq!(period.to_string(), "1y6m14d3h");
@@ -276,16 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn a_city_is_enough_to_find_its_zone() {
+    fn a_city_suggests_its_time_zone() {
         assert_eq!(parse_timezone("Europe/Berlin").unwrap(), chrono_tz::Europe::Berlin);
         let city = parse_timezone("berlin").unwrap_err().to_string();
-        assert_eq!(city, "`berlin` is no time zone; did you mean `Europe/Berlin`?");
-        let slip = parse_timezone("Europe/Berln").unwrap_err().to_string();
-        assert_eq!(slip, "`Europe/Berln` is no time zone; did you mean `Europe/Berlin`?");
+        assert_eq!(city, "unknown time zone `berlin`; did you mean `Europe/Berlin`?");
+        let typo = parse_timezone("Europe/Berln").unwrap_err().to_string();
+        assert_eq!(typo, "unknown time zone `Europe/Berln`; did you mean `Europe/Berlin`?");
     }
 
     #[test]
-    fn names_of_accounts_are_safe_as_names_of_files() {
+    fn account_names_are_safe_file_names() {
         for good in ["main", "a.b", "client-2_x"] {
             assert!(parse_account_name(good).is_ok(), "{good}");
         }

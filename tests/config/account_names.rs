@@ -8,7 +8,7 @@ const MAIN: &str = "[accounts.main]\nurl = \"https://a.example\"\nkey_env = \"K\
 fn without_a_configuration_a_command_says_what_to_do() {
     for command in [&["backup"][..], &["check", "main"]] {
         TestEnvironment::new().run(command).exits_with(1).prints("").says(
-            "error: no account is configured: there is none in HOME/config.toml\n\
+            "error: no account is configured in HOME/config.toml\n\
              hint: run `linkvault init` to add an account, \
              or try things with the built-in account `sandbox`\n",
         );
@@ -28,11 +28,11 @@ fn every_mistake_of_the_configuration_is_told_at_once() {
     let config = "[accounts.main]\nurl = \"http://a.example\"\nshedule = \"0 3 * * *\"\n";
     TestEnvironment::new().config(config).run(&["check", "main"]).exits_with(1).says(
         "error: the configuration has 3 mistakes\n  \
-           HOME/config.toml:1:1: accounts.main: the key has no source: \
+           HOME/config.toml:1:1: accounts.main: the API key has no source; \
            add `key_env`, `key_file` or `key_command`\n  \
            HOME/config.toml:2:7: accounts.main.url: plain http would show the key to \
            everybody on the way; use https, or set allow_http for this account\n  \
-           HOME/config.toml:3:1: accounts.main.shedule: there is no such key; \
+           HOME/config.toml:3:1: accounts.main.shedule: unknown key; \
            did you mean `schedule`?\n\
          hint: mend the file and run the command again; nothing was done\n",
     );
@@ -43,7 +43,7 @@ fn programs_get_the_failure_as_a_document() {
     let ran = TestEnvironment::new().run(&["check", "main", "--json"]).exits_with(1);
     let error = &ran.json()["error"];
     assert_eq!(error["kind"], "account");
-    assert_eq!(error["message"], "no account is configured: there is none in HOME/config.toml");
+    assert_eq!(error["message"], "no account is configured in HOME/config.toml");
     assert!(error["hint"].as_str().unwrap().contains("linkvault init"));
 }
 
@@ -55,7 +55,7 @@ fn a_configuration_that_others_can_read_is_warned_of() {
         .mode("config.toml", 0o644)
         .run(&["check", "mian"])
         .says_among(
-            "warning: HOME/config.toml can be read by others (mode 0644); \
+            "warning: HOME/config.toml can be read by other users (mode 0644); \
              run: chmod 600 HOME/config.toml\n",
         );
 }
@@ -70,10 +70,10 @@ fn a_home_that_others_can_write_to_is_warned_of() {
             std::fs::remove_file(environment.path("config.toml")).unwrap();
         }
         environment.run(&["check", "mian"]).says_among(
-            "warning: HOME can be written to by others (mode 0777); run: chmod go-w HOME\n",
+            "warning: HOME can be written to by other users (mode 0777); run: chmod go-w HOME\n",
         );
         let environment = environment.mode(".", 0o755);
         let quiet = environment.run(&["check", "mian"]).stderr();
-        assert!(!quiet.contains("written to by others"), "{quiet}");
+        assert!(!quiet.contains("written to by other users"), "{quiet}");
     }
 }

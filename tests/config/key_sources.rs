@@ -25,19 +25,18 @@ fn a_key_file_that_others_can_read_is_warned_of() {
     let service = LiveService::start("", "");
     let config = format!("[accounts.main]\nurl = \"{}\"\nkey_file = \"key\"\n", service.url());
     let environment = TestEnvironment::new().config(&config).file("key", KEY).mode("key", 0o644);
-    environment
-        .run(&["backup", "main", "-q"])
-        .succeeds()
-        .says("warning: HOME/key can be read by others (mode 0644); run: chmod 600 HOME/key\n");
+    environment.run(&["backup", "main", "-q"]).succeeds().says(
+        "warning: HOME/key can be read by other users (mode 0644); run: chmod 600 HOME/key\n",
+    );
 }
 
 #[test]
 fn a_key_that_cannot_be_had_is_said_with_its_source() {
     let cases = [
         ("key_env = \"NO_SUCH\"", "error: the environment variable NO_SUCH is not set"),
-        ("key_file = \"none\"", "error: the key file HOME/none cannot be read: "),
+        ("key_file = \"none\"", "error: cannot read the key file HOME/none: "),
         ("key_command = [\"false\"]", "error: the key command `false` failed (exit code 1)"),
-        ("key_command = [\"no-such-tool\"]", "error: the key command `no-such-tool` cannot be run"),
+        ("key_command = [\"no-such-tool\"]", "error: cannot run the key command `no-such-tool`"),
     ];
     for (source, message) in cases {
         let config = format!("[accounts.main]\nurl = \"http://127.0.0.1:9\"\n{source}\n");
@@ -65,7 +64,7 @@ fn a_fifo_or_a_device_in_place_of_a_file_is_refused_at_once() {
         };
         let why = "it is not a regular file";
         let config = format!("{account}key_file = \"{file}\"\n");
-        let said = format!("the key file {file} cannot be read: {why}");
+        let said = format!("cannot read the key file {file}: {why}");
         refuses(TestEnvironment::new().config(&config), &["backup", "main"], &said);
         let said = format!("cannot read the certificates in {file}: {why}");
         let by_config = with_key(&format!("ca_file = \"{file}\"\n"));

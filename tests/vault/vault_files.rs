@@ -196,7 +196,7 @@ fn a_vault_that_others_can_read_is_mended_and_told() {
         .run(&["backup", "-q"])
         .succeeds()
         .says_among("warning: HOME/vaults/main.db had mode 0644; it is 0600 now\n")
-        .says_among("warning: HOME/vaults can be written to by others (mode 0777)");
+        .says_among("warning: HOME/vaults can be written to by other users (mode 0777)");
     assert_eq!(vault.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     set(&folder, 0o700);
     environment.run(&["backup", "-q"]).succeeds().says("");
