@@ -1,5 +1,4 @@
-//! A move between its map and its report: the plan for it, and what is left to
-//! a person once the plan is known.
+//! The plan of a migration, and its report before and after the run.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +9,34 @@ use crate::change::policy::Policy;
 use crate::migrate::{ManualTask, MappedRecords, MigrationReport};
 use crate::model::{RecordKey, Resource, Verb};
 
-/// What the records of the source are in the other account, by their old ids.
+/// Ids of records in the target, by resource and id in the source.
 pub type IdMap = BTreeMap<(Resource, i64), i64>;
 
-/// A move with its plan.
+/// A migration with its plan.
 #[derive(Debug, Clone, Default)]
 pub struct MigrationPlan {
+    /// The desired state of the target.
     pub desired: DesiredState,
-    /// What is left to a person.
+    /// Tasks that the user must do by hand.
     pub manual: Vec<ManualTask>,
-    /// Records that are there, and whose content cannot be compared.
+    /// Records that exist in the target and whose content cannot be compared.
     unseen: Vec<ManualTask>,
+    /// The plan for the target.
     pub plan: Plan,
-    /// What is there already.
+    /// Records that exist in the target already.
     here: IdMap,
-    /// What the old account calls that which a step is about.
+    /// For each step number, the id in the source of the record that it is about.
     olds: BTreeMap<u32, String>,
     kept_back: BTreeMap<Resource, u64>,
     not_asked: Vec<Resource>,
 }
 
 impl MigrationPlan {
-    /// Plans. `current` is the other account, with the ids that it is known to
-    /// have for those of the source.
+    /// Makes the plan. `current` is the target, with the ids in it that are known for records of
+    /// the source.
     ///
     /// # Errors
-    /// When rows leave open what is meant.
+    /// [`PlanProblems`] when records are ambiguous.
     pub fn plan(
         mapped: MappedRecords,
         current: CurrentState<'_>,
@@ -53,32 +54,33 @@ impl MigrationPlan {
         let mut here: IdMap =
             known.filter(|((resource, _), new)| is_there(*resource, *new)).collect();
         here.extend(matched(&plan));
-        // A record that moved before, and of which this move does not know what it holds.
-        let unseen = manual.iter().filter(|it| it.left && is_done(it, &here)).cloned().collect();
+        // Records that moved before and whose content this migration does not know.
+        let unseen =
+            manual.iter().filter(|it| it.not_moved && is_done(it, &here)).cloned().collect();
         manual.retain(|it| !is_done(it, &here));
-        let olds = Olds::new(&plan, &here, &old_links);
+        let olds = SourceIds::new(&plan, &here, &old_links);
         let olds = plan.steps.iter().filter_map(|it| Some((it.step, olds.of(it)?))).collect();
         Ok(Self { desired, manual, unseen, plan, here, olds, kept_back, not_asked })
     }
 
-    /// What comes of it if every step is done.
+    /// The report if every step succeeds.
     #[must_use]
-    pub fn foreseen(&self) -> MigrationReport {
+    pub fn expected_report(&self) -> MigrationReport {
         let all = self.plan.steps.iter().map(|it| (it.step, None));
         self.report(&all.collect(), IdMap::new())
     }
 
-    /// What came of it. `steps` tells of the plan's steps, by their numbers, why
-    /// each was not done, or nothing of one that was; a step that it does not have
-    /// was not begun. `made` are the ids that a run gave.
+    /// The report of a run. `steps` has the reason why a step was not done, by step number, and
+    /// `None` for a step that was done. Missing steps were not started. `made` are the ids of
+    /// created records.
     #[must_use]
     pub fn report(&self, steps: &BTreeMap<u32, Option<String>>, made: IdMap) -> MigrationReport {
-        let not_begun = |it: &PlanStep| match it.verb {
-            Verb::Update => Some("it is there, and not the same yet".to_owned()),
-            _ => Some("it is not there yet".to_owned()),
+        let not_started = |it: &PlanStep| match it.verb {
+            Verb::Update => Some("the record exists and is not updated yet".to_owned()),
+            _ => Some("the record is not created yet".to_owned()),
         };
         let undone = self.plan.steps.iter().filter_map(|it| {
-            let why = steps.get(&it.step).cloned().unwrap_or_else(|| not_begun(it))?;
+            let why = steps.get(&it.step).cloned().unwrap_or_else(|| not_started(it))?;
             Some((it.step, why))
         });
         let mut ids = self.here.clone();
@@ -98,13 +100,13 @@ impl MigrationPlan {
     }
 }
 
-/// Whether nothing is left to be done about a record that has moved.
+/// Whether a task is done because its record has moved.
 fn is_done(manual: &ManualTask, ids: &IdMap) -> bool {
     let moved = |id| ids.contains_key(&(manual.resource, id));
-    manual.once && manual.id.parse().is_ok_and(moved)
+    manual.done_when_moved && manual.id.parse().is_ok_and(moved)
 }
 
-/// The key of an assignment, with the short link's old id.
+/// The key of an assignment, with the short link's id in the source.
 fn with_old_link(resource: Resource, key: &str, old_links: &BTreeMap<i64, i64>) -> String {
     let mark = "/links/";
     let assigned = matches!(resource, Resource::Campaigns | Resource::ChannelItems);
@@ -117,14 +119,14 @@ fn with_old_link(resource: Resource, key: &str, old_links: &BTreeMap<i64, i64>) 
     }
 }
 
-/// What the old account calls what a plan is about.
-struct Olds<'a> {
+/// Looks up the ids in the source of what a plan is about.
+struct SourceIds<'a> {
     made: BTreeMap<u32, i64>,
     here: BTreeMap<(Resource, i64), i64>,
     links: &'a BTreeMap<i64, i64>,
 }
 
-impl<'a> Olds<'a> {
+impl<'a> SourceIds<'a> {
     fn new(plan: &Plan, here: &IdMap, links: &'a BTreeMap<i64, i64>) -> Self {
         let made = plan.steps.iter().filter_map(|it| Some((it.step, it.replaces?))).collect();
         let here = here.iter().map(|((resource, old), new)| ((*resource, *new), *old)).collect();

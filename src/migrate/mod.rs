@@ -1,11 +1,10 @@
-//! A move to another account: what the other one should become, and what only a
-//! person can move. A move is a restore from a foreign account; the plan
-//! for it is made where all plans are made.
+//! Migration to another account. It is a restore from a foreign account: this module maps the
+//! records of the source to a desired state of the target, and `change::plan` makes the plan.
 //!
 //! * [`options`]: substitutions and filters
-//! * [`manual`]: what only a person can move
-//! * [`migration_plan`]: from there to a plan, and from a run to its result
-//! * [`report`]: what came of it
+//! * [`manual`]: tasks that the user must do by hand
+//! * [`migration_plan`]: the plan, and its result after a run
+//! * [`report`]: the result, counted and as Markdown
 //! * `option_usage`: whether each option had an effect
 
 pub mod manual;
@@ -32,32 +31,35 @@ use option_usage::OptionUsage;
 pub use options::{FieldFilter, MigrateOptions, OptionFields, Substitution};
 pub use report::MigrationReport;
 
-/// Whose the records are.
+/// The account that the records come from.
 #[derive(Debug, Clone, Copy)]
 pub struct MigrationSource<'a> {
-    /// The source, as `service#id`.
+    /// The account as `service#id`.
     pub id: &'a str,
-    /// Its state's name: `main@#12`.
+    /// Name of the state, such as `main@#12`.
     pub name: &'a str,
 }
 
-/// What is to move, and what is not.
+/// The records of the source, mapped to the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MappedRecords {
+    /// The desired state of the target.
     pub desired: DesiredState,
+    /// Tasks that the user must do by hand.
     pub manual: Vec<ManualTask>,
-    /// How many records filters keep where they are, what belongs to them included.
+    /// Number of records that filters exclude, with those that belong to excluded records.
     pub kept_back: BTreeMap<Resource, u64>,
-    /// Resources that were not asked for.
+    /// Resources that the options exclude.
     pub not_asked: Vec<Resource>,
-    /// The old ids of short links, by the new ones.
+    /// Ids of short links in the source, by their ids in the target.
     pub old_links: BTreeMap<i64, i64>,
-    /// What somebody gave that came to nothing, or may not be meant so.
+    /// Options that had no effect or may be mistakes.
     pub warnings: Vec<String>,
 }
 
-/// What another account should become so that it has what `source` has. `memory`
-/// is what the source's vault remembers.
+/// Maps the records of `source` to the desired state of the target. `memory` are the sent values
+/// and
+/// ids from the source's vault.
 #[must_use]
 pub fn map(
     source: &State,
@@ -65,54 +67,54 @@ pub fn map(
     from: MigrationSource<'_>,
     options: &MigrateOptions,
 ) -> MappedRecords {
-    let mut mover = Mover {
+    let mut mapper = RecordMapper {
         memory,
         options,
         source: SourceLocation { file: from.name.to_owned(), line: None },
         out: MappedRecords::default(),
-        stays: HashSet::new(),
+        excluded: HashSet::new(),
         used: OptionUsage::default(),
     };
-    mover.out.not_asked =
+    mapper.out.not_asked =
         Resource::ALL.into_iter().filter(|it| !options.which.contains(it)).collect();
-    mover.out.old_links = options.links.iter().map(|(old, new)| (*new, *old)).collect();
-    mover.out.desired = DesiredState {
+    mapper.out.old_links = options.links.iter().map(|(old, new)| (*new, *old)).collect();
+    mapper.out.desired = DesiredState {
         recreate_missing: true,
         origin: Some(from.id.to_owned()),
         ..DesiredState::default()
     };
-    // What belongs to others comes after them.
+    // Channel items last: they depend on channels and QR codes.
     let last = |resource: &Resource| *resource == Resource::ChannelItems;
     let mut order: Vec<_> = source.iter().collect();
     order.sort_by_key(|(resource, _)| (last(resource), *resource));
     for (resource, records) in order {
-        mover.resource(resource, records);
+        mapper.resource(resource, records);
     }
-    mover.out.warnings = mover.used.warnings(options, source);
-    mover.out.manual.sort_by_key(|it| it.resource);
-    mover.out
+    mapper.out.warnings = mapper.used.warnings(options, source);
+    mapper.out.manual.sort_by_key(|it| it.resource);
+    mapper.out
 }
 
-struct Mover<'a> {
+struct RecordMapper<'a> {
     memory: &'a AccountMemory,
     options: &'a MigrateOptions,
     source: SourceLocation,
     out: MappedRecords,
-    /// Records that a filter keeps where they are.
-    stays: HashSet<(Resource, i64)>,
+    /// Records that a filter excludes.
+    excluded: HashSet<(Resource, i64)>,
     used: OptionUsage,
 }
 
 type SourceRecords = BTreeMap<RecordKey, Record<'static>>;
 
-/// A record of the source with all that is known of it.
-struct Known<'r> {
+/// A record of the source with its fields and sent values.
+struct KnownRecord<'r> {
     resource: Resource,
     key: &'r RecordKey,
     fields: OptionFields,
 }
 
-impl Known<'_> {
+impl KnownRecord<'_> {
     fn text(&self, name: &str) -> &str {
         let place = self.resource.spec().field(name).map(|(place, _)| place);
         match place.and_then(|place| self.fields.get(&place)) {
@@ -137,20 +139,20 @@ impl Known<'_> {
     }
 }
 
-impl Mover<'_> {
+impl RecordMapper<'_> {
     fn resource(&mut self, resource: Resource, records: &SourceRecords) {
         let asked = self.options.which.contains(&resource);
         if asked && !records.is_empty() {
             self.about_all(resource);
         }
-        if asked && may_move(resource) {
+        if asked && can_move(resource) {
             self.out.desired.resources.entry(resource).or_default();
         }
         for (key, record) in records {
             let mut known = self.known(resource, key, record);
             let (id, fields) = (key.id(), &known.fields);
             if !self.used.admit(self.options, resource, key, fields) {
-                self.stays.insert((resource, id));
+                self.excluded.insert((resource, id));
                 if asked {
                     self.keep_back(resource);
                 }
@@ -178,22 +180,22 @@ impl Mover<'_> {
         self.out.manual.extend(about.iter().map(|reason| ManualTask::of_all(resource, reason)));
     }
 
-    /// A record with what no list shows, as far as somebody knows.
+    /// A record with the values that no list shows, from the vault and from the options.
     fn known<'r>(
         &self,
         resource: Resource,
         key: &'r RecordKey,
         record: &Record<'static>,
-    ) -> Known<'r> {
+    ) -> KnownRecord<'r> {
         let names = resource.spec().read_fields().map(|field| field.name);
         let values = names.zip(&record.values).enumerate();
         let values = values.filter(|(_, (name, _))| *name != "id" && *name != "channel");
         let fields = values.map(|(place, (_, value))| (place, value.clone())).collect();
-        let mut known = Known { resource, key, fields };
+        let mut known = KnownRecord { resource, key, fields };
         let sent = self.memory.sent.get(&(resource, key.clone()));
         let sent = sent.into_iter().flat_map(|sent| {
-            let told = |name| Some((name, still_true(record, sent, name)?));
-            sent.keys().filter_map(move |name| told(name))
+            let valid = |name| Some((name, still_true(record, sent, name)?));
+            sent.keys().filter_map(move |name| valid(name))
         });
         for (name, json) in sent {
             let field = resource.spec().field(name).filter(|(_, field)| !field.is_read());
@@ -208,15 +210,15 @@ impl Mover<'_> {
                 }
             }
             Resource::QrCodes => {
-                if let Some(told) = self.options.codes.get(&key.id()) {
+                if let Some(given) = self.options.codes.get(&key.id()) {
                     let spec = resource.spec();
                     let hidden =
                         |place: &usize| spec.fields.get(*place).is_some_and(|it| !it.is_read());
-                    // An empty cell is one that was not filled in.
-                    let told = told
+                    // An empty cell gives no value.
+                    let given = given
                         .iter()
                         .filter(|(place, value)| hidden(place) && !value.cell().is_empty());
-                    known.fields.extend(told.map(|(place, value)| (*place, value.clone())));
+                    known.fields.extend(given.map(|(place, value)| (*place, value.clone())));
                 }
             }
             _ => {}
@@ -224,24 +226,24 @@ impl Mover<'_> {
         known
     }
 
-    fn record(&mut self, mut known: Known<'_>) {
+    fn record(&mut self, mut known: KnownRecord<'_>) {
         let (resource, id) = (known.resource, known.key.id());
         match resource {
             Resource::Account => {}
-            Resource::Overlays => self.left(&known, manual::OVERLAY),
-            Resource::SplashPages => self.left(&known, manual::SPLASH),
+            Resource::Overlays => self.not_moved(&known, manual::OVERLAY),
+            Resource::SplashPages => self.not_moved(&known, manual::SPLASH),
             Resource::ChannelItems => self.item(known),
             Resource::Pixels if !PIXEL_TYPES.contains(&known.text("type")) => {
-                self.left(&known, &manual::odd_pixel(known.text("type")));
+                self.not_moved(&known, &manual::unsupported_pixel(known.text("type")));
             }
             Resource::Domains => {
-                let note = ManualTask::left(resource, id, known.name(), manual::DOMAIN);
-                self.out.manual.push(note.comes_along().until_moved());
-                self.want(known, None, id);
+                let note = ManualTask::not_moved(resource, id, known.name(), manual::DOMAIN);
+                self.out.manual.push(note.moved().until_moved());
+                self.add_desired(known, None, id);
             }
             Resource::Campaigns => {
                 self.links(known.key, known.name());
-                self.want(known, None, id);
+                self.add_desired(known, None, id);
             }
             Resource::QrCodes => {
                 let has = |name| {
@@ -250,46 +252,46 @@ impl Mover<'_> {
                     value.is_some_and(|value| !value.cell().is_empty())
                 };
                 if has("type") && has("data") {
-                    return self.want(known, None, id);
+                    return self.add_desired(known, None, id);
                 }
                 let link = known.text("link").to_owned();
-                let note = |why| ManualTask::left(resource, id, known.name(), why);
+                let note = |why| ManualTask::not_moved(resource, id, known.name(), why);
                 if self.options.link_codes && !link.is_empty() {
-                    self.out.manual.push(note(manual::OLD_LINK).comes_along());
+                    self.out.manual.push(note(manual::OLD_LINK).moved());
                     known.set("type", FieldValue::Text("link".into()));
                     known.set("data", FieldValue::Text(link.into()));
-                    return self.want(known, None, id);
+                    return self.add_desired(known, None, id);
                 }
                 self.out.manual.push(note(manual::UNKNOWN_CODE).until_moved());
             }
-            _ => self.want(known, None, id),
+            _ => self.add_desired(known, None, id),
         }
     }
 
-    fn left(&mut self, known: &Known<'_>, reason: &str) {
-        let note = ManualTask::left(known.resource, known.key, known.name(), reason);
+    fn not_moved(&mut self, known: &KnownRecord<'_>, reason: &str) {
+        let note = ManualTask::not_moved(known.resource, known.key, known.name(), reason);
         self.out.manual.push(note);
     }
 
-    fn item(&mut self, known: Known<'_>) {
+    fn item(&mut self, known: KnownRecord<'_>) {
         let RecordKey::Item { channel, kind, id } = known.key else { return };
-        let code_stays = kind == "qr" && self.stays.contains(&(Resource::QrCodes, *id));
-        if code_stays || self.stays.contains(&(Resource::Channels, *channel)) {
+        let code_stays = kind == "qr" && self.excluded.contains(&(Resource::QrCodes, *id));
+        if code_stays || self.excluded.contains(&(Resource::Channels, *channel)) {
             return self.keep_back(Resource::ChannelItems);
         }
         let channel = Some(RecordRef::Id(*channel));
         match (kind.as_str(), self.options.links.get(id)) {
             ("links", Some(new)) => {
                 self.used.links.insert(*id);
-                self.want(known, channel, *new);
+                self.add_desired(known, channel, *new);
             }
-            ("links", None) => self.left(&known, manual::LINK),
-            ("bio", _) => self.left(&known, manual::BIO),
-            _ => self.want(known, channel, *id),
+            ("links", None) => self.not_moved(&known, manual::LINK),
+            ("bio", _) => self.not_moved(&known, manual::BIO),
+            _ => self.add_desired(known, channel, *id),
         }
     }
 
-    /// The links of a campaign, as far as linkvault assigned them.
+    /// Maps the links that linkvault assigned to a campaign.
     fn links(&mut self, key: &RecordKey, name: &str) {
         let sent = self.memory.sent.get(&(Resource::Campaigns, key.clone()));
         let links = sent.and_then(|sent| sent.get("links")?.as_array());
@@ -305,7 +307,7 @@ impl Mover<'_> {
                 }
                 None => {
                     let id = format!("{key}/links/{link}");
-                    let note = ManualTask::left(Resource::Campaigns, id, name, manual::LINK);
+                    let note = ManualTask::not_moved(Resource::Campaigns, id, name, manual::LINK);
                     self.out.manual.push(note);
                 }
             }
@@ -316,19 +318,19 @@ impl Mover<'_> {
         *self.out.kept_back.entry(resource).or_default() += 1;
     }
 
-    fn want(&mut self, known: Known<'_>, channel: Option<RecordRef>, id: i64) {
+    fn add_desired(&mut self, known: KnownRecord<'_>, channel: Option<RecordRef>, id: i64) {
         let (fields, source) = (known.fields, Some(self.source.clone()));
-        let wanted = DesiredRecord { id: Some(id), channel, fields, source };
-        self.out.desired.resources.entry(known.resource).or_default().records.push(wanted);
+        let record = DesiredRecord { id: Some(id), channel, fields, source };
+        self.out.desired.resources.entry(known.resource).or_default().records.push(record);
     }
 }
 
-/// Whether the API can make records of `resource`.
-fn may_move(resource: Resource) -> bool {
+/// Whether the API can create records of `resource`.
+fn can_move(resource: Resource) -> bool {
     !matches!(resource, Resource::Account | Resource::Overlays | Resource::SplashPages)
 }
 
-/// A remembered value as a field's.
+/// A sent value as the value of a field.
 fn owned(kind: FieldKind, json: &Json) -> FieldValue<'static> {
     value::read(kind, &json.to_string()).into_owned()
 }

@@ -1,24 +1,24 @@
-//! Whether each option had an effect. One that did nothing is most likely
-//! a mistake, and is told.
+//! Records whether each option had an effect. An option without effect is most likely a mistake and
+//! causes a warning.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::migrate::options::{MigrateOptions, OptionFields};
 use crate::model::{RecordKey, Resource, State};
 
-/// What options were good for so far.
+/// The effects of the options so far.
 #[derive(Debug, Default)]
 pub(super) struct OptionUsage {
-    /// The substitutions that replaced something.
+    /// Indices of the substitutions that replaced something.
     pub set: HashSet<usize>,
-    /// The old short links whose new id was needed.
+    /// Ids in the source of the short links whose new id was used.
     pub links: HashSet<i64>,
-    /// Of each filter, how many records it saw, and how many it let through.
+    /// For each filter, how many records it checked and how many it accepted.
     wheres: BTreeMap<usize, (u64, u64)>,
 }
 
 impl OptionUsage {
-    /// Whether all filters let a record through.
+    /// Whether all filters accept a record.
     pub fn admit(
         &mut self,
         options: &MigrateOptions,
@@ -40,24 +40,25 @@ impl OptionUsage {
         all
     }
 
-    /// What came to nothing, or may not be meant so, in sentences.
+    /// Warnings about options that had no effect or may be mistakes.
     pub fn warnings(&self, options: &MigrateOptions, source: &State) -> Vec<String> {
         let set = options.set.iter().enumerate().filter(|(nth, _)| !self.set.contains(nth));
-        let mut doubts: Vec<_> =
+        let mut warnings: Vec<_> =
             set.map(|(_, set)| format!("--set {set} replaces nothing")).collect();
         for (nth, filter) in options.wheres.iter().enumerate() {
             let resource = filter.resource;
             match self.wheres.get(&nth) {
-                None => doubts.push(format!("--where {filter}: no {resource} are looked at")),
+                None => warnings
+                    .push(format!("--where {filter} was not applied: no {resource} are moved")),
                 Some((seen, 0)) => {
-                    doubts.push(format!("--where {filter} matches none of {seen} {resource}"));
+                    warnings.push(format!("--where {filter} matches none of {seen} {resource}"));
                 }
                 Some(_) => {}
             }
         }
-        doubts.extend(self.links(options));
-        doubts.extend(codes(options, source));
-        doubts
+        warnings.extend(self.links(options));
+        warnings.extend(codes(options, source));
+        warnings
     }
 
     fn links(&self, options: &MigrateOptions) -> Vec<String> {
@@ -65,33 +66,33 @@ impl OptionUsage {
             return Vec::new();
         }
         if self.links.is_empty() {
-            return vec!["--links names no short link that is to be moved".to_owned()];
+            return vec!["--links contains no short link that is moved".to_owned()];
         }
         let mut olds: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         for (old, new) in options.links.iter().filter(|(old, _)| self.links.contains(old)) {
             olds.entry(*new).or_default().push(*old);
         }
         let several = olds.into_iter().filter(|(_, olds)| olds.len() > 1);
-        let told = several.map(|(new, olds)| {
-            format!("--links makes one link, {new}, of {}", listed(olds.into_iter()))
+        let several = several.map(|(new, olds)| {
+            format!("--links maps several links to {new}: {}", listed(olds.into_iter()))
         });
-        told.collect()
+        several.collect()
     }
 }
 
-/// What is told of codes that are not there.
+/// The warning about contents of QR codes that do not exist.
 fn codes(options: &MigrateOptions, source: &State) -> Option<String> {
     if options.codes.is_empty() {
         return None;
     }
     if !options.which.contains(&Resource::QrCodes) {
-        return Some("--qr-data is of no use where qr_codes are left out".to_owned());
+        return Some("--qr-data has no effect: qr_codes are not moved".to_owned());
     }
-    let there = source.get(Resource::QrCodes);
-    let is_there = |id: &i64| there.is_some_and(|all| all.contains_key(&RecordKey::Id(*id)));
-    let lost: BTreeSet<_> = options.codes.keys().copied().filter(|id| !is_there(id)).collect();
-    (!lost.is_empty())
-        .then(|| format!("--qr-data tells of QR codes that are not there: {}", listed(lost)))
+    let existing = source.get(Resource::QrCodes);
+    let exists = |id: &i64| existing.is_some_and(|all| all.contains_key(&RecordKey::Id(*id)));
+    let missing: BTreeSet<_> = options.codes.keys().copied().filter(|id| !exists(id)).collect();
+    (!missing.is_empty())
+        .then(|| format!("--qr-data contains QR codes that do not exist: {}", listed(missing)))
 }
 
 fn listed(ids: impl IntoIterator<Item = i64>) -> String {

@@ -1,5 +1,4 @@
-//! What somebody wants otherwise than it was in the old account: texts that are
-//! replaced, records that stay behind, contents that no list tells.
+//! Options of a migration: texts to replace, filters, and contents of QR codes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,43 +8,60 @@ use regex::Regex;
 
 use crate::model::{FieldValue, RecordKey, Resource, Role};
 
-/// The fields of one record, by their places in the table's row.
+/// Fields of one record, by their index in the table's row.
 pub type OptionFields = BTreeMap<usize, FieldValue<'static>>;
 
-/// How to move.
+/// Options of a migration.
 #[derive(Debug, Clone, Default)]
 pub struct MigrateOptions {
     /// The resources to move.
     pub which: Vec<Resource>,
-    /// Ids of short links in the other account, by their old ones.
+    /// Ids of short links in the target, by their ids in the source.
     pub links: BTreeMap<i64, i64>,
+    /// Texts to replace.
     pub set: Vec<Substitution>,
+    /// Filters; a record must match all that name its resource.
     pub wheres: Vec<FieldFilter>,
-    /// What QR codes contain, by their old ids.
+    /// Contents of QR codes, by their ids in the source.
     pub codes: BTreeMap<i64, OptionFields>,
-    /// A code whose content is not known becomes one that opens its old link.
+    /// Whether a QR code of unknown content becomes a code that opens the old code's link.
     pub link_codes: bool,
 }
 
-/// Why an option cannot be understood.
+/// Why an option cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MigrateOptionError {
-    #[error("`{0}` is not of the form {1}")]
+    /// Not of the expected form. The option's value and the form.
+    #[error("`{0}` does not have the form {1}")]
     Form(String, &'static str),
-    #[error("there is no resource `{0}` that can be moved")]
+    /// Not the name of a resource that can be moved.
+    #[error("`{0}` is not a resource that can be moved")]
     Resource(String),
-    #[error("`{resource}` has no field `{field}` that can be named here; it has {known}")]
-    Field { resource: Resource, field: String, known: String },
-    #[error("`{0}` is no pattern: {1}")]
+    /// The resource has no such field for this option.
+    #[error("`{resource}` has no field `{field}` for this option; allowed are {known}")]
+    Field {
+        /// The resource.
+        resource: Resource,
+        /// The unknown field.
+        field: String,
+        /// Names of the allowed fields.
+        known: String,
+    },
+    /// Not a valid regular expression. The pattern and the reason.
+    #[error("invalid pattern `{0}`: {1}")]
     Pattern(String, String),
 }
 
-/// A text that is replaced: the whole value of a field, or its beginning.
+/// Replaces the value of a field, or its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Substitution {
+    /// Resource of the records.
     pub resource: Resource,
+    /// Name of the field.
     pub field: &'static str,
+    /// The whole value, or its beginning, that is replaced.
     pub old: String,
+    /// The replacement.
     pub new: String,
 }
 
@@ -80,7 +96,7 @@ impl FromStr for Substitution {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let form = || MigrateOptionError::Form(text.to_owned(), "RESOURCE.FIELD:old=new");
         let (place, texts) = text.split_once(':').ok_or_else(form)?;
-        // The one field of which everybody knows whose it is.
+        // Short form of `domains.domain`.
         let place = if place == "domain" { "domains.domain" } else { place };
         let (resource, name) = place.split_once('.').ok_or_else(form)?;
         let (old, new) = texts.split_once('=').ok_or_else(form)?;
@@ -100,18 +116,18 @@ impl std::fmt::Display for Substitution {
 }
 
 impl Substitution {
-    /// Replaces in a record's fields; whether there was something to replace.
+    /// Applies the substitution to a record's fields. Returns whether it replaced something.
     pub fn apply(&self, resource: Resource, fields: &mut OptionFields) -> bool {
         let Some((place, _)) = self.resource.spec().field(self.field) else { return false };
         let value = fields.get_mut(&place).filter(|_| resource == self.resource);
         let Some(FieldValue::Text(text)) = value else { return false };
-        // A domain goes without its scheme too: `domain:old.example=new.example`.
+        // A domain also matches without its scheme: `domain:old.example=new.example`.
         let scheme = match text.find("://") {
             Some(end) if resource == Resource::Domains => end + 3,
             _ => 0,
         };
         let (scheme, bare) = text.split_at(scheme);
-        // Where only the old one was written with its scheme, that stays.
+        // If only the old text has a scheme, the domain keeps it.
         let kept = if self.old.contains("://") { scheme } else { "" };
         let whole = text.strip_prefix(self.old.as_str()).map(|rest| (kept, rest));
         let found = whole.or_else(|| Some((scheme, bare.strip_prefix(self.old.as_str())?)));
@@ -122,11 +138,14 @@ impl Substitution {
     }
 }
 
-/// A pattern that a field of the records to be moved has to match.
+/// A filter: only records whose field matches the pattern are moved.
 #[derive(Debug, Clone)]
 pub struct FieldFilter {
+    /// Resource of the records.
     pub resource: Resource,
+    /// Name of the field.
     pub field: &'static str,
+    /// The pattern; it may match any part of the value.
     pub pattern: Regex,
 }
 
@@ -155,7 +174,7 @@ impl std::fmt::Display for FieldFilter {
 }
 
 impl FieldFilter {
-    /// Whether a record of `resource` may come along, as far as this tells.
+    /// Whether the filter accepts a record. Accepts every record of other resources.
     #[must_use]
     pub fn admits(&self, resource: Resource, key: &RecordKey, fields: &OptionFields) -> bool {
         if resource != self.resource {
@@ -192,16 +211,20 @@ mod tests {
         );
         let short = set("domain:old.example=new.example").unwrap();
         assert_eq!(short.to_string(), "domains.domain:old.example=new.example");
-        let form = "is not of the form RESOURCE.FIELD:old=new";
+        let form = "does not have the form RESOURCE.FIELD:old=new";
         for wrong in ["x", "domains:a=b", "domains.domain:a", "domains.domain:=b"] {
             assert_eq!(set(wrong), Err(format!("`{wrong}` {form}")));
         }
-        assert!(set("overlays.name:a=b").unwrap_err().contains("no resource `overlays`"));
-        assert!(set("campaigns.list:a=b").unwrap_err().contains("it has name, public, slug"));
+        assert!(
+            set("overlays.name:a=b")
+                .unwrap_err()
+                .contains("`overlays` is not a resource that can be moved")
+        );
+        assert!(set("campaigns.list:a=b").unwrap_err().contains("allowed are name, public, slug"));
     }
 
     #[test]
-    fn a_whole_value_or_its_beginning_is_replaced() {
+    fn a_value_or_its_beginning_is_replaced() {
         let it = set("campaigns.name:Old=New").unwrap();
         let of = |text: &'static str| {
             let mut fields = OptionFields::from([(1, FieldValue::Text(text.into()))]);
@@ -214,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_replaced_with_its_scheme_or_without() {
+    fn a_domain_is_replaced_with_or_without_its_scheme() {
         let of = |set: &str, text: &'static str| {
             let it: Substitution = set.parse().unwrap();
             let mut fields = OptionFields::from([(1, FieldValue::Text(text.into()))]);
@@ -234,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_decides_on_its_own_resource_only() {
+    fn a_filter_applies_to_its_own_resource_only() {
         let it: FieldFilter = "campaigns.name~^Spring".parse().unwrap();
         let fields = |text: &'static str| OptionFields::from([(1, FieldValue::Text(text.into()))]);
         assert!(it.admits(Resource::Campaigns, &RecordKey::Id(1), &fields("Spring 2026")));
@@ -248,7 +271,7 @@ mod tests {
                 .parse::<FieldFilter>()
                 .unwrap_err()
                 .to_string()
-                .contains("no pattern")
+                .starts_with("invalid pattern")
         );
     }
 }

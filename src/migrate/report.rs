@@ -1,5 +1,4 @@
-//! What came of a move, counted for each resource, and as Markdown that can be
-//! handed to the person who asked for it.
+//! The result of a migration, counted by resource and as a Markdown report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -13,31 +12,36 @@ use crate::change::plan::{KeptValue, Plan, PlanStep, UnsupportedChange};
 use crate::change::render::escaped;
 use crate::model::{FieldValue, Resource, Verb};
 
-/// How many records of one resource fared how.
+/// The result for one resource, as numbers of records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MigrationCounts {
-    /// Made by this run.
+    /// Created by this run.
     pub created: u64,
-    /// There before, and changed by this run to be the same.
+    /// Existed and was updated by this run.
     pub matched: u64,
-    /// There before, and the same already.
+    /// Existed and was equal.
     pub unchanged: u64,
-    /// Not moved, since the API cannot, or not all of it. What was made without
-    /// something is counted as made, too.
+    /// Not moved or not completely moved, since the API cannot do it. A record that was created
+    /// without some values is counted here and in `created`.
     pub unsupported: u64,
-    /// Not done: refused, skipped, or not known.
+    /// Not done: refused, skipped, or of unknown outcome.
     pub failed: u64,
 }
 
 /// A step that was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedRecord {
+    /// Resource of the record.
     pub resource: Resource,
-    /// Its old id, where it has one.
+    /// Id in the source, if it has one.
     pub id: Option<String>,
+    /// Key of the record in the plan.
     pub key: String,
+    /// Name of the record.
     pub name: String,
+    /// Why the step was not done.
     pub reason: String,
+    /// Number of the step in the plan.
     #[serde(skip)]
     pub step: u32,
 }
@@ -45,52 +49,60 @@ pub struct FailedRecord {
 /// A record's ids in both accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovedRecord {
+    /// Id in the source.
     pub old: i64,
+    /// Id in the target.
     pub new: i64,
+    /// Name in the target.
     pub name: String,
 }
 
-/// What came of a move.
+/// The result of a migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MigrationReport {
-    /// The state that was moved: `main@#12`.
+    /// Name of the source's state, such as `main@#12`.
     pub from: String,
-    /// The account it was moved to.
+    /// Name of the target account.
     pub to: String,
-    /// `None` where there was nothing to do.
+    /// Id of the run; `None` if there was nothing to do.
     pub run: Option<i64>,
-    /// By resource, and `campaign_links`.
+    /// Counts by resource name and `campaign_links`.
     pub counts: BTreeMap<&'static str, MigrationCounts>,
+    /// Records that exist in both accounts.
     pub ids: BTreeMap<Resource, Vec<MovedRecord>>,
+    /// Tasks that the user must do by hand.
     pub manual: Vec<ManualTask>,
+    /// Changes that the API cannot make.
     pub unsupported: Vec<UnsupportedChange>,
+    /// Steps that were not done.
     pub failed: Vec<FailedRecord>,
-    /// How many records filters keep where they are.
+    /// Number of records that filters exclude.
     pub kept_back: BTreeMap<Resource, u64>,
-    /// Resources that were not asked for.
+    /// Resources that the options exclude.
     pub not_asked: Vec<Resource>,
-    /// Records that are there, and whose content cannot be compared.
+    /// Records that exist in the target and whose content cannot be compared.
     pub unseen: Vec<ManualTask>,
-    /// Values that were changed in the target since the last move, and are kept.
+    /// Values that were changed in the target since the last migration and are kept.
     pub kept: Vec<KeptValue>,
 }
 
-/// What a verification did not find in both accounts, or could not compare.
+/// Records that a verification could not compare, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VerificationGap {
+    /// Resource of the records.
     pub resource: Resource,
-    /// The ids of the records in the source; empty where it is about all of them, or
-    /// where a filter leaves them out.
+    /// Ids in the source; empty for the whole resource and for records that a filter excludes.
     pub ids: Vec<String>,
+    /// Why they were not compared.
     pub reason: String,
 }
 
-/// The links of campaigns, which are no resource of their own.
+/// The key of campaign links in the counts: they are not a resource.
 const LINKS: &str = "campaign_links";
 
 impl MigrationReport {
-    /// Counts. `undone` are the steps that were not done, and why; `ids` what
-    /// stands for what in the other account.
+    /// Counts the result. `undone` has the reasons of the steps that were not done, by step
+    /// number; `ids` has the ids in the target.
     #[must_use]
     pub fn new(
         desired: &DesiredState,
@@ -108,16 +120,16 @@ impl MigrationReport {
         for step in &plan.steps {
             report.step(step, undone.get(&step.step));
         }
-        let odd: BTreeSet<_> =
+        let unsupported: BTreeSet<_> =
             plan.unsupported.iter().map(|it| (it.resource, it.key.as_str())).collect();
-        for (resource, key) in odd {
+        for (resource, key) in unsupported {
             report.count(resource, key).unsupported += 1;
         }
-        let left = report.manual.iter().filter(|it| it.left);
+        let left = report.manual.iter().filter(|it| it.not_moved);
         for (resource, id) in left.map(|it| (it.resource, it.id.clone())).collect::<Vec<_>>() {
             report.count(resource, &id).unsupported += 1;
         }
-        report.the_same(desired, plan);
+        report.count_unchanged(desired, plan);
         for (resource, wanted) in &desired.resources {
             let moved = wanted.records.iter().filter_map(|row| {
                 let old = row.id.filter(|_| *resource != Resource::ChannelItems)?;
@@ -137,8 +149,8 @@ impl MigrationReport {
         report
     }
 
-    /// All that was not compared, could not move, or is kept as the target's owner has
-    /// it, by resource and reason. What no API shows at all is not among it.
+    /// All records that were not compared or not moved, and values that the target keeps, by
+    /// resource and reason. Does not list what the API never shows.
     #[must_use]
     pub fn gaps(&self) -> Vec<VerificationGap> {
         let mut gaps: BTreeMap<(Resource, String), Vec<String>> = BTreeMap::new();
@@ -148,11 +160,11 @@ impl MigrationReport {
         for it in &self.unsupported {
             add(it.resource, it.reason.clone(), Some(&it.key));
         }
-        for it in self.manual.iter().filter(|it| it.left || it.reason == UNREAD) {
+        for it in self.manual.iter().filter(|it| it.not_moved || it.reason == UNREAD) {
             add(it.resource, it.reason.clone(), Some(&*it.id).filter(|id| !id.is_empty()));
         }
         for it in &self.unseen {
-            let reason = "the content is not given, so it was not compared; --qr-data gives it";
+            let reason = "not compared: the content is not known; give it with --qr-data";
             add(it.resource, reason.to_owned(), Some(&it.id));
         }
         for it in &self.kept {
@@ -160,10 +172,10 @@ impl MigrationReport {
             add(it.resource, reason, Some(&it.id.to_string()));
         }
         for (resource, count) in &self.kept_back {
-            add(*resource, format!("{count} not compared: --where leaves them out"), None);
+            add(*resource, format!("{count} not compared: excluded by --where"), None);
         }
         for resource in &self.not_asked {
-            let reason = "not compared: --only or --skip leaves them out";
+            let reason = "not compared: excluded by --only or --skip";
             add(*resource, reason.to_owned(), None);
         }
         let gaps = gaps.into_iter();
@@ -190,20 +202,20 @@ impl MigrationReport {
         }
     }
 
-    fn the_same(&mut self, desired: &DesiredState, plan: &Plan) {
-        let odd = plan.unsupported.iter().map(|it| (it.resource, it.key.clone()));
-        let odd: BTreeSet<_> = odd.collect();
+    fn count_unchanged(&mut self, desired: &DesiredState, plan: &Plan) {
+        let unsupported = plan.unsupported.iter().map(|it| (it.resource, it.key.clone()));
+        let unsupported: BTreeSet<_> = unsupported.collect();
         let updates = plan.steps.iter().filter(|step| step.verb == Verb::Update);
         let changed: BTreeSet<_> = updates.filter_map(|it| Some((it.resource, it.id?))).collect();
         for it in plan.foreign.iter().flat_map(|it| &it.matched) {
-            // What differs for good is counted among what the API cannot do.
-            let is_odd = odd.contains(&(it.resource, it.old.to_string()));
-            if !changed.contains(&(it.resource, it.new)) && !is_odd {
+            // A record that cannot become equal is counted as unsupported.
+            let is_unsupported = unsupported.contains(&(it.resource, it.old.to_string()));
+            if !changed.contains(&(it.resource, it.new)) && !is_unsupported {
                 self.count(it.resource, "").unchanged += 1;
             }
         }
         let items = desired.resources.get(&Resource::ChannelItems);
-        // A map may make one link of several.
+        // `--links` may map several links to one.
         let kind = |row: &DesiredRecord| {
             Some(row.value(Resource::ChannelItems, "type")?.cell().into_owned())
         };
@@ -219,20 +231,21 @@ impl MigrationReport {
             let is = |of: Resource, key: &str| of == resource && key.contains(mark);
             let assigns = |it: &&PlanStep| it.verb == Verb::Assign && it.resource == resource;
             let steps = plan.steps.iter().filter(assigns).count();
-            let odd = odd.iter().filter(|it| is(it.0, &it.1)).count();
-            self.count(resource, mark).unchanged = wanted.saturating_sub(steps + odd) as u64;
+            let unsupported = unsupported.iter().filter(|it| is(it.0, &it.1)).count();
+            self.count(resource, mark).unchanged =
+                wanted.saturating_sub(steps + unsupported) as u64;
         }
     }
 
     /// The report as Markdown.
     ///
     /// # Errors
-    /// When `out` does not take it.
+    /// When writing to `out` fails.
     pub fn markdown(&self, out: &mut impl Write) -> fmt::Result {
         writeln!(out, "# From {} to {}\n", escaped(&self.from), escaped(&self.to))?;
         match self.run {
             Some(run) => writeln!(out, "Run {run} of {}.\n", escaped(&self.to))?,
-            None => writeln!(out, "Nothing was written this time.\n")?,
+            None => writeln!(out, "This run wrote nothing.\n")?,
         }
         writeln!(out, "| | created | matched | unchanged | unsupported | failed |")?;
         writeln!(out, "|---|---:|---:|---:|---:|---:|")?;
@@ -246,13 +259,13 @@ impl MigrationReport {
         }
         writeln!(
             out,
-            "\ncreated: made by this run · matched: there before, and changed to be the same · \
-             unchanged: there before, and the same · unsupported: the API cannot, or not all of \
+            "\ncreated: created by this run · matched: existed and was updated by this run · \
+             unchanged: existed and was equal · unsupported: the API cannot move all of \
              it, see below · failed: not done\n"
         )?;
         self.left_out(out)?;
         if !self.kept.is_empty() {
-            writeln!(out, "## Changed in the target, and kept\n")?;
+            writeln!(out, "## Changed in the target and kept\n")?;
             for it in &self.kept {
                 let (field, value) = (escaped(&it.field), escaped(&it.target.to_string()));
                 writeln!(out, "- {} {}: {field} is {value}", escaped(it.resource.name()), it.id)?;
@@ -284,13 +297,16 @@ impl MigrationReport {
         if self.kept_back.is_empty() && self.not_asked.is_empty() {
             return Ok(());
         }
-        writeln!(out, "## Left out, as asked\n")?;
+        writeln!(out, "## Excluded by options\n")?;
         for (resource, count) in &self.kept_back {
             let name = escaped(resource.name());
-            writeln!(out, "- {name}: {count} that `--where` keeps back, or what belongs to such")?;
+            writeln!(
+                out,
+                "- {name}: {count}, excluded by `--where` or belonging to an excluded record"
+            )?;
         }
         for resource in &self.not_asked {
-            writeln!(out, "- {}: all, by `--only` or `--skip`", escaped(resource.name()))?;
+            writeln!(out, "- {}: all, excluded by `--only` or `--skip`", escaped(resource.name()))?;
         }
         writeln!(out)
     }
@@ -315,7 +331,7 @@ impl MigrationReport {
         if self.manual.is_empty() {
             return Ok(());
         }
-        writeln!(out, "## To be done by hand\n")?;
+        writeln!(out, "## To do by hand\n")?;
         for (resource, reason, all) in self.grouped() {
             writeln!(out, "- {}: {}", escaped(resource.name()), escaped(reason))?;
             for it in all.iter().filter(|it| !it.id.is_empty()) {
@@ -327,7 +343,7 @@ impl MigrationReport {
         writeln!(out)
     }
 
-    /// What is to be done by hand, by what it is.
+    /// The tasks by resource and reason.
     #[must_use]
     pub fn grouped(&self) -> Vec<(Resource, &str, Vec<&ManualTask>)> {
         let mut groups: BTreeMap<(Resource, &str), Vec<&ManualTask>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The mapping of a source, with all that stays behind.
+//! Tests of mapping, plan and report of a migration.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -37,7 +37,7 @@ fn source() -> State {
     ])
 }
 
-/// The source remembers one code's content and one campaign's links.
+/// The source's vault has the content of one code and the links of one campaign.
 fn memory() -> AccountMemory {
     let mut memory = AccountMemory::default();
     let of = |all: &[(&str, Json)]| {
@@ -55,12 +55,12 @@ fn ids(mapped: &MappedRecords, resource: Resource) -> Vec<i64> {
 }
 
 fn by_hand(mapped: &MappedRecords) -> Vec<String> {
-    let each = |it: &ManualTask| format!("{} {} {}", it.resource, it.id, it.left);
+    let each = |it: &ManualTask| format!("{} {} {}", it.resource, it.id, it.not_moved);
     mapped.manual.iter().map(each).collect()
 }
 
 #[test]
-fn what_cannot_move_is_told_with_its_reason() {
+fn records_that_cannot_move_are_manual_tasks() {
     let options = MigrateOptions { links: BTreeMap::from([(7, 70)]), ..all() };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(
@@ -93,9 +93,9 @@ fn what_cannot_move_is_told_with_its_reason() {
     assert_eq!(spring.value(Resource::Campaigns, "slug"), Some(&FieldValue::Text("sp".into())));
 }
 
-/// Its rotator does not tell a slug, and is another than the one of the slug that was sent.
+/// Its rotator contains no slug, and differs from the rotator seen after the slug was sent.
 #[test]
-fn a_slug_that_was_replaced_at_the_source_does_not_move() {
+fn a_slug_that_was_replaced_in_the_source_does_not_move() {
     let campaign = json!({"id": 1, "name": "Spring", "rotator": "https://o/?c=5"});
     let source = state(&[(Resource::Campaigns, campaign)]);
     let slug = |rotator: &str| {
@@ -112,7 +112,7 @@ fn a_slug_that_was_replaced_at_the_source_does_not_move() {
 }
 
 #[test]
-fn a_code_of_unknown_content_opens_its_old_link_or_holds_what_a_file_tells() {
+fn a_code_of_unknown_content_opens_its_old_link_or_gets_given_content() {
     let content = |mapped: &MappedRecords| {
         let code = mapped.desired.resources[&Resource::QrCodes].records.last().unwrap().clone();
         let cell = |name| code.value(Resource::QrCodes, name).unwrap().cell().into_owned();
@@ -132,7 +132,7 @@ fn a_code_of_unknown_content_opens_its_old_link_or_holds_what_a_file_tells() {
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(content(&mapped), (4, "text".to_owned(), "hi".to_owned()));
     assert!(!mapped.manual.iter().any(|it| it.id == "4"));
-    // An empty cell replaces nothing that is known.
+    // An empty cell does not replace a known value.
     let empty =
         ["type", "data", "foreground"].map(|name| (place(name), FieldValue::Text("".into())));
     let codes = BTreeMap::from([(3, OptionFields::from(empty))]);
@@ -142,7 +142,7 @@ fn a_code_of_unknown_content_opens_its_old_link_or_holds_what_a_file_tells() {
 }
 
 #[test]
-fn what_belongs_to_a_record_that_stays_stays_with_it() {
+fn items_and_links_of_an_excluded_record_are_excluded() {
     let wheres = ["channels.name~^News$", "campaigns.name~^Autumn$", "qr_codes.id~^4$"];
     let wheres = wheres.map(|it| it.parse().unwrap()).into();
     let options =
@@ -157,11 +157,11 @@ fn what_belongs_to_a_record_that_stays_stays_with_it() {
     assert_eq!(kept, expected);
     let told = by_hand(&mapped);
     assert!(!told.iter().any(|it| it.starts_with("campaigns 1")), "{told:?}");
-    // An item's channel can be named, too.
+    // A filter can use the channel of an item.
     let wheres = vec!["channel_items.channel~^2$".parse().unwrap()];
     let mapped = map(&source(), &memory(), FROM, &MigrateOptions { wheres, ..options.clone() });
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
-    // Of channels and codes that are not moved at all, the filter still holds.
+    // Filters also apply to channels and codes that are not moved.
     let options = MigrateOptions { which: vec![Resource::ChannelItems], ..options };
     let mapped = map(&source(), &memory(), FROM, &options);
     assert_eq!(ids(&mapped, Resource::ChannelItems), [70]);
@@ -170,7 +170,7 @@ fn what_belongs_to_a_record_that_stays_stays_with_it() {
 }
 
 #[test]
-fn what_comes_to_nothing_is_told() {
+fn options_without_effect_cause_warnings() {
     let set = ["domains.domain:https://go.old=https://go.new", "campaigns.name:Winter=Summer"];
     let options = MigrateOptions { set: set.map(|it| it.parse().unwrap()).into(), ..all() };
     let mapped = map(&source(), &memory(), FROM, &options);
@@ -193,9 +193,9 @@ fn what_comes_to_nothing_is_told() {
         map(&part, &memory(), FROM, &options).warnings,
         [
             "--where campaigns.name~^Winter matches none of 2 campaigns",
-            "--where qr_codes.name~Door: no qr_codes are looked at",
-            "--links names no short link that is to be moved",
-            "--qr-data is of no use where qr_codes are left out",
+            "--where qr_codes.name~Door was not applied: no qr_codes are moved",
+            "--links contains no short link that is moved",
+            "--qr-data has no effect: qr_codes are not moved",
         ]
     );
     let codes = [4, 5, 6].map(|id| (id, OptionFields::new())).into();
@@ -204,14 +204,14 @@ fn what_comes_to_nothing_is_told() {
     assert_eq!(
         map(&source(), &memory(), FROM, &options).warnings,
         [
-            "--links makes one link, 70, of 7, 8",
-            "--qr-data tells of QR codes that are not there: 5, 6",
+            "--links maps several links to 70: 7, 8",
+            "--qr-data contains QR codes that do not exist: 5, 6",
         ]
     );
 }
 
 #[test]
-fn the_report_counts_what_became_of_each_and_escapes_what_it_shows() {
+fn the_report_counts_results_and_escapes_markdown() {
     let mapped = map(&source(), &memory(), FROM, &all());
     let live = state(&[
         (Resource::Domains, json!({"id": 9, "domain": "https://go.old.example"})),
@@ -245,18 +245,18 @@ fn the_report_counts_what_became_of_each_and_escapes_what_it_shows() {
     report.markdown(&mut text).unwrap();
     assert!(text.contains("| campaigns | 0 | 1 | 0 | 0 | 1 |"), "{text}");
     assert!(text.contains("- campaigns Autumn: a \\| limit"), "{text}");
-    assert!(!text.contains("Left out"), "{text}");
+    assert!(!text.contains("Excluded"), "{text}");
     assert!(text.contains("| 1 | 9 | Spring |"), "{text}");
     assert!(text.contains("  - 4 Gate\n"), "{text}");
 }
 
-/// What `counts` has of a resource.
+/// The counts of a resource.
 fn counted(report: &MigrationReport, name: &str) -> [u64; 5] {
     let it = report.counts.get(name).copied().unwrap_or_default();
     [it.created, it.matched, it.unchanged, it.unsupported, it.failed]
 }
 
-/// The move of `source` to an account that has `live`, moved before as `ids` tells.
+/// The migration of `source` to an account with `live`; `ids` moved before.
 fn moving(
     source: &State,
     live: &State,
@@ -279,7 +279,7 @@ fn empty() -> State {
 }
 
 #[test]
-fn each_record_is_counted_once_whatever_it_is_called() {
+fn each_record_is_counted_once() {
     use Resource::{Campaigns, ChannelItems, Channels, Domains, Pixels};
     let old = state(&[
         (Domains, json!({"id": 1, "domain": "https://a.example"})),
@@ -310,7 +310,7 @@ fn each_record_is_counted_once_whatever_it_is_called() {
 }
 
 #[test]
-fn what_is_told_has_the_old_accounts_ids() {
+fn the_report_has_the_ids_of_the_source() {
     use Resource::{ChannelItems, Channels, Pixels, QrCodes};
     let links = BTreeMap::from([(7, 70), (9, 90)]);
     let report =
@@ -323,10 +323,10 @@ fn what_is_told_has_the_old_accounts_ids() {
     }
     let mut text = String::new();
     report.markdown(&mut text).unwrap();
-    assert!(text.contains("- campaigns 2 Autumn: it is not there yet"), "{text}");
+    assert!(text.contains("- campaigns 2 Autumn: the record is not created yet"), "{text}");
     assert!(!text.contains('{'), "{text}");
 
-    // Of what is there already, and of what cannot be.
+    // Existing and unsupported records.
     let mut live = empty();
     let there = state(&[
         (Channels, json!({"id": 11, "name": "News", "description": "x"})),
@@ -348,7 +348,7 @@ fn what_is_told_has_the_old_accounts_ids() {
     let of = |resource, id: &str| {
         report.failed.iter().find(|it| it.resource == resource && it.id.as_deref() == Some(id))
     };
-    assert_eq!(of(Channels, "1").unwrap().reason, "it is there, and not the same yet");
+    assert_eq!(of(Channels, "1").unwrap().reason, "the record exists and is not updated yet");
     assert!(of(ChannelItems, "1/links/7").is_some());
     let which = vec![ChannelItems];
     let alone = moving(
@@ -363,7 +363,7 @@ fn what_is_told_has_the_old_accounts_ids() {
 }
 
 #[test]
-fn names_that_were_swapped_are_told_by_their_old_ids() {
+fn swapped_names_are_reported_with_their_ids_in_the_source() {
     use Resource::Campaigns;
     let mut live = empty();
     let there = state(&[
@@ -388,7 +388,7 @@ fn names_that_were_swapped_are_told_by_their_old_ids() {
 }
 
 #[test]
-fn what_is_done_already_is_not_told_after_the_move() {
+fn finished_tasks_are_not_in_the_report() {
     let moving = moving(&source(), &empty(), &[], &all());
     let told =
         |report: &MigrationReport| report.manual.iter().any(|it| it.reason == manual::DOMAIN);
@@ -398,7 +398,7 @@ fn what_is_done_already_is_not_told_after_the_move() {
 }
 
 #[test]
-fn a_rotator_that_only_the_other_account_has_is_told() {
+fn a_rotator_that_only_the_target_has_is_reported() {
     let mut live = empty();
     let autumn = json!({"id": 9, "name": "autumn", "rotator": "https://n/r/theirs"});
     for (resource, records) in state(&[(Resource::Campaigns, autumn)]).iter() {
@@ -411,19 +411,23 @@ fn a_rotator_that_only_the_other_account_has_is_told() {
 }
 
 #[test]
-fn what_is_left_out_stands_in_the_report() {
+fn excluded_records_are_in_the_report() {
     let wheres = vec!["channels.name~^News$".parse().unwrap()];
     let mut options = MigrateOptions { wheres, ..all() };
     options.which.retain(|it| *it != Resource::Pixels);
     let report = moving(&source(), &empty(), &[], &options).report(&BTreeMap::new(), IdMap::new());
     let mut text = String::new();
     report.markdown(&mut text).unwrap();
-    for line in ["- channels: 1 that `--where`", "- channel\\_items: 1 that", "- pixels: all, by"] {
+    for line in [
+        "- channels: 1, excluded by `--where`",
+        "- channel\\_items: 1, excl",
+        "- pixels: all, excl",
+    ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
 }
 
-/// Plans the move of `source` to an account that has `live`; `ids` moved before.
+/// Plans the migration of `source` to an account with `live`; `ids` moved before.
 fn planned(
     source: &State,
     live: &[(Resource, Json)],
@@ -447,7 +451,7 @@ fn told(plan: &crate::change::plan::Plan) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn an_account_holds_one_record_of_a_name_and_the_other_is_told() {
+fn the_second_record_with_the_same_key_is_unsupported() {
     use Resource::{Campaigns, Channels, Domains, Pixels};
     let twins = state(&[
         (Campaigns, json!({"id": 1, "name": "Spring"})),
@@ -465,14 +469,14 @@ fn an_account_holds_one_record_of_a_name_and_the_other_is_told() {
     let (steps, unsupported) = told(&planned(&twins, &[], &[]));
     assert_eq!(unsupported, odd);
     assert_eq!(steps.len(), 7, "{steps:?}");
-    // The one that is there stays there, whichever it was, and under any name.
+    // The existing record stays matched, whichever it was, and under any name.
     let spring = (Campaigns, json!({"id": 9, "name": "spring"}));
     let (steps, unsupported) = told(&planned(&twins, std::slice::from_ref(&spring), &[]));
     assert_eq!((steps.len(), unsupported), (7, odd.map(str::to_owned).to_vec()));
     let second = [(Campaigns, 2, 9)];
     let (_, unsupported) = told(&planned(&twins, &[spring], &second));
     assert_eq!(unsupported[1], "campaigns 1");
-    // Where both are there, one keeps its name, and none takes the other's.
+    // If both exist, one keeps its name, and the other does not take it.
     let both = [
         (Campaigns, json!({"id": 8, "name": "Other"})),
         (Campaigns, json!({"id": 9, "name": "SPRING"})),
@@ -487,7 +491,7 @@ fn an_account_holds_one_record_of_a_name_and_the_other_is_told() {
 }
 
 #[test]
-fn a_domain_that_is_there_under_another_scheme_is_the_same() {
+fn a_domain_with_another_scheme_is_matched() {
     let source = state(&[(Resource::Domains, json!({"id": 1, "domain": "http://a.example"}))]);
     let there = (Resource::Domains, json!({"id": 7, "domain": "https://a.example"}));
     let plan = planned(&source, &[there], &[]);
@@ -496,9 +500,9 @@ fn a_domain_that_is_there_under_another_scheme_is_the_same() {
 }
 
 proptest! {
-    /// Every record of the source is wanted, told of, or filtered out by somebody.
+    /// Every record of the source is desired, a manual task, or excluded.
     #[test]
-    fn nothing_is_silently_left_behind(
+    fn every_record_is_moved_reported_or_excluded(
         linked in prop::collection::btree_set(0..12_i64, 0..12), link_codes in any::<bool>(),
         known in any::<bool>(), skip in 0..9_usize, only in prop::option::of(1..5_i64),
     ) {
@@ -515,7 +519,7 @@ proptest! {
         let mapped = map(&source, &memory, FROM, &options);
         for (resource, records) in source.iter() {
             let wanted = mapped.desired.resources.get(&resource).map_or(0, |it| it.records.len());
-            let left = mapped.manual.iter().filter(|it| it.left && it.resource == resource);
+            let left = mapped.manual.iter().filter(|it| it.not_moved && it.resource == resource);
             let left = left.filter(|it| resource != Resource::Campaigns || !it.id.contains('/'));
             let kept = mapped.kept_back.get(&resource).map_or(0, |count| *count as usize);
             let found = wanted + left.count() + kept;

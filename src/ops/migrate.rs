@@ -412,7 +412,7 @@ fn write(request: &MigrateRequest<'_>, report: &MigrationReport) -> Result<(), O
 /// How many records of the source are not moved and stand in no plan.
 #[must_use]
 pub fn left_to_a_person(moving: &MigrationPlan) -> u64 {
-    moving.manual.iter().filter(|it| it.left).count() as u64
+    moving.manual.iter().filter(|it| it.not_moved).count() as u64
 }
 
 /// How much of the source the plan has no step for.

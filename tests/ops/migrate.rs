@@ -146,7 +146,7 @@ fn everything_moves_once_and_what_cannot_is_told() {
     for part in [
         "# From old@\\#4 to new",
         "| campaigns | 8 | 0 | 0 | 0 | 0 |",
-        "## To be done by hand",
+        "## To do by hand",
         "the API cannot create a CTA overlay",
         "## Ids of qr\\_codes",
     ] {
@@ -260,7 +260,7 @@ fn what_was_refused_is_told_and_moves_when_it_can() {
     let failed = &document["failed"][0];
     assert_eq!(failed["resource"], "campaigns");
     let reason = failed["reason"].as_str().unwrap();
-    assert!(!reason.is_empty() && !reason.contains("not there yet"), "{reason}");
+    assert!(!reason.is_empty() && !reason.contains("not created yet"), "{reason}");
     let report = std::fs::read_to_string(environment.path("r.md")).unwrap();
     assert!(report.contains("## Not done") && report.contains(reason), "{report}");
     environment.run(&[&arguments[..5], &["--verify-only"]].concat()).exits_with(2);
@@ -296,9 +296,9 @@ fn contradictory_options_are_refused_before_anything_is_read() {
     let (old, new) = services();
     let environment = environment(&old, &new);
     for (flag, value, why) in [
-        ("--set", "campaigns.list:a=b", "it has name, public, slug"),
+        ("--set", "campaigns.list:a=b", "allowed are name, public, slug"),
         ("--set", "overlays.name:a=b", "no resource `overlays`"),
-        ("--where", "campaigns.name~(", "is no pattern"),
+        ("--where", "campaigns.name~(", "invalid pattern"),
     ] {
         environment.run(&["migrate", "old", "new", flag, value]).exits_with(64).says_among(why);
     }
@@ -371,7 +371,10 @@ fn what_filters_keep_back_is_told_and_so_is_a_flag_that_did_nothing() {
     let records = json!({"campaigns": 7, "channels": 5, "channel_items": 14});
     assert_eq!(left_out, &json!({"records": records, "resources": ["domains"]}));
     let report = std::fs::read_to_string(environment.path("r.md")).unwrap();
-    assert!(report.contains("## Left out, as asked\n\n- campaigns: 7 that"), "{report}");
+    assert!(
+        report.contains("## Excluded by options\n\n- campaigns: 7, excluded by `--where`"),
+        "{report}"
+    );
     let ran = migrate(&environment, &[&wheres[..], &["--verify-only"]].concat());
     ran.exits_with(2).prints_among("left out, as asked: 7 campaigns, 5 channels, 14 channel_items");
 }

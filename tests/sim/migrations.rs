@@ -245,7 +245,7 @@ impl Move {
         let (again, _) = self.plan(false);
         assert_eq!(again.plan.steps, [], "planned again");
         assert_eq!(again.plan.unsupported, moving.plan.unsupported, "planned again");
-        let still = |it: &&migrate::ManualTask| !it.once || again.manual.contains(it);
+        let still = |it: &&migrate::ManualTask| !it.done_when_moved || again.manual.contains(it);
         let before: Vec<_> = moving.manual.iter().filter(still).collect();
         assert_eq!(again.manual.iter().collect::<Vec<_>>(), before, "by hand");
         let report = again.report(&BTreeMap::new(), BTreeMap::new());
