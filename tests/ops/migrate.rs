@@ -297,7 +297,7 @@ fn contradictory_options_are_refused_before_anything_is_read() {
     let environment = environment(&old, &new);
     for (flag, value, why) in [
         ("--set", "campaigns.list:a=b", "allowed are name, public, slug"),
-        ("--set", "overlays.name:a=b", "no resource `overlays`"),
+        ("--set", "overlays.name:a=b", "`overlays` is not a resource that can be moved"),
         ("--where", "campaigns.name~(", "invalid pattern"),
     ] {
         environment.run(&["migrate", "old", "new", flag, value]).exits_with(64).says_among(why);
