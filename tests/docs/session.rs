@@ -73,6 +73,7 @@ impl Home {
                 std::fs::copy(self.path(&words[1]), self.path(&words[2])).unwrap();
                 String::new()
             }
+            "cat" => std::fs::read_to_string(self.path(&words[1])).unwrap(),
             "sed" => self.sed(&words[1..]),
             "sqlite3" => query(&self.path(&words[1]), &words[2]),
             other => panic!("cannot run {other}"),
@@ -187,7 +188,7 @@ pub fn query(vault: &Path, sql: &str) -> String {
 fn stable(text: &str) -> String {
     let mut stable = String::new();
     for line in text.lines() {
-        let moves = ["requests in", " scan", "Saved in", " 20", "#"];
+        let moves = ["requests in", " scan", "Saved in", " 20", ",20", "#"];
         let line = line.trim_end();
         if moves.iter().any(|word| line.contains(word)) {
             let digits = line.replace(|letter: char| letter.is_ascii_digit(), "0");
