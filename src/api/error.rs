@@ -1,5 +1,5 @@
-//! What can go wrong between a request and its answer, and what to do about
-//! it. Every error names the request; none ever holds the key.
+//! What can go wrong between a request and its answer. Every error names the request; none
+//! ever holds the key.
 
 use super::http::Method;
 use crate::api::refusal;
@@ -113,56 +113,6 @@ impl ApiError {
                 !(400..500).contains(status) || *status == 408
             }
             _ => false,
-        }
-    }
-
-    /// What the reader of the message can do next, as plain sentences.
-    #[must_use]
-    pub const fn hint(&self) -> &'static str {
-        match &self.kind {
-            ApiErrorKind::NotSent(_) => {
-                "Nothing was sent. Check the account's url and the network, then try again."
-            }
-            ApiErrorKind::Untrusted(_) => {
-                "Nothing was sent. Check the account's url. If the certificate is right, name the \
-                 file of its issuer's certificate: `ca_file` in the configuration, or SSL_CERT_FILE."
-            }
-            ApiErrorKind::Unknown(_) => {
-                "The service may or may not have done the work. Reading again is safe; \
-                 check before a write is repeated."
-            }
-            ApiErrorKind::Throttled(_) => {
-                "Another program may be using the same key. Try later, or leave requests to \
-                 it with --reserve."
-            }
-            ApiErrorKind::Refused { status, .. } if *status >= 500 => {
-                "The service itself failed. Try again later."
-            }
-            ApiErrorKind::Refused { .. } => {
-                "The service gave this reason itself. Change what it names and try again."
-            }
-            ApiErrorKind::Unauthorised { .. } => {
-                "Check that the key is right and has not expired. Some web servers drop the \
-                 Authorization header, so that a good key looks missing: if the key is right, \
-                 ask the operator of the service to let that header through."
-            }
-            ApiErrorKind::NotOffered { .. } => {
-                "This service or this plan does not have that resource, or the account's url \
-                 is wrong."
-            }
-            ApiErrorKind::Malformed { .. } => {
-                "Something other than the API answered, or the answer was damaged. Check the \
-                 account's url; if it is right, try again later."
-            }
-            ApiErrorKind::Redirected { .. } => {
-                "Redirects are not followed, so that the key stays with the account's own \
-                 host. If the new address is right, put it into the account's url."
-            }
-            ApiErrorKind::TooLarge(_) => "Ask for fewer records at a time.",
-            ApiErrorKind::Interrupted => "What was done is kept; run the same command to go on.",
-            ApiErrorKind::LimitReached(_) => {
-                "What was done is kept; run the same command again to go on, or raise the bound."
-            }
         }
     }
 }
@@ -306,11 +256,5 @@ mod tests {
         );
         let not_sent = error(ApiErrorKind::NotSent(String::new()));
         assert!(!not_sent.has_unknown_outcome() && not_sent.is_transient());
-    }
-
-    #[test]
-    fn the_hint_for_a_bad_key_names_the_dropped_header() {
-        let kind = ApiErrorKind::Unauthorised { status: 403, message: "no".into() };
-        assert!(error(kind).hint().contains("drop the Authorization header"));
     }
 }

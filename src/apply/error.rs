@@ -40,26 +40,6 @@ pub enum ApplyError {
     Vault(#[from] VaultError),
 }
 
-impl ApplyError {
-    /// What to do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Stale(_) => Some("nothing was written; make the plan anew and look at it"),
-            Self::Used(_) => Some("nothing was written; make a new plan, which may be empty"),
-            Self::Finished(_) => None,
-            Self::Unread(_) => Some("try again when the service answers for it"),
-            Self::Journal { .. } => Some("`linkvault check` says what is hit"),
-            Self::Step { .. } => Some("nothing was written; make the plan anew"),
-            Self::Stopped { source, .. } => Some(source.hint()),
-            Self::Unsettled { .. } => Some("`linkvault resume` goes on when the service answers"),
-            Self::Crawl(CrawlError::Api(error)) => Some(error.hint()),
-            Self::Crawl(CrawlError::Vault(error)) | Self::Vault(error) => error.hint(),
-            Self::Crawl(CrawlError::Account(_)) => None,
-        }
-    }
-}
-
 fn first(all: &[StaleStep]) -> String {
     let more = all.len().saturating_sub(1);
     let first = all.first().map(ToString::to_string).unwrap_or_default();

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use super::global::GlobalArgs;
 use super::output::{Output, TerminalInfo};
 use super::plan_args::PlanFormat;
-use super::{OpError, progress, render, signals};
+use super::{CliErrorKind, hints, progress, render, signals};
 use crate::change::plan::Plan;
 use crate::clock::{Clock, Interrupt, SystemClock, Waker};
-use crate::ops::{Env, Events};
+use crate::ops::{Env, Events, NextStep, OpError, OpErrorKind};
 use crate::progress::Progress;
 
 /// The program around a command.
@@ -29,6 +29,8 @@ struct Terminal {
     interrupt: Interrupt,
     /// Whether signals are handled already.
     signals: AtomicBool,
+    /// Whether the reader of the output went away before a plan was shown.
+    closed: AtomicBool,
 }
 
 impl Events for Terminal {
@@ -67,11 +69,20 @@ impl Events for Terminal {
     }
 
     fn planned(&self, plan: &Plan, is_answer: bool) -> Result<(), OpError> {
-        render::plan::show(&self.out, plan, PlanFormat::Text, is_answer)
+        render::plan::show(&self.out, plan, PlanFormat::Text, is_answer).map_err(|error| {
+            if error.kind == CliErrorKind::Closed {
+                self.closed.store(true, Ordering::Relaxed);
+            }
+            OpError::new(OpErrorKind::Failed, error.message)
+        })
     }
 
     fn confirm(&self, question: &str) -> Result<bool, OpError> {
         self.out.confirm(question, false)
+    }
+
+    fn hint(&self, next: &NextStep) -> Option<String> {
+        Some(hints::hint(next).into_owned())
     }
 }
 
@@ -88,9 +99,16 @@ impl App {
             clock: Arc::clone(&clock),
             interrupt,
             signals: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         });
         let env = Arc::new(Env::new(clock, Arc::clone(&terminal) as _));
         Self { out, env, terminal }
+    }
+
+    /// Whether an operation ended because the reader of its plan went away.
+    #[must_use]
+    pub fn output_closed(&self) -> bool {
+        self.terminal.closed.load(Ordering::Relaxed)
     }
 
     /// Lets Ctrl-C and SIGTERM end the clock's waits instead of the process.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Parser;
 
 use super::args::{Cli, Command, command_line};
-use super::{App, Exit, OpError, OpErrorKind, app, commands, logging, signals};
+use super::{App, CliError, Exit, OpErrorKind, app, commands, hints, logging, signals};
 
 /// Runs the command that the process's arguments name.
 #[must_use]
@@ -28,6 +28,9 @@ fn run(cli: Cli) -> Exit {
     let result = started.and_then(|()| dispatch(cli.command, &app));
     let result = result.and_then(|exit| exit.after(app.out.finish()));
     result.unwrap_or_else(|failure| {
+        if app.output_closed() {
+            return Exit::Done;
+        }
         app.out.failure(&failure);
         // What could not be written just now cannot be written any better here.
         let _ = app.out.finish();
@@ -35,7 +38,7 @@ fn run(cli: Cli) -> Exit {
     })
 }
 
-fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, OpError> {
+fn dispatch(command: Command, app: &Arc<App>) -> Result<Exit, CliError> {
     use commands as c;
     match command {
         Command::Template(args) => c::template::run(&args, app),
@@ -95,8 +98,8 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
 }
 
 /// clap's text as a failure: its first paragraph is what is wrong.
-fn usage(text: &str) -> OpError {
+fn usage(text: &str) -> CliError {
     let first = text.split("\n\n").next().unwrap_or_default().trim();
     let message = first.strip_prefix("error: ").unwrap_or(first);
-    OpError::new(OpErrorKind::Usage, message).hint("`linkvault --help` shows what there is")
+    CliError::new(OpErrorKind::Usage, message).hint(hints::LIST_COMMANDS)
 }

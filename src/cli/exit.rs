@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::ops::{OpError, OpErrorKind};
+use super::{CliError, CliErrorKind};
+use crate::ops::OpErrorKind;
 
 /// How the program ends. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl Exit {
             Ok(CommandResult { stale: true, .. }) => Self::Stale,
             Ok(CommandResult { missing: 1.., .. }) => Self::Partial,
             Ok(CommandResult { changes: true, .. }) => Self::Changes,
-            Ok(_) | Err(OpErrorKind::Closed) => Self::Done,
+            Ok(_) => Self::Done,
             Err(
                 OpErrorKind::Failed
                 | OpErrorKind::Config
@@ -103,9 +104,9 @@ impl Exit {
     ///
     /// # Errors
     /// When the output could not be written for another reason.
-    pub fn after(self, printed: Result<(), OpError>) -> Result<Self, OpError> {
+    pub fn after(self, printed: Result<(), CliError>) -> Result<Self, CliError> {
         match printed {
-            Ok(()) | Err(OpError { kind: OpErrorKind::Closed, .. }) => Ok(self),
+            Ok(()) | Err(CliError { kind: CliErrorKind::Closed, .. }) => Ok(self),
             Err(failure) => Err(failure),
         }
     }
@@ -120,6 +121,15 @@ impl From<Exit> for ExitCode {
 impl From<OpErrorKind> for Exit {
     fn from(kind: OpErrorKind) -> Self {
         Self::of(Err(kind))
+    }
+}
+
+impl From<CliErrorKind> for Exit {
+    fn from(kind: CliErrorKind) -> Self {
+        match kind {
+            CliErrorKind::Op(kind) => Self::from(kind),
+            CliErrorKind::Closed => Self::Done,
+        }
     }
 }
 
@@ -142,11 +152,11 @@ mod tests {
             (OpErrorKind::Stopped, 8),
             (OpErrorKind::Locked, 11),
             (OpErrorKind::Interrupted, 130),
-            (OpErrorKind::Closed, 0),
         ];
         for (kind, code) in codes {
             assert_eq!(Exit::from(kind) as u8, code, "{kind:?}");
         }
+        assert_eq!(Exit::from(CliErrorKind::Closed) as u8, 0);
     }
 
     #[test]
@@ -174,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_reader_that_went_away_does_not_change_what_happened() {
-        let gone = Err(OpError::from(io::Error::from(io::ErrorKind::BrokenPipe)));
+        let gone = Err(CliError::from(io::Error::from(io::ErrorKind::BrokenPipe)));
         assert_eq!(Exit::Partial.after(gone), Ok(Exit::Partial));
-        let full = Err(OpError::from(io::Error::from(io::ErrorKind::StorageFull)));
-        assert_eq!(Exit::Partial.after(full).unwrap_err().kind, OpErrorKind::Failed);
+        let full = Err(CliError::from(io::Error::from(io::ErrorKind::StorageFull)));
+        assert_eq!(Exit::Partial.after(full).unwrap_err().kind, OpErrorKind::Failed.into());
     }
 }

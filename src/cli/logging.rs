@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::OpError;
+use super::CliError;
 use super::global::{Log, LogFormat};
 use super::output::{ErrorStream, SAID};
 use crate::api::client::WIRE;
@@ -26,7 +26,7 @@ use crate::ops::error_sources::cannot_write;
 ///
 /// # Errors
 /// When `file` cannot be written.
-pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Result<(), OpError> {
+pub(super) fn start(log: Log, stream: ErrorStream, file: Option<&Path>) -> Result<(), CliError> {
     let file = file.map(|path| append_private(path).map_err(|error| cannot_write(path, &error)));
     let file = file.transpose()?;
     if log.level == 0 && file.is_none() {

@@ -2,15 +2,17 @@
 //! `commands`, and [`Output`] is the only thing that prints.
 //!
 //! To add a command: a file in `commands` with `Args` and
-//! `run(args, &App) -> Result<Exit, OpError>`, a variant in [`args::Command`],
+//! `run(args, &App) -> Result<Exit, CliError>`, a variant in [`args::Command`],
 //! and an arm in `dispatch`.
 
 pub mod app;
 pub mod args;
 pub mod commands;
 mod dispatch;
+pub mod error;
 pub mod exit;
 pub mod global;
+pub mod hints;
 mod logging;
 pub mod output;
 pub mod page;
@@ -27,10 +29,11 @@ pub mod values;
 
 pub use crate::escaped::{Escaped, EscapedLines};
 pub use crate::format;
-pub use crate::ops::{OpError, OpErrorKind};
+pub use crate::ops::OpErrorKind;
 pub use app::App;
 pub use args::{Cli, Command, command_line};
 pub use dispatch::main;
+pub use error::{CliError, CliErrorKind};
 pub use exit::{CommandResult, Exit};
 pub use global::GlobalArgs;
 pub use output::{Output, Paint};

@@ -15,8 +15,9 @@ use serde::Serialize;
 use super::global::{ColorChoice, GlobalArgs, ProgressChoice};
 use super::question::Prompt;
 use super::table::TextTable;
-use super::{OpError, OpErrorKind};
+use super::{CliError, CliErrorKind, OpErrorKind, hints};
 use crate::escaped::{Escaped, EscapedJson, EscapedLines};
+use crate::ops::{NextStep, OpError};
 
 /// Stderr, shared between messages, logs and progress bars: a line
 /// first moves the bars out of its way.
@@ -176,7 +177,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn line(&self, text: impl Display) -> Result<(), OpError> {
+    pub fn line(&self, text: impl Display) -> Result<(), CliError> {
         Ok(writeln!(self.stdout(), "{text}")?)
     }
 
@@ -184,7 +185,7 @@ impl Output {
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn raw(&self, bytes: &[u8]) -> Result<(), OpError> {
+    pub fn raw(&self, bytes: &[u8]) -> Result<(), CliError> {
         Ok(self.stdout().write_all(bytes)?)
     }
 
@@ -192,7 +193,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn json(&self, document: &impl Serialize) -> Result<(), OpError> {
+    pub fn json(&self, document: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string(document).map_err(io::Error::from)?;
         Ok(writeln!(self.stdout(), "{}", EscapedJson(text))?)
     }
@@ -201,7 +202,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn table(&self, table: TextTable) -> Result<(), OpError> {
+    pub fn table(&self, table: TextTable) -> Result<(), CliError> {
         self.line(table.render(self.width()))
     }
 
@@ -210,7 +211,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn summary(&self, text: impl Display) -> Result<(), OpError> {
+    pub fn summary(&self, text: impl Display) -> Result<(), CliError> {
         if self.quiet {
             return Ok(());
         }
@@ -226,7 +227,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), OpError> {
+    pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), CliError> {
         if asked && !self.json { self.line(text) } else { self.summary(text) }
     }
 
@@ -259,8 +260,8 @@ impl Output {
     }
 
     /// A failure, for people on stderr and for programs on stdout.
-    pub fn failure(&self, failure: &OpError) {
-        if failure.kind == OpErrorKind::Closed {
+    pub fn failure(&self, failure: &CliError) {
+        if failure.kind == CliErrorKind::Closed {
             return;
         }
         self.print_error(failure);
@@ -271,7 +272,7 @@ impl Output {
     }
 
     /// A failure, for people alone; the work goes on.
-    pub fn print_error(&self, failure: &OpError) {
+    pub fn print_error(&self, failure: &CliError) {
         tracing::error!(target: SAID, "{}", failure.message);
         let colored = self.colored(self.around.stderr_terminal);
         let mut text =
@@ -297,20 +298,23 @@ impl Output {
         }
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
             let message =
-                format!("cannot ask \"{question}\" without a terminal, so nothing was written");
-            return Err(OpError::new(OpErrorKind::Usage, message).hint("--yes says yes"));
+                format!("cannot ask \"{question}\" without a terminal; nothing was written");
+            return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::Confirm));
         }
         let mut stderr = self.stderr.clone();
         let _ = self.stdout().flush();
         // In one piece: bars that are shown still would come between.
-        stderr.write_all(format!("{} [y/N] ", Escaped(question)).as_bytes())?;
-        stderr.flush()?;
+        let asked = stderr.write_all(format!("{} [y/N] ", Escaped(question)).as_bytes());
+        asked.and_then(|()| stderr.flush()).map_err(|error| {
+            let message = format!("cannot ask for confirmation: {error}; nothing was written");
+            OpError::new(OpErrorKind::Failed, message)
+        })?;
         let read = || {
             let mut answer = String::new();
             io::stdin().lock().read_line(&mut answer).map(|_| answer)
         };
         let answer = self.question.answer(read).map_err(|error| {
-            OpError::new(OpErrorKind::Failed, format_args!("the answer cannot be read: {error}"))
+            OpError::new(OpErrorKind::Failed, format_args!("cannot read the answer: {error}"))
         })?;
         let Some(answer) = answer else {
             self.tell(format_args!(""));
@@ -329,21 +333,21 @@ impl Output {
     ///
     /// # Errors
     /// When there is no terminal, or the answer is empty.
-    pub fn secret(&self, what: &str) -> Result<String, OpError> {
+    pub fn secret(&self, what: &str) -> Result<String, CliError> {
         if !self.around.stdin_terminal || !self.around.stderr_terminal {
             let message =
-                format!("cannot ask for \"{what}\" without a terminal, so nothing was written");
-            return Err(OpError::new(OpErrorKind::Usage, message).hint("--password-file reads it"));
+                format!("cannot ask for \"{what}\" without a terminal; nothing was written");
+            return Err(CliError::new(OpErrorKind::Usage, message).hint(hints::NAME_PASSWORD_FILE));
         }
         let _ = self.stdout().flush();
         let unread = |error: io::Error| {
-            OpError::new(OpErrorKind::Failed, format_args!("the answer cannot be read: {error}"))
+            CliError::new(OpErrorKind::Failed, format_args!("cannot read the answer: {error}"))
         };
         let first = rpassword::prompt_password(format!("{what}: ")).map_err(unread)?;
         let again = rpassword::prompt_password("The same again: ").map_err(unread)?;
         if first.is_empty() || first != again {
-            let message = "the two are not the same, or empty; nothing was written";
-            return Err(OpError::new(OpErrorKind::Usage, message));
+            let message = "the two passwords differ or are empty; nothing was written";
+            return Err(CliError::new(OpErrorKind::Usage, message));
         }
         Ok(first)
     }
@@ -364,7 +368,7 @@ impl Output {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(&self) -> Result<(), OpError> {
+    pub fn finish(&self) -> Result<(), CliError> {
         Ok(self.stdout().flush()?)
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{App, OpError, OpErrorKind};
+use super::{App, CliError, OpErrorKind, hints};
 use crate::config::{DaemonSettings, KeySource, SecretKind};
 use crate::ui::{AccessToken, WebUiSettings};
 
@@ -33,7 +33,7 @@ impl UiArgs {
     ///
     /// # Errors
     /// When the token cannot be read.
-    pub fn settings(&self, app: &App, listen: SocketAddr) -> Result<WebUiSettings, OpError> {
+    pub fn settings(&self, app: &App, listen: SocketAddr) -> Result<WebUiSettings, CliError> {
         let source = self.token_file.clone().map(KeySource::File);
         let token = source.map(|source| token(app, &source)).transpose()?;
         Ok(WebUiSettings { listen, token, hosts: self.allow_host.clone() })
@@ -44,30 +44,28 @@ impl UiArgs {
 ///
 /// # Errors
 /// When it holds none.
-fn token(app: &App, source: &KeySource) -> Result<AccessToken, OpError> {
+fn token(app: &App, source: &KeySource) -> Result<AccessToken, CliError> {
     let secret = app.env.secret(SecretKind::PageToken, source)?;
     let length = secret.reveal().chars().count();
     if length < SHORTEST_TOKEN {
         let message = format!(
             "cannot use the page token: it has {length} characters and needs {SHORTEST_TOKEN}"
         );
-        return Err(OpError::new(OpErrorKind::Config, message).hint(MAKE_A_TOKEN));
+        return Err(CliError::new(OpErrorKind::Config, message).hint(hints::MAKE_TOKEN));
     }
     AccessToken::new(secret.reveal()).map_err(|error| {
-        OpError::new(OpErrorKind::Failed, format_args!("cannot make a cookie: {error}"))
+        CliError::new(OpErrorKind::Failed, format_args!("cannot make a cookie: {error}"))
     })
 }
 
 /// A shorter token can be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
-const MAKE_A_TOKEN: &str = "`openssl rand -hex 32 > page.token` makes a token";
-
 /// Why the page is not served at `listen`.
-pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> OpError {
+pub fn cannot_serve(listen: SocketAddr, error: &io::Error) -> CliError {
     if error.kind() == io::ErrorKind::InvalidInput {
-        return OpError::new(OpErrorKind::Usage, error).hint(MAKE_A_TOKEN);
+        return CliError::new(OpErrorKind::Usage, error).hint(hints::MAKE_TOKEN);
     }
-    OpError::new(OpErrorKind::Failed, format_args!("{listen} cannot be listened on: {error}"))
-        .hint("name another address with --listen")
+    CliError::new(OpErrorKind::Failed, format_args!("cannot listen on {listen}: {error}"))
+        .hint(hints::LISTEN_ELSEWHERE)
 }

@@ -34,7 +34,7 @@ use crate::progress::{Event, Progress};
 use crate::vault::listing::ListingEnd;
 use crate::vault::snapshot::{ReadState, RequestUsage};
 use crate::vault::write::CrawledPage;
-use crate::vault::{Vault, VaultError};
+use crate::vault::{IdentityPart, Vault, VaultError};
 use account::identity;
 use crawler::Crawler;
 use error::is_fatal;
@@ -103,7 +103,7 @@ pub fn discard_running(
     why: &VaultError,
     usage: Option<RequestUsage>,
 ) -> Result<(), VaultError> {
-    let is_account = matches!(why, VaultError::OtherAccount { what: "account", .. });
+    let is_account = matches!(why, VaultError::OtherAccount { what: IdentityPart::Account, .. });
     let service = service.trim_end_matches('/');
     if is_account
         && vault.identity()?.is_some_and(|ours| ours.service == service)

@@ -166,7 +166,7 @@ impl Worker for DaemonWorker {
         self.add_result(Err(failure.kind));
         BackupAttempt {
             snapshot: log.snapshot(),
-            ..attempt_of_error(&failure, started, ended, spent)
+            ..attempt_of_error(&failure, self.env.events(), started, ended, spent)
         }
     }
 

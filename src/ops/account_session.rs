@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Env;
 use super::built_in_sandbox;
-use super::{OpError, OpErrorKind};
+use super::{NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, ClientLimits};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::pacer::{Pacer, PacerState};
@@ -287,8 +287,7 @@ pub fn trust(ca_file: Option<&Path>) -> Result<Option<TrustedCertificates>, OpEr
     let read = read_named(&file, MOST_CERTIFICATES).map_err(|error| error.to_string());
     let trust = read.and_then(|pem| TrustedCertificates::from_pem(&pem)).map_err(|why| {
         let message = format!("cannot read the certificates in {}: {why}", file.display());
-        let hint = "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE";
-        OpError::new(OpErrorKind::Config, message).hint(hint)
+        OpError::new(OpErrorKind::Config, message).next(NextStep::NameCertificates)
     });
     trust.map(Some)
 }

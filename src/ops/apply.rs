@@ -14,7 +14,7 @@ use super::observation::Observation;
 use super::plan::{guard, kept_records, make_plan, needed_resources};
 use super::rejected_rows::{self, RunInput};
 use super::write_session::WriteSession;
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::{self, RunReport, StepSecrets};
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{CurrentState, Plan, PlanStep, UnsupportedChange};
@@ -153,9 +153,10 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
         ApplyInput::PlanOrState(text) => {
             if let Some(saved) = read_saved_plan(Path::new(&text))? {
                 if password.is_some() {
-                    let message = "a saved plan is applied as it is, without a password";
-                    return Err(OpError::new(OpErrorKind::Usage, message)
-                        .hint("set the password by itself"));
+                    let message = "cannot set a password together with a saved plan";
+                    return Err(
+                        OpError::new(OpErrorKind::Usage, message).next(NextStep::SetPasswordAlone)
+                    );
                 }
                 let mut session = open()?;
                 let ended = run_saved_plan(&mut session, &text, saved, &policy, &run)?;
@@ -236,7 +237,7 @@ pub(super) fn run_saved_plan(
     if other(&session.session.service, own_id) {
         let message = format!("the plan was made for `{}` at {}", saved.account, saved.service);
         return Err(OpError::new(OpErrorKind::Stale, message)
-            .hint(format_args!("nothing was written; make a plan for {}", account.name)));
+            .next(NextStep::MakeNewPlanFor(account.name.clone())));
     }
     let which = saved.plan.reads();
     let mut looked = session.observe(&which, run.dry_run)?;
@@ -244,13 +245,14 @@ pub(super) fn run_saved_plan(
     let own = looked.account_id.map(|id| format!("{}#{id}", looked.service));
     let moves = saved.plan.foreign.as_ref().map(|it| &it.origin);
     if moves.is_some() && moves == own.as_ref() {
-        let message = "the plan moves records of this account to itself";
-        let failure = OpError::new(OpErrorKind::Stale, message).hint("nothing was written");
+        let message = "the plan moves records of this account to itself; nothing was written";
+        let failure = OpError::new(OpErrorKind::Stale, message);
         return Err(session.discard_after(&looked, failure));
     }
     if other(&looked.service, looked.account_id) {
         let message = format!("the plan was made for another account at {}", saved.service);
-        let failure = OpError::new(OpErrorKind::Stale, message).hint("nothing was written");
+        let failure = OpError::new(OpErrorKind::Stale, message)
+            .next(NextStep::MakeNewPlanFor(account.name.clone()));
         return Err(session.discard_after(&looked, failure));
     }
     // A plan that cannot be applied is neither shown nor asked about.
@@ -434,8 +436,8 @@ pub(super) fn read_saved_plan(path: &Path) -> Result<Option<SavedPlan>, OpError>
         // An export has no steps, and is read as a state.
         Err(SavedPlanError::NotAPlan(_)) if has_resources(&bytes) => Ok(None),
         Err(error) => {
-            Err(OpError::new(OpErrorKind::Failed, format_args!("{} {error}", path.display()))
-                .hint("nothing was written"))
+            let message = format!("{} {error}; nothing was written", path.display());
+            Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::MakeNewPlan))
         }
     }
 }

@@ -119,7 +119,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let ended = env.clock.now();
     let account = request.account;
     let mirrored = mirrored.inspect_err(|failure| {
-        let mut attempt = attempt_of_error(failure, started, ended, spent);
+        let mut attempt = attempt_of_error(failure, env.events(), started, ended, spent);
         let limits = &request.limits;
         let bounded = limits.max_duration.is_some() || limits.max_requests.is_some();
         if failure.kind == OpErrorKind::Stopped && bounded {

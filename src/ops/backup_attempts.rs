@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{OpError, OpErrorKind};
+use super::{Events, OpError, OpErrorKind};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::{AttemptOutcome, BackupAttempt, EmptiedList, RemovedCount};
@@ -62,10 +62,11 @@ pub fn attempt_of_snapshot(
     }
 }
 
-/// A backup that ended with `failure` as an attempt.
+/// A backup that ended with `failure` as an attempt; `events` has the words of its next step.
 #[must_use]
 pub fn attempt_of_error(
     failure: &OpError,
+    events: &dyn Events,
     started: Timestamp,
     ended: Timestamp,
     spent: RequestUsage,
@@ -75,11 +76,12 @@ pub fn attempt_of_error(
         OpErrorKind::Locked => AttemptOutcome::Locked,
         _ => AttemptOutcome::Failed,
     };
-    let told = [Some(&failure.message), failure.hint.as_ref()].into_iter().flatten();
-    let told: Vec<_> = told.map(String::as_str).collect();
+    let hint = failure.next.as_deref().and_then(|next| events.hint(next));
+    let message = [Some(failure.message.clone()), hint].into_iter().flatten();
+    let message = message.collect::<Vec<_>>().join("; ");
     BackupAttempt {
         // It goes on where it is told, so its last sentence is left open.
-        message: Some(told.join("; ").trim_end_matches('.').to_owned()),
+        message: Some(message.trim_end_matches('.').to_owned()),
         requests: spent.requests,
         throttled: spent.throttled,
         waited: spent.waited,

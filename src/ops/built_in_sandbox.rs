@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::error_sources::cannot_write;
-use super::{OpError, OpErrorKind};
+use super::{NextStep, OpError, OpErrorKind};
 use crate::api::http::ApiKey;
 use crate::clock::Clock;
 use crate::config::Home;
@@ -63,8 +63,7 @@ pub fn load(file: &Path) -> Result<Option<Store>, OpError> {
     };
     let store = serde_json::from_slice(&bytes).map_err(|error| {
         let message = format!("{} is not a state of the sandbox: {error}", file.display());
-        OpError::new(OpErrorKind::Failed, message)
-            .hint("remove the file to begin with a new sandbox")
+        OpError::new(OpErrorKind::Failed, message).next(NextStep::RemoveSandboxFile)
     })?;
     Ok(Some(store))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::account_session::SessionLimits;
 use super::input::{self, DesiredInput, scope};
 use super::state_ref::{LoadedState, StateRef};
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
 use crate::change::desired::{DesiredRecord, RecordRef};
 use crate::change::diff::{self, ChangeKind, StateDiff};
@@ -144,10 +144,8 @@ fn sides(env: &Env, request: &DiffRequest<'_>, which: &[Resource]) -> Result<Sid
     if request.resource.is_some()
         && !matches!((&from, &to), (Named::Files(_), _) | (_, Named::Files(_)))
     {
-        return Err(OpError::new(
-            OpErrorKind::Usage,
-            "--resource is for a CSV file, and none is named",
-        ));
+        let message = "cannot read a state as one resource: no CSV file is named";
+        return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitResource));
     }
     let load = |target: &StateRef, which: &[Resource]| target.load(env, &request.limits, which);
     let files = |path: &Path, account: Option<&AccountConfig>| {

@@ -1,143 +1,179 @@
 //! What may be wrong with an account, without changing anything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::account_session::{AccountSession, SessionLimits};
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, OpError};
+use crate::api::base_url::BaseUrl;
 use crate::api::client::GetOptions;
+use crate::api::error::ApiErrorKind;
 use crate::api::pacer::Pacer;
 use crate::api::rate_limit_headers::RateLimitHeaders;
+use crate::clock::Timestamp;
 use crate::config::{AccountConfig, AccountLocation};
 use crate::crawl::request_account;
-use crate::format;
 use crate::progress::NoProgress;
-use crate::vault::lock::Lock;
+use crate::vault::lock::{Lock, LockHolder};
 use crate::vault::snapshot::SnapshotStatus;
-use crate::vault::{AccountIdentity, Vault, VaultError};
+use crate::vault::{AccountIdentity, IdentityPart, Vault, VaultError};
 
 /// `doctor` tells what is wrong at once, and not after repeats.
 const ONCE: GetOptions = GetOptions { retries: Some(0) };
 
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckSubject {
+    Service,
+    Vault,
+    Lock,
+    Key,
+    Answer,
+    Clock,
+    Limit,
+}
+
+impl CheckSubject {
+    /// The word for it in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::Vault => "vault",
+            Self::Lock => "lock",
+            Self::Key => "key",
+            Self::Answer => "answer",
+            Self::Clock => "clock",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// What was found of a subject that is in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckResult {
+    /// The service's URL; `None` where it is built in.
+    Service(Option<BaseUrl>),
+    /// There is none yet.
+    NoVault,
+    Vault {
+        snapshots: u64,
+        /// When the newest complete snapshot began.
+        complete: Option<Timestamp>,
+    },
+    /// Another process works on the account, so the service was not asked.
+    Locked(LockHolder),
+    /// The id of the key's account.
+    KeyAccepted(i64),
+    Answered(Duration),
+    /// How many seconds the service's clock is ahead; `None` where it does not tell the time.
+    Clock(Option<i64>),
+    Limit {
+        /// Requests a minute; 0 is no limit, `None` where the service does not tell.
+        limit: Option<u64>,
+        remaining: Option<u64>,
+        /// The time that 100 requests take where no limit is told.
+        hundred: Duration,
+    },
+}
+
 /// One thing that was looked at.
 pub struct CheckFinding {
-    /// `service`, `vault`, `lock`, `key`, `answer`, `clock` or `limit`.
-    pub what: &'static str,
+    pub subject: CheckSubject,
     /// `Err` is a problem.
-    pub found: Result<String, OpError>,
+    pub found: Result<CheckResult, OpError>,
+}
+
+impl CheckFinding {
+    const fn ok(subject: CheckSubject, found: CheckResult) -> Self {
+        Self { subject, found: Ok(found) }
+    }
 }
 
 /// Looks at everything that a backup of `account` needs, and changes nothing.
 #[must_use]
 pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
     let url = match &account.place {
-        AccountLocation::Sandbox => "built in".to_owned(),
-        AccountLocation::Service { url, .. } => url.to_string(),
+        AccountLocation::Sandbox => None,
+        AccountLocation::Service { url, .. } => Some(url.clone()),
     };
-    let mut findings = vec![CheckFinding { what: "service", found: Ok(url) }];
-    let (vault, identity) = vault(env, account);
-    findings.push(CheckFinding { what: "vault", found: vault });
+    let mut findings = vec![CheckFinding::ok(CheckSubject::Service, CheckResult::Service(url))];
+    let (found, identity) = match vault(account) {
+        Ok((found, identity)) => (Ok(found), identity),
+        Err(error) => (Err(error), None),
+    };
+    findings.push(CheckFinding { subject: CheckSubject::Vault, found });
     if let Some(holder) = Lock::holder(&account.vault) {
         // Asking now could take the request that the other process counts on.
-        let text =
-            format!("pid {} runs `{}`; the service was not asked", holder.pid, holder.command);
-        findings.push(CheckFinding { what: "lock", found: Ok(text) });
+        findings.push(CheckFinding::ok(CheckSubject::Lock, CheckResult::Locked(holder)));
         return findings;
     }
     findings.extend(service(env, account, identity));
     findings
 }
 
-/// The vault in a sentence, and whose it is.
-fn vault(env: &Env, account: &AccountConfig) -> (Result<String, OpError>, Option<AccountIdentity>) {
-    let path = account.vault.display();
-    let vault = match Vault::open_if_there(&account.vault) {
-        Ok(Some(vault)) => vault,
-        Ok(None) => return (Ok(format!("none yet; it will be {path}")), None),
-        Err(error) => return (Err(error.into()), None),
+/// The vault of `account`, and whose it is.
+fn vault(account: &AccountConfig) -> Result<(CheckResult, Option<AccountIdentity>), OpError> {
+    let Some(vault) = Vault::open_if_there(&account.vault)? else {
+        return Ok((CheckResult::NoVault, None));
     };
-    let read = || -> Result<(String, Option<AccountIdentity>), OpError> {
-        let snapshots = vault.snapshots()?;
-        let complete = snapshots.iter().rev().find(|it| it.status == SnapshotStatus::Complete);
-        let age = complete.map_or_else(
-            || "no complete one".to_owned(),
-            |it| format!("the newest complete one {}", format::age(it.started, env.clock.now())),
-        );
-        let count = format::counted(snapshots.len() as u64, "snapshot", "snapshots");
-        Ok((format!("{path}: {count}, {age}"), vault.identity()?))
-    };
-    match read() {
-        Ok((text, identity)) => (Ok(text), identity),
-        Err(failure) => (Err(failure), None),
-    }
+    let snapshots = vault.snapshots()?;
+    let complete = snapshots.iter().rev().find(|it| it.status == SnapshotStatus::Complete);
+    let complete = complete.map(|it| it.started);
+    let found = CheckResult::Vault { snapshots: snapshots.len() as u64, complete };
+    Ok((found, vault.identity()?))
 }
 
 /// Key, account, clock and limit, from one request.
 fn service(env: &Env, account: &AccountConfig, ours: Option<AccountIdentity>) -> Vec<CheckFinding> {
-    let fail = |what, failure| vec![CheckFinding { what, found: Err(failure) }];
+    let fail = |subject, failure| vec![CheckFinding { subject, found: Err(failure) }];
     let bounds = SessionLimits::default();
     let session = AccountSession::open_unlocked(env, account, &bounds, Arc::new(NoProgress));
     let mut session = match session {
         Ok(session) => session,
-        Err(failure) => return fail("key", failure),
+        Err(failure) => return fail(CheckSubject::Key, failure),
     };
     let before = env.clock.monotonic();
     let answer = match request_account(&mut session.client, &ONCE) {
         Ok(answer) => answer,
         Err(error) => {
-            let failure = OpError::from(error);
-            let what = if failure.kind == OpErrorKind::Unauthorised { "key" } else { "answer" };
-            return fail(what, failure);
+            let subject = match error.kind {
+                ApiErrorKind::Unauthorised { .. } => CheckSubject::Key,
+                _ => CheckSubject::Answer,
+            };
+            return fail(subject, error.into());
         }
     };
     let took = env.clock.monotonic().saturating_sub(before);
     let who = answer.record(&session.client).map_err(OpError::from).and_then(|account| {
         let found = account.record.key.id();
         match ours.filter(|ours| ours.account != found) {
-            None => Ok(format!("accepted, for account {found}")),
+            None => Ok(CheckResult::KeyAccepted(found)),
             Some(ours) => Err(OpError::from(VaultError::OtherAccount {
-                what: "account",
+                what: IdentityPart::Account,
                 ours: ours.account.to_string(),
                 theirs: found.to_string(),
             })),
         }
     });
-    let response = &answer.response;
-    let signals = RateLimitHeaders::read(response);
-    let limit = limit(env, account, &session, signals.remaining);
+    let signals = RateLimitHeaders::read(&answer.response);
+    let reserve = u64::from(account.settings.reserve);
+    let limit = CheckResult::Limit {
+        limit: session.client.limit(),
+        remaining: signals.remaining,
+        hundred: Pacer::new(reserve).estimate(env.clock.monotonic(), 100),
+    };
+    let clock = CheckResult::Clock(clock_offset(env, answer.response.header("date")));
     vec![
-        CheckFinding { what: "key", found: who },
-        CheckFinding { what: "answer", found: Ok(format!("in {}", format::duration(took))) },
-        CheckFinding { what: "clock", found: Ok(clock(env, response.header("date"))) },
-        CheckFinding { what: "limit", found: Ok(limit) },
+        CheckFinding { subject: CheckSubject::Key, found: who },
+        CheckFinding::ok(CheckSubject::Answer, CheckResult::Answered(took)),
+        CheckFinding::ok(CheckSubject::Clock, clock),
+        CheckFinding::ok(CheckSubject::Limit, limit),
     ]
 }
 
-fn clock(env: &Env, date: Option<&str>) -> String {
-    let told = date.and_then(|date| chrono::DateTime::parse_from_rfc2822(date).ok());
-    let Some(told) = told else { return "the service does not tell the time".to_owned() };
-    let apart = (told.timestamp_millis() - env.clock.now().0) / 1000;
-    match apart {
-        -2..=2 => "as the service's".to_owned(),
-        _ => format!("the service's is {apart:+} s from ours; waits are corrected for it"),
-    }
-}
-
-fn limit(
-    env: &Env,
-    account: &AccountConfig,
-    session: &AccountSession,
-    remaining: Option<u64>,
-) -> String {
-    let reserve = account.settings.reserve;
-    let left = remaining.map_or_else(String::new, |left| format!(", {left} left now"));
-    let kept = if reserve > 0 { format!(", {reserve} of them reserved") } else { String::new() };
-    match session.client.limit() {
-        Some(0) => "none".to_owned(),
-        Some(limit) => format!("{limit} requests a minute{left}{kept}"),
-        None => {
-            let pacer = Pacer::new(u64::from(reserve));
-            let time = format::duration(pacer.estimate(env.clock.monotonic(), 100));
-            format!("not told: 30 a minute are assumed (100 requests take {time})")
-        }
-    }
+/// How many seconds the service's clock is ahead of ours.
+fn clock_offset(env: &Env, date: Option<&str>) -> Option<i64> {
+    let told = date.and_then(|date| chrono::DateTime::parse_from_rfc2822(date).ok())?;
+    Some((told.timestamp_millis() - env.clock.now().0) / 1000)
 }

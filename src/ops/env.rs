@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 
-use super::{OpError, OpErrorKind};
+use super::{NextStep, OpError, OpErrorKind};
 use crate::api::http::{ApiKey, Transport};
 use crate::api::redact::{Redactor, STRONG_SECRET_LENGTH};
 use crate::change::plan::Plan;
@@ -39,6 +39,12 @@ pub trait Events: Send + Sync {
     /// # Errors
     /// When there is no answer.
     fn confirm(&self, question: &str) -> Result<bool, OpError>;
+
+    /// The words of a next step, for what is recorded of a failure; `None` where no one
+    /// has words for it.
+    fn hint(&self, _next: &NextStep) -> Option<String> {
+        None
+    }
 }
 
 /// Hears of nothing, and answers no question.

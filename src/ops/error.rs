@@ -1,11 +1,9 @@
-//! Why an operation failed, as data: what kind of failure it is, what went wrong, and
-//! what to do next.
+//! Why an operation failed: what kind of failure it is, what went wrong, and what the user
+//! can do next.
 
 use std::fmt::{self, Display};
-use std::io;
 
-use serde_json::{Value, json};
-
+use super::NextStep;
 use crate::config::{
     AccountError, AddAccountError, ConfigError, HomeError, KeySourceCause, KeySourceError,
 };
@@ -34,8 +32,6 @@ pub enum OpErrorKind {
     Stopped,
     Locked,
     Interrupted,
-    /// The reader of our output went away. Nothing is said about it.
-    Closed,
 }
 
 impl OpErrorKind {
@@ -57,56 +53,35 @@ impl OpErrorKind {
             Self::Stopped => "stopped",
             Self::Locked => "locked",
             Self::Interrupted => "interrupted",
-            Self::Closed => "closed",
         }
     }
 }
 
-/// Why a command failed, for a person: one sentence without a full stop,
-/// further lines where one is not enough, and what to do next.
+/// Why an operation failed: one sentence without a full stop, further lines where one is
+/// not enough, and what the user can do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpError {
     pub kind: OpErrorKind,
     pub message: String,
     pub details: Vec<String>,
-    pub hint: Option<String>,
+    pub next: Option<Box<NextStep>>,
 }
 
 impl OpError {
     pub fn new(kind: OpErrorKind, message: impl Display) -> Self {
-        Self { kind, message: message.to_string(), details: Vec::new(), hint: None }
+        Self { kind, message: message.to_string(), details: Vec::new(), next: None }
     }
 
-    /// The same failure, with what to do next.
+    /// The same failure, with what the user can do next.
     #[must_use]
-    pub fn hint(self, hint: impl Display) -> Self {
-        Self { hint: Some(hint.to_string()), ..self }
+    pub fn next(self, next: impl Into<Option<NextStep>>) -> Self {
+        Self { next: next.into().map(Box::new), ..self }
     }
 
     /// The same failure, with further lines.
     #[must_use]
     pub fn details(self, details: impl IntoIterator<Item = String>) -> Self {
         Self { details: details.into_iter().collect(), ..self }
-    }
-
-    /// The failure as the one document of `--json`.
-    #[must_use]
-    pub fn document(&self) -> Value {
-        let Self { kind, message, details, hint } = self;
-        json!({
-            "format": 1,
-            "error": {"kind": kind.name(), "message": message, "details": details, "hint": hint},
-        })
-    }
-}
-
-impl From<io::Error> for OpError {
-    /// A failure to write our own output; other errors of files name the file.
-    fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::new(OpErrorKind::Closed, "the output was closed");
-        }
-        Self::new(OpErrorKind::Failed, format_args!("the output cannot be written: {error}"))
     }
 }
 
@@ -120,7 +95,7 @@ impl std::error::Error for OpError {}
 
 impl From<HomeError> for OpError {
     fn from(error: HomeError) -> Self {
-        Self::new(OpErrorKind::Config, error).hint("set LINKVAULT_HOME to a folder for them")
+        Self::new(OpErrorKind::Config, error).next(NextStep::SetHome)
     }
 }
 
@@ -134,28 +109,19 @@ impl From<ConfigError> for OpError {
             many => format!("the configuration has {many} mistakes"),
         };
         let details = problems.iter().map(|problem| problem.at(&file));
-        Self::new(OpErrorKind::Config, message)
-            .details(details)
-            .hint("mend the file and run the command again; nothing was done")
+        Self::new(OpErrorKind::Config, message).details(details).next(NextStep::FixConfig)
     }
 }
 
 impl From<AccountError> for OpError {
     fn from(error: AccountError) -> Self {
         let failure = Self::new(OpErrorKind::Account, &error);
-        match error {
-            AccountError::NothingConfigured { .. } => failure.hint(
-                "run `linkvault init` to add an account, \
-                 or try things with the built-in account `sandbox`",
-            ),
+        failure.next(match error {
+            AccountError::NothingConfigured { .. } => NextStep::AddAccount,
             AccountError::Unknown { nearest, known, .. } => {
-                let known = known.join(", ");
-                failure.hint(match nearest {
-                    Some(near) => format!("did you mean `{near}`? The accounts are: {known}"),
-                    None => format!("the accounts are: {known}"),
-                })
+                NextStep::NameAccount { nearest, known }
             }
-        }
+        })
     }
 }
 
@@ -166,11 +132,11 @@ impl From<AddAccountError> for OpError {
             let details = problems.iter().map(|problem| problem.at(file));
             return Self::new(OpErrorKind::Config, message)
                 .details(details)
-                .hint("mend the file, or add the account to it by hand");
+                .next(NextStep::FixConfigOrAddByHand);
         }
         let failure = Self::new(OpErrorKind::Config, &error);
         match error {
-            AddAccountError::Exists { .. } => failure.hint("choose another name, or edit the file"),
+            AddAccountError::Exists { .. } => failure.next(NextStep::NameNewAccount),
             _ => failure,
         }
     }
@@ -183,19 +149,5 @@ impl From<KeySourceError> for OpError {
             _ => OpErrorKind::Config,
         };
         Self::new(kind, error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_document_holds_kind_message_and_hint() {
-        let failure = OpError::new(OpErrorKind::Locked, "busy").hint("wait");
-        assert_eq!(
-            failure.document().to_string(),
-            r#"{"format":1,"error":{"kind":"locked","message":"busy","details":[],"hint":"wait"}}"#
-        );
     }
 }

@@ -9,7 +9,7 @@ use super::account_session::SessionLimits;
 use super::error_sources::cannot_write;
 use super::input::scope;
 use super::state_ref::{LoadedState, StateRef};
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::csv_files::CsvKind;
 use crate::change::csv_files::write::{CsvWriter, campaign_links};
 use crate::change::export::{JSON, MANIFEST, raw};
@@ -123,7 +123,7 @@ fn check_folder(folder: &Path) -> Result<(), OpError> {
         return Ok(());
     }
     let message = format!("{} holds other files", folder.display());
-    Err(OpError::new(OpErrorKind::Failed, message).hint("name a new or empty folder with --to"))
+    Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::NameEmptyFolder))
 }
 
 /// Removes what an earlier export left here and this one did not write: the

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::account_options::retention_decisions;
 use super::account_session::command_words;
-use super::{Env, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, RetentionRules};
 use crate::vault::Vault;
@@ -36,7 +36,7 @@ pub fn plan_retention<'a>(
 ) -> Result<RetentionPlan<'a>, OpError> {
     let rules = rules.or_else(|| account.settings.keep.clone()).ok_or_else(|| {
         OpError::new(OpErrorKind::Usage, "no rule says what to keep")
-            .hint("give --keep-last, --keep-daily, …, or `keep` in the account's configuration")
+            .next(NextStep::GiveRetentionRule)
     })?;
     state_ref::open(account)?;
     if dry_run {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::account_session::trust;
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::api::client::{Client, GetOptions};
 use crate::api::pacer::Pacer;
 use crate::api::ureq::{TransportOptions, UreqTransport};
@@ -21,8 +21,7 @@ pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
     }
     let file = env.home()?.config_file();
     let message = format!("there is an account `{name}` already, in {}", file.display());
-    Err(OpError::new(OpErrorKind::Config, message)
-        .hint("give another name, `linkvault init NAME`, or edit the file"))
+    Err(OpError::new(OpErrorKind::Config, message).next(NextStep::NameNewAccount))
 }
 
 /// Asks the service whose key it is: the account's id and name.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::Env;
 use super::account_session::SessionLimits;
 use super::state_ref::{self, StateRef};
-use super::{OpError, OpErrorKind};
+use super::{NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportContext};
 use crate::change::desired::{DesiredState, RecordIds};
@@ -18,7 +18,7 @@ use crate::change::plan::UnsupportedChange;
 use crate::config::AccountConfig;
 use crate::files::open_named;
 use crate::model::{Resource, State};
-use crate::suggest::did_you_mean;
+use crate::suggest::suggest;
 use crate::vault::reference::{QualifiedReference, Reference, is_number};
 use crate::vault::{AccountIdentity, Vault};
 
@@ -94,10 +94,8 @@ impl DesiredInput {
         }
         let (ours, theirs) = (&account.name, &of.name);
         let message = format!("{} is of `{theirs}`, another account than `{ours}`", self.name);
-        Err(OpError::new(OpErrorKind::Usage, message).hint(format_args!(
-            "its ids are those of other records there, so nothing was written;\n\
-             `linkvault migrate {theirs} {ours}` moves records by their names"
-        )))
+        let next = NextStep::MigrateInstead { from: theirs.clone(), to: ours.clone() };
+        Err(OpError::new(OpErrorKind::Usage, message).next(next))
     }
 }
 
@@ -183,7 +181,8 @@ pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, OpEr
     let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
     let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
     if left.is_empty() {
-        return Err(OpError::new(OpErrorKind::Usage, "--only and --skip together leave nothing"));
+        return Err(OpError::new(OpErrorKind::Usage, "no resource is left to work on")
+            .next(NextStep::WidenScope));
     }
     Ok(left)
 }
@@ -315,7 +314,8 @@ pub fn read_files(
     let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if path.is_dir() {
         if resource.is_some() {
-            return Err(OpError::new(OpErrorKind::Usage, "--resource is for a single CSV file"));
+            let message = format!("cannot read {name} as one resource: it is a folder");
+            return Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::OmitResource));
         }
         return folder(read, path, account, which);
     }
@@ -323,7 +323,7 @@ pub fn read_files(
     if is_json {
         let mut state = export::records(&bytes).map_err(|error| {
             OpError::new(OpErrorKind::Failed, format_args!("{name}: {error}"))
-                .hint("a JSON file must be one that `linkvault export --format json` wrote")
+                .next(NextStep::UseExportedJson)
         })?;
         state = only(state, which);
         let desired = DesiredState::of_state(&state, &name);
@@ -353,16 +353,17 @@ fn named_kind(path: &Path) -> Result<CsvKind, OpError> {
     let stem = name.split('.').next().unwrap_or_default();
     match CsvKind::from_name(stem) {
         Some(CsvKind::Resource(Resource::Account)) => {
-            let message = format!("{} is of the account itself", path.display());
-            Err(OpError::new(OpErrorKind::Usage, message)
-                .hint("say --resource account if it is to be changed"))
+            let message = format!("{} is for the account's own record", path.display());
+            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameAccountResource))
         }
         Some(kind) => Ok(kind),
         None => {
-            let message = format!("{} does not tell what it holds", path.display());
-            let near = did_you_mean(stem, CsvKind::all().map(CsvKind::name));
-            Err(OpError::new(OpErrorKind::Usage, message)
-                .hint(format_args!("say --resource campaigns, or another{near}")))
+            let message = format!(
+                "cannot read {}: its name does not say which resource it holds",
+                path.display()
+            );
+            let nearest = suggest(stem, CsvKind::all().map(CsvKind::name));
+            Err(OpError::new(OpErrorKind::Usage, message).next(NextStep::NameResource { nearest }))
         }
     }
 }
@@ -401,7 +402,7 @@ fn rows(
         };
         return Err(OpError::new(OpErrorKind::Failed, message)
             .details(problems.lines())
-            .hint("mend the file and run the command again; nothing was written"));
+            .next(NextStep::FixInput));
     }
     read.warnings.extend(warnings.lines());
     Ok(read)
@@ -410,12 +411,12 @@ fn rows(
 fn manifest(folder: &Path) -> Result<Manifest, OpError> {
     let path = folder.join(MANIFEST);
     if !path.exists() {
-        let message = format!("{} is no folder that `linkvault export` wrote", folder.display());
-        return Err(OpError::new(OpErrorKind::NotFound, message).hint("name one of its CSV files"));
+        let message = format!("cannot read {}: it is not an exported folder", folder.display());
+        return Err(OpError::new(OpErrorKind::NotFound, message).next(NextStep::NameCsvFile));
     }
     Manifest::read(&bytes(&path)?).map_err(|error| {
         OpError::new(OpErrorKind::Failed, format_args!("{}: {error}", path.display()))
-            .hint("export anew, or name a single CSV file of the folder")
+            .next(NextStep::ExportAgain)
     })
 }
 
@@ -458,7 +459,7 @@ fn folder(
             ExportContent::Records => {
                 let told = |error| {
                     OpError::new(OpErrorKind::Failed, format_args!("{}: {error}", path.display()))
-                        .hint("mend the file, or export anew; nothing was written")
+                        .next(NextStep::FixInputOrExportAgain)
                 };
                 state = Some(only(export::records(&bytes).map_err(told)?, which));
             }
@@ -552,7 +553,7 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
     let too_large = || {
         let most = LARGEST >> 20;
         OpError::new(OpErrorKind::Failed, format_args!("{shown} is larger than {most} MiB"))
-            .hint("split it into several files")
+            .next(NextStep::SplitFile)
     };
     if found.len() > LARGEST {
         return Err(too_large());

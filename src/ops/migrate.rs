@@ -14,7 +14,7 @@ use super::plan::{guard, needed_resources, save};
 use super::rejected_rows::RunInput;
 use super::state_ref::StateRef;
 use super::write_session::WriteSession;
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::{self, RunReport};
 use crate::change::csv_files::{self, CsvKind, CsvProblems, CsvRecords, ExportContext};
 use crate::change::plan::{AccountMemory, CurrentState};
@@ -244,7 +244,7 @@ fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
             let lost = records.iter().find(|row| row.id.is_none());
             if let Some(source) = lost.and_then(|row| row.source.as_ref()) {
                 let message = format!("{source}: id: is needed, to know which code it is");
-                return Err(OpError::new(OpErrorKind::Failed, message).hint("nothing was written"));
+                return Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::FixInput));
             }
             records.into_iter().filter_map(|row| Some((row.id?, row.fields))).collect()
         }
@@ -267,13 +267,13 @@ fn has_a_place(file: &Path) -> Result<(), OpError> {
         (_, true) => std::io::ErrorKind::IsADirectory,
         _ => return Ok(()),
     };
-    Err(cannot_write(file, &why.into()).hint("nothing was written; name another file"))
+    Err(cannot_write(file, &why.into()).next(NextStep::NameOtherFile))
 }
 
 fn mistakes(problems: CsvProblems) -> OpError {
     OpError::new(OpErrorKind::Failed, "a file has mistakes")
         .details(problems.lines())
-        .hint("mend the file and run the command again; nothing was written")
+        .next(NextStep::FixInput)
 }
 
 /// The account that is moved.
@@ -323,7 +323,7 @@ impl MovedAccount {
                 OpErrorKind::Vault,
                 format_args!("the vault of {} belongs to no account yet", from.name),
             )
-            .hint(format_args!("run `linkvault backup {}` first", from.name))
+            .next(NextStep::BackUp(Some(from.name.clone())))
         })?;
         Ok(Self {
             name: format!("{}@#{}", from.name, snapshot.number),

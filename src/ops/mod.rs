@@ -20,6 +20,7 @@ pub mod forget;
 pub mod init;
 pub mod input;
 pub mod migrate;
+mod next_step;
 pub mod observation;
 pub mod plan;
 pub mod post_backup;
@@ -38,3 +39,4 @@ pub mod write_session;
 
 pub use env::{Env, Events, NoEvents};
 pub use error::{OpError, OpErrorKind};
+pub use next_step::NextStep;

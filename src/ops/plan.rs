@@ -10,7 +10,7 @@ use super::apply::max_staleness;
 use super::error_sources::cannot_write;
 use super::input::{DesiredInput, InputOptions};
 use super::observation::{Observation, observe_account};
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::change::desired::DesiredState;
 use crate::change::guards::check_guards;
 use crate::change::plan::saved::SavedPlan;
@@ -171,14 +171,13 @@ impl From<&PlanProblems> for OpError {
                 1 => "a cell was edited here and has changed in the account".to_owned(),
                 _ => format!("{count} cells were edited here and have changed in the account"),
             };
-            return Self::new(OpErrorKind::Stale, message).details(lines).hint(
-                "nothing was written; --on-conflict mine pushes your values,\n\
-                 --on-conflict theirs keeps the account's",
-            );
+            return Self::new(OpErrorKind::Stale, message)
+                .details(lines)
+                .next(NextStep::ChooseOnConflict);
         }
-        Self::new(OpErrorKind::Failed, "it is not clear what is wanted")
+        Self::new(OpErrorKind::Failed, "the input is ambiguous")
             .details(lines)
-            .hint("mend these rows and run the command again; nothing was written")
+            .next(NextStep::FixInput)
     }
 }
 
@@ -191,7 +190,7 @@ pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), O
         let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
         OpError::new(OpErrorKind::Guard, "the plan does more than is allowed; nothing was written")
             .details(lines)
-            .hint("look at the plan, and add the flag if it is meant so")
+            .next(NextStep::RaiseLimit)
     })
 }
 

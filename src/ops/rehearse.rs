@@ -13,7 +13,7 @@ use super::input::{self, InputOptions};
 use super::sandbox_from_vault::sandbox_from_vault;
 use super::state_ref::{self, StateRef};
 use super::write_session::WriteSession;
-use super::{Env, OpError, OpErrorKind};
+use super::{Env, NextStep, OpError, OpErrorKind};
 use crate::apply::{ApplyError, RunReport};
 use crate::change::plan::Plan;
 use crate::change::policy::Policy;
@@ -107,16 +107,13 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
 fn rehearsal_error(error: ApplyError, account: &str) -> OpError {
     let is_run = matches!(error, ApplyError::Stopped { .. } | ApplyError::Unsettled { .. });
     let failure = apply_error(error, account);
-    if is_run { failure.hint("it was a rehearsal; nothing was written") } else { failure }
+    if is_run { failure.next(NextStep::Rehearsed) } else { failure }
 }
 
 impl RehearsalAssumptions {
     /// `behaviour` with all that is assumed.
     fn upon(&self, mut behaviour: Behaviour) -> Result<Behaviour, OpError> {
-        let usage = |error| {
-            OpError::new(OpErrorKind::Usage, error)
-                .hint("`linkvault sandbox --behaviour list` shows them")
-        };
+        let usage = |error| OpError::new(OpErrorKind::Usage, error).next(NextStep::ListBehaviours);
         behaviour.apply(&self.behaviour.join(",")).map_err(usage)?;
         for (cap, most) in &self.caps {
             behaviour.set(cap, &most.to_string()).map_err(usage)?;
@@ -138,11 +135,8 @@ fn require_snapshot_input(env: &Env, text: &str, account: &AccountConfig) -> Res
         return Ok(());
     }
     let name = &target.account.name;
-    Err(OpError::new(
-        OpErrorKind::Usage,
-        "a rehearsal asks the service for nothing, so not for @live",
-    )
-    .hint(format_args!("run `linkvault backup {name}` first and name {name}@latest")))
+    Err(OpError::new(OpErrorKind::Usage, "cannot rehearse @live: a rehearsal sends no requests")
+        .next(NextStep::BackUpAndNameSnapshot(name.clone())))
 }
 
 /// A copy of `account` as its newest snapshot shows it, ready to be written to.
@@ -159,7 +153,7 @@ fn rehearsal_session<'a>(
     let name = &account.name;
     let newest = vault.snapshots()?.pop().ok_or_else(|| {
         OpError::new(OpErrorKind::NotFound, format_args!("{name} has no snapshot yet"))
-            .hint(format_args!("run `linkvault backup {name}` first"))
+            .next(NextStep::BackUp(Some(name.clone())))
     })?;
     let loaded = sandbox_from_vault(&mut vault, newest.number)?;
     for what in &loaded.skipped {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::account_session::command_words;
 use super::error_sources::apply_error;
 use super::{Env, OpError, OpErrorKind, state_ref};
+use crate::apply::ApplyError;
 use crate::apply::resolve::{OpenStep, StepDecision, abandon, candidates, decide};
 use crate::config::AccountConfig;
 use crate::vault::Vault;
@@ -39,11 +40,11 @@ pub fn resolve(env: &Env, request: &ResolveRequest<'_>) -> Result<Vec<OpenStep>,
     }
     for (step, decision) in request.decisions.iter().filter(|_| !request.dry_run) {
         let decided = decide(&mut vault, run, *step, *decision, env.clock.now());
-        decided.map_err(|error| match told(error) {
-            failure if failure.kind == OpErrorKind::Failed => {
-                OpError { kind: OpErrorKind::Usage, hint: None, ..failure }
+        decided.map_err(|error| match &error {
+            ApplyError::Step { .. } | ApplyError::Finished(_) => {
+                OpError::new(OpErrorKind::Usage, &error)
             }
-            failure => failure,
+            _ => told(error),
         })?;
     }
     let open = candidates(&mut vault, run).map_err(told)?;

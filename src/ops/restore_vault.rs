@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::account_session::{command_words, service};
-use super::{Env, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
 use crate::vault::lock::Lock;
@@ -97,5 +97,5 @@ fn unproven(
             account.name, found.account, found.service, expected.account, expected.service
         ),
     )
-    .hint("name the account that the copy belongs to with --to, or restore another copy"))
+    .next(NextStep::NameOwningAccount))
 }

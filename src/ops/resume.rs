@@ -8,7 +8,7 @@ use super::account_session::SessionLimits;
 use super::apply::{AppliedRun, finish, max_staleness};
 use super::error_sources::vault_error;
 use super::write_session::WriteSession;
-use super::{Env, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::apply::{self, ApplyOptions};
 use crate::config::AccountConfig;
 use crate::vault::Vault;
@@ -74,6 +74,6 @@ pub fn open_run(
     asked.or(unfinished).ok_or_else(|| {
         let message = format!("every run of {} is finished", account.name);
         OpError::new(OpErrorKind::NotFound, message)
-            .hint(format_args!("`linkvault runs {}` lists them", account.name))
+            .next(NextStep::ListRuns(Some(account.name.clone())))
     })
 }

@@ -20,9 +20,6 @@ impl std::fmt::Display for SharedAccount {
     }
 }
 
-/// What to do about them.
-pub const HINT: &str = "remove all but one of them from the configuration";
-
 /// The names in `all` that mean one account: by URL and source of the key, and by what
 /// their vaults hold. Only those of a service that one of `asked` is at are looked at.
 #[must_use]

@@ -7,7 +7,7 @@ use chrono::{DateTime, FixedOffset};
 
 use super::Env;
 use super::account_session::{AccountSession, SessionLimits, command_words};
-use super::{OpError, OpErrorKind};
+use super::{NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
 use crate::clock::Timestamp;
@@ -237,14 +237,14 @@ impl StateRef {
         match error {
             ReferenceError::Empty => {
                 OpError::new(OpErrorKind::NotFound, format_args!("{name} has no snapshot yet"))
-                    .hint(format_args!("run `linkvault backup {name}` first"))
+                    .next(NextStep::BackUp(Some(name.clone())))
             }
             ReferenceError::Alone => {
                 OpError::new(OpErrorKind::NotFound, format_args!("{name}: {error}"))
-                    .hint(format_args!("run `linkvault backup {name}` again first"))
+                    .next(NextStep::BackUpAgain(name.clone()))
             }
             error => OpError::new(OpErrorKind::NotFound, format_args!("{name}: {error}"))
-                .hint(format_args!("`linkvault snapshots {name}` lists them")),
+                .next(NextStep::ListSnapshots(name.clone())),
         }
     }
 
@@ -320,7 +320,7 @@ pub fn open(account: &AccountConfig) -> Result<Vault, OpError> {
         VaultError::Missing(_) => {
             let name = &account.name;
             OpError::new(OpErrorKind::NotFound, format_args!("{name} has no vault yet"))
-                .hint(format_args!("run `linkvault backup {name}` first"))
+                .next(NextStep::BackUp(Some(name.clone())))
         }
         error => error.into(),
     })
@@ -332,7 +332,7 @@ pub fn only_account(env: &Env, text: &str) -> Result<AccountConfig, OpError> {
     match config.accounts() {
         [only] => Ok(only.clone()),
         _ => Err(OpError::new(OpErrorKind::Usage, format_args!("`{text}` names no account"))
-            .hint(format_args!("write ACCOUNT@{text}"))),
+            .next(NextStep::QualifyReference(text.to_owned()))),
     }
 }
 

@@ -5,7 +5,7 @@ use super::apply::{ApplyReport, RunOptions, RunRequest, report, run_input};
 use super::error_sources::{apply_error, vault_error};
 use super::input::DesiredInput;
 use super::write_session::WriteSession;
-use super::{Env, OpError, OpErrorKind, state_ref};
+use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::apply::ApplyError;
 use crate::apply::undo::{state_after_run, undo_run};
 use crate::change::policy::{OnConflict, Policy};
@@ -36,18 +36,17 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
     let run = session.vault.run(request.run).map_err(|error| vault_error(error, name))?;
     if run.finished.is_none() {
         let message = format!("run {} of {name} is not finished", run.number);
-        return Err(OpError::new(OpErrorKind::Failed, message)
-            .hint(format_args!("`linkvault resume {name} {}` finishes it first", run.number)));
+        let next = NextStep::FinishRun { account: name.clone(), run: run.number };
+        return Err(OpError::new(OpErrorKind::Failed, message).next(next));
     }
     let back = undo_run(&mut session.vault, request.run).map_err(|error| match error {
         ApplyError::Vault(VaultError::NoSnapshot(before)) => {
             let message = format!(
-                "run {} cannot be taken back: snapshot #{before} from before it was forgotten",
+                "cannot undo run {}: snapshot #{before}, made before it, was forgotten",
                 run.number
             );
-            OpError::new(OpErrorKind::NotFound, message).hint(format_args!(
-                "`linkvault restore REF --to {name}` leads back to one that is there"
-            ))
+            OpError::new(OpErrorKind::NotFound, message)
+                .next(NextStep::RestoreInstead(name.clone()))
         }
         error => apply_error(error, name),
     })?;

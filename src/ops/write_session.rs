@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Env;
 use super::account_session::{AccountSession, SessionLimits, command_words};
 use super::observation::{Observation, observe_aside, observe_into};
-use super::{OpError, OpErrorKind};
+use super::{NextStep, OpError, OpErrorKind};
 use crate::clock::Clock;
 use crate::config::AccountConfig;
 use crate::model::Resource;
@@ -139,9 +139,7 @@ impl<'a> WriteSession<'a> {
         let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
         let name = &self.account.name;
         let message = format!("run {} of {name} is not finished", run.number);
-        Err(OpError::new(OpErrorKind::Failed, message).hint(format_args!(
-            "`linkvault resume {name}` goes on with it, `linkvault runs {name} {}` shows it",
-            run.number
-        )))
+        let next = NextStep::ResumeOrShowRun { account: name.clone(), run: run.number };
+        Err(OpError::new(OpErrorKind::Failed, message).next(next))
     }
 }

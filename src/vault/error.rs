@@ -1,5 +1,6 @@
-//! What can be wrong with a vault, said so that its owner knows what to do.
+//! What can be wrong with a vault.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
@@ -14,7 +15,7 @@ pub enum VaultError {
     #[error("{path} has vault format {found}, and this program knows formats up to {known}")]
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("the vault belongs to {what} {ours}, and the service answers for {theirs}")]
-    OtherAccount { what: &'static str, ours: String, theirs: String },
+    OtherAccount { what: IdentityPart, ours: String, theirs: String },
     #[error("{path} is damaged: {what}")]
     Damaged { path: PathBuf, what: String },
     #[error("the disk that holds {0} is full")]
@@ -42,49 +43,33 @@ pub enum VaultError {
     Stopped,
 }
 
+/// In what two accounts differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdentityPart {
+    /// The id that the service gives the account.
+    Account,
+    /// The service's URL.
+    Service,
+}
+
+impl fmt::Display for IdentityPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Account => "account",
+            Self::Service => "service",
+        })
+    }
+}
+
 impl VaultError {
-    /// What to do about it, where there is something.
+    /// Whether the disk failed, or a limit on file sizes.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Missing(_) => Some("run `linkvault backup` for this account first"),
-            Self::NotAVault(_) => Some("move the file away, or name another vault in the config"),
-            Self::Newer { .. } => Some("use the newer linkvault that wrote it"),
-            Self::OtherAccount { what: "service", .. } => Some(
-                "if the service itself moved, run the backup once with --service-moved; \
-                 otherwise give the account a vault of its own",
-            ),
-            Self::OtherAccount { .. } => {
-                Some("check the account's key and URL, or give this account a vault of its own")
-            }
-            Self::Damaged { .. } => Some(
-                "`linkvault check` says what is hit; restore the file from a copy, or move it \
-                 away and back up anew",
-            ),
-            Self::ForeignLog { .. } => Some(
-                "a copy was put in the place of the vault, the vault was removed, or another \
-                 program wrote to it. Run `linkvault vault restore FILE --to ACCOUNT` with the \
-                 copy, or with the vault itself: it leaves the log out",
-            ),
-            Self::LogAlone { .. } => Some(
-                "put the vault back, or run `linkvault vault restore FILE --to ACCOUNT` with a \
-                 copy; to begin a new vault, move the log away",
-            ),
-            Self::InUse(_) => Some("wait for it, and run the command again"),
-            Self::Finished(_) => Some("run the command again"),
-            Self::NoRun(_) => Some("`linkvault runs` lists them"),
-            Self::Full(_) => Some("free some space and run the command again; it goes on"),
-            Self::ReadOnly(_) => Some("make the file and its folder writable"),
-            Self::Sql { source, .. }
-                if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
-            {
-                Some(
-                    "look after the disk, its free space and the limit on file sizes \
-                     (`ulimit -f`), then run the command again; it goes on",
-                )
-            }
+    pub fn is_disk_failure(&self) -> bool {
+        let code = match self {
+            Self::Sql { source, .. } => source.sqlite_error_code(),
             _ => None,
-        }
+        };
+        code == Some(ErrorCode::SystemIoFailure)
     }
 
     /// What `source` means for the vault's file at `path`, or one beside it.

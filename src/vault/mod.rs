@@ -49,7 +49,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::clock::Timestamp;
 use crate::files::beside;
 
-pub use error::VaultError;
+pub use error::{IdentityPart, VaultError};
 pub use open::AccountIdentity;
 use transaction::Transaction;
 pub use transaction::{CommitHook, CommitPhase};

@@ -15,7 +15,7 @@ use super::open_files::open_files;
 use super::schema::{
     APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
 };
-use super::{TemplateCache, Vault, VaultError};
+use super::{IdentityPart, TemplateCache, Vault, VaultError};
 use crate::files::{beside, folder_of, open_private, private_file, private_folder_of, target};
 use crate::model::Resource;
 use crate::vault::checksums::{self, ChecksumScope};
@@ -327,14 +327,14 @@ impl Vault {
     ) -> Result<(), VaultError> {
         if ours.account != found.account {
             return Err(VaultError::OtherAccount {
-                what: "account",
+                what: IdentityPart::Account,
                 ours: format!("{} of {}", ours.account, ours.service),
                 theirs: format!("{} of {}", found.account, found.service),
             });
         }
         if ours.service != found.service && !service_moved {
             return Err(VaultError::OtherAccount {
-                what: "service",
+                what: IdentityPart::Service,
                 ours: ours.service.clone(),
                 theirs: found.service.clone(),
             });

@@ -57,7 +57,7 @@ fn too_many_deletes_are_refused_with_numbers_limit_and_flag() {
     let refused = "error: the plan does more than is allowed; nothing was written\n  \
                    the plan deletes 7 of 20 campaigns; the limit is 6 (30%). \
                    To allow it, add `--max-delete 7`\n\
-                   hint: look at the plan, and add the flag if it is meant so\n";
+                   hint: review the plan, and add the flag if the changes are intended\n";
     apply(&environment, &["--delete", "-q"]).exits_with(5).says(refused);
     apply(&environment, &["--delete", "-n"]).exits_with(5);
     let document = apply(&environment, &["--delete", "--json"]).exits_with(5).json();

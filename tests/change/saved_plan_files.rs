@@ -71,7 +71,7 @@ fn a_plan_is_stale_once_a_record_of_it_has_changed() {
     ran.says(
         "error: the plan is stale; nothing was written\n  \
          step 1: campaign 4 has changed since the plan was made\n\
-         hint: make the plan anew and look at it\n",
+         hint: make a new plan and review it\n",
     );
     service.inside().mutate(|store| store.campaigns.remove(4));
     environment.run(&APPLY).exits_with(4).says_among("campaign 4 is gone since");

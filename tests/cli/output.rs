@@ -26,7 +26,7 @@ fn a_full_disk_is_a_failure() {
     let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let err = String::from_utf8_lossy(&output.stderr);
-    assert!(err.starts_with("error: the output cannot be written: No space left"), "{err}");
+    assert!(err.starts_with("error: cannot write the output: No space left"), "{err}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn every_mistake_of_the_configuration_is_told_at_once() {
            everybody on the way; use https, or set allow_http for this account\n  \
            HOME/config.toml:3:1: accounts.main.shedule: unknown key; \
            did you mean `schedule`?\n\
-         hint: mend the file and run the command again; nothing was done\n",
+         hint: fix the file and run the command again; nothing was done\n",
     );
 }
 

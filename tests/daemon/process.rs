@@ -303,7 +303,7 @@ fn a_daemon_without_a_schedule_and_a_second_one_are_refused() {
     let daemon = Daemon::start(&environment);
     daemon.hear_of("main", "backup begins");
     let second = environment.run(&["daemon", "--once"]).exits_with(11);
-    second.says_among("another daemon looks after these accounts: pid");
+    second.says_among("another daemon runs for these accounts: pid");
     let status = environment.run(&["status"]).exits_with(3);
     status.prints_among("under way");
     daemon.stops("-TERM");

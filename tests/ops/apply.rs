@@ -243,7 +243,7 @@ fn nothing_is_written_without_a_terminal_to_ask_at() {
     let (environment, service) = edited();
     for command in [&["apply", "sheets"][..], &["import", "sheets/campaigns.csv"]] {
         let ran = environment.run(&[command, &["--to", "main"]].concat()).exits_with(64);
-        ran.says_among("so nothing was written\nhint: --yes says yes\n");
+        ran.says_among("nothing was written\nhint: pass --yes to confirm\n");
     }
     assert_eq!(service.writes(), Vec::<String>::new());
     assert_eq!(name(&service, 4), "Summer Sale");

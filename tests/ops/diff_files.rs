@@ -77,12 +77,12 @@ fn a_lone_file_says_nothing_of_what_it_leaves_out() {
          sandbox@#1 to new.csv: 0 added, 1 changed, 0 removed\n",
         );
     environment.run(&["diff", "sandbox", "new.csv"]).exits_with(64).says(
-        "error: new.csv does not tell what it holds\nhint: say --resource campaigns, or another\n",
+        "error: cannot read new.csv: its name does not say which resource it holds\nhint: name it with --resource, such as --resource campaigns\n",
     );
     environment
         .run(&["diff", "sandbox", "sandbox@#1", "--resource", "channels"])
         .exits_with(64)
-        .says_among("--resource is for a CSV file, and none is named");
+        .says_among("cannot read a state as one resource: no CSV file is named");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn the_account_itself_is_changed_only_by_name() {
     environment
         .run(&["diff", "sandbox", "account.csv"])
         .exits_with(64)
-        .says_among("hint: say --resource account if it is to be changed");
+        .says_among("hint: add --resource account to change it");
     let environment = environment.file("password.csv", "email,password\na@example.com,x\n");
     environment
         .run(&["diff", "sandbox", "password.csv", "--resource", "account"])
@@ -117,7 +117,7 @@ fn every_mistake_of_every_file_is_told_at_once() {
          sheets/channels.csv:2: color: `green` is no colour; write it as #RRGGBB\n  \
          sheets/pixels.csv:2: type: byte 0xFC, character 1 of the cell, is not UTF-8; \
          save the file as that\n\
-         hint: mend the file and run the command again; nothing was written\n",
+         hint: fix the file and run the command again; nothing was written\n",
     );
 }
 
@@ -136,7 +136,7 @@ fn what_is_no_export_is_told_so() {
     let environment = exported();
     std::fs::create_dir(environment.path("empty")).unwrap();
     environment.run(&["diff", "sandbox", "empty"]).exits_with(1).says(
-        "error: empty is no folder that `linkvault export` wrote\n\
+        "error: cannot read empty: it is not an exported folder\n\
          hint: name one of its CSV files\n",
     );
     let gone = environment.run(&["diff", "sandbox", "gone.csv", "--resource", "pixels"]);
@@ -150,7 +150,7 @@ fn what_is_no_export_is_told_so() {
     edit(&environment, "sheets/manifest.json", "\"campaigns.csv\"", "\"../config.toml\"");
     environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
         "error: sheets/manifest.json: it names `../config.toml`, which no export holds\n\
-         hint: export anew, or name a single CSV file of the folder\n",
+         hint: run `linkvault export` again, or name a single CSV file of the folder\n",
     );
 }
 

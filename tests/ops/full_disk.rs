@@ -38,7 +38,7 @@ fn a_backup_that_hits_a_limit_on_files_goes_on_once_there_is_room() {
     let output = shell.output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{:?}: {err}", output.status);
-    assert!(err.contains("/vaults/main.db: disk I/O error\nhint: look after the disk"), "{err}");
+    assert!(err.contains("/vaults/main.db: disk I/O error\nhint: check the disk"), "{err}");
     goes_on(&environment);
 }
 
@@ -88,7 +88,7 @@ fn a_full_disk_is_named_and_the_next_run_goes_on() {
     let Some(disk) = Disk::mount(&environment, "500k") else { return };
     environment.run(&BACKUP).exits_with(1).says_among(
         "error: the disk that holds HOME/vaults/main.db is full\n\
-         hint: free some space and run the command again; it goes on\n",
+         hint: free some space and run the command again to continue\n",
     );
     disk.change("size=50m");
     goes_on(&environment);

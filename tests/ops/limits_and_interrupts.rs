@@ -30,7 +30,7 @@ fn a_bound_on_requests_stops_with_8_and_the_next_run_asks_for_the_rest_alone() {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
     let ran = environment.run(&["backup", "main", "--max-requests", "5"]).exits_with(8).prints("");
-    ran.says_among("the bound of 5 requests is reached").says_among("to go on");
+    ran.says_among("the bound of 5 requests is reached").says_among("to continue");
     let first = service.new_requests();
     assert_eq!(first.len(), 5);
     let ran = environment.run(&["backup", "main", "--json"]).succeeds();
@@ -108,7 +108,7 @@ fn an_interrupt_ends_with_130_and_the_next_run_goes_on() {
         send(signal, &child);
         let ran = environment.ended(child).exits_with(130).prints("");
         ran.says_among("error: interrupted; what was read is kept\n")
-            .says_among("hint: run the same command again to go on\n");
+            .says_among("hint: run the same command again to continue\n");
         let read = service.new_requests();
         service.faults("");
         let document = environment.run(&["backup", "main", "--json"]).succeeds().json();

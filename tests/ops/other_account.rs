@@ -40,7 +40,7 @@ fn ids_of_another_account_are_refused_wherever_they_come_from() {
             let ran = environment.run(&run).exits_with(64).prints("");
             ran.fits()
                 .says_among("is of `old`, another account than `new`\n")
-                .says_among("`linkvault migrate old new` moves records by their names");
+                .says_among("`linkvault migrate old new` matches records by their names");
         }
     }
     let restore = ["restore", "old@#1", "--to", "new", "--yes"];

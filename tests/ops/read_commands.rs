@@ -153,7 +153,7 @@ fn show_goes_from_the_whole_to_one_record() {
     let gone = environment.run(&["show", "main", "qr_codes", "3"]).exits_with(1);
     gone.says(
         "error: main@#3 has no qr_codes 3\n\
-         hint: `linkvault log main qr_codes 3` tells whether there ever was one\n",
+         hint: `linkvault log main qr_codes 3` shows whether it ever existed\n",
     );
     environment.run(&["show", "main", "qr_codes", "x"]).exits_with(64);
     let items = environment.run(&["show", "main", "channel_items", "--json"]).succeeds().json();
@@ -182,7 +182,7 @@ fn forget_tells_its_reasons_and_asks_before_it_writes() {
     dry.prints_among("2 snapshots would be forgotten; nothing was written")
         .prints_among("complete  forget   no rule keeps the tag before\n");
     let unasked = environment.run(&["forget", "main", "--keep-last", "1"]).exits_with(64);
-    unasked.says_among("--yes says yes");
+    unasked.says_among("pass --yes to confirm");
     let document =
         environment.run(&["forget", "main", "--keep-last", "1", "--yes", "--json"]).succeeds();
     assert_eq!(document.json()["forget"], json!([1, 2]));

@@ -63,10 +63,10 @@ fn a_bound_on_requests_ends_with_8_and_resume_does_the_rest() {
     let bound = [&IMPORT[..], &["--max-requests", "12"]].concat();
     let ran = environment.run(&bound).exits_with(8);
     ran.says_among("error: run 1 stopped: the bound of 12 requests is reached\n")
-        .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
+        .says_among("hint: `linkvault resume main 1` continues it; nothing is done twice\n");
     assert_eq!((service.requests().len(), posts(&service)), (12, 10));
     let told = environment.run(&["runs", "main"]).succeeds().fits();
-    told.prints_among("10 done, 20 planned").says_among("`linkvault resume main` goes on");
+    told.prints_among("10 done, 20 planned").says_among("`linkvault resume main` continues");
     let second = environment.run(&IMPORT).exits_with(1);
     second
         .says_among("error: run 1 of main is not finished\n")
@@ -103,7 +103,7 @@ fn a_bound_before_the_first_write_leaves_no_run() {
 fn a_bound_on_time_ends_with_8_and_resume_does_the_rest() {
     let (environment, service) = rows(20, "rate-limit=14,rate-window=3", "");
     let ran = environment.run(&[&IMPORT[..], &["--max-duration", "1s"]].concat()).exits_with(8);
-    ran.says_among("`linkvault resume main 1` goes on");
+    ran.says_among("`linkvault resume main 1` continues");
     let sent = posts(&service);
     assert!((1..20).contains(&sent), "{sent}");
     environment.run(&["resume", "main"]).succeeds();
@@ -121,7 +121,7 @@ fn an_interrupt_ends_with_130_and_resume_does_the_rest() {
         environment.signal(signal, &child);
         let ran = environment.ended(child).exits_with(130);
         ran.says_among("error: run 1 was interrupted\n")
-            .says_among("hint: `linkvault resume main 1` goes on; nothing is done twice\n");
+            .says_among("hint: `linkvault resume main 1` continues it; nothing is done twice\n");
         assert!(posts(&service) < 30);
         service.faults("");
         environment.run(&["resume", "main"]).succeeds().prints_among("30 done, 30 verified");
@@ -137,7 +137,7 @@ fn a_key_that_expires_on_the_way_ends_with_7_and_a_new_one_goes_on() {
     until("a few writes", || posts(&service) >= 5);
     service.inside().behaviour_mut().apply("authorization=dropped").unwrap();
     let ran = environment.ended(child).exits_with(7);
-    ran.says_among("error: run 1 stopped: ").says_among("`linkvault resume main 1` goes on");
+    ran.says_among("error: run 1 stopped: ").says_among("`linkvault resume main 1` continues");
     service.inside().behaviour_mut().apply("authorization=read").unwrap();
     environment.run(&["resume", "main"]).succeeds().prints_among("30 done, 30 verified");
     all_there_once(&environment, &service, 30);
@@ -220,7 +220,7 @@ fn an_unknown_create_is_adopted_by_a_person() {
     wrong.says_among("9 cannot be its record; these can: 1 and 2");
     environment.run(&["resolve", "main", "1", "--adopt", "2=1"]).exits_with(64);
     let decided = environment.run(&["resolve", "main", "1", "--adopt", "1=1"]).succeeds();
-    decided.says_among("`linkvault resume main 1` goes on with it\n");
+    decided.says_among("`linkvault resume main 1` continues it\n");
     environment.run(&["resume", "main"]).succeeds().prints_among("1 done, 1 verified");
     // The code is known by what was sent for it.
     let again = ["import", "qr_codes.csv", "--to", "main", "--yes"];

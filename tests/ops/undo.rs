@@ -263,8 +263,8 @@ fn a_run_whose_beginning_was_forgotten_says_so() {
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["forget", "main", "--keep-last", "1", "--yes", "-q"]).succeeds();
     environment.run(&["undo", "main", "1", "--yes"]).exits_with(1).fits().says(
-        "error: run 1 cannot be taken back: snapshot #2 from before it was forgotten\n\
-         hint: `linkvault restore REF --to main` leads back to one that is there\n",
+        "error: cannot undo run 1: snapshot #2, made before it, was forgotten\n\
+         hint: `linkvault restore REF --to main` restores a snapshot that still exists\n",
     );
 }
 

@@ -176,7 +176,7 @@ fn a_choice_that_is_none_gets_the_nearest() {
     ] {
         let all = [&["sandbox", "--listen", "127.0.0.1:0"], arguments].concat();
         let ran = environment.run(&all).exits_with(64).prints("");
-        ran.says_among(nearest).says_among("list shows them all");
+        ran.says_among(nearest).says_among(" list` lists them");
     }
 }
 
@@ -185,7 +185,7 @@ fn an_address_in_use_is_an_error_with_the_way_on() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ran = TestEnvironment::new().run(&["sandbox", "--listen", &address]).exits_with(1);
-    ran.says_among(&format!("error: {address} cannot be listened on: "))
+    ran.says_among(&format!("error: cannot listen on {address}: "))
         .says_among("hint: name another address with --listen\n");
 }
 

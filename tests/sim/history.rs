@@ -14,7 +14,7 @@ use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::second_user::meddle;
 use linkvault::sandbox::store::Item;
 use linkvault::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
-use linkvault::vault::{Vault, VaultError};
+use linkvault::vault::{IdentityPart, Vault, VaultError};
 
 use super::oracle::{self, Content};
 use super::secrets::tells;
@@ -204,7 +204,7 @@ impl<'d> History<'d> {
     /// with what else may happen now.
     fn expects(&self, error: &CrawlError, round: &Round) -> bool {
         match error {
-            CrawlError::Vault(VaultError::OtherAccount { what: "account", .. }) => {
+            CrawlError::Vault(VaultError::OtherAccount { what: IdentityPart::Account, .. }) => {
                 self.world.stranger.is_some()
             }
             CrawlError::Api(ApiError { kind: ApiErrorKind::LimitReached(_), .. }) => {

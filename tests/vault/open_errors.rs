@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use linkvault::crawl::{CrawlError, CrawlOptions};
 use linkvault::model::Resource;
-use linkvault::vault::{AccountIdentity, Vault, VaultError};
+use linkvault::ops::NextStep;
+use linkvault::vault::{AccountIdentity, IdentityPart, Vault, VaultError};
 
 use super::sample;
 use crate::sim::world::World;
@@ -41,7 +42,7 @@ fn refused(folder: &Folder, path: &Path, expected: impl Fn(&VaultError) -> bool)
     for open in [Vault::open_or_create, Vault::open, Vault::open_read_only] {
         let error = open(path).map(drop).unwrap_err();
         assert!(expected(&error), "{error:?}");
-        assert!(error.hint().is_some(), "{error}");
+        assert!(NextStep::after_vault_error(&error).is_some(), "{error}");
         assert_eq!(folder.all(), before);
     }
 }
@@ -190,7 +191,7 @@ fn another_account_is_refused_and_the_next_backup_goes_on() {
             "the vault belongs to account 7 of https://links.example.com, and the service answers \
              for 8 of https://links.example.com"
         );
-        assert!(error.hint().is_some());
+        assert!(NextStep::after_vault_error(&error).is_some());
         drop(vault);
         assert_eq!(folder.all(), before);
     }
@@ -209,8 +210,11 @@ fn another_url_is_refused_unless_the_service_moved() {
     let moved = AccountIdentity { service: "https://new.example.com".to_owned(), account: 7 };
     let mut vault = Vault::open(&path).unwrap();
     let error = vault.claim(&moved, false).unwrap_err();
-    assert!(matches!(error, VaultError::OtherAccount { what: "service", .. }), "{error:?}");
-    assert!(error.hint().unwrap().contains("--service-moved"));
+    assert!(
+        matches!(error, VaultError::OtherAccount { what: IdentityPart::Service, .. }),
+        "{error:?}"
+    );
+    assert_eq!(NextStep::after_vault_error(&error), Some(NextStep::AcceptMovedService));
     drop(vault);
     assert_eq!(folder.all(), before);
     let mut vault = Vault::open(&path).unwrap();
@@ -254,7 +258,7 @@ fn a_full_disk_stops_a_crawl_at_any_page_and_it_goes_on_once_there_is_room() {
         match world.crawl(&mut vault, &options) {
             Err(CrawlError::Vault(error)) => {
                 assert!(matches!(error, VaultError::Full(_)), "{error:?}");
-                assert!(error.hint().is_some());
+                assert!(NextStep::after_vault_error(&error).is_some());
                 assert_sound(&mut vault);
                 refusals += 1;
             }
@@ -297,7 +301,7 @@ fn as_a_plain_user(test: &str, work: impl FnOnce()) {
     }
     assert!(std::env::var_os(PLAIN_USER).is_none(), "permissions do not bind nobody either");
     let ran = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("vault::refusals::{test}")])
+        .args(["--exact", &format!("vault::open_errors::{test}")])
         .env(PLAIN_USER, "1")
         .current_dir("/")
         .uid(65534)
@@ -329,7 +333,7 @@ fn a_read_only_file_can_be_read_but_is_refused_for_writing_at_once() {
         for open in [Vault::open_or_create, Vault::open] {
             let error = open(&path).map(drop).unwrap_err();
             assert!(matches!(error, VaultError::ReadOnly(_)), "{error:?}");
-            assert!(error.hint().is_some());
+            assert!(NextStep::after_vault_error(&error).is_some());
         }
         let mut vault = Vault::open_read_only(&path).unwrap();
         assert_eq!(vault.snapshots().unwrap().len(), 4);

@@ -25,7 +25,7 @@ fn a_file_that_is_no_vault_is_refused() {
     for text in ["A diary, and not a vault.".repeat(40), "short".to_owned()] {
         refused(&environment, text.as_bytes()).says_among(
             "error: HOME/vaults/main.db is not a vault of linkvault\n\
-             hint: move the file away, or name another vault in the config\n",
+             hint: move the file away, or name another vault in the configuration\n",
         );
         environment.run(&["snapshots", "main"]).exits_with(1).says_among("is not a vault");
     }
@@ -60,7 +60,7 @@ fn a_truncated_vault_is_refused() {
     let bytes = std::fs::read(environment.path("vaults/main.db")).unwrap();
     refused(&environment, &bytes[..bytes.len() / 2])
         .says_among("HOME/vaults/main.db is damaged: ")
-        .says_among("back up anew");
+        .says_among("run `linkvault backup`");
 }
 
 #[test]

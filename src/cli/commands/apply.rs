@@ -6,7 +6,7 @@ use crate::cli::plan_args::PolicyArgs;
 use crate::cli::render;
 use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, Exit, OpError, OpErrorKind};
+use crate::cli::{App, CliError, Exit, OpErrorKind};
 use crate::files::read_named;
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
@@ -44,7 +44,7 @@ pub struct Args {
 /// # Errors
 /// When the state cannot be had, a guard refuses, the plan is stale, or the
 /// run had to stop.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     // Ctrl-C ends that question as it ends any program.
     let password = password(args, app)?;
@@ -69,13 +69,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
 const LARGEST: u64 = 64 * 1024;
 
 /// The new password, if one is to be set.
-fn password(args: &Args, app: &App) -> Result<Option<String>, OpError> {
+fn password(args: &Args, app: &App) -> Result<Option<String>, CliError> {
     if args.set_password {
         return app.out.secret("New password of the account").map(Some);
     }
     let Some(file) = &args.password_file else { return Ok(None) };
     let cannot = |why: String| {
-        OpError::new(OpErrorKind::Failed, format_args!("{} cannot be read: {why}", file.display()))
+        CliError::new(OpErrorKind::Failed, format_args!("{} cannot be read: {why}", file.display()))
     };
     let bytes = read_named(file, LARGEST).map_err(|error| cannot(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;

@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::hints::REMOVE_OTHER_NAMES;
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, CommandResult, Exit, OpError, OpErrorKind, values};
+use crate::cli::{App, CliError, CommandResult, Exit, OpErrorKind, values};
 use crate::config::{AccountConfig, StatisticsSetting};
 use crate::format;
 use crate::health::attempt::AttemptOutcome;
 use crate::model::Resource;
 use crate::ops::backup::{BackupRequest, backup, estimate};
-use crate::ops::shared_accounts::{HINT, shared_accounts};
+use crate::ops::shared_accounts::shared_accounts;
 
 mod report;
 
@@ -82,7 +83,7 @@ impl Args {
 /// # Errors
 /// When the only account's backup failed; of several, the first failure's code
 /// is the exit code, and the others are told as they come.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = app.env.accounts(&args.accounts)?;
     if args.dry_run {
         return dry_run(args, app, &accounts);
@@ -107,7 +108,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
                 app.out.print_error(&failure);
                 failed.push(account.name.as_str());
                 exit = exit.or_worse(Exit::from(failure.kind));
-                if failure.kind == OpErrorKind::Interrupted {
+                if failure.kind == OpErrorKind::Interrupted.into() {
                     failed.extend(left.map(|account| account.name.as_str()));
                     break;
                 }
@@ -116,7 +117,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     }
     for same in shared_accounts(&app.env.accounts(&[]).unwrap_or_default(), &accounts) {
         app.out.warn(&same);
-        app.out.note(format_args!("hint: {HINT}"));
+        app.out.note(format_args!("hint: {REMOVE_OTHER_NAMES}"));
     }
     if !failed.is_empty() {
         // The reasons may have scrolled away above the tables of the others.
@@ -132,7 +133,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     Ok(exit)
 }
 
-fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit), OpError> {
+fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit), CliError> {
     let report = backup(&app.env, &args.request(account))?;
     for problem in &report.problems {
         app.out.warn(&problem.message);
@@ -147,7 +148,7 @@ fn one(args: &Args, app: &App, account: &AccountConfig) -> Result<(Value, Exit),
 }
 
 /// What a backup would cost, as far as the vault can tell.
-fn dry_run(args: &Args, app: &App, accounts: &[AccountConfig]) -> Result<Exit, OpError> {
+fn dry_run(args: &Args, app: &App, accounts: &[AccountConfig]) -> Result<Exit, CliError> {
     let mut documents = Vec::new();
     for account in accounts {
         let found = estimate(&app.env, &args.request(account))?;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, OpError, TextTable};
+use crate::cli::{App, CliError, Exit, TextTable};
 use crate::model::{Resource, ResourceSpec, Role, Verb};
 
 /// Show what the API can and cannot do with each resource
@@ -28,7 +28,7 @@ const ROLES: [Role; 5] =
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     if app.out.is_json() {
         let resources: Vec<_> = Resource::ALL.into_iter().map(|r| document(r.spec())).collect();
         app.out.json(&json!({"format": 1, "resources": resources}))?;

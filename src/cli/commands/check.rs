@@ -3,7 +3,7 @@
 use crate::ops::state_ref;
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, OpError, OpErrorKind};
+use crate::cli::{App, CliError, Exit, OpErrorKind};
 use crate::config::AccountConfig;
 use crate::format;
 
@@ -24,7 +24,7 @@ pub struct Args {
 /// # Errors
 /// When the only account's vault cannot be read at all; of several, that is told
 /// and the others are checked.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = app.env.accounts(&args.accounts)?;
     let alone = accounts.len() == 1;
     let mut documents = Vec::new();
@@ -52,7 +52,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     Ok(exit)
 }
 
-fn one(account: &AccountConfig, app: &App) -> Result<(Value, Exit), OpError> {
+fn one(account: &AccountConfig, app: &App) -> Result<(Value, Exit), CliError> {
     let report = state_ref::open(account)?.check()?;
     let sound = report.problems.is_empty();
     let document = json!({

@@ -3,7 +3,7 @@
 use clap_complete::Shell;
 use serde_json::json;
 
-use crate::cli::{App, Exit, OpError};
+use crate::cli::{App, CliError, Exit};
 
 /// Print the completion script of a shell
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn run(args: &Args, mut whole: clap::Command, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, mut whole: clap::Command, app: &App) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut whole, "linkvault", &mut script);
     if app.out.is_json() {

@@ -11,7 +11,7 @@ use super::status;
 use crate::cli::global::LogFormat;
 use crate::cli::page::{UiArgs, cannot_serve};
 use crate::cli::ui_accounts::DaemonAccounts;
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind};
+use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, hints};
 use crate::clock::Waker;
 use crate::config::{Config, DaemonSettings, Home, ListenAddress, parse_listen};
 use crate::daemon::DaemonWorker;
@@ -80,7 +80,7 @@ pub struct Args {
 /// # Errors
 /// When nothing is scheduled, the configuration has mistakes, or another daemon
 /// runs.
-pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, CliError> {
     let home = app.env.home()?;
     app.out.write_to_log();
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {}", Escaped(panic))));
@@ -102,16 +102,13 @@ pub fn run(args: &Args, app: &Arc<App>) -> Result<Exit, OpError> {
     service.load().map_err(|mistakes| {
         let mut mistakes = mistakes.into_iter();
         let first = mistakes.next().unwrap_or_default();
-        let failure = OpError::new(OpErrorKind::Config, first).details(mistakes);
-        failure.hint("mend the file and start the daemon again; nothing was done")
+        let failure = CliError::new(OpErrorKind::Config, first).details(mistakes);
+        failure.hint(hints::FIX_CONFIG_AND_START)
     })?;
     let scheduled = service.state.accounts().len();
     if scheduled == 0 {
         let message = format!("no account has a schedule in {}", home.config_file().display());
-        return Err(OpError::new(OpErrorKind::Config, message).hint(
-            "write `schedule = \"0 3 * * *\"` below [defaults], or below the accounts that are \
-             to be backed up; `linkvault init` adds an account",
-        ));
+        return Err(CliError::new(OpErrorKind::Config, message).hint(hints::ADD_SCHEDULE));
     }
     let page = match args.once {
         true => None,
@@ -156,7 +153,7 @@ fn page(
     settings: DaemonSettings,
     app: &App,
     daemon_state: &Arc<DaemonState>,
-) -> Result<Option<Server>, OpError> {
+) -> Result<Option<Server>, CliError> {
     let listen = args.listen.or(settings.listen);
     let address = match listen {
         Some(ListenAddress::Off) => return Ok(None),
@@ -172,7 +169,7 @@ fn page(
         }
         Err(error) if listen.is_some() => Err(cannot_serve(address, &error)),
         Err(error) => {
-            tracing::warn!("the page is not served: {address} cannot be listened on: {error}");
+            tracing::warn!("cannot serve the page: cannot listen on {address}: {error}");
             Ok(None)
         }
     }
@@ -186,7 +183,7 @@ const BEAT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Locks the home for this daemon.
-fn alone(app: &App, home: &Home) -> Result<Lock, OpError> {
+fn alone(app: &App, home: &Home) -> Result<Lock, CliError> {
     let file = home.daemon_file();
     let lock = Lock::take(&file, "linkvault daemon", Duration::ZERO, &*app.env.clock);
     lock.map_err(|error| match error {
@@ -194,9 +191,8 @@ fn alone(app: &App, home: &Home) -> Result<Lock, OpError> {
             let who = holder.map_or(String::new(), |holder| {
                 format!(": pid {}, since {}", holder.pid, holder.since.iso())
             });
-            let message = format!("another daemon looks after these accounts{who}");
-            OpError::new(OpErrorKind::Locked, message)
-                .hint("stop it first, or give this one another LINKVAULT_HOME")
+            let message = format!("another daemon runs for these accounts{who}");
+            CliError::new(OpErrorKind::Locked, message).hint(hints::STOP_OTHER_DAEMON)
         }
         other => other.into(),
     })

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::change::csv_files::CsvKind;
 use crate::change::diff::{ChangeKind, CounterChange, RecordChange};
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError, Paint, values};
+use crate::cli::{App, CliError, CommandResult, Escaped, Exit, Paint, values};
 use crate::format;
 use crate::model::Resource;
 use crate::ops::diff::{DiffReport, DiffRequest, compare};
@@ -47,7 +47,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When one of them cannot be had.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = DiffRequest {
         from: &args.from,
         to: args.to.as_deref(),
@@ -120,7 +120,7 @@ pub(super) fn change(change: &RecordChange) -> Value {
     })
 }
 
-fn print(app: &App, report: &DiffReport) -> Result<(), OpError> {
+fn print(app: &App, report: &DiffReport) -> Result<(), CliError> {
     let DiffReport { from, to, found, new_rows, .. } = report;
     for change in &found.changes {
         lines(app, change)?;
@@ -164,7 +164,7 @@ const fn sigil(kind: ChangeKind) -> (&'static str, Paint) {
 }
 
 /// One change: its record on a line, and a line for each field.
-pub(super) fn lines(app: &App, change: &RecordChange) -> Result<(), OpError> {
+pub(super) fn lines(app: &App, change: &RecordChange) -> Result<(), CliError> {
     let (sigil, paint) = sigil(change.kind);
     let head = format!("{sigil} {} {}", change.resource, Escaped(&change.key));
     app.out.line(app.out.paint(paint, &head))?;

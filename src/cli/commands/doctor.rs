@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{App, Escaped, Exit, OpError, Paint};
+use crate::cli::{App, CliError, Escaped, Exit, Paint, hints};
 use crate::config::AccountConfig;
-use crate::ops::doctor::{CheckFinding, examine};
-use crate::ops::shared_accounts::{HINT, shared_accounts};
+use crate::format;
+use crate::ops::doctor::{CheckFinding, CheckResult, examine};
+use crate::ops::shared_accounts::shared_accounts;
 
 /// Check configuration, key, clock and limit; write nothing
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub struct Args {
 ///
 /// # Errors
 /// With the first problem's kind, when there is one.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let names: Vec<_> = args.account.iter().cloned().collect();
     let accounts = app.env.accounts(&names)?;
     let mut documents = Vec::new();
@@ -36,11 +37,11 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
             }
         }
         show(app, account, &findings)?;
-        documents.push(document(account, &findings));
+        documents.push(document(app, account, &findings));
     }
     for same in &shared {
         app.out.warn(same);
-        app.out.note(format_args!("hint: {HINT}"));
+        app.out.note(format_args!("hint: {}", hints::REMOVE_OTHER_NAMES));
     }
     if app.out.is_json() {
         let same: Vec<_> =
@@ -50,19 +51,23 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     Ok(exit)
 }
 
-fn show(app: &App, account: &AccountConfig, findings: &[CheckFinding]) -> Result<(), OpError> {
+fn show(app: &App, account: &AccountConfig, findings: &[CheckFinding]) -> Result<(), CliError> {
     if app.out.is_json() {
         return Ok(());
     }
     app.out.line(app.out.paint(Paint::Strong, &account.name))?;
-    for CheckFinding { what, found } in findings {
+    for CheckFinding { subject, found } in findings {
+        let what = subject.name();
         match found {
-            Ok(text) => app.out.line(format_args!("  ok   {what:8} {}", Escaped(text)))?,
+            Ok(found) => {
+                let text = describe(app, account, found);
+                app.out.line(format_args!("  ok   {what:8} {}", Escaped(&text)))?;
+            }
             Err(failure) => {
                 let mark = app.out.paint(Paint::Error, "fail");
                 app.out.line(format_args!("  {mark} {what:8} {}", Escaped(&failure.message)))?;
-                if let Some(hint) = &failure.hint {
-                    app.out.line(format_args!("                {}", Escaped(hint)))?;
+                if let Some(next) = &failure.next {
+                    app.out.line(format_args!("                {}", Escaped(hints::hint(next))))?;
                 }
             }
         }
@@ -70,14 +75,58 @@ fn show(app: &App, account: &AccountConfig, findings: &[CheckFinding]) -> Result
     Ok(())
 }
 
-fn document(account: &AccountConfig, findings: &[CheckFinding]) -> Value {
+/// What was found, in a sentence.
+fn describe(app: &App, account: &AccountConfig, found: &CheckResult) -> String {
+    let vault = account.vault.display();
+    match found {
+        CheckResult::Service(None) => "built in".to_owned(),
+        CheckResult::Service(Some(url)) => url.to_string(),
+        CheckResult::NoVault => format!("none yet; it will be {vault}"),
+        CheckResult::Vault { snapshots, complete } => {
+            let count = format::counted(*snapshots, "snapshot", "snapshots");
+            let age = complete.map_or_else(
+                || "no complete one".to_owned(),
+                |it| format!("the newest complete one {}", format::age(it, app.env.clock.now())),
+            );
+            format!("{vault}: {count}, {age}")
+        }
+        CheckResult::Locked(holder) => {
+            format!("pid {} runs `{}`; the service was not asked", holder.pid, holder.command)
+        }
+        CheckResult::KeyAccepted(id) => format!("accepted, for account {id}"),
+        CheckResult::Answered(time) => format!("in {}", format::duration(*time)),
+        CheckResult::Clock(None) => "the service does not tell the time".to_owned(),
+        CheckResult::Clock(Some(-2..=2)) => "as the service's".to_owned(),
+        CheckResult::Clock(Some(ahead)) => {
+            format!("the service's is {ahead:+} s from ours; waits are corrected for it")
+        }
+        CheckResult::Limit { limit: Some(0), .. } => "none".to_owned(),
+        CheckResult::Limit { limit: Some(limit), remaining, .. } => {
+            let left = remaining.map_or_else(String::new, |left| format!(", {left} left now"));
+            let reserved = match account.settings.reserve {
+                0 => String::new(),
+                reserve => format!(", {reserve} of them reserved"),
+            };
+            format!("{limit} requests a minute{left}{reserved}")
+        }
+        CheckResult::Limit { limit: None, hundred, .. } => {
+            let time = format::duration(*hundred);
+            format!("not told: 30 a minute are assumed (100 requests take {time})")
+        }
+    }
+}
+
+fn document(app: &App, account: &AccountConfig, findings: &[CheckFinding]) -> Value {
     let all: Vec<_> = findings
         .iter()
-        .map(|CheckFinding { what, found }| match found {
-            Ok(text) => json!({"what": what, "ok": true, "found": text}),
+        .map(|CheckFinding { subject, found }| match found {
+            Ok(found) => {
+                let text = describe(app, account, found);
+                json!({"what": subject.name(), "ok": true, "found": text})
+            }
             Err(failure) => json!({
-                "what": what, "ok": false, "kind": failure.kind.name(),
-                "found": failure.message, "hint": failure.hint,
+                "what": subject.name(), "ok": false, "kind": failure.kind.name(),
+                "found": failure.message, "hint": failure.next.as_deref().map(hints::hint),
             }),
         })
         .collect();

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError, values};
+use crate::cli::{App, CliError, CommandResult, Escaped, Exit, values};
 use crate::config::ExportFormat;
 use crate::format;
 use crate::model::Resource;
@@ -56,7 +56,7 @@ pub enum FormatArg {
 ///
 /// # Errors
 /// When there is no such state, or the folder holds something else.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let request = ExportRequest {
         reference: &args.reference,
         folder: &args.to,
@@ -95,7 +95,7 @@ fn exit(loaded: &LoadedState) -> Exit {
 }
 
 /// What would be written.
-fn dry_run(args: &Args, app: &App, loaded: &LoadedState) -> Result<Exit, OpError> {
+fn dry_run(args: &Args, app: &App, loaded: &LoadedState) -> Result<Exit, CliError> {
     let counts = loaded.counts()?;
     if app.out.is_json() {
         let resources = counts.iter().map(|(it, count)| (it.name().to_owned(), json!(count)));

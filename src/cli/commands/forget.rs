@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::{App, Escaped, Exit, OpError, TextTable};
+use crate::cli::{App, CliError, Escaped, Exit, TextTable};
 use crate::config::{AccountConfig, CalendarPeriod, RetentionRules, parse_period};
 use crate::format;
 use crate::ops::forget::plan_retention;
@@ -75,7 +75,7 @@ impl Args {
 ///
 /// # Errors
 /// When no rule is given, the vault is locked, or it cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let plan = plan_retention(&app.env, &account, args.keep(), args.dry_run)?;
     if plan.snapshots.is_empty() {
@@ -105,7 +105,7 @@ fn show(
     snapshots: &[Snapshot],
     verdicts: &[RetentionDecision],
     asked: bool,
-) -> Result<(), OpError> {
+) -> Result<(), CliError> {
     let mut table = TextTable::new(&["#", "begun", "status", "verdict", "why"]).right(&[0]);
     for (snapshot, verdict) in snapshots.iter().zip(verdicts) {
         let begun = state_ref::local_time(account, verdict.time);
@@ -130,7 +130,7 @@ fn finish(
     account: &AccountConfig,
     verdicts: &[RetentionDecision],
     untouched: bool,
-) -> Result<Exit, OpError> {
+) -> Result<Exit, CliError> {
     let (kept, gone): (Vec<_>, Vec<_>) =
         verdicts.iter().partition(|verdict| !verdict.reasons.is_empty());
     if app.out.is_json() {

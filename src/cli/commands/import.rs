@@ -6,7 +6,7 @@ use crate::cli::plan_args::PolicyArgs;
 use crate::cli::render;
 use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, Exit, OpError};
+use crate::cli::{App, CliError, Exit};
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
 /// Create and change records from a CSV file
@@ -36,7 +36,7 @@ pub struct Args {
 ///
 /// # Errors
 /// As [`apply`].
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let request = ApplyRequest {
         account: &account,

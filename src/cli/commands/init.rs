@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::api::base_url::BaseUrl;
-use crate::cli::{App, Escaped, Exit, OpError, OpErrorKind};
+use crate::cli::{App, CliError, Escaped, Exit, OpErrorKind, hints};
 use crate::config::KeySource;
 use crate::config::{Home, NewAccount};
 use crate::ops::init::{check_key, require_new_name, write_account};
@@ -73,7 +73,7 @@ fn from_anywhere(path: &Path) -> PathBuf {
 /// # Errors
 /// When the service refuses the key, or the file cannot be written; nothing is
 /// written then.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let home = app.env.home()?;
     require_new_name(&app.env, &args.name)?;
     let account = account(args, app)?;
@@ -93,7 +93,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     Ok(Exit::Done)
 }
 
-fn account(args: &Args, app: &App) -> Result<NewAccount, OpError> {
+fn account(args: &Args, app: &App) -> Result<NewAccount, CliError> {
     let url = match &args.url {
         Some(url) => url.clone(),
         None => ask(app, "The service's URL, everything before /api:", "--url")?,
@@ -108,26 +108,26 @@ fn account(args: &Args, app: &App) -> Result<NewAccount, OpError> {
         }
     };
     let url = BaseUrl::parse(&url, args.allow_http)
-        .map_err(|error| OpError::new(OpErrorKind::Usage, format_args!("--url {url}: {error}")))?;
+        .map_err(|error| CliError::new(OpErrorKind::Usage, format_args!("--url {url}: {error}")))?;
     Ok(NewAccount { name: args.name.clone(), url, key, allow_http: args.allow_http })
 }
 
 /// Asks a question where somebody can answer; elsewhere the flag is missing.
-fn ask(app: &App, question: &str, flag: &str) -> Result<String, OpError> {
+fn ask(app: &App, question: &str, flag: &str) -> Result<String, CliError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err(OpError::new(OpErrorKind::Usage, format_args!("{flag} is missing"))
-            .hint("linkvault init NAME --url https://links.example.com --key-env LINKS_KEY"));
+        return Err(CliError::new(OpErrorKind::Usage, format_args!("{flag} is missing"))
+            .hint(hints::INIT_WITH_FLAGS));
     }
     app.out.note(question);
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer).map_err(|error| {
-        OpError::new(OpErrorKind::Failed, format_args!("the answer cannot be read: {error}"))
+        CliError::new(OpErrorKind::Failed, format_args!("cannot read the answer: {error}"))
     })?;
     Ok(answer.trim().to_owned())
 }
 
-fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), OpError> {
+fn tell(app: &App, home: &Home, account: &NewAccount, file: &Path) -> Result<(), CliError> {
     let name = &account.name;
     let vault = home.vault_file(name);
     if app.out.is_json() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{diff as changes, show};
 use crate::change::diff::{self, RecordChange, StateDiff};
 use crate::cli::values;
-use crate::cli::{App, Exit, OpError, OpErrorKind};
+use crate::cli::{App, CliError, Exit, OpErrorKind, hints};
 use crate::clock::Timestamp;
 use crate::format;
 use crate::model::Resource;
@@ -45,15 +45,15 @@ struct Event {
 ///
 /// # Errors
 /// When there is no such record, or the vault cannot be read.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let key = show::key(args.resource, &args.id)?;
     let mut vault = state_ref::open(&account)?;
     let versions = vault.history(args.resource, &key)?;
     if versions.is_empty() {
         let message = format!("no snapshot of {} has {} {key}", account.name, args.resource);
-        return Err(OpError::new(OpErrorKind::NotFound, message)
-            .hint(format_args!("`linkvault show {} {}` lists them", account.name, args.resource)));
+        return Err(CliError::new(OpErrorKind::NotFound, message)
+            .hint(hints::list_records(&account.name, args.resource)));
     }
     let sent = vault.sent_history(args.resource, &key)?;
     let events = events(&vault, args.resource, &versions, &sent)?;
@@ -73,7 +73,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     Ok(Exit::Done)
 }
 
-fn scans_line(app: &App, scans: &[SeriesSample<i64>]) -> Result<(), OpError> {
+fn scans_line(app: &App, scans: &[SeriesSample<i64>]) -> Result<(), CliError> {
     let at = |it: &SeriesSample<i64>| format!("{} on {}", it.value, format::time(it.time));
     match scans {
         [] => Ok(()),
@@ -89,7 +89,7 @@ fn events(
     resource: Resource,
     versions: &[RecordVersion],
     sent: &[SentVersion],
-) -> Result<Vec<Event>, OpError> {
+) -> Result<Vec<Event>, CliError> {
     // The snapshots in which the record, or what was sent for it, became another.
     let ends = versions.iter().flat_map(|it| [Some(it.since), it.until]);
     let sends = sent.iter().flat_map(|it| [Some(it.since), it.until]);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cli::{App, Exit, OpError, OpErrorKind};
+use crate::cli::{App, CliError, Exit, OpErrorKind};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When they cannot be written.
-pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, CliError> {
     match &args.to {
         None => print(whole, app)?,
         Some(folder) => write(whole, app, folder)?,
@@ -30,7 +30,7 @@ pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, OpError
     Ok(Exit::Done)
 }
 
-fn print(whole: clap::Command, app: &App) -> Result<(), OpError> {
+fn print(whole: clap::Command, app: &App) -> Result<(), CliError> {
     let mut page = Vec::new();
     clap_mangen::Man::new(whole).render(&mut page)?;
     if app.out.is_json() {
@@ -39,10 +39,10 @@ fn print(whole: clap::Command, app: &App) -> Result<(), OpError> {
     app.out.raw(&page)
 }
 
-fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), OpError> {
+fn write(mut whole: clap::Command, app: &App, folder: &Path) -> Result<(), CliError> {
     let fault = |error| {
         let folder = folder.display();
-        OpError::new(
+        CliError::new(
             OpErrorKind::Failed,
             format_args!("no pages can be written to {folder}: {error}"),
         )

@@ -11,7 +11,7 @@ use self::document::document;
 use crate::apply::RunReport;
 use crate::cli::plan_args::{ConflictChoice, MaxStalenessArgs};
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, CommandResult, Exit, OpError, Output, TextTable, render, values};
+use crate::cli::{App, CliError, CommandResult, Exit, Output, TextTable, render, values};
 use crate::config::AccountConfig;
 use crate::format;
 use crate::migrate::{
@@ -113,7 +113,7 @@ pub enum QrContent {
 ///
 /// # Errors
 /// When an account cannot be read whole, a guard refuses, or the run had to stop.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let to = app.env.account(&args.to)?;
     let request = MigrateRequest {
         from: &args.from,
@@ -173,7 +173,7 @@ impl Rendering<'_> {
         moving: &MigrationPlan,
         from: &str,
         observation: &Observation,
-    ) -> Result<(), OpError> {
+    ) -> Result<(), CliError> {
         self.by_hand(&moving.manual)?;
         if !self.out.is_json() {
             return Ok(());
@@ -187,7 +187,7 @@ impl Rendering<'_> {
     }
 
     /// A comparison: what would be steps are differences.
-    fn verified(&self, moving: &MigrationPlan, report: &MigrationReport) -> Result<Exit, OpError> {
+    fn verified(&self, moving: &MigrationPlan, report: &MigrationReport) -> Result<Exit, CliError> {
         let same = moving.plan.steps.is_empty();
         self.report(report, None)?;
         let (from, to) = (&report.from, &self.to.name);
@@ -211,7 +211,7 @@ impl Rendering<'_> {
         Ok(Exit::of(Ok(CommandResult { changes: true, ..CommandResult::default() })))
     }
 
-    fn report(&self, report: &MigrationReport, run: Option<&RunReport>) -> Result<(), OpError> {
+    fn report(&self, report: &MigrationReport, run: Option<&RunReport>) -> Result<(), CliError> {
         let out = self.out;
         if out.is_json() {
             return out.json(&document(report, run));
@@ -232,7 +232,7 @@ impl Rendering<'_> {
     }
 
     /// What a verification cannot vouch for, a line for each resource and reason.
-    fn gaps(&self, gaps: &[VerificationGap]) -> Result<(), OpError> {
+    fn gaps(&self, gaps: &[VerificationGap]) -> Result<(), CliError> {
         const SHOWN: usize = 5;
         let out = self.out;
         if gaps.is_empty() || out.is_json() {
@@ -266,7 +266,7 @@ impl Rendering<'_> {
     }
 
     /// What filters keep back, and what was not asked for.
-    fn left_out(&self, report: &MigrationReport) -> Result<(), OpError> {
+    fn left_out(&self, report: &MigrationReport) -> Result<(), CliError> {
         let kept = report.kept_back.iter().map(|(resource, count)| format!("{count} {resource}"));
         let rest = report.not_asked.iter().map(|resource| format!("all {resource}"));
         let all: Vec<_> = kept.chain(rest).collect();
@@ -277,7 +277,7 @@ impl Rendering<'_> {
     }
 
     /// What is left to a person, a line for each kind.
-    fn by_hand(&self, manual: &[ManualTask]) -> Result<(), OpError> {
+    fn by_hand(&self, manual: &[ManualTask]) -> Result<(), CliError> {
         const SHOWN: usize = 5;
         let out = self.out;
         if manual.is_empty() || out.is_json() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::cli::plan_args::{MaxStalenessArgs, PlanFormat, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, CommandResult, Exit, OpError, render};
+use crate::cli::{App, CliError, CommandResult, Exit, render};
 use crate::ops::plan::{PlanRequest, plan_changes};
 
 /// Show the steps that change an account to match the input, and their cost
@@ -43,7 +43,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When one of them cannot be had, or they leave open what is meant.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let request = PlanRequest {
         account: &account,

@@ -2,7 +2,7 @@
 
 use crate::cli::plan_args::{MaxStalenessArgs, PolicyArgs};
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, Exit, OpError, render, values};
+use crate::cli::{App, CliError, Exit, render, values};
 use crate::ops::rehearse::{RehearsalAssumptions, RehearseRequest, rehearse};
 
 /// Apply to a local copy of the account to see refusals and duration
@@ -46,7 +46,7 @@ pub struct Args {
 ///
 /// # Errors
 /// As `apply`; when the account has no snapshot to rehearse on.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let (caps, behaviour) = (args.caps.clone(), args.behaviour.clone());
     let request = RehearseRequest {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::apply::resolve::{OpenStep, StepDecision};
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError, values};
+use crate::cli::{App, CliError, CommandResult, Escaped, Exit, values};
 use crate::config::AccountConfig;
 use crate::model::{Record, Verb};
 use crate::ops::resolve::{ResolveRequest, resolve};
@@ -55,7 +55,7 @@ fn pair(text: &str) -> Result<(u32, i64), String> {
 ///
 /// # Errors
 /// When there is no such run, or a decision cannot be.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let adopted = args.adopt.iter().map(|(step, id)| (*step, StepDecision::Adopt(*id)));
     let again = args.retry.iter().map(|step| (*step, StepDecision::Retry));
@@ -80,7 +80,7 @@ fn show(
     run: i64,
     open: &[OpenStep],
     decided: usize,
-) -> Result<(), OpError> {
+) -> Result<(), CliError> {
     let name = &account.name;
     if app.out.is_json() {
         let steps: Vec<_> = open.iter().map(document).collect();
@@ -103,7 +103,7 @@ fn show(
     if open.is_empty() {
         app.out.summary(format_args!("no step of run {run} waits for a decision"))?;
         if decided > 0 {
-            app.out.note(format_args!("`linkvault resume {name} {run}` goes on with it"));
+            app.out.note(format_args!("`linkvault resume {name} {run}` continues it"));
         }
     } else {
         app.out.note("--adopt STEP=ID, --retry STEP or --leave STEP decides");

@@ -4,7 +4,7 @@ use crate::cli::plan_args::PolicyArgs;
 use crate::cli::render;
 use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, Exit, OpError};
+use crate::cli::{App, CliError, Exit};
 use crate::ops::apply::{ApplyInput, ApplyRequest, apply};
 
 /// Change an account back to one of its snapshots
@@ -36,7 +36,7 @@ pub struct Args {
 ///
 /// # Errors
 /// As [`apply`].
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let named = args.snapshot.contains('@');
     let reference =

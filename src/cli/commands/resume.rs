@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::runs;
 use crate::cli::plan_args::MaxStalenessArgs;
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, Exit, OpError, render, values};
+use crate::cli::{App, CliError, Exit, render, values};
 use crate::ops::resume::{ResumeRequest, open_run, resume};
 use crate::ops::state_ref;
 
@@ -45,7 +45,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no such run, or it had to stop again.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     if args.dry_run {
         let run = Some(open_run(&state_ref::open(&account)?, args.run, &account)?);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::change::plan::PlanStep;
 use crate::cli::values;
-use crate::cli::{App, Escaped, Exit, OpError, TextTable};
+use crate::cli::{App, CliError, Escaped, Exit, TextTable};
 use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::format;
@@ -30,7 +30,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no vault or no such run.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let vault = state_ref::open(&account)?;
     if let Some(number) = args.run {
@@ -63,8 +63,9 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     app.out.table(table)?;
     if let Some(run) = runs.iter().find(|run| run.finished.is_none()) {
         let (name, number) = (&account.name, run.number);
-        app.out
-            .note(format_args!("run {number} is not finished; `linkvault resume {name}` goes on"));
+        app.out.note(format_args!(
+            "run {number} is not finished; `linkvault resume {name}` continues it"
+        ));
     }
     Ok(Exit::Done)
 }
@@ -91,7 +92,7 @@ fn steps(
     account: &AccountConfig,
     run: &Run,
     steps: &[JournalStep],
-) -> Result<Exit, OpError> {
+) -> Result<Exit, CliError> {
     if app.out.is_json() {
         let mut whole = document(run);
         whole["format"] = json!(1);

@@ -1,6 +1,6 @@
 //! `linkvault sandbox`: serve a service of our own.
 
-use crate::ops::{sandbox_from_vault, state_ref};
+use crate::ops::{NextStep, OpError, sandbox_from_vault, state_ref};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use crate::api::http::ApiKey;
-use crate::cli::{App, Exit, OpError, OpErrorKind, TextTable};
+use crate::cli::{App, CliError, Exit, OpErrorKind, TextTable, hints};
 use crate::clock::SleepOutcome;
 use crate::config::parse_address;
 use crate::ops::built_in_sandbox::{load, save, saver};
@@ -60,14 +60,16 @@ pub struct Args {
 ///
 /// # Errors
 /// When the address cannot be listened on, or a choice is none.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     if args.behaviour == ["list"] || args.fault == ["list"] {
         return list(app);
     }
     let behaviour = behaviour(args)?;
-    let faults: Faults = args.fault.join(",").parse().map_err(|error| {
-        OpError::new(OpErrorKind::Usage, error).hint("--fault list shows them all")
-    })?;
+    let faults: Faults = args
+        .fault
+        .join(",")
+        .parse()
+        .map_err(|error| CliError::new(OpErrorKind::Usage, error).hint(hints::LIST_FAULTS))?;
     let mut store = store(args, app)?;
     let key = args.key.as_deref().unwrap_or("sandbox");
     let options = ServeOptions {
@@ -75,8 +77,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
         ..ServeOptions::default()
     };
     let cannot = |error| {
-        let message = format!("{} cannot be listened on: {error}", args.listen);
-        OpError::new(OpErrorKind::Failed, message).hint("name another address with --listen")
+        let message = format!("cannot listen on {}: {error}", args.listen);
+        CliError::new(OpErrorKind::Failed, message).hint(hints::LISTEN_ELSEWHERE)
     };
     let listener = TcpListener::bind(args.listen).map_err(cannot)?;
     let url = format!("http://{}", listener.local_addr().map_err(cannot)?);
@@ -97,9 +99,8 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     Ok(Exit::Done)
 }
 
-fn behaviour(args: &Args) -> Result<Behaviour, OpError> {
-    let usage =
-        |error| OpError::new(OpErrorKind::Usage, error).hint("--behaviour list shows them all");
+fn behaviour(args: &Args) -> Result<Behaviour, CliError> {
+    let usage = |error| OpError::new(OpErrorKind::Usage, error).next(NextStep::ListBehaviours);
     let mut behaviour = Behaviour::parse(&args.behaviour.join(",")).map_err(usage)?;
     if let Some(limit) = args.limit {
         let limit = if limit == 0 { "zero".to_owned() } else { limit.to_string() };
@@ -110,7 +111,7 @@ fn behaviour(args: &Args) -> Result<Behaviour, OpError> {
 
 /// The account that is served: the one in the state file, a vault's newest
 /// snapshot, or the small lifelike one.
-fn store(args: &Args, app: &App) -> Result<Store, OpError> {
+fn store(args: &Args, app: &App) -> Result<Store, CliError> {
     let kept = args.state.as_deref().map(load).transpose()?.flatten();
     if let Some(store) = kept {
         return Ok(store);
@@ -125,14 +126,14 @@ fn store(args: &Args, app: &App) -> Result<Store, OpError> {
     Ok(store)
 }
 
-fn from_vault(app: &App, from: &str) -> Result<Store, OpError> {
+fn from_vault(app: &App, from: &str) -> Result<Store, CliError> {
     let path = Path::new(from);
     let mut vault = match path.is_file() {
         true => Vault::open_read_only(path)?,
         false => state_ref::open(&app.env.account(from)?)?,
     };
     let newest = vault.snapshots()?.pop().ok_or_else(|| {
-        OpError::new(OpErrorKind::NotFound, format_args!("{from} has no snapshot yet"))
+        CliError::new(OpErrorKind::NotFound, format_args!("{from} has no snapshot yet"))
     })?;
     let loaded = sandbox_from_vault::sandbox_from_vault(&mut vault, newest.number)?;
     for what in &loaded.skipped {
@@ -142,7 +143,7 @@ fn from_vault(app: &App, from: &str) -> Result<Store, OpError> {
 }
 
 /// Shows every behaviour and fault that can be asked for.
-fn list(app: &App) -> Result<Exit, OpError> {
+fn list(app: &App) -> Result<Exit, CliError> {
     if app.out.is_json() {
         app.out.json(&json!({
             "format": 1,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::change::diff;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::values;
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError, OpErrorKind, TextTable};
+use crate::cli::{App, CliError, CommandResult, Escaped, Exit, OpErrorKind, TextTable, hints};
 use crate::format;
 use crate::model::Resource;
 use crate::model::{Record, RecordKey};
@@ -41,7 +41,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no such state or record.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let target = StateRef::parse(&app.env, &args.reference, Reference::Latest(0), None)?;
     let which = match args.resource {
         Some(resource) => vec![resource],
@@ -63,13 +63,13 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
 ///
 /// # Errors
 /// When it is none.
-pub(super) fn key(resource: Resource, text: &str) -> Result<RecordKey, OpError> {
+pub(super) fn key(resource: Resource, text: &str) -> Result<RecordKey, CliError> {
     RecordKey::parse(resource, text).ok_or_else(|| {
         let form = match resource {
             Resource::ChannelItems => "CHANNEL/TYPE/ID, as 7/links/33",
             _ => "a whole number",
         };
-        OpError::new(
+        CliError::new(
             OpErrorKind::Usage,
             format_args!("`{text}` is no id of {resource}: it is {form}"),
         )
@@ -84,7 +84,7 @@ pub(super) fn id(key: &RecordKey) -> Value {
     }
 }
 
-fn whole(app: &App, loaded: &LoadedState) -> Result<(), OpError> {
+fn whole(app: &App, loaded: &LoadedState) -> Result<(), CliError> {
     let counts = loaded.counts()?;
     if app.out.is_json() {
         let resources: serde_json::Map<_, _> = counts
@@ -118,7 +118,7 @@ fn whole(app: &App, loaded: &LoadedState) -> Result<(), OpError> {
     app.out.table(table)
 }
 
-fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), OpError> {
+fn list(app: &App, loaded: &mut LoadedState, resource: Resource) -> Result<(), CliError> {
     if app.out.is_json() {
         let mut records = Vec::new();
         loaded.each(resource, |record| records.extend(raw(&record)))?;
@@ -151,13 +151,12 @@ fn one(
     loaded: &mut LoadedState,
     resource: Resource,
     key: &RecordKey,
-) -> Result<(), OpError> {
+) -> Result<(), CliError> {
     let record = loaded.record(resource, key)?.ok_or_else(|| {
         let message = format!("{} has no {resource} {key}", loaded.name);
         let account = loaded.name.split('@').next().unwrap_or_default();
-        OpError::new(OpErrorKind::NotFound, message).hint(format_args!(
-            "`linkvault log {account} {resource} {key}` tells whether there ever was one"
-        ))
+        CliError::new(OpErrorKind::NotFound, message)
+            .hint(hints::show_history(account, resource, key))
     })?;
     let sent: Vec<_> = diff::hidden(&loaded.sent()?, resource, key).collect();
     if app.out.is_json() {

@@ -3,7 +3,7 @@
 use crate::ops::state_ref;
 use serde_json::{Value, json};
 
-use crate::cli::{App, Exit, OpError, TextTable};
+use crate::cli::{App, CliError, Exit, TextTable};
 use crate::config::AccountConfig;
 use crate::format;
 use crate::vault::snapshot::Snapshot;
@@ -23,7 +23,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no vault, or it cannot be read.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let vault = state_ref::open(&account)?;
     let snapshots = vault.snapshots()?;
@@ -39,7 +39,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     }
     if let Some((running, _)) = vault.running()? {
         app.out.note(format_args!(
-            "snapshot #{}, begun {}, is not finished; `linkvault backup {}` goes on with it",
+            "snapshot #{}, begun {}, is not finished; `linkvault backup {}` continues it",
             running.number,
             format::age(running.started, app.env.clock.now()),
             account.name

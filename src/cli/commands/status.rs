@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::{App, CommandResult, Exit, OpError, OpErrorKind, TextTable};
+use crate::cli::{App, CliError, CommandResult, Exit, OpErrorKind, TextTable};
 use crate::clock::Timestamp;
 use crate::format;
 use crate::health::account_status::{AccountStatus, Health};
@@ -38,7 +38,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When an account does not exist, or the output cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = app.env.accounts(&args.accounts)?;
     let now = app.env.clock.now();
     let account_statuses = status(&app.env, &accounts, now)?;
@@ -56,7 +56,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
     })
 }
 
-fn show(app: &App, account_statuses: &[AccountStatus], now: Timestamp) -> Result<(), OpError> {
+fn show(app: &App, account_statuses: &[AccountStatus], now: Timestamp) -> Result<(), CliError> {
     let headers = ["account", "state", "complete", "last run", "next run", "records"];
     let mut table = TextTable::new(&headers).right(&[5]);
     for it in account_statuses {

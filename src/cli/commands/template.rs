@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::change::csv_files::{CsvKind, write};
-use crate::cli::{App, Exit, OpError, values};
+use crate::cli::{App, CliError, Exit, values};
 
 /// Print the header of a resource's CSV file
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let name = args.resource.name();
     let columns = args.resource.template();
     if app.out.is_json() {

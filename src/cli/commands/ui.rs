@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli::page::{UiArgs, cannot_serve};
 use crate::cli::ui_accounts::VaultAccounts;
-use crate::cli::{App, Exit, OpError};
+use crate::cli::{App, CliError, Exit};
 use crate::clock::SleepOutcome;
 use crate::config::{AccountConfig, SANDBOX, parse_address};
 use crate::ops::status::scheduled_accounts;
@@ -44,7 +44,7 @@ pub struct Args {
 /// # Errors
 /// When there is no such account, the token cannot be read, or the address
 /// cannot be listened on.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let accounts = accounts(args, app)?;
     let settings = args.page.settings(app, args.listen)?;
     let needs_token = settings.token.is_some();
@@ -69,7 +69,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
 
 /// The named accounts; without names all that are configured, and the built-in
 /// one where it was used or is all there is.
-fn accounts(args: &Args, app: &App) -> Result<Vec<AccountConfig>, OpError> {
+fn accounts(args: &Args, app: &App) -> Result<Vec<AccountConfig>, CliError> {
     let config = app.env.config()?;
     if !args.accounts.is_empty() {
         return Ok(config.select(&args.accounts)?);

@@ -3,7 +3,7 @@
 use crate::cli::plan_args::ConflictChoice;
 use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
-use crate::cli::{App, Exit, OpError, render, values};
+use crate::cli::{App, CliError, Exit, render, values};
 use crate::ops::undo::{UndoRequest, undo};
 
 /// Revert a run as far as the API allows
@@ -34,7 +34,7 @@ pub struct Args {
 ///
 /// # Errors
 /// When there is no such run, it is not finished, or as `apply`.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.account)?;
     let request = UndoRequest {
         account: &account,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::cli::{App, Exit, OpError};
+use crate::cli::{App, CliError, Exit};
 use crate::format;
 use crate::ops::restore_vault::verify_copy;
 use crate::ops::state_ref;
@@ -54,13 +54,13 @@ pub struct RestoreArgs {
 ///
 /// # Errors
 /// As the command.
-pub fn run(args: &Args, app: &App) -> Result<Exit, OpError> {
+pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     match &args.command {
         VaultCommand::Restore(args) => restore(args, app),
     }
 }
 
-fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, OpError> {
+fn restore(args: &RestoreArgs, app: &App) -> Result<Exit, CliError> {
     let account = app.env.account(&args.to)?;
     let copy = verify_copy(&app.env, &account, &args.file)?;
     let (candidate, unproven) = (&copy.candidate, copy.unproven);

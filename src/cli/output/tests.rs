@@ -36,7 +36,7 @@ fn piped(flags: &GlobalArgs) -> (Output, Pipe, Pipe) {
 fn a_failure_is_told_to_people_and_to_programs() {
     let (output, out, err) = piped(&GlobalArgs { json: true, ..GlobalArgs::default() });
     let failure =
-        OpError::new(OpErrorKind::Vault, "bad \u{1b}[2J").details(["one".into()]).hint("do");
+        CliError::new(OpErrorKind::Vault, "bad \u{1b}[2J").details(["one".into()]).hint("do");
     output.failure(&failure);
     assert_eq!(err.text(), "error: bad \\u{1b}[2J\n  one\nhint: do\n");
     assert!(out.text().starts_with(r#"{"format":1,"error":{"kind":"vault""#));
@@ -64,11 +64,8 @@ fn a_summary_makes_room_for_the_json_document() {
 fn without_a_terminal_a_question_is_an_error_unless_yes_was_said() {
     let (output, ..) = piped(&GlobalArgs::default());
     let refused = output.confirm("Delete?", false).unwrap_err();
-    assert_eq!(
-        refused.message,
-        "cannot ask \"Delete?\" without a terminal, so nothing was written"
-    );
-    assert_eq!(refused.hint.as_deref(), Some("--yes says yes"));
+    assert_eq!(refused.message, "cannot ask \"Delete?\" without a terminal; nothing was written");
+    assert_eq!(refused.next.as_deref(), Some(&NextStep::Confirm));
     assert_eq!(output.confirm("Delete?", true), Ok(true));
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::change::plan::Plan;
 use crate::change::render;
 use crate::cli::plan_args::PlanFormat;
-use crate::cli::{OpError, Output, Paint};
+use crate::cli::{CliError, Output, Paint};
 use crate::config::AccountConfig;
 use crate::ops::observation::Observation;
 
@@ -23,7 +23,7 @@ pub fn document(plan: &Plan, account: &AccountConfig, name: &str, looked: &Obser
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result<(), OpError> {
+pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result<(), CliError> {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = match form {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::plan;
 use crate::apply::RunReport;
 use crate::change::plan::PlanStep;
-use crate::cli::{App, CommandResult, Escaped, Exit, OpError};
+use crate::cli::{App, CliError, CommandResult, Escaped, Exit};
 use crate::config::AccountConfig;
 use crate::format;
 use crate::ops::apply::{AppliedRun, ApplyReport};
@@ -16,7 +16,7 @@ use crate::vault::journal::StepState;
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<Exit, OpError> {
+pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<Exit, CliError> {
     match report {
         ApplyReport::Declined => Ok(Exit::Done),
         ApplyReport::Applied(applied) => show_applied(app, account, applied),
@@ -51,7 +51,7 @@ pub fn show_applied(
     app: &App,
     account: &AccountConfig,
     applied: &AppliedRun,
-) -> Result<Exit, OpError> {
+) -> Result<Exit, CliError> {
     let AppliedRun { report, unsupported, missing } = applied;
     if app.out.is_json() {
         let mut document = document(account, report);
@@ -69,7 +69,7 @@ pub fn show_rehearsal(
     app: &App,
     account: &AccountConfig,
     report: &RehearsalReport,
-) -> Result<Exit, OpError> {
+) -> Result<Exit, CliError> {
     let (out, run) = (&app.out, &report.run);
     if out.is_json() {
         out.json(&rehearsal_document(account, report))?;
@@ -142,7 +142,7 @@ pub fn counts(outcome: &RunReport) -> String {
 ///
 /// # Errors
 /// When it cannot be printed.
-pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(), OpError> {
+pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(), CliError> {
     let requests = format::counted(outcome.requests, "request", "requests");
     let (run, name) = (outcome.run, &account.name);
     app.out.summary(format_args!("run {run} of {name}: {}; {requests}", counts(outcome)))?;

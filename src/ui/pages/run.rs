@@ -60,7 +60,9 @@ pub fn page(
     let snapshot =
         |it: Option<i64>| it.map(|it| Link::new(links::snapshot(name, it), format!("#{it}")));
     let next = match run.status {
-        RunStatus::Running => Some(format!("`linkvault resume {name} {}` goes on", run.number)),
+        RunStatus::Running => {
+            Some(format!("`linkvault resume {name} {}` continues it", run.number))
+        }
         RunStatus::Unknown => {
             Some(format!("`linkvault resolve {name} {}` shows what to decide", run.number))
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::{App, Escaped, OpError, Paint, TextTable};
+use crate::cli::{App, CliError, Escaped, Paint, TextTable};
 use crate::config::AccountConfig;
 use crate::crawl::CrawlReport;
 use crate::format;
@@ -74,7 +74,7 @@ fn resource(outcome: &ResourceOutcome) -> Value {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Result<(), OpError> {
+pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Result<(), CliError> {
     let BackupReport { summary, moved, time, .. } = report;
     let snapshot = &summary.snapshot;
     for outcome in snapshot.outcomes.iter().filter(|outcome| outcome.message.is_some()) {

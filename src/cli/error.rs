@@ -1,0 +1,122 @@
+//! Why a command failed, as people and programs read it.
+
+use std::fmt::Display;
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::hints;
+use crate::config::{AccountError, ConfigError};
+use crate::ops::{OpError, OpErrorKind};
+use crate::vault::VaultError;
+use crate::vault::lock::LockError;
+
+/// What kind of failure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CliErrorKind {
+    /// Of an operation, or of the command line.
+    Op(OpErrorKind),
+    /// The reader of our output went away. It is not told.
+    Closed,
+}
+
+impl CliErrorKind {
+    /// The word for it in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Op(kind) => kind.name(),
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl From<OpErrorKind> for CliErrorKind {
+    fn from(kind: OpErrorKind) -> Self {
+        Self::Op(kind)
+    }
+}
+
+/// Why a command failed: one sentence without a full stop, further lines where one is not
+/// enough, and a hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CliError {
+    pub kind: CliErrorKind,
+    pub message: String,
+    pub details: Vec<String>,
+    pub hint: Option<String>,
+}
+
+impl CliError {
+    pub fn new(kind: impl Into<CliErrorKind>, message: impl Display) -> Self {
+        let message = message.to_string();
+        Self { kind: kind.into(), message, details: Vec::new(), hint: None }
+    }
+
+    /// The same failure, with words of [`hints`].
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same failure, with further lines.
+    #[must_use]
+    pub fn details(self, details: impl IntoIterator<Item = String>) -> Self {
+        Self { details: details.into_iter().collect(), ..self }
+    }
+
+    /// The failure as the one document of `--json`.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let Self { kind, message, details, hint } = self;
+        json!({
+            "format": 1,
+            "error": {"kind": kind.name(), "message": message, "details": details, "hint": hint},
+        })
+    }
+}
+
+impl From<OpError> for CliError {
+    fn from(error: OpError) -> Self {
+        let OpError { kind, message, details, next } = error;
+        let hint = next.map(|next| hints::hint(&next).into_owned());
+        Self { kind: kind.into(), message, details, hint }
+    }
+}
+
+impl From<io::Error> for CliError {
+    /// A failure to write our own output; other errors of files name the file.
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(CliErrorKind::Closed, "the output was closed");
+        }
+        Self::new(OpErrorKind::Failed, format_args!("cannot write the output: {error}"))
+    }
+}
+
+/// What an operation does not wrap fails as in an operation.
+macro_rules! as_in_operations {
+    ($($error:ty),*) => {
+        $(impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                OpError::from(error).into()
+            }
+        })*
+    };
+}
+as_in_operations!(AccountError, ConfigError, LockError, VaultError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::NextStep;
+
+    #[test]
+    fn the_document_holds_kind_message_and_the_words_of_the_next_step() {
+        let failure = OpError::new(OpErrorKind::Locked, "busy").next(NextStep::Confirm);
+        assert_eq!(
+            CliError::from(failure).document().to_string(),
+            r#"{"format":1,"error":{"kind":"locked","message":"busy","details":[],"hint":"pass --yes to confirm"}}"#
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! The words of every hint: what to do about a failure, with the command or the flag to type.
+
+use std::borrow::Cow;
+
+use crate::api::error::ApiErrorKind;
+use crate::model::{RecordKey, Resource};
+use crate::ops::NextStep;
+
+pub const REMOVE_OTHER_NAMES: &str = "remove all but one of them from the configuration";
+pub const LIST_COMMANDS: &str = "`linkvault --help` lists the commands";
+pub const LIST_FAULTS: &str = "`linkvault sandbox --fault list` lists them";
+pub const LISTEN_ELSEWHERE: &str = "name another address with --listen";
+pub const MAKE_TOKEN: &str = "`openssl rand -hex 32 > page.token` makes a token";
+pub const NAME_PASSWORD_FILE: &str = "name a file that holds it with --password-file";
+pub const FIX_CONFIG_AND_START: &str =
+    "fix the configuration and start the daemon again; nothing was done";
+pub const ADD_SCHEDULE: &str = "write `schedule = \"0 3 * * *\"` below [defaults] or below the \
+                                accounts to back up; `linkvault init` adds an account";
+pub const STOP_OTHER_DAEMON: &str =
+    "stop it first, or give this daemon its own folder with LINKVAULT_HOME";
+pub const INIT_WITH_FLAGS: &str =
+    "run `linkvault init NAME --url https://links.example.com --key-env LINKS_KEY`";
+
+pub fn list_records(account: &str, resource: Resource) -> String {
+    format!("`linkvault show {account} {resource}` lists them")
+}
+
+pub fn show_history(account: &str, resource: Resource, key: &RecordKey) -> String {
+    format!("`linkvault log {account} {resource} {key}` shows whether it ever existed")
+}
+
+/// The words of `next`.
+#[must_use]
+pub fn hint(next: &NextStep) -> Cow<'static, str> {
+    Cow::Borrowed(match next {
+        NextStep::AfterRequest(kind) => after_request(kind),
+        NextStep::NameAccount { nearest, known } => {
+            let near = nearest.as_ref().map(|near| format!("did you mean `{near}`? The"));
+            let (near, known) = (near.as_deref().unwrap_or("the"), known.join(", "));
+            return format!("{near} accounts are: {known}").into();
+        }
+        NextStep::QualifyReference(text) => return format!("write ACCOUNT@{text}").into(),
+        NextStep::ListSnapshots(account) => {
+            return format!("`linkvault snapshots {account}` lists them").into();
+        }
+        NextStep::ListRuns(Some(account)) => {
+            return format!("`linkvault runs {account}` lists them").into();
+        }
+        NextStep::BackUp(Some(account)) => {
+            return format!("run `linkvault backup {account}` first").into();
+        }
+        NextStep::BackUpAgain(account) => {
+            return format!("run `linkvault backup {account}` again first").into();
+        }
+        NextStep::BackUpAndNameSnapshot(account) => {
+            return format!("run `linkvault backup {account}` first and name {account}@latest")
+                .into();
+        }
+        NextStep::NameResource { nearest } => {
+            let near = nearest.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            return format!("name it with --resource, such as --resource campaigns{near}").into();
+        }
+        NextStep::MigrateInstead { from, to } => {
+            return format!(
+                "its ids mean other records there, so nothing was written;\n\
+             `linkvault migrate {from} {to}` matches records by their names"
+            )
+            .into();
+        }
+        NextStep::RestoreInstead(account) => {
+            return format!(
+                "`linkvault restore REF --to {account}` restores a snapshot that still exists"
+            )
+            .into();
+        }
+        NextStep::MakeNewPlanFor(account) => {
+            return format!("nothing was written; make a plan for {account}").into();
+        }
+        NextStep::ResumeOrShowRun { account, run } => return format!(
+            "`linkvault resume {account}` continues it, `linkvault runs {account} {run}` shows it"
+        )
+        .into(),
+        NextStep::ResumeRun { account, run, first } => {
+            let first = first.as_ref().map(|kind| format!("{}\n", after_request(kind)));
+            let first = first.unwrap_or_default();
+            return format!(
+                "{first}`linkvault resume {account} {run}` continues it; nothing is done twice"
+            )
+            .into();
+        }
+        NextStep::FinishRun { account, run } => {
+            return format!("`linkvault resume {account} {run}` finishes it first").into();
+        }
+        NextStep::RunAgain => "run the same command again to continue",
+        NextStep::RunAgainLater => "run the command again when the service answers for it",
+        NextStep::WaitForLock => "wait for it, or set a time to wait with --lock-timeout",
+        NextStep::WaitForProcess => "wait for it, and run the command again",
+        NextStep::SetHome => "set LINKVAULT_HOME to a folder for them",
+        NextStep::AddAccount => {
+            "run `linkvault init` to add an account, or try things with the built-in account \
+             `sandbox`"
+        }
+        NextStep::NameNewAccount => {
+            "give another name, such as `linkvault init NAME`, or edit the file"
+        }
+        NextStep::NameState => {
+            "a state is named ACCOUNT, ACCOUNT@latest~1, ACCOUNT@#12, ACCOUNT@2026-11-01, \
+             ACCOUNT@TAG or ACCOUNT@live; a file by its path"
+        }
+        NextStep::ListRuns(_) => "`linkvault runs ACCOUNT` lists them",
+        NextStep::BackUp(_) => "run `linkvault backup` for this account first",
+        NextStep::CheckUrl => "check that the account's url is the service's, without /api",
+        NextStep::CheckKeyAndUrl => {
+            "check the account's key and URL, or give this account a vault of its own"
+        }
+        NextStep::AcceptMovedService => {
+            "if the service itself moved, run the backup once with --service-moved; otherwise \
+             give the account a vault of its own"
+        }
+        NextStep::FixConfig => "fix the file and run the command again; nothing was done",
+        NextStep::FixConfigOrAddByHand => "fix the file, or add the account to it by hand",
+        NextStep::NameCertificates => {
+            "name a PEM file with `ca_file` in the configuration or with SSL_CERT_FILE"
+        }
+        NextStep::MoveFileAway => "move the file away, or name another vault in the configuration",
+        NextStep::UseNewerProgram => "use the newer linkvault that wrote it",
+        NextStep::CheckVault => "`linkvault check` shows what is damaged",
+        NextStep::CheckVaultAndRestore => {
+            "`linkvault check` shows what is damaged; restore the file from a copy, or move it \
+             away and run `linkvault backup`"
+        }
+        NextStep::RestoreOverForeignLog => {
+            "a copy was put in the place of the vault, the vault was removed, or another program \
+             wrote to it. Run `linkvault vault restore FILE --to ACCOUNT` with the copy, or with \
+             the vault itself: it leaves the log out"
+        }
+        NextStep::RestoreBesideLog => {
+            "put the vault back, or run `linkvault vault restore FILE --to ACCOUNT` with a copy; \
+             to begin a new vault, move the log away"
+        }
+        NextStep::NameOwningAccount => {
+            "name the account that the copy belongs to with --to, or restore another copy"
+        }
+        NextStep::FreeSpace => "free some space and run the command again to continue",
+        NextStep::CheckDisk => {
+            "check the disk, its free space and the limit on file sizes (`ulimit -f`), then run \
+             the command again to continue"
+        }
+        NextStep::MakeWritable => "make the file and its folder writable",
+        NextStep::FixInput => "fix the file and run the command again; nothing was written",
+        NextStep::FixInputOrExportAgain => {
+            "fix the file, or run `linkvault export` again; nothing was written"
+        }
+        NextStep::ExportAgain => {
+            "run `linkvault export` again, or name a single CSV file of the folder"
+        }
+        NextStep::SplitFile => "split it into several files",
+        NextStep::UseExportedJson => {
+            "only a JSON file that `linkvault export --format json` wrote can be read"
+        }
+        NextStep::NameCsvFile => "name one of its CSV files",
+        NextStep::NameAccountResource => "add --resource account to change it",
+        NextStep::OmitResource => "leave out --resource, which is for a single CSV file",
+        NextStep::WidenScope => "name other resources with --only and --skip",
+        NextStep::SkipResource => "nothing was planned or written; --skip leaves a resource out",
+        NextStep::NameEmptyFolder => "name a new or empty folder with --to",
+        NextStep::NameOtherFile => "nothing was written; name another file",
+        NextStep::RemoveSandboxFile => "remove the file to begin with a new sandbox",
+        NextStep::ChooseOnConflict => {
+            "nothing was written; --on-conflict mine writes your values,\n\
+             --on-conflict theirs keeps the account's"
+        }
+        NextStep::RaiseLimit => "review the plan, and add the flag if the changes are intended",
+        NextStep::MakeNewPlan => "make a new plan and review it",
+        NextStep::MakeNewPlanIfNeeded => "nothing was written; make a new plan, which may be empty",
+        NextStep::SetPasswordAlone => "set the password in a command of its own",
+        NextStep::Confirm => "pass --yes to confirm",
+        NextStep::GiveRetentionRule => {
+            "give --keep-last, --keep-daily, …, or `keep` in the account's configuration"
+        }
+        NextStep::ListBehaviours => "`linkvault sandbox --behaviour list` lists them",
+        NextStep::Rehearsed => "it was a rehearsal; nothing was written",
+    })
+}
+
+const fn after_request(kind: &ApiErrorKind) -> &'static str {
+    match kind {
+        ApiErrorKind::NotSent(_) => {
+            "Nothing was sent. Check the account's url and the network, then try again."
+        }
+        ApiErrorKind::Untrusted(_) => {
+            "Nothing was sent. Check the account's url. If the certificate is right, name the \
+             file of its issuer's certificate: `ca_file` in the configuration, or SSL_CERT_FILE."
+        }
+        ApiErrorKind::Unknown(_) => {
+            "The service may or may not have done the work. Reading again is safe; check before \
+             a write is repeated."
+        }
+        ApiErrorKind::Throttled(_) => {
+            "Another program may be using the same key. Try later, or leave requests to it with \
+             --reserve."
+        }
+        ApiErrorKind::Refused { status, .. } if *status >= 500 => {
+            "The service itself failed. Try again later."
+        }
+        ApiErrorKind::Refused { .. } => {
+            "The service gave this reason itself. Change what it names and try again."
+        }
+        ApiErrorKind::Unauthorised { .. } => {
+            "Check that the key is right and has not expired. Some web servers drop the \
+             Authorization header, so that a good key looks missing: if the key is right, ask \
+             the operator of the service to let that header through."
+        }
+        ApiErrorKind::NotOffered { .. } => {
+            "This service or this plan does not have that resource, or the account's url is wrong."
+        }
+        ApiErrorKind::Malformed { .. } => {
+            "Something other than the API answered, or the answer was damaged. Check the \
+             account's url; if it is right, try again later."
+        }
+        ApiErrorKind::Redirected { .. } => {
+            "Redirects are not followed, so that the key stays with the account's own host. If \
+             the new address is right, put it into the account's url."
+        }
+        ApiErrorKind::TooLarge(_) => "Ask for fewer records at a time.",
+        ApiErrorKind::Interrupted => "What was done is kept; run the same command to continue.",
+        ApiErrorKind::LimitReached(_) => {
+            "What was done is kept; run the same command again to continue, or raise the limit."
+        }
+    }
+}
