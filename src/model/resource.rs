@@ -4,11 +4,14 @@
 //! Source: the service's API document, sections 2 and 4; aliases and pixel types as live services
 //! send them.
 
+use serde::{Deserialize, Serialize};
+
 use super::spec::Method::{Delete, Get, Post, Put};
 use super::spec::{Endpoint, Field, FieldKind, Param, ResourceSpec, Role, Verb};
 
 /// A kind of record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Resource {
     /// The account itself: one record.
     Account,
@@ -66,12 +69,6 @@ impl Resource {
 impl std::fmt::Display for Resource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl serde::Serialize for Resource {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
     }
 }
 
@@ -414,6 +411,24 @@ mod tests {
         for resource in Resource::ALL {
             assert_eq!(resource.spec().resource, resource);
             assert_eq!(Resource::from_name(resource.name()), Some(resource));
+            assert_eq!(serde_json::to_value(resource).unwrap(), resource.name());
+        }
+    }
+
+    #[test]
+    fn a_plan_spells_verbs_by_name_and_holds_no_reads() {
+        use super::super::spec::Method;
+        for verb in [Verb::List, Verb::Read, Verb::Create, Verb::Update, Verb::Delete, Verb::Assign]
+        {
+            let text = serde_json::to_string(&verb).unwrap();
+            assert_eq!(text, format!("\"{}\"", verb.name()));
+            let is_read = matches!(verb, Verb::List | Verb::Read);
+            assert_eq!(serde_json::from_str::<Verb>(&text).is_err(), is_read);
+        }
+        for method in [Get, Post, Put, Delete] {
+            let text = serde_json::to_string(&method).unwrap();
+            assert_eq!(text, format!("\"{method}\""));
+            assert_eq!(serde_json::from_str::<Method>(&text).is_err(), method == Get);
         }
     }
 

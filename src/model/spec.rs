@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::Resource;
 
 /// Type of a field's values.
@@ -98,9 +100,13 @@ impl Field {
 }
 
 /// An HTTP method of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+///
+/// A plan, which holds writes alone, spells it as HTTP does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Method {
     /// Reads.
+    #[serde(skip_deserializing)]
     Get,
     /// Creates or assigns.
     Post,
@@ -130,11 +136,16 @@ impl fmt::Display for Method {
 }
 
 /// The kind of an endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// A plan, which holds writes alone, spells it as [`Verb::name`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verb {
     /// Lists all records page by page; for `account` its one record.
+    #[serde(skip_deserializing)]
     List,
     /// Reads one record with more details than the list.
+    #[serde(skip_deserializing)]
     Read,
     /// Creates one record.
     Create,

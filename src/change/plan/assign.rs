@@ -3,29 +3,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde_json::Value as Json;
-
-use super::AccountMemory;
 use super::fields::{equal_values, is_empty, text};
 use super::matching;
 use super::naming::name_of;
 use super::order::StepDraft;
+use super::planner::Planner;
 use super::request::{RequestSubject, ResolvedRef};
 use crate::change::desired::{DesiredRecord, RecordRef, SourceLocation};
-use crate::change::plan::updates::Planner;
 use crate::change::plan::{fingerprints, reversibility};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
-
-/// The links that linkvault assigned to a campaign.
-pub(super) fn links_of(
-    memory: &AccountMemory,
-    campaign: i64,
-) -> impl Iterator<Item = i64> + use<'_> {
-    let sent = memory.sent.get(&(Resource::Campaigns, RecordKey::Id(campaign)));
-    let links = sent.and_then(|sent| sent.get("links")?.as_array());
-    links.into_iter().flatten().filter_map(Json::as_i64)
-}
 
 /// Why a reference leads nowhere.
 enum UnresolvedRef {
@@ -197,7 +184,7 @@ impl Planner<'_> {
         for (campaign, link, source) in wanted {
             if let ResolvedRef::Id(id) = campaign {
                 let memory = self.current.memory;
-                let links = known.entry(id).or_insert_with(|| links_of(memory, id).collect());
+                let links = known.entry(id).or_insert_with(|| memory.links_of(id).collect());
                 if links.contains(&link) {
                     continue;
                 }
@@ -221,7 +208,7 @@ impl Planner<'_> {
         for row in desired.resources.get(&resource).into_iter().flat_map(|it| &it.records) {
             let campaign = row.id.and_then(|id| self.by_id(resource, id).ok());
             let Some(campaign @ ResolvedRef::Id(id)) = campaign else { continue };
-            for link in links_of(memory, id).filter(|link| !wanted.contains(&(campaign, *link))) {
+            for link in memory.links_of(id).filter(|link| !wanted.contains(&(campaign, *link))) {
                 let reason = "linkvault assigned it later, and the API cannot unassign it";
                 self.add_unsupported(
                     resource,
@@ -357,7 +344,7 @@ impl Planner<'_> {
             let id = record.key.id();
             let gone =
                 self.deleted.contains(&(resource, id)) || wanted.contains(&ResolvedRef::Id(id));
-            let key = matching::key_of(self.current.memory, resource, record);
+            let key = self.current.memory.natural_key(resource, record);
             if let Some(key) = key.filter(|_| !gone) {
                 self.named.entry((resource, key)).or_default().push(ResolvedRef::Id(id));
             }

@@ -2,15 +2,15 @@
 
 use serde_json::Value as Json;
 
+use super::fields;
 use super::naming::ROTATOR;
+use super::planner::{MatchedPair, Planner};
 use super::problems::Conflict;
-use super::{JsonFields, KeptValue, fields};
-use crate::change::desired::DesiredRecord;
-use crate::change::plan::updates::Planner;
+use super::types::{JsonFields, KeptValue};
 use crate::change::plan::verify_step::{is_unlisted, still_true};
 use crate::change::policy::OnConflict;
 use crate::model::state::is_hidden;
-use crate::model::{Field, FieldValue, Record, Resource, Role, Verb};
+use crate::model::{Field, FieldValue, Resource, Role, Verb};
 
 /// What is to change in one record.
 #[derive(Default)]
@@ -25,15 +25,6 @@ pub(super) struct RecordChanges {
     pub overwrites_unknown: bool,
     /// A list can tell whether it was done.
     pub visible: bool,
-}
-
-/// One wanted record beside the one that is there.
-pub(super) struct MatchedPair<'r> {
-    pub resource: Resource,
-    pub row: &'r DesiredRecord,
-    pub live: &'r Record<'static>,
-    /// The record in the base; `None` without a base.
-    pub base: Option<Option<&'r Record<'static>>>,
 }
 
 impl Planner<'_> {
@@ -330,7 +321,7 @@ impl RecordChanges {
 mod tests {
     use super::super::{AccountMemory, CurrentState, plan};
     use super::*;
-    use crate::change::desired::DesiredState;
+    use crate::change::desired::{DesiredRecord, DesiredState};
     use crate::change::policy::Policy;
     use crate::model::{DecodedRecord, State};
     use serde_json::json;

@@ -4,12 +4,13 @@ use serde_json::Value as Json;
 
 use super::naming::{ROTATOR, all_fields, label, label_of, with_article};
 use super::order::StepDraft;
+use super::planner::Planner;
 use super::problems::Conflict;
 use super::request::{RequestSubject, ResolvedRef};
+use super::types::JsonFields;
 use super::verify_step::same_address;
 use crate::change::desired::DesiredRecord;
-use crate::change::plan::updates::Planner;
-use crate::change::plan::{JsonFields, fields, reversibility};
+use crate::change::plan::{fields, reversibility};
 use crate::change::policy::OnConflict;
 use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
 

@@ -6,10 +6,10 @@ use super::fields::fingerprint;
 use super::matching::RecordMatches;
 use super::naming::{all_fields, name_of, with_article};
 use super::order::StepDraft;
+use super::planner::{Planner, Records};
 use super::problems::Conflict;
 use super::request::{RequestSubject, ResolvedRef};
 use crate::change::plan::reversibility;
-use crate::change::plan::updates::{Planner, Records};
 use crate::change::policy::OnConflict;
 use crate::model::{Record, RecordKey, Resource, State, Verb};
 

@@ -1,9 +1,9 @@
 //! The records of the account that a step was planned against: what it changes,
 //! or what an assignment names. They must be as they were when it is sent.
 
+use super::types::{Plan, PlanStep};
 use crate::change::plan::fields::fingerprint;
 use crate::change::plan::request::{RequestSubject, ResolvedRef};
-use crate::change::plan::{Plan, PlanStep};
 use crate::model::{RecordKey, Resource, State, Verb};
 
 /// Stands between the fingerprints of an assignment.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::naming::label;
 use super::problems::InvalidRow;
 use super::reused::ReusedIds;
-use super::{AccountMemory, CurrentState, PlanStep};
+use super::types::{AccountMemory, CurrentState, PlanStep};
 use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, SourceLocation};
 use crate::model::natural_key::{json_text, value_text};
 use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, State, Verb};
@@ -57,16 +57,6 @@ pub(super) fn migrated_id(
     live.contains_key(&RecordKey::Id(now)).then_some(now)
 }
 
-/// The natural key of a record in the account.
-pub(super) fn key_of(
-    memory: &AccountMemory,
-    resource: Resource,
-    record: &Record<'static>,
-) -> Option<NaturalKey> {
-    let sent = memory.sent.get(&(resource, record.key.clone()));
-    NaturalKey::of_record(resource, Blanks::Exact, record, sent)
-}
-
 /// The creates of `steps` whose record is there already, as far as linkvault
 /// remembers: a code that it made, or what a lost record came back as.
 #[must_use]
@@ -100,7 +90,7 @@ pub(super) type IdsByNaturalKey = HashMap<NaturalKey, Vec<i64>>;
 fn ids_by_natural_key(current: CurrentState<'_>, resource: Resource) -> IdsByNaturalKey {
     let mut index = IdsByNaturalKey::new();
     for record in current.state.get(resource).into_iter().flat_map(BTreeMap::values) {
-        if let Some(key) = key_of(current.memory, resource, record) {
+        if let Some(key) = current.memory.natural_key(resource, record) {
             index.entry(key).or_default().push(record.key.id());
         }
     }
@@ -227,7 +217,7 @@ impl RecordMatcher<'_> {
             _ => None,
         });
         let has_it = |key: &NaturalKey, record: &Record<'static>| {
-            key_of(self.current.memory, self.resource, record).as_ref() == Some(key)
+            self.current.memory.natural_key(self.resource, record).as_ref() == Some(key)
         };
         let (there, renamed): (Vec<_>, Vec<_>) =
             moved.partition(|(_, key, record)| has_it(key, record));
@@ -324,7 +314,7 @@ impl RecordMatcher<'_> {
         let Some(mine) = row.natural_key(resource) else { return false };
         let before = self.base.map(|base| {
             let record = base.get(&RecordKey::Id(row.id.unwrap_or(id)))?;
-            key_of(self.current.memory, resource, record)
+            self.current.memory.natural_key(resource, record)
         });
         // What was not edited is not pushed.
         let edited = before.is_none_or(|before| before.as_ref() != Some(&mine));

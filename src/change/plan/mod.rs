@@ -1,6 +1,7 @@
 //! The ordered steps that lead from one state to another, what they cost, and
 //! what cannot be done. What is printed is what is applied.
 //!
+//! * `types`: what a plan is · `planner`: a plan in the making
 //! * `matching`: which record of the account a wanted one is
 //! * `fields`: when two values are the same
 //! * `updates`: updates, by `compare` · `creates` · `deletes` · `assign`: assignments
@@ -19,6 +20,7 @@ pub mod fingerprints;
 mod matching;
 mod naming;
 mod order;
+mod planner;
 pub mod problems;
 #[cfg(test)]
 mod properties;
@@ -28,232 +30,24 @@ mod reversibility;
 pub mod saved;
 #[cfg(test)]
 pub(crate) mod tests;
+mod types;
 mod updates;
 pub mod verify_step;
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
-
-use super::desired::{DesiredState, SourceLocation};
+use super::desired::DesiredState;
 use super::policy::Policy;
-use crate::model::SentValues;
-use crate::model::spec::Method;
-use crate::model::{Resource, State, Verb};
+use crate::model::State;
 
 pub use fields::{fingerprint, slug};
 pub use matching::already_created;
 pub use naming::ROTATOR;
 pub use problems::PlanProblems;
 pub use request::request;
-
-/// Fields by name, in the order of the table.
-pub type JsonFields = Map<String, Json>;
-
-/// What linkvault remembers of an account beside its records.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct AccountMemory {
-    /// What was sent and cannot be read back.
-    pub sent: SentValues,
-    /// For a move, what the moves before it set or found the same on both sides, by the
-    /// ids of the source: the base of a three-way comparison.
-    pub agreed: BTreeMap<(Resource, i64), JsonFields>,
-    /// The same for what the journal does not tell, by the snapshot before the first move.
-    pub before_moves: BTreeMap<(Resource, i64), JsonFields>,
-    /// New ids of records that were created anew, by their old ones; for a move,
-    /// by those of the account that it is from.
-    pub ids: BTreeMap<(Resource, i64), i64>,
-}
-
-/// What is there now.
-#[derive(Debug, Clone, Copy)]
-pub struct CurrentState<'a> {
-    pub state: &'a State,
-    pub memory: &'a AccountMemory,
-}
-
-/// A request as it will be sent. In its path, `{3}` stands for the id that step
-/// 3 is going to get.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedRequest {
-    #[serde(with = "method")]
-    pub method: Method,
-    pub path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<JsonFields>,
-}
-
-/// One write.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanStep {
-    /// Counted from 1, in the order of sending.
-    pub step: u32,
-    #[serde(with = "resource")]
-    pub resource: Resource,
-    #[serde(with = "verb")]
-    pub verb: Verb,
-    /// The record: its id, `7/links/33`, or of a create its natural key.
-    pub key: String,
-    /// What its owner calls it; empty where nothing but the key is known.
-    pub name: String,
-    /// The record's id, unless the step or one before it creates the record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<i64>,
-    /// The fields that change, as they are; `null` of a create.
-    pub before: Option<JsonFields>,
-    /// The fields that change, as they will be; `null` of a delete.
-    pub after: Option<JsonFields>,
-    pub request: PlannedRequest,
-    /// Steps without which this one makes no sense.
-    #[serde(default)]
-    pub waits_for: Vec<u32>,
-    pub reversible: bool,
-    /// Whether a list can tell afterwards that it was done.
-    pub verifiable: bool,
-    /// Why it is not reversible, or cannot be verified.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remark: Option<String>,
-    /// The id that the record had before it was lost, where a create brings it back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaces: Option<i64>,
-    /// The account that the plan is from, if it is another one: `replaces` is an id there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<String>,
-    /// [`fingerprint`] of the record it changes; of an assignment, those of the
-    /// records that it names: [`mod@fingerprints`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<SourceLocation>,
-}
-
-/// Something wanted that the API cannot do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnsupportedChange {
-    #[serde(with = "resource")]
-    pub resource: Resource,
-    pub key: String,
-    pub reason: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<SourceLocation>,
-}
-
-/// A record of the account that is what another account's record moved to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MatchedRecord {
-    #[serde(with = "resource")]
-    pub resource: Resource,
-    pub old: i64,
-    pub new: i64,
-}
-
-/// What a plan for records of another account knows beside its steps.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MigrationMatches {
-    /// The other account, as `service#id`.
-    pub origin: String,
-    pub matched: Vec<MatchedRecord>,
-    /// Not part of a saved plan: nothing is done about it.
-    #[serde(skip)]
-    pub kept: Vec<KeptValue>,
-    /// Nor is this: a plan file is not believed in what two accounts had.
-    #[serde(skip)]
-    pub agreed: Vec<AgreedValues>,
-}
-
-/// Values that this plan found the same in both accounts, and of which no earlier move
-/// tells that.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgreedValues {
-    #[serde(with = "resource")]
-    pub resource: Resource,
-    /// The record's id in the other account.
-    pub id: i64,
-    pub values: JsonFields,
-}
-
-/// What the journal keeps of a move beside its steps, for the next one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MoveNote {
-    /// The other account, as `service#id`.
-    pub origin: String,
-    pub agreed: Vec<AgreedValues>,
-}
-
-/// A value that was changed in the account since the last move from the other one,
-/// and that this move keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KeptValue {
-    #[serde(with = "resource")]
-    pub resource: Resource,
-    /// The record's id in the other account.
-    pub id: i64,
-    pub field: String,
-    /// The other account's value.
-    pub source: Json,
-    /// The account's own value.
-    pub target: Json,
-}
-
-/// What a plan costs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct PlanCost {
-    /// Reading what it touches, before and after, and one for each step.
-    pub requests: u64,
-    pub seconds: f64,
-    /// Requests among these that prove the account again and read lists again, since
-    /// both became too old.
-    #[serde(default)]
-    pub rereads: u64,
-    /// Whether lists are among them.
-    #[serde(skip)]
-    pub rereads_lists: bool,
-    /// How old a list may be when a step that stands on it leaves, in seconds: the
-    /// longest time of any list; 0 where no step stands on one.
-    #[serde(default)]
-    pub staleness: f64,
-}
-
-/// A plan.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    pub steps: Vec<PlanStep>,
-    pub unsupported: Vec<UnsupportedChange>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<MigrationMatches>,
-    #[serde(flatten)]
-    pub cost: PlanCost,
-    /// Wanted ids that other records have by now. Not part of a saved plan: these records
-    /// are not changed into the wanted ones.
-    #[serde(skip)]
-    pub reused: Vec<Reused>,
-}
-
-/// An id of a wanted record that was deleted, and that another record of the account has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reused {
-    pub resource: Resource,
-    pub id: i64,
-    /// What the record that has it is called.
-    pub name: String,
-}
-
-impl Plan {
-    /// The resources that its steps touch. A channel's items go with it.
-    #[must_use]
-    pub fn touched(&self) -> Vec<Resource> {
-        let goes_with = |it: &PlanStep, resource: Resource| {
-            resource == Resource::ChannelItems
-                && it.resource == Resource::Channels
-                && it.verb == Verb::Delete
-        };
-        let touches = |resource: &Resource| {
-            self.steps.iter().any(|it| it.resource == *resource || goes_with(it, *resource))
-        };
-        Resource::ALL.into_iter().filter(touches).collect()
-    }
-}
+pub use types::{
+    AccountMemory, AgreedValues, CurrentState, JsonFields, KeptValue, MatchedRecord,
+    MigrationMatches, MoveNote, Plan, PlanCost, PlanStep, PlannedRequest, Reused,
+    UnsupportedChange,
+};
 
 /// The steps that make of `current` what is `desired`. With a `base`, only what
 /// differs from it is wanted. The plan's cost is left open.
@@ -267,51 +61,10 @@ pub fn plan(
     policy: &Policy,
 ) -> Result<Plan, PlanProblems> {
     let reused = reused::ReusedIds::new(desired, current, base);
-    let mut planner = updates::Planner::new(desired, current, base, policy, &reused);
+    let mut planner = planner::Planner::new(desired, current, base, policy, &reused);
     planner.plan_records();
     planner.unwanted();
     planner.items();
     planner.links();
     planner.finish()
 }
-
-/// Names in place of the table's own types, for files.
-macro_rules! by_name {
-    ($module:ident, $type:ty, $name:expr, $find:expr, $what:literal) => {
-        mod $module {
-            use super::*;
-            use serde::de::Error as _;
-            pub fn serialize<S: serde::Serializer>(it: &$type, out: S) -> Result<S::Ok, S::Error> {
-                out.serialize_str($name(*it))
-            }
-            pub fn deserialize<'de, D: serde::Deserializer<'de>>(
-                from: D,
-            ) -> Result<$type, D::Error> {
-                let text = String::deserialize(from)?;
-                $find(&text).ok_or_else(|| {
-                    D::Error::custom(format_args!(concat!("`{}` is no ", $what), text))
-                })
-            }
-        }
-    };
-}
-
-by_name!(resource, Resource, Resource::name, Resource::from_name, "resource");
-by_name!(
-    verb,
-    Verb,
-    Verb::name,
-    |text: &str| [Verb::Create, Verb::Update, Verb::Delete, Verb::Assign]
-        .into_iter()
-        .find(|verb| verb.name() == text),
-    "verb"
-);
-by_name!(
-    method,
-    Method,
-    Method::as_str,
-    |text: &str| [Method::Post, Method::Put, Method::Delete]
-        .into_iter()
-        .find(|method| method.as_str() == text),
-    "method of a write"
-);

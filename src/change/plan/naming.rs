@@ -1,6 +1,7 @@
 //! What a record is called, and all that it holds.
 
-use super::{JsonFields, fields};
+use super::fields;
+use super::types::JsonFields;
 use crate::change::desired::DesiredRecord;
 use crate::model::{FieldValue, NaturalKey, Record, Resource, Role};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::request::{RequestSubject, ResolvedRef, request};
-use super::{JsonFields, Plan, PlanStep, UnsupportedChange};
+use super::types::{JsonFields, Plan, PlanStep, UnsupportedChange};
 use crate::change::desired::SourceLocation;
 use crate::change::plan::reversibility::{Reversibility, StepRemark};
 use crate::model::natural_key::fold_case;

@@ -1,17 +1,16 @@
 //! What holds of every plan, tried on accounts drawn at random and on a model of
 //! a service that does what steps say. Nothing here is part of the program.
 
-#[cfg(test)]
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use fastrand::Rng;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::tests::{FREE, record};
 use super::*;
 use crate::change::policy::OnConflict;
-use crate::model::RecordKey;
+use crate::model::{RecordKey, Resource, Verb};
 
 /// An account: its records, what is remembered of it, and the next new id.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,7 +161,7 @@ impl Model {
                     });
                 }
                 (_, Resource::Campaigns) => {
-                    let links = assign::links_of(&self.memory, number(3));
+                    let links = self.memory.links_of(number(3));
                     let links: Vec<i64> = links.chain([number(5)]).collect();
                     self.remember(Resource::Campaigns, number(3), "links", json!(links));
                 }

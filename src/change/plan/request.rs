@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use super::{JsonFields, PlannedRequest};
+use super::types::{JsonFields, PlannedRequest};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{Resource, Verb};
 

@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 
 use super::fields::text;
-use super::matching::key_of;
-use super::{AccountMemory, CurrentState};
+use super::types::{AccountMemory, CurrentState};
 use crate::change::desired::{DesiredRecord, DesiredState};
 use crate::model::natural_key::{domain_host, value_text};
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
@@ -73,7 +72,7 @@ fn is_same<'v>(
         return true;
     }
     let key = NaturalKey::of(resource, Blanks::Exact, |name| mine(name).map(value_text));
-    key.is_some() && key == key_of(memory, resource, live)
+    key.is_some() && key == memory.natural_key(resource, live)
 }
 
 /// Whether the record `live` differs from the wanted `row` in these fields, which the API

@@ -1,7 +1,7 @@
 //! What a step says of its way back, and of whether it can be seen: given by the
 //! table and by what is known, so that a plan file can be held against it.
 
-use crate::change::plan::PlanStep;
+use super::types::PlanStep;
 use crate::change::plan::naming::with_article;
 use crate::model::{Field, Resource, Verb};
 

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::request::{RequestSubject, ResolvedRef, request};
+use super::types::{JsonFields, Plan, PlanStep};
 use crate::change::plan::fingerprints::is_bound_assign;
-use crate::change::plan::{JsonFields, Plan, PlanStep, order, reversibility, verify_step};
+use crate::change::plan::{order, reversibility, verify_step};
 use crate::model::{Resource, Verb};
 
 /// The format that this program writes and reads.

@@ -1,12 +1,14 @@
 //! Plans for accounts that are small enough to read.
 
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::change::desired::{CampaignLink, DesiredRecord, DesiredRecords};
+use crate::change::desired::{CampaignLink, DesiredRecord, DesiredRecords, SourceLocation};
 use crate::change::policy::OnConflict;
 use crate::change::staleness::StalenessLimit;
-use crate::model::{CountOrPercent, DecodedRecord, Record, RecordKey};
+use crate::model::{CountOrPercent, DecodedRecord, Record, RecordKey, Resource, Verb};
 
 pub(crate) fn record(resource: Resource, json: &Json) -> Record<'static> {
     let channel = json.get("channel").and_then(Json::as_i64);

@@ -1,79 +1,20 @@
 //! What is wanted of each record against what is there, and the updates between.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-use serde_json::Value as Json;
-
-use crate::change::desired::{DesiredRecord, DesiredState, SourceLocation};
-use crate::change::plan::compare::MatchedPair;
+use super::types::{AgreedValues, JsonFields, MatchedRecord, MigrationMatches, Plan, Reused};
+use crate::change::desired::DesiredRecord;
+use crate::change::plan::PlanProblems;
 use crate::change::plan::fields::{self, fingerprint};
 use crate::change::plan::matching::{self, RecordMatch};
 use crate::change::plan::naming::{ROTATOR, label, name_of, rotator_url, with_article};
 use crate::change::plan::order::{self, StepDraft};
-use crate::change::plan::problems::InvalidRow;
+use crate::change::plan::planner::{MatchedPair, Planner, Records};
 use crate::change::plan::request::{RequestSubject, ResolvedRef};
-use crate::change::plan::reused::{ReusedIds, is_another};
+use crate::change::plan::reused::is_another;
 use crate::change::plan::reversibility;
-use crate::change::plan::verify_step::{required_value, still_true};
-use crate::change::plan::{
-    AgreedValues, CurrentState, JsonFields, KeptValue, MatchedRecord, MigrationMatches, Plan,
-    PlanProblems, UnsupportedChange,
-};
-use crate::change::policy::Policy;
-use crate::model::{NaturalKey, Record, RecordKey, Resource, State, Verb};
-
-pub(super) struct Planner<'a> {
-    pub desired: &'a DesiredState,
-    pub current: CurrentState<'a>,
-    pub base: Option<&'a State>,
-    pub policy: &'a Policy,
-    pub reused: &'a ReusedIds,
-    pub drafts: Vec<StepDraft>,
-    unsupported: Vec<UnsupportedChange>,
-    pub kept: Vec<KeptValue>,
-    /// What is the same in another account and here, by the ids there.
-    pub agreed: BTreeMap<(Resource, i64), JsonFields>,
-    pub problems: PlanProblems,
-    /// What became of wanted ids that the account does not have.
-    pub resolved: HashMap<(Resource, i64), ResolvedRef>,
-    /// Wanted names, where something refers to them.
-    pub named: HashMap<(Resource, NaturalKey), Vec<ResolvedRef>>,
-    /// The resources of which it has the names of all other records, too.
-    pub indexed: HashSet<Resource>,
-    pub deleted: HashSet<(Resource, i64)>,
-    /// Links of campaigns that come back under another id.
-    pub inherited_links: Vec<(ResolvedRef, i64, Option<SourceLocation>)>,
-}
-
-pub(super) type Records = BTreeMap<RecordKey, Record<'static>>;
+use crate::change::plan::verify_step::required_value;
+use crate::model::{RecordKey, Resource, Verb};
 
 impl<'a> Planner<'a> {
-    pub fn new(
-        desired: &'a DesiredState,
-        current: CurrentState<'a>,
-        base: Option<&'a State>,
-        policy: &'a Policy,
-        reused: &'a ReusedIds,
-    ) -> Self {
-        Self {
-            desired,
-            current,
-            base,
-            policy,
-            reused,
-            drafts: Vec::new(),
-            unsupported: Vec::new(),
-            kept: Vec::new(),
-            agreed: BTreeMap::new(),
-            problems: PlanProblems::default(),
-            resolved: HashMap::new(),
-            named: HashMap::new(),
-            indexed: HashSet::new(),
-            deleted: HashSet::new(),
-            inherited_links: Vec::new(),
-        }
-    }
-
     pub fn finish(self) -> Result<Plan, PlanProblems> {
         if !self.problems.is_empty() {
             return Err(self.problems);
@@ -114,7 +55,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The wanted ids that other records have by now.
-    fn reused(&self) -> Vec<super::Reused> {
+    fn reused(&self) -> Vec<Reused> {
         let mut all = Vec::new();
         for (resource, wanted) in &self.desired.resources {
             let ids = wanted.records.iter().filter_map(|row| row.id);
@@ -122,7 +63,7 @@ impl<'a> Planner<'a> {
                 let record =
                     self.current.state.get(*resource).and_then(|it| it.get(&RecordKey::Id(id)));
                 let name = record.map(|record| name_of(*resource, record)).unwrap_or_default();
-                all.push(super::Reused { resource: *resource, id, name });
+                all.push(Reused { resource: *resource, id, name });
             }
         }
         all
@@ -175,11 +116,6 @@ impl<'a> Planner<'a> {
         for row in rows {
             self.add_unsupported(resource, &key(row), &reason, row.source.as_ref());
         }
-    }
-
-    /// Whether the wanted ids are of another account.
-    pub fn foreign(&self) -> bool {
-        self.desired.origin.is_some()
     }
 
     fn refers_to_names(&self) -> bool {
@@ -246,7 +182,7 @@ impl<'a> Planner<'a> {
                 && !self.desired.has_sent_values
                 && !self.reused.contains(resource, id)
             {
-                let links = crate::change::plan::assign::links_of(self.current.memory, id);
+                let links = self.current.memory.links_of(id);
                 self.inherited_links.extend(links.map(|link| (became, link, row.source.clone())));
             }
         }
@@ -372,34 +308,5 @@ impl<'a> Planner<'a> {
             fingerprint: Some(fingerprint(resource, pair.live)),
             source: pair.row.source.clone(),
         });
-    }
-
-    /// The value that was sent for a field of a record, unless it was replaced since.
-    pub fn sent(&self, resource: Resource, key: &RecordKey, name: &str) -> Option<&'a Json> {
-        let sent = self.current.memory.sent.get(&(resource, key.clone()))?;
-        match self.current.state.get(resource).and_then(|live| live.get(key)) {
-            Some(record) => still_true(record, sent, name),
-            None => sent.get(name),
-        }
-    }
-
-    pub fn add_unsupported(
-        &mut self,
-        resource: Resource,
-        key: &str,
-        reason: &str,
-        source: Option<&SourceLocation>,
-    ) {
-        self.unsupported.push(UnsupportedChange {
-            resource,
-            key: key.to_owned(),
-            reason: reason.to_owned(),
-            source: source.cloned(),
-        });
-    }
-
-    pub fn add_invalid_row(&mut self, resource: Resource, row: &DesiredRecord, what: String) {
-        let (key, source) = (label(resource, row), row.source.clone());
-        self.problems.rows.push(InvalidRow { resource, key, what, source });
     }
 }

@@ -3,10 +3,11 @@
 
 use serde_json::Value as Json;
 
+use super::types::{AccountMemory, CurrentState, JsonFields, PlanStep};
 use crate::change::plan::fields::{equal_values, from_json, sendable, slug, text};
 use crate::change::plan::naming::{ROTATOR, all_fields, name_of, rotator_url};
 use crate::change::plan::request::ResolvedRef;
-use crate::change::plan::{AccountMemory, CurrentState, JsonFields, PlanStep, reversibility};
+use crate::change::plan::reversibility;
 use crate::model::{NaturalKey, Record, RecordKey, Resource, SentFields, Verb};
 
 /// Whether `step` calls its record what it is called, knows what it holds, and

@@ -1,0 +1,112 @@
+//! A plan in the making: what all its parts read and add to.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value as Json;
+
+use super::naming::label;
+use super::order::StepDraft;
+use super::problems::{InvalidRow, PlanProblems};
+use super::request::ResolvedRef;
+use super::reused::ReusedIds;
+use super::types::{CurrentState, JsonFields, KeptValue, UnsupportedChange};
+use super::verify_step::still_true;
+use crate::change::desired::{DesiredRecord, DesiredState, SourceLocation};
+use crate::change::policy::Policy;
+use crate::model::{NaturalKey, Record, RecordKey, Resource, State};
+
+pub(super) struct Planner<'a> {
+    pub desired: &'a DesiredState,
+    pub current: CurrentState<'a>,
+    pub base: Option<&'a State>,
+    pub policy: &'a Policy,
+    pub reused: &'a ReusedIds,
+    pub drafts: Vec<StepDraft>,
+    pub unsupported: Vec<UnsupportedChange>,
+    pub kept: Vec<KeptValue>,
+    /// What is the same in another account and here, by the ids there.
+    pub agreed: BTreeMap<(Resource, i64), JsonFields>,
+    pub problems: PlanProblems,
+    /// What became of wanted ids that the account does not have.
+    pub resolved: HashMap<(Resource, i64), ResolvedRef>,
+    /// Wanted names, where something refers to them.
+    pub named: HashMap<(Resource, NaturalKey), Vec<ResolvedRef>>,
+    /// The resources of which it has the names of all other records, too.
+    pub indexed: HashSet<Resource>,
+    pub deleted: HashSet<(Resource, i64)>,
+    /// Links of campaigns that come back under another id.
+    pub inherited_links: Vec<(ResolvedRef, i64, Option<SourceLocation>)>,
+}
+
+pub(super) type Records = BTreeMap<RecordKey, Record<'static>>;
+
+impl<'a> Planner<'a> {
+    pub fn new(
+        desired: &'a DesiredState,
+        current: CurrentState<'a>,
+        base: Option<&'a State>,
+        policy: &'a Policy,
+        reused: &'a ReusedIds,
+    ) -> Self {
+        Self {
+            desired,
+            current,
+            base,
+            policy,
+            reused,
+            drafts: Vec::new(),
+            unsupported: Vec::new(),
+            kept: Vec::new(),
+            agreed: BTreeMap::new(),
+            problems: PlanProblems::default(),
+            resolved: HashMap::new(),
+            named: HashMap::new(),
+            indexed: HashSet::new(),
+            deleted: HashSet::new(),
+            inherited_links: Vec::new(),
+        }
+    }
+
+    /// Whether the wanted ids are of another account.
+    pub fn foreign(&self) -> bool {
+        self.desired.origin.is_some()
+    }
+
+    /// The value that was sent for a field of a record, unless it was replaced since.
+    pub fn sent(&self, resource: Resource, key: &RecordKey, name: &str) -> Option<&'a Json> {
+        let sent = self.current.memory.sent.get(&(resource, key.clone()))?;
+        match self.current.state.get(resource).and_then(|live| live.get(key)) {
+            Some(record) => still_true(record, sent, name),
+            None => sent.get(name),
+        }
+    }
+
+    pub fn add_unsupported(
+        &mut self,
+        resource: Resource,
+        key: &str,
+        reason: &str,
+        source: Option<&SourceLocation>,
+    ) {
+        self.unsupported.push(UnsupportedChange {
+            resource,
+            key: key.to_owned(),
+            reason: reason.to_owned(),
+            source: source.cloned(),
+        });
+    }
+
+    pub fn add_invalid_row(&mut self, resource: Resource, row: &DesiredRecord, what: String) {
+        let (key, source) = (label(resource, row), row.source.clone());
+        self.problems.rows.push(InvalidRow { resource, key, what, source });
+    }
+}
+
+/// One wanted record beside the one that is there.
+pub(super) struct MatchedPair<'r> {
+    pub resource: Resource,
+    pub row: &'r DesiredRecord,
+    pub live: &'r Record<'static>,
+    /// The record in the base; `None` without a base.
+    pub base: Option<Option<&'r Record<'static>>>,
+}
