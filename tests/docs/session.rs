@@ -5,14 +5,18 @@
 //! into the blocks. Read the difference before you commit it.
 
 use std::cell::RefCell;
-use std::io::{BufRead as _, BufReader, Lines};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::{blocks, read, root};
+
+/// How many lines a server prints when it begins.
+const SERVER_LINES: usize = 2;
 
 /// A user's home on a fresh machine, with the shell that works in it.
 pub struct Home {
@@ -25,8 +29,8 @@ pub struct Home {
 struct Shell {
     /// Set by `export NAME=VALUE`.
     variables: Vec<(String, String)>,
-    /// Programs that a command with `&` started, with their output.
-    running: Vec<(Child, Lines<BufReader<ChildStdout>>)>,
+    /// Programs that a command with `&` started.
+    running: Vec<Child>,
     /// Of each of them: the address that the block shows, and the one that is free here.
     addresses: Vec<(String, String)>,
     /// What `echo $?` prints.
@@ -35,7 +39,7 @@ struct Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        for (child, _) in &mut self.running {
+        for child in &mut self.running {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -134,12 +138,18 @@ impl Home {
         free[at] = "127.0.0.1:0".to_owned();
         let mut command = self.command(&free);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let output: Vec<_> = lines.by_ref().take(2).map(Result::unwrap).collect();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, receiver) = mpsc::channel();
+        // It reads on, so that the server can write.
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|it| drop(sender.send(it)))
+        });
+        let line = |_| receiver.recv_timeout(Duration::from_secs(20)).ok();
+        let output: Vec<_> = (0..SERVER_LINES).map_while(line).collect();
         let address = output[0].split("http://").nth(1).unwrap().split(' ').next().unwrap();
         let mut shell = self.shell.borrow_mut();
         shell.addresses.push((arguments[at].clone(), address.to_owned()));
-        shell.running.push((child, lines));
+        shell.running.push(child);
         drop(shell);
         self.as_shown(&(output.join("\n") + "\n"))
     }
