@@ -33,7 +33,7 @@ pub fn apply(
     options: &ApplyOptions,
     plan: &Plan,
 ) -> Result<RunReport, ApplyError> {
-    if let Some(run) = vault.plan_was_used(&options.plan_id)? {
+    if let Some(run) = vault.run_of_plan(&options.plan_id)? {
         return Err(ApplyError::Used(run));
     }
     check(&plan.steps)?;

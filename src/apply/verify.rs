@@ -30,7 +30,7 @@ impl Verification {
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
-            Self::AsAsked(_) => crate::vault::journal::AS_ASKED,
+            Self::AsAsked(_) => crate::vault::journal::VERIFIED,
             Self::Differs(_) => DIFFERS,
             Self::Hidden(_) => HIDDEN,
         }

@@ -459,14 +459,14 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         };
         // What comes twice is known only once it is stored.
         let note = |put: &WriteResult| {
-            evidence.twice = put.twice;
-            evidence.across = put.across;
-            evidence.differing = put.differing;
-            evidence.first_twin = put.first_twin.as_ref().map(ToString::to_string);
-            evidence.first_differing = put.first_differing.as_ref().map(ToString::to_string);
+            evidence.twice = put.repeats;
+            evidence.across = put.cross_page_repeats;
+            evidence.differing = put.differing_repeats;
+            evidence.first_twin = put.first_equal_repeat.as_ref().map(ToString::to_string);
+            evidence.first_differing = put.first_differing_repeat.as_ref().map(ToString::to_string);
             serde_json::to_string(&evidence).unwrap_or_default()
         };
-        let put = self.crawler.vault.put_split(&page, &mut records, &self.seen, note)?;
+        let put = self.crawler.vault.put_matches(&page, &mut records, &self.seen, note)?;
         self.seen |= put.rows;
         self.warn(&faults, &records);
         self.problems.append(&mut faults);
@@ -479,7 +479,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
     }
 
     fn warn(&mut self, faults: &[RecordProblem], records: &[TemplateMatch<'_>]) {
-        let odd = records.iter().flat_map(|split| &split.odd);
+        let odd = records.iter().flat_map(|split| &split.warnings);
         for problem in faults.iter().chain(odd) {
             self.crawler.problem(problem);
         }

@@ -25,7 +25,7 @@ impl Crawler<'_> {
             return Ok(summary);
         }
         let all = self.options.stats == StatisticsMode::All;
-        let due = self.vault.statistics_due(self.snapshot, all)?;
+        let due = self.vault.statistics_to_fetch(self.snapshot, all)?;
         let total = due.len() as u64;
         let budget = self.options.stats_budget.unwrap_or(total).min(total);
         summary.left = total - budget;

@@ -226,7 +226,7 @@ pub(super) fn run_saved_plan(
     run: &RunOptions,
 ) -> Result<PlanEnd, OpError> {
     let account = session.account;
-    if let Some(run) = session.vault.plan_was_used(&saved.id)? {
+    if let Some(run) = session.vault.run_of_plan(&saved.id)? {
         return Err(apply_error(apply::ApplyError::Used(run), &account.name));
     }
     session.require_no_open_run()?;

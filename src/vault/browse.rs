@@ -1,5 +1,5 @@
-//! Reading a vault page by page, for people who look around in it: whatever its
-//! size, a page reads no more records than it shows.
+//! Reads a vault page by page, for the web page: however large the vault, a query reads only the
+//! records of its page.
 
 use std::collections::HashMap;
 
@@ -12,96 +12,87 @@ use super::snapshot::{Snapshot, signed};
 use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::{FieldKind, Record, RecordKey, Resource};
-use crate::vault::version_rows::{StoredVersion, TemplateCache, key, stored_alike};
+use crate::vault::version_rows::{StoredVersion, TemplateCache, equal_stored_fields, key};
 
-/// A part of a list: `take` entries after the first `skip`.
+/// A part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRange {
+    /// Number of entries to skip.
     pub skip: u64,
+    /// Maximum number of entries after that.
     pub take: u64,
 }
 
 impl PageRange {
-    /// As SQLite counts, for LIMIT and OFFSET.
+    /// The values for LIMIT and OFFSET.
     fn bounds(self) -> (i64, i64) {
         (signed(self.take), signed(self.skip))
     }
 }
 
-/// A record that two snapshots do not show alike.
+/// A record that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedRecord {
+    /// Key of the record.
     pub key: RecordKey,
-    /// As the earlier snapshot shows it; `None` where it does not.
+    /// The record in the earlier snapshot; `None` if it was added.
     pub before: Option<Record<'static>>,
-    /// As the later one shows it.
+    /// The record in the later snapshot; `None` if it was removed.
     pub after: Option<Record<'static>>,
 }
 
-/// How many records of a resource two snapshots do not show alike.
+/// Number of records of a resource that differ between two snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangeCount {
+    /// Records that only the later snapshot shows.
     pub added: u64,
+    /// Records with changed_versions fields.
     pub changed: u64,
+    /// Records that only the earlier snapshot shows.
     pub removed: u64,
 }
 
 impl ChangeCount {
-    /// All of them.
+    /// The sum of the three.
     #[must_use]
     pub const fn all(self) -> u64 {
         self.added + self.changed + self.removed
     }
 }
 
-/// A record's key, and its versions before and after.
+/// The key of a record, and the row numbers of its versions before and after.
 type Pair = (RecordKey, Option<i64>, Option<i64>);
 
 impl Vault {
-    /// From here on, reads show one moment, whatever is written meanwhile.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Starts a read transaction: later reads ignore changes by other connections.
     pub fn read_transaction(&self) -> Result<(), VaultError> {
         self.db.execute_batch("BEGIN").map_err(|source| self.sql(source))
     }
 
-    /// The snapshots that can be read back, newest first.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
-    pub fn newest_snapshots(&self, slice: PageRange) -> Result<Vec<Snapshot>, VaultError> {
+    /// The require_readable snapshots, newest first.
+    pub fn newest_snapshots(&self, range: PageRange) -> Result<Vec<Snapshot>, VaultError> {
         self.snapshots_where(
             "finished IS NOT NULL AND forgotten IS NULL ORDER BY snapshot DESC LIMIT ?1 OFFSET ?2",
-            slice.bounds(),
+            range.bounds(),
         )
     }
 
-    /// How many snapshots can be read back.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Number of require_readable snapshots.
     pub fn count_snapshots(&self) -> Result<u64, VaultError> {
         self.number(
             "SELECT count(*) FROM snapshot WHERE finished IS NOT NULL AND forgotten IS NULL",
         )
     }
 
-    /// Number and beginning of the newest `most` snapshots, newest first.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Number and start time of the newest `most` require_readable snapshots, newest first.
     pub fn snapshot_times(&self, most: u64) -> Result<Vec<(i64, Timestamp)>, VaultError> {
         let sql = "SELECT snapshot, started FROM snapshot
                    WHERE finished IS NOT NULL AND forgotten IS NULL
                    ORDER BY snapshot DESC LIMIT ?1";
-        self.listed(sql, [signed(most)], |row| Ok((row.get(0)?, Timestamp(row.get(1)?))))
+        self.query_all(sql, [signed(most)], |row| Ok((row.get(0)?, Timestamp(row.get(1)?))))
     }
 
-    /// The readable snapshot before `number`, if there is one.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The require_readable snapshot before `number`.
     pub fn snapshot_before(&self, number: i64) -> Result<Option<i64>, VaultError> {
         let sql = "SELECT max(snapshot) FROM snapshot
                    WHERE snapshot < ?1 AND finished IS NOT NULL AND forgotten IS NULL";
@@ -112,10 +103,7 @@ impl Vault {
             .map_err(|source| self.sql(source))
     }
 
-    /// The newest snapshot that is complete.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The newest require_readable snapshot of status complete.
     pub fn newest_complete(&self) -> Result<Option<Snapshot>, VaultError> {
         let found = self.snapshots_where(
             "status = 'complete' AND finished IS NOT NULL AND forgotten IS NULL
@@ -125,27 +113,20 @@ impl Vault {
         Ok(found.into_iter().next())
     }
 
-    /// How many records each finished snapshot showed, oldest first; what was
-    /// forgotten since is told too.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Number of records in each finished snapshot, also in forgotten ones, oldest first.
     pub fn records_over_time(&self) -> Result<Vec<SeriesSample<i64>>, VaultError> {
         let sql = "SELECT s.snapshot, s.started, sum(r.records)
                    FROM snapshot s JOIN snapshot_resource r USING (snapshot)
                    WHERE s.finished IS NOT NULL GROUP BY s.snapshot ORDER BY s.snapshot";
-        self.listed(sql, [], sample)
+        self.query_all(sql, [], sample)
     }
 
-    /// The scans of all QR codes together at each finished snapshot, oldest first.
-    /// A code that is gone counts as it was last seen.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The total scans of all QR codes at each finished snapshot, oldest first. A deleted code
+    /// counts with its last value.
     pub fn scans_over_time(&self) -> Result<Vec<SeriesSample<i64>>, VaultError> {
         let mut moved: HashMap<i64, i64> = HashMap::new();
         let mut sum = || -> rusqlite::Result<()> {
-            // In the order in which they lie: nothing has to be sorted.
+            // In the order of the primary key, so that no sort is needed.
             let sql = "SELECT id, snapshot, value FROM sample_qr_codes WHERE value IS NOT NULL
                        ORDER BY id, snapshot";
             let mut find = self.db.prepare_cached(sql)?;
@@ -163,7 +144,7 @@ impl Vault {
         sum().map_err(|source| self.sql(source))?;
         let sql = "SELECT snapshot, started, 0 FROM snapshot WHERE finished IS NOT NULL
                    ORDER BY snapshot";
-        let mut samples = self.listed(sql, [], sample)?;
+        let mut samples = self.query_all(sql, [], sample)?;
         let mut sum = 0_i64;
         for sample in &mut samples {
             sum = sum.saturating_add(moved.remove(&sample.snapshot).unwrap_or_default());
@@ -173,48 +154,35 @@ impl Vault {
     }
 
     /// The runs, newest first.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
-    pub fn newest_runs(&self, slice: PageRange) -> Result<Vec<Run>, VaultError> {
-        self.runs_where("1 ORDER BY run DESC LIMIT ?1 OFFSET ?2", slice.bounds())
+    pub fn newest_runs(&self, range: PageRange) -> Result<Vec<Run>, VaultError> {
+        self.runs_where("1 ORDER BY run DESC LIMIT ?1 OFFSET ?2", range.bounds())
     }
 
-    /// How many runs there are.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Number of runs.
     pub fn count_runs(&self) -> Result<u64, VaultError> {
         self.number("SELECT count(*) FROM run")
     }
 
-    /// How many writes of unfinished runs have an unknown outcome, and when the
-    /// first of these runs began.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Number of steps with an unknown outcome in unfinished runs, and the start of the first of
+    /// these runs.
     pub fn unknown_writes(&self) -> Result<(u64, Option<Timestamp>), VaultError> {
         let sql = "SELECT count(*), min(run.started) FROM step JOIN run USING (run)
                    WHERE step.state = 'unknown' AND run.finished IS NULL";
-        let one = self.listed(sql, [], |row| {
+        let one = self.query_all(sql, [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?.map(Timestamp)))
         })?;
         let (count, since) = one.into_iter().next().unwrap_or_default();
         Ok((count.unsigned_abs(), since))
     }
 
-    /// Some of a run's steps, in order.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
-    pub fn steps_of(&self, run: i64, slice: PageRange) -> Result<Vec<JournalStep>, VaultError> {
-        let (take, skip) = slice.bounds();
+    /// A part of a run's steps, in order.
+    pub fn steps_of(&self, run: i64, range: PageRange) -> Result<Vec<JournalStep>, VaultError> {
+        let (take, skip) = range.bounds();
         self.steps_where(run, "ORDER BY step LIMIT ?2 OFFSET ?3", (run, take, skip))
     }
 
-    /// Some of the records of `resource` that snapshot `number` shows, in the
-    /// order of keys, and how many there are; only those in whose texts `search`
-    /// stands, where there is one.
+    /// A part of the records of `resource` that snapshot `number` shows, in the order of keys, and
+    /// the number of all. With `search`, only records that contain it in one of their fields.
     ///
     /// # Errors
     /// As [`Vault::state`].
@@ -223,35 +191,35 @@ impl Vault {
         number: i64,
         resource: Resource,
         search: Option<&str>,
-        slice: PageRange,
+        range: PageRange,
     ) -> Result<(Vec<Record<'static>>, u64), VaultError> {
-        self.readable(number)?;
+        self.require_readable(number)?;
         let (table, keys) = (version_table(resource), keys(resource));
-        let found = search.map_or_else(|| "1".to_owned(), |_| matching(resource));
+        let found = search.map_or_else(|| "1".to_owned(), |_| search_condition(resource));
         let shown = format!(
             "FROM {table} v WHERE v.since <= ?1 AND (v.until IS NULL OR v.until > ?1) AND {found}"
         );
-        let pattern = search.map(pattern).unwrap_or_default();
+        let like_pattern = search.map(like_pattern).unwrap_or_default();
         let count = match search {
             None => self.shown(number, resource)?,
             Some(_) => {
                 let sql = format!("SELECT count(*) {shown} AND ?2 <> ''");
-                let count = self.db.query_row(&sql, (number, &pattern), |row| row.get(0));
+                let count = self.db.query_row(&sql, (number, &like_pattern), |row| row.get(0));
                 unsigned(count.map_err(|source| self.sql(source))?)
             }
         };
         let sql =
             format!("SELECT v.version {shown} AND ?2 = ?2 ORDER BY {keys} LIMIT ?3 OFFSET ?4");
-        let (take, skip) = slice.bounds();
+        let (take, skip) = range.bounds();
         let versions: Vec<i64> =
-            self.listed(&sql, (number, &pattern, take, skip), |row| row.get(0))?;
+            self.query_all(&sql, (number, &like_pattern, take, skip), |row| row.get(0))?;
         let mut records = self.of_versions(resource, &versions, number)?;
         let ordered = versions.iter().filter_map(|version| records.remove(version));
         Ok((ordered.collect(), count))
     }
 
-    /// How many records of `resource` the snapshots `from` and `to`, which is
-    /// later, do not show alike.
+    /// Number of records of `resource` that differ between the snapshots `from` and `to`. `from`
+    /// must be the earlier one.
     ///
     /// # Errors
     /// As [`Vault::state`].
@@ -261,27 +229,31 @@ impl Vault {
         from: i64,
         to: i64,
     ) -> Result<ChangeCount, VaultError> {
-        self.readable(from)?;
-        self.readable(to)?;
+        self.require_readable(from)?;
+        self.require_readable(to)?;
         if !self.may_differ(resource, from, to)? {
             return Ok(ChangeCount::default());
         }
         let sql = format!(
             "SELECT coalesce(sum(before IS NULL), 0), coalesce(sum(after IS NULL), 0), count(*)
              FROM ({})",
-            different(resource)
+            changed_versions(resource)
         );
-        let alike = self.alike(resource, from, to)?.len() as u64;
+        let same_fields = self.same_fields(resource, from, to)?.len() as u64;
         let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<ChangeCount> {
             let (added, removed, all) =
                 (unsigned(row.get(0)?), unsigned(row.get(1)?), unsigned(row.get(2)?));
-            Ok(ChangeCount { added, changed: all.saturating_sub(added + removed + alike), removed })
+            Ok(ChangeCount {
+                added,
+                changed: all.saturating_sub(added + removed + same_fields),
+                removed,
+            })
         };
         self.db.query_row(&sql, (from, to), read).map_err(|source| self.sql(source))
     }
 
-    /// Some of the records of `resource` that the snapshots `from` and `to`, which
-    /// is later, do not show alike, in the order of keys.
+    /// A part of the records of `resource` that differ between the snapshots `from` and `to`, in
+    /// the order of keys. `from` must be the earlier one.
     ///
     /// # Errors
     /// As [`Vault::state`].
@@ -290,11 +262,11 @@ impl Vault {
         resource: Resource,
         from: i64,
         to: i64,
-        slice: PageRange,
+        range: PageRange,
     ) -> Result<Vec<ChangedRecord>, VaultError> {
-        self.readable(from)?;
-        self.readable(to)?;
-        if slice.take == 0 || !self.may_differ(resource, from, to)? {
+        self.require_readable(from)?;
+        self.require_readable(to)?;
+        if range.take == 0 || !self.may_differ(resource, from, to)? {
             return Ok(Vec::new());
         }
         let plain: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
@@ -302,13 +274,14 @@ impl Vault {
             "SELECT * FROM ({}) WHERE after IS NULL
                OR after NOT IN (SELECT value FROM json_each(?5))
              ORDER BY {} LIMIT ?3 OFFSET ?4",
-            different(resource),
+            changed_versions(resource),
             plain.join(", ")
         );
-        let (take, skip) = slice.bounds();
-        let alike: Vec<_> = self.alike(resource, from, to)?.iter().map(i64::to_string).collect();
-        let alike = format!("[{}]", alike.join(","));
-        let found = self.pairs(resource, &sql, (from, to, take, skip, alike))?;
+        let (take, skip) = range.bounds();
+        let same_fields: Vec<_> =
+            self.same_fields(resource, from, to)?.iter().map(i64::to_string).collect();
+        let same_fields = format!("[{}]", same_fields.join(","));
+        let found = self.pairs(resource, &sql, (from, to, take, skip, same_fields))?;
         let before: Vec<_> = found.iter().filter_map(|(_, before, _)| *before).collect();
         let after: Vec<_> = found.iter().filter_map(|(.., after)| *after).collect();
         let mut before = self.of_versions(resource, &before, from)?;
@@ -321,9 +294,9 @@ impl Vault {
         Ok(changed.collect())
     }
 
-    /// The versions that snapshot `to` shows and that differ from those of `from`
-    /// in their spelling alone: they are no changes.
-    fn alike(&self, resource: Resource, from: i64, to: i64) -> Result<Vec<i64>, VaultError> {
+    /// The versions in snapshot `to` that differ from those in `from` only in their spelling. They
+    /// do not count as changes.
+    fn same_fields(&self, resource: Resource, from: i64, to: i64) -> Result<Vec<i64>, VaultError> {
         let table = version_table(resource);
         let equal: Vec<_> =
             columns(resource).map(|field| format!("o.\"{0}\" IS n.\"{0}\"", field.name)).collect();
@@ -334,8 +307,8 @@ impl Vault {
             equal.join(" AND ")
         );
         let pairs: Vec<(i64, i64)> =
-            self.listed(&sql, (from, to), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let mut shapes = TemplateCache::default();
+            self.query_all(&sql, (from, to), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut templates = TemplateCache::default();
         let select = format!(
             "SELECT {} FROM {table} v WHERE v.version = ?1",
             StoredVersion::select(resource)
@@ -345,19 +318,19 @@ impl Vault {
             let mut load = |version: i64| -> Result<StoredVersion, TransactionError> {
                 find.query_row([version], |row| Ok(StoredVersion::read(resource, row)))?
             };
-            let mut alike = Vec::new();
+            let mut same_fields = Vec::new();
             for (before, after) in pairs {
                 let (mut before, mut now) = (load(before)?, load(after)?);
-                if stored_alike(&self.db, &mut shapes, resource, &mut before, &mut now)? {
-                    alike.push(after);
+                if equal_stored_fields(&self.db, &mut templates, resource, &mut before, &mut now)? {
+                    same_fields.push(after);
                 }
             }
-            Ok(alike)
+            Ok(same_fields)
         };
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// Whether a snapshot after `from`, up to `to`, changed anything of `resource`.
+    /// Whether a snapshot after `from`, up to and including `to`, changed `resource`.
     fn may_differ(&self, resource: Resource, from: i64, to: i64) -> Result<bool, VaultError> {
         let sql = "SELECT coalesce(sum(added + changed + removed), 0) > 0 FROM snapshot_resource
                    WHERE resource = ?1 AND snapshot > ?2 AND snapshot <= ?3";
@@ -384,14 +357,14 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// The records of these versions, their counters as at snapshot `at`.
+    /// The records of these versions, with their counters at snapshot `at`.
     fn of_versions(
         &mut self,
         resource: Resource,
         versions: &[i64],
         at: i64,
     ) -> Result<HashMap<i64, Record<'static>>, VaultError> {
-        // Numbers of our own: nothing that would need to be bound.
+        // The numbers come from the vault, so they need not be bound.
         let numbers: Vec<_> = versions.iter().map(ToString::to_string).collect();
         let sql = format!(
             "SELECT {}, {} FROM {} v WHERE v.version IN ({}) AND ?1 = ?1",
@@ -407,7 +380,7 @@ impl Vault {
         Ok(found)
     }
 
-    fn listed<T>(
+    fn query_all<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,
@@ -425,9 +398,9 @@ impl Vault {
     }
 }
 
-/// `before`, `after` and the key of each record that two snapshots, ?1 and the
-/// later ?2, do not show alike: which version each of them shows.
-fn different(resource: Resource) -> String {
+/// SQL: the key of each record that differs between snapshot ?1 and the later ?2, with the version
+/// that each of them shows as `before` and `after`.
+fn changed_versions(resource: Resource) -> String {
     let (table, keys) = (version_table(resource), keys(resource));
     let plain: Vec<_> = key_columns(resource).map(|name| format!("\"{name}\"")).collect();
     let plain = plain.join(", ");
@@ -447,16 +420,16 @@ fn keys(resource: Resource) -> String {
     keys.join(", ")
 }
 
-/// A condition on the pattern ?2: that it is in one of the record's texts, or its id.
-fn matching(resource: Resource) -> String {
+/// SQL condition: the like_pattern ?2 matches one of the record's fields.
+fn search_condition(resource: Resource) -> String {
     let texts = columns(resource).filter(|field| !matches!(field.kind, FieldKind::Bool));
     let parts: Vec<_> =
         texts.map(|field| format!("v.\"{}\" LIKE ?2 ESCAPE '\\'", field.name)).collect();
     format!("({})", parts.join(" OR "))
 }
 
-/// `text` anywhere, its own wildcards taken as what they are.
-fn pattern(text: &str) -> String {
+/// A LIKE like_pattern that matches `text` anywhere; wildcards in `text` are escaped.
+fn like_pattern(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{text}%")
 }

@@ -1,10 +1,10 @@
-//! `check`: recomputes everything that a vault claims about itself.
+//! `check`: recomputes all checksums and digests of a vault.
 //!
-//! One pass over all versions gives every snapshot's sums, however many there
-//! are: each version adds to the sum where it begins and leaves it where it ends.
+//! One pass over all versions computes the checksums of every snapshot: each version is added where
+//! it begins and subtracted where it ends.
 //!
-//! What no sum covers is told nowhere as content: how far a running crawl came,
-//! page sizes that were learned, templates that no record uses.
+//! Not covered: the progress of a running crawl, learned page sizes, and templates that no record
+//! uses. None of them is shown as content.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,36 +17,38 @@ use crate::vault::version_rows::StoredVersion;
 use crate::vault::version_rows::{stored_hash, stored_key};
 use crate::vault::{TransactionError, Vault, VaultError, read, template};
 
-/// What `check` found.
+/// The result of [`Vault::check`].
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CheckReport {
+    /// Number of readable snapshots.
     pub snapshots: u64,
+    /// Number of versions of records.
     pub versions: u64,
-    /// Nothing here means that the vault is sound.
+    /// The problems found, at most 100, for people. Empty if the vault is intact.
     pub problems: Vec<String>,
 }
 
-/// The most problems that are told one by one.
-const MANY: usize = 100;
+/// Maximum number of problems in a report.
+const MAX_PROBLEMS: usize = 100;
 
 impl CheckReport {
     fn problem(&mut self, what: impl Into<String>) {
-        if self.problems.len() < MANY {
+        if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(what.into());
         }
     }
 }
 
-/// What begins or ends at a snapshot: the change of the sum, and of the count.
+/// The changes of checksum and number of records at each snapshot.
 type Changes = BTreeMap<i64, (DigestSum, i64)>;
 
 impl Vault {
-    /// Recomputes all digests and compares all that can be compared.
+    /// Recomputes all checksums and digests, and compares all redundant data.
     ///
     /// # Errors
-    /// When the file cannot be read at all; damage is in the [`CheckReport`].
+    /// If the file cannot be read at all. Damage is in the [`CheckReport`].
     pub fn check(&mut self) -> Result<CheckReport, VaultError> {
-        // A backup that goes on meanwhile must not look like damage.
+        // A concurrent backup must not look like damage.
         self.db.execute_batch("BEGIN").map_err(|source| self.sql(source))?;
         let report = self.check_all();
         self.db.execute_batch("COMMIT").map_err(|source| self.sql(source))?;
@@ -55,10 +57,10 @@ impl Vault {
 
     fn check_all(&mut self) -> CheckReport {
         let mut report = CheckReport::default();
-        // The file may have changed since they were read.
-        self.shapes.clear();
+        // The file may have changed since the templates were read.
+        self.templates.clear();
         self.check_file(&mut report);
-        self.check_ledgers(&mut report);
+        self.check_checksums(&mut report);
         let all = match self.all_snapshots() {
             Ok(all) => all,
             Err(error) => {
@@ -69,8 +71,9 @@ impl Vault {
         let mut sums = BTreeMap::new();
         for resource in Resource::ALL {
             let mut changes = Changes::new();
-            let nowhere = unreadable(&all);
-            if let Err(failure) = self.check_versions(resource, &nowhere, &mut changes, &mut report)
+            let forgotten = merged_snapshots(&all);
+            if let Err(failure) =
+                self.check_versions(resource, &forgotten, &mut changes, &mut report)
             {
                 report.problem(format!("{resource}: {}", failure.at(&self.path)));
             }
@@ -85,7 +88,7 @@ impl Vault {
         report
     }
 
-    /// SQLite's own check, and the tables and views as this program makes them.
+    /// Runs SQLite's own check, and compares tables and views with those of this program.
     fn check_file(&self, report: &mut CheckReport) {
         let sound = || -> rusqlite::Result<Vec<String>> {
             let mut check = self.db.prepare("PRAGMA integrity_check(20)")?;
@@ -109,28 +112,27 @@ impl Vault {
         }
     }
 
-    fn check_ledgers(&self, report: &mut CheckReport) {
-        for ledger in ChecksumScope::ALL {
-            let kept = checksums::read(&self.db, ledger);
-            let found = ledger.recompute(&self.db);
-            match kept.and_then(|kept| found.map(|found| kept == found)) {
+    fn check_checksums(&self, report: &mut CheckReport) {
+        for scope in ChecksumScope::ALL {
+            let stored = checksums::read(&self.db, scope);
+            let found = scope.recompute(&self.db);
+            match stored.and_then(|stored| found.map(|found| stored == found)) {
                 Ok(true) => {}
-                Ok(false) => report.problem(ledger.covers()),
+                Ok(false) => report.problem(scope.message()),
                 Err(failure) => report.problem(describe(failure)),
             }
         }
     }
 
-    /// Adds up one resource's versions; none may begin or end at a snapshot in
-    /// `nowhere`.
+    /// Adds up the versions of one resource. None may begin or end at a snapshot in `forgotten`.
     fn check_versions(
         &mut self,
         resource: Resource,
-        nowhere: &BTreeSet<i64>,
+        forgotten: &BTreeSet<i64>,
         changes: &mut Changes,
         report: &mut CheckReport,
     ) -> Result<(), TransactionError> {
-        let Self { db, shapes, .. } = self;
+        let Self { db, templates, .. } = self;
         let table = version_table(resource);
         let mut all =
             db.prepare(&format!("SELECT {} FROM {table} v", StoredVersion::select(resource)))?;
@@ -138,7 +140,7 @@ impl Vault {
         while let Some(row) = rows.next()? {
             report.versions += 1;
             let stored = StoredVersion::read(resource, row).and_then(|mut stored| {
-                let hash = stored_hash(db, shapes, resource, &mut stored)?;
+                let hash = stored_hash(db, templates, resource, &mut stored)?;
                 Ok((stored, hash))
             });
             let (stored, hash) = match stored {
@@ -148,23 +150,26 @@ impl Vault {
                     continue;
                 }
             };
-            let begun = changes.entry(stored.since).or_default();
-            begun.0.add(hash);
-            begun.1 += 1;
+            let begin = changes.entry(stored.since).or_default();
+            begin.0.add(hash);
+            begin.1 += 1;
             if let Some(until) = stored.until {
-                let ended = changes.entry(until).or_default();
-                ended.0.sub(hash);
-                ended.1 -= 1;
+                let end = changes.entry(until).or_default();
+                end.0.sub(hash);
+                end.1 -= 1;
                 if until <= stored.since {
                     report.problem(format!("{}: ends before it begins", name(resource, &stored)));
                 }
             }
-            if [Some(stored.since), stored.until].iter().flatten().any(|end| nowhere.contains(end))
+            if [Some(stored.since), stored.until]
+                .iter()
+                .flatten()
+                .any(|end| forgotten.contains(end))
             {
                 let name = name(resource, &stored);
                 report.problem(format!("{name}: begins or ends at a forgotten snapshot"));
             }
-            let template = shapes.template(db, stored.shape)?;
+            let template = templates.template(db, stored.template_id)?;
             if let Err(failure) = columns_agree(resource, &stored, template) {
                 report.problem(format!("{}: {}", name(resource, &stored), describe(failure)));
             }
@@ -197,7 +202,7 @@ impl Vault {
         )
     }
 
-    /// Adds up one series: each value stands until the next.
+    /// Adds up one series: each value is valid until the next.
     fn add_series(
         &self,
         sql: &str,
@@ -245,9 +250,9 @@ impl Vault {
                     all.0.plus(*sum);
                     all.1 += count;
                 }
-                // Of what was forgotten, only the newest still stands as it was.
-                let stands = snapshot.forgotten.is_none() || number == newest;
-                if stands && stored.get(resource) != Some(all) {
+                // Of the forgotten snapshots, only the newest still has all its versions.
+                let intact = snapshot.forgotten.is_none() || number == newest;
+                if intact && stored.get(resource) != Some(all) {
                     report.problem(format!("snapshot #{number}: {resource} are not as they were"));
                 }
             }
@@ -263,7 +268,7 @@ impl Vault {
                 report.problem(format!("snapshot #{number}: its times do not agree"));
             }
         }
-        let stray: bool = self.db.query_row(
+        let orphaned: bool = self.db.query_row(
             "SELECT count(*) FROM snapshot_resource
              WHERE snapshot NOT IN (SELECT snapshot FROM snapshot)",
             [],
@@ -271,7 +276,7 @@ impl Vault {
         )?;
         let beyond = sums.values().any(|changes| changes.keys().next_back() > Some(&last));
         let before = sums.values().any(|changes| changes.range(..1).next().is_some());
-        if beyond || before || stray {
+        if beyond || before || orphaned {
             report.problem("some records belong to snapshots that do not exist");
         }
         Ok(())
@@ -312,15 +317,15 @@ impl Vault {
     }
 }
 
-/// The forgotten snapshots that a readable one follows: no span ends there.
-fn unreadable(all: &[Snapshot]) -> BTreeSet<i64> {
+/// The forgotten snapshots before the newest readable one. No span begins or ends there.
+fn merged_snapshots(all: &[Snapshot]) -> BTreeSet<i64> {
     let readable = |it: &&Snapshot| it.finished.is_some() && it.forgotten.is_none();
     let newest = all.iter().rfind(readable).map_or(0, |snapshot| snapshot.number);
     let forgotten = all.iter().filter(|it| it.forgotten.is_some() && it.number < newest);
     forgotten.map(|snapshot| snapshot.number).collect()
 }
 
-/// Whether the columns, which the views show, say what the text says.
+/// Returns an error if the columns, which the views show, differ from the record's text.
 fn columns_agree(
     resource: Resource,
     stored: &StoredVersion,
@@ -334,10 +339,14 @@ fn columns_agree(
     let decoded = read::decode(resource, stored, &raw)?;
     let counter = super::schema::counter_place(resource);
     let agree = decoded.record.values.iter().zip(&stored.values).enumerate().all(
-        |(place, (said, held))| {
+        |(place, (decoded_value, column))| {
             use crate::model::FieldValue;
-            let said = if matches!(said, FieldValue::Json(_)) { &FieldValue::Null } else { said };
-            Some(place) == counter || said == held
+            let decoded_value = if matches!(decoded_value, FieldValue::Json(_)) {
+                &FieldValue::Null
+            } else {
+                decoded_value
+            };
+            Some(place) == counter || decoded_value == column
         },
     );
     if agree {

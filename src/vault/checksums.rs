@@ -1,26 +1,25 @@
-//! Sums over what belongs to no one snapshot's digest: which snapshots there
-//! are, whose the vault is, what was sent. They stand in `meta`, and `check`
-//! makes them anew from the rows they cover.
+//! Checksums over data that no snapshot's digest message: the list of snapshots, the account, sent
+//! values, runs, id mappings. They are stored in `meta`, and `check` recomputes them from the rows.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::vault::digest::{DigestSum, fields};
 use crate::vault::{Transaction, TransactionError};
 
-/// One of the sums.
+/// The rows that a checksum message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChecksumScope {
-    /// Every snapshot that was begun, finished, forgotten.
+    /// Number, times, tag, scope and digest of every snapshot.
     Snapshots,
     /// The service and the account.
     Identity,
-    /// The values that were sent.
+    /// The sent values.
     Sent,
     /// Every run.
     Runs,
     /// The steps of every run.
     Steps,
-    /// Which record stands for which.
+    /// The id mappings.
     Ids,
 }
 
@@ -28,8 +27,8 @@ impl ChecksumScope {
     pub const ALL: [Self; 6] =
         [Self::Snapshots, Self::Identity, Self::Sent, Self::Runs, Self::Steps, Self::Ids];
 
-    /// What it covers, for people.
-    pub const fn covers(self) -> &'static str {
+    /// The message of `check` if the rows do not match the checksum.
+    pub const fn message(self) -> &'static str {
         match self {
             Self::Snapshots => "the list of snapshots is not as it was",
             Self::Identity => "the service or the account's id is not as it was",
@@ -51,7 +50,7 @@ impl ChecksumScope {
         }
     }
 
-    /// The sum over the rows as they are now.
+    /// The checksum of the present rows.
     pub fn recompute(self, db: &Connection) -> Result<DigestSum, TransactionError> {
         match self {
             Self::Snapshots => rows(db, SNAPSHOT, []),
@@ -74,64 +73,63 @@ const STEP: &str = "SELECT run, step, spec, state, attempts, sent, answered, id,
     remark FROM step";
 const IDS: &str = "SELECT origin, resource, old, new, run FROM id_map";
 
-/// The sum as it is kept; nothing was added to one that is absent.
-pub(super) fn read(db: &Connection, ledger: ChecksumScope) -> Result<DigestSum, TransactionError> {
+/// The stored checksum; zero if there is none.
+pub(super) fn read(db: &Connection, scope: ChecksumScope) -> Result<DigestSum, TransactionError> {
     let sql = "SELECT value FROM meta WHERE key = ?1";
-    let kept: Option<String> =
-        db.prepare_cached(sql)?.query_row([ledger.key()], |row| row.get(0)).optional()?;
-    let Some(kept) = kept else { return Ok(DigestSum::default()) };
-    blake3::Hash::from_hex(&kept)
+    let stored: Option<String> =
+        db.prepare_cached(sql)?.query_row([scope.key()], |row| row.get(0)).optional()?;
+    let Some(stored) = stored else { return Ok(DigestSum::default()) };
+    blake3::Hash::from_hex(&stored)
         .map(|sum| DigestSum::from_bytes(*sum.as_bytes()))
-        .map_err(|_| TransactionError::Damaged(format!("the {} is not a checksum", ledger.key())))
+        .map_err(|_| TransactionError::Damaged(format!("the {} is not a checksum", scope.key())))
 }
 
 pub(super) fn write(
     tx: &Transaction<'_>,
-    ledger: ChecksumScope,
+    scope: ChecksumScope,
     sum: DigestSum,
 ) -> Result<(), TransactionError> {
     let sql = "INSERT INTO meta VALUES(?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
     let text = blake3::Hash::from_bytes(sum.bytes()).to_hex();
-    tx.prepare_cached(sql)?.execute((ledger.key(), text.as_str()))?;
+    tx.prepare_cached(sql)?.execute((scope.key(), text.as_str()))?;
     Ok(())
 }
 
-/// Whose the vault is, as a sum.
+/// The checksum of the account's identity.
 pub(super) fn identity(db: &Connection) -> Result<DigestSum, TransactionError> {
     rows(db, "SELECT key, value FROM meta WHERE key IN ('service', 'account')", [])
 }
 
-/// Runs `work` on one snapshot's row, and keeps the ledger in step.
+/// Runs `work`, which changes one snapshot's row, and updates the checksum.
 pub(super) fn snapshot<T>(
     tx: &Transaction<'_>,
     number: i64,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let sql = format!("{SNAPSHOT} WHERE snapshot = ?1");
-    in_step(tx, ChecksumScope::Snapshots, || rows(tx, &sql, [number]), work)
+    update(tx, ChecksumScope::Snapshots, || rows(tx, &sql, [number]), work)
 }
 
-/// Runs `work` on the versions of one sent value, and keeps the ledger in step.
+/// Runs `work`, which changes versions of one sent value, and updates the checksum.
 pub(super) fn sent<T>(
     tx: &Transaction<'_>,
     row: (&str, &str, &str),
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let one = " AND resource = ?1 AND key = ?2 AND field = ?3";
-    in_step(tx, ChecksumScope::Sent, || sent_rows(tx, one, row), work)
+    update(tx, ChecksumScope::Sent, || sent_rows(tx, one, row), work)
 }
 
-/// Runs `work` on all sent values, and keeps the ledger in step.
+/// Runs `work`, which may change all sent values, and updates the checksum.
 pub(super) fn all_sent<T>(
     tx: &Transaction<'_>,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
-    in_step(tx, ChecksumScope::Sent, || sent_rows(tx, "", []), work)
+    update(tx, ChecksumScope::Sent, || sent_rows(tx, "", []), work)
 }
 
-/// The sum over sent values, and over the spans of those that have one. A value
-/// that came from a format without spans, and stands for all snapshots, is summed
-/// as it was there: so the sum that guarded it still does.
+/// The checksum of sent values and of their spans. A value from a format without spans, which every
+/// snapshot shows, is summed without a span: so its old checksum remains valid.
 fn sent_rows(
     db: &Connection,
     which: &str,
@@ -143,17 +141,17 @@ fn sent_rows(
     Ok(sum)
 }
 
-/// Runs `work` on one run's row, and keeps the ledger in step.
+/// Runs `work`, which changes one run's row, and updates the checksum.
 pub(super) fn run<T>(
     tx: &Transaction<'_>,
     number: i64,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let sql = format!("{RUN} WHERE run = ?1");
-    in_step(tx, ChecksumScope::Runs, || rows(tx, &sql, [number]), work)
+    update(tx, ChecksumScope::Runs, || rows(tx, &sql, [number]), work)
 }
 
-/// Runs `work` on some steps of a run, and keeps the ledger in step.
+/// Runs `work`, which changes these steps of a run, and updates the checksum.
 pub(super) fn steps<T>(
     tx: &Transaction<'_>,
     run: i64,
@@ -167,40 +165,40 @@ pub(super) fn steps<T>(
             Ok(sum)
         })
     };
-    in_step(tx, ChecksumScope::Steps, now, work)
+    update(tx, ChecksumScope::Steps, now, work)
 }
 
-/// Runs `work` on all steps of a run, and keeps the ledger in step.
+/// Runs `work`, which may change all steps of a run, and updates the checksum.
 pub(super) fn all_steps<T>(
     tx: &Transaction<'_>,
     run: i64,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let sql = format!("{STEP} WHERE run = ?1");
-    in_step(tx, ChecksumScope::Steps, || rows(tx, &sql, [run]), work)
+    update(tx, ChecksumScope::Steps, || rows(tx, &sql, [run]), work)
 }
 
-/// Runs `work` on one row of the map of ids, and keeps the ledger in step.
+/// Runs `work`, which changes one id mapping, and updates the checksum.
 pub(super) fn id_map<T>(
     tx: &Transaction<'_>,
     row: (&str, &str, i64),
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let sql = format!("{IDS} WHERE origin = ?1 AND resource = ?2 AND old = ?3");
-    in_step(tx, ChecksumScope::Ids, || rows(tx, &sql, row), work)
+    update(tx, ChecksumScope::Ids, || rows(tx, &sql, row), work)
 }
 
-fn in_step<T>(
+fn update<T>(
     tx: &Transaction<'_>,
-    ledger: ChecksumScope,
+    scope: ChecksumScope,
     now: impl Fn() -> Result<DigestSum, TransactionError>,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
-    let mut sum = read(tx, ledger)?;
+    let mut sum = read(tx, scope)?;
     sum.minus(now()?);
     let done = work()?;
     sum.plus(now()?);
-    write(tx, ledger, sum)?;
+    write(tx, scope, sum)?;
     Ok(done)
 }
 

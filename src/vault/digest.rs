@@ -1,32 +1,31 @@
-//! Digests over what a snapshot holds, and the chain that ties them together.
+//! Digests of a snapshot's content, and the chain that links them.
 //!
-//! A resource's sum is the sum, modulo 2²⁵⁶, of the hashes of everything the
-//! snapshot shows of it. So a backup that changes ten records of a million
-//! hashes twenty, and `check` recomputes every snapshot in one pass over the
-//! versions. The sums guard against damage and mistakes, not against somebody
-//! who rewrites the whole file. Hash inputs are the service's own text and not
-//! the tables, so that they outlive changes of the vault's format.
+//! A resource's checksum is the sum, modulo 2²⁵⁶, of the hashes of everything that the snapshot
+//! shows of it. A backup that changes ten records of a million computes twenty hashes, and `check`
+//! recomputes every snapshot in one pass over the versions. The sums detect damage and mistakes,
+//! not somebody who rewrites the whole file. The input of a hash is the service's text, not the
+//! table row, so that it survives changes of the vault's format.
 
 use std::fmt::Write;
 
 use crate::model::{RecordKey, Resource};
 
-/// A sum of hashes.
+/// A sum of hashes, modulo 2²⁵⁶.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DigestSum([u64; 4]);
 
 impl DigestSum {
-    /// Adds one hash.
+    /// Adds a hash.
     pub fn add(&mut self, hash: blake3::Hash) {
         self.plus(Self::of(hash));
     }
 
-    /// Takes one hash away again.
+    /// Subtracts a hash.
     pub fn sub(&mut self, hash: blake3::Hash) {
         self.minus(Self::of(hash));
     }
 
-    /// Takes another sum away.
+    /// Subtracts another sum.
     pub fn minus(&mut self, other: Self) {
         // a − b = a + (−b): two's complement over 256 bits.
         let mut negative = Self(other.0.map(|limb| !limb));
@@ -45,7 +44,7 @@ impl DigestSum {
         }
     }
 
-    /// The sum as it is stored.
+    /// The sum as 32 bytes, little-endian. The vault stores it in this form.
     #[must_use]
     pub fn bytes(self) -> [u8; 32] {
         let mut bytes = [0; 32];
@@ -55,7 +54,7 @@ impl DigestSum {
         bytes
     }
 
-    /// The sum as it was stored.
+    /// The sum from its stored bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         let mut limbs = [0; 4];
@@ -70,7 +69,7 @@ impl DigestSum {
     }
 }
 
-/// What a hash is of, so that one kind of content never passes for another.
+/// The kind of content in a hash, so that two kinds never have the same hash.
 #[derive(Debug, Clone, Copy)]
 enum DigestContent {
     Version,
@@ -78,13 +77,13 @@ enum DigestContent {
     Statistics,
 }
 
-/// The hash of a version: of the record's text with its counter's value as zero.
+/// The hash of a version. `text` is the record's JSON text with its counter set to zero.
 #[must_use]
 pub fn version(resource: Resource, key: &RecordKey, text: &str) -> blake3::Hash {
     version_of(resource, key, &[text])
 }
 
-/// The same of a text that lies in parts.
+/// Like [`version`], for a text in several parts.
 #[must_use]
 pub fn version_of(resource: Resource, key: &RecordKey, parts: &[&str]) -> blake3::Hash {
     content(DigestContent::Version, resource, key, |input| {
@@ -92,7 +91,7 @@ pub fn version_of(resource: Resource, key: &RecordKey, parts: &[&str]) -> blake3
     })
 }
 
-/// The hash of a counter's value, and of the snapshot that first saw it.
+/// The hash of a counter's value and of the snapshot that first read it.
 #[must_use]
 pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) -> blake3::Hash {
     content(DigestContent::Sample, resource, &RecordKey::Id(id), |input| {
@@ -104,7 +103,7 @@ pub fn sample(resource: Resource, id: i64, snapshot: i64, value: Option<i64>) ->
     })
 }
 
-/// The hash of a code's statistics, as snapshot `snapshot` saw them.
+/// The hash of a QR code's statistics and scans, and of the snapshot that read them.
 #[must_use]
 pub fn statistics(id: i64, snapshot: i64, scans: i64, body: &str) -> blake3::Hash {
     content(DigestContent::Statistics, Resource::QrCodes, &RecordKey::Id(id), |input| {
@@ -119,8 +118,8 @@ fn content(
     key: &RecordKey,
     text: impl FnOnce(&mut Input),
 ) -> blake3::Hash {
-    // Most content is short, and hashing it in one go is several times quicker.
-    let mut input = Input { short: [0; SHORT], len: 0, long: None };
+    // Most content is short, and hashing it at once is several times faster.
+    let mut input = Input { short: [0; MAX_SHORT], len: 0, long: None };
     input.push(&[kind as u8, resource as u8]);
     input.push(&key.id().to_le_bytes());
     if let RecordKey::Item { channel, kind, .. } = key {
@@ -132,11 +131,11 @@ fn content(
     input.hash()
 }
 
-const SHORT: usize = 512;
+const MAX_SHORT: usize = 512;
 
-/// What is to be hashed: gathered as long as it is short, else hashed as it comes.
+/// Input of a hash: collected while it is short, otherwise hashed incrementally.
 struct Input {
-    short: [u8; SHORT],
+    short: [u8; MAX_SHORT],
     len: usize,
     long: Option<Box<blake3::Hasher>>,
 }
@@ -173,7 +172,7 @@ impl Write for Input {
     }
 }
 
-/// Hashes a sequence of fields, each with its length.
+/// Hashes a sequence of byte strings, each with its length.
 #[must_use]
 pub fn fields<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
@@ -191,7 +190,7 @@ mod tests {
 
     #[test]
     fn short_and_long_content_is_hashed_alike() {
-        for length in [0, 1, SHORT - 11, SHORT - 10, SHORT - 9, 4000] {
+        for length in [0, 1, MAX_SHORT - 11, MAX_SHORT - 10, MAX_SHORT - 9, 4000] {
             let text = "x".repeat(length);
             let all = [&[0, Resource::QrCodes as u8], &7_i64.to_le_bytes()[..], text.as_bytes()];
             let found = version(Resource::QrCodes, &RecordKey::Id(7), &text);

@@ -1,5 +1,5 @@
-//! `forget`: drops snapshots. Their digests stay in the chain, and so do the
-//! series of scans and statistics, which cost little and cannot be had again.
+//! `forget`: deletes the records of snapshots. Their digests stay in the chain. The series of scans
+//! and statistics stay as well: they are small, and the service does not have them any more.
 
 use super::schema::version_table;
 use crate::clock::Timestamp;
@@ -9,11 +9,8 @@ use crate::vault::{
 };
 
 impl Vault {
-    /// The snapshots that unfinished runs need: of all that was seen since they
-    /// began, they tell what is new.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The snapshots since the beginning of unfinished runs. They show which records are new since
+    /// then.
     pub fn needed_by_runs(&self) -> Result<Vec<i64>, VaultError> {
         let read = || -> rusqlite::Result<Vec<i64>> {
             let mut find = self.db.prepare(
@@ -25,13 +22,13 @@ impl Vault {
         read().map_err(|source| self.sql(source))
     }
 
-    /// Forgets the snapshots in `numbers`: what only they showed is gone, what
-    /// others show stays. Returns how many versions went.
+    /// Forgets the snapshots in `numbers`: deletes versions that no other snapshot shows. Returns
+    /// the number of deleted versions.
     ///
     /// # Errors
-    /// When the vault cannot be written; nothing is then forgotten.
+    /// [`VaultError::NoSnapshot`] for a number that is not a readable snapshot.
     pub fn forget(&mut self, numbers: &[i64], now: Timestamp) -> Result<u64, VaultError> {
-        let gone = self.transact(|tx, shapes| {
+        let deleted = self.transact(|tx, templates| {
             let mut mark = tx.prepare(
                 "UPDATE snapshot SET forgotten = ?2
                  WHERE snapshot = ?1 AND finished IS NOT NULL AND forgotten IS NULL",
@@ -42,23 +39,23 @@ impl Vault {
                     _ => Err(TransactionError::NoSnapshot(*number)),
                 })?;
             }
-            let mut gone = 0;
+            let mut deleted = 0;
             for resource in Resource::ALL {
-                gone += merge(tx, resource)?;
+                deleted += merge_spans(tx, resource)?;
             }
             sent_values::forget(tx)?;
             drop_unused_templates(tx)?;
-            shapes.clear();
-            Ok(gone)
+            templates.clear();
+            Ok(deleted)
         })?;
         self.erase()?;
-        Ok(gone)
+        Ok(deleted)
     }
 
-    /// Has nothing of what was deleted left in the file and its log. `secure_delete` overwrites the
-    /// rows, but SQLite leaves copies in the gaps of pages that it has split before; a file that is
-    /// written anew has none. Where the disk is too full for that, the free pages are given back,
-    /// and the next time does the rest.
+    /// Removes all deleted data from the file and its log. `secure_delete` overwrites rows, but
+    /// copies remain in unused parts of pages that were split before; only a rewritten file has
+    /// none. If the disk is too full to rewrite the file, free pages are released, and the next
+    /// call does the rest.
     pub(super) fn erase(&mut self) -> Result<(), VaultError> {
         match self.vacuum() {
             Err(VaultError::Full(_)) => {
@@ -72,8 +69,8 @@ impl Vault {
         }
     }
 
-    /// Gives free pages back to the file system: those that held the notes on the pages of lists.
-    /// Where the disk is too full for that, the end of the next snapshot does it.
+    /// Releases free pages to the file system, such as those of the listing's pages. If the disk is
+    /// too full, the end of the next snapshot does it.
     pub(super) fn release(&mut self) -> Result<(), VaultError> {
         let free = self.db.pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0));
         if free.map_err(|source| self.sql(source))? == 0 {
@@ -86,11 +83,11 @@ impl Vault {
     }
 }
 
-/// The most free pages that the end of a snapshot releases (16 MiB).
+/// Maximum number of free pages that the end of a snapshot releases (16 MiB).
 const MOST_RELEASED: u32 = 4096;
 
-/// Gives free pages back to the file system, `most` at most, by moving the last pages of the file
-/// into their places. A file of an earlier format keeps them until it is rewritten.
+/// Releases up to `most` free pages to the file system: the last pages of the file move into their
+/// place. A file of an earlier format keeps them until it is rewritten.
 fn release_free_pages(tx: &Transaction<'_>, most: u32) -> Result<(), TransactionError> {
     // Each step of the statement releases one page.
     let mut release = tx.prepare_cached("PRAGMA incremental_vacuum")?;
@@ -103,7 +100,7 @@ fn release_free_pages(tx: &Transaction<'_>, most: u32) -> Result<(), Transaction
     Ok(())
 }
 
-/// A trigger lets only the templates go that are listed as unused.
+/// Deletes unused templates. A trigger allows this only for those in `unused_template`.
 pub(super) fn drop_unused_templates(tx: &Transaction<'_>) -> Result<(), TransactionError> {
     let used = Resource::ALL.map(|it| format!("SELECT shape FROM {}", version_table(it)));
     let used = used.join(" UNION ");
@@ -115,35 +112,33 @@ pub(super) fn drop_unused_templates(tx: &Transaction<'_>) -> Result<(), Transact
     Ok(())
 }
 
-/// Once snapshot `number` is finished: drops what waited for it, because the
-/// snapshots before it were forgotten.
-/// Whether there was anything that waited.
-pub(super) fn settle(
+/// Called when snapshot `number` is finished: merges spans whose ends had to stay because the
+/// snapshot before it was forgotten. Returns whether it was.
+pub(super) fn merge_pending(
     tx: &Transaction<'_>,
-    shapes: &mut TemplateCache,
+    templates: &mut TemplateCache,
     number: i64,
 ) -> Result<bool, TransactionError> {
-    let waited: bool = tx.query_row(
+    let was_forgotten: bool = tx.query_row(
         "SELECT count(*) FROM snapshot WHERE snapshot = ?1 - 1 AND forgotten IS NOT NULL",
         [number],
         |row| row.get(0),
     )?;
-    if waited {
+    if was_forgotten {
         for resource in Resource::ALL {
-            merge(tx, resource)?;
+            merge_spans(tx, resource)?;
         }
         sent_values::forget(tx)?;
         drop_unused_templates(tx)?;
-        shapes.clear();
+        templates.clear();
     }
-    Ok(waited)
+    Ok(was_forgotten)
 }
 
-/// Moves every span's ends to the next snapshot that can be read, and drops the
-/// spans in which none can. Ends that no readable snapshot follows stay where
-/// they are until one is finished: what it adds, changes and removes is counted
-/// against the snapshot before it, forgotten or not.
-fn merge(tx: &Transaction<'_>, resource: Resource) -> Result<u64, TransactionError> {
+/// Moves the ends of spans from forgotten snapshots to the next readable snapshot, and deletes
+/// spans without a readable snapshot. An end without a later readable snapshot stays until one is
+/// finished: its counts are relative to the snapshot before, also if that is forgotten.
+fn merge_spans(tx: &Transaction<'_>, resource: Resource) -> Result<u64, TransactionError> {
     let table = version_table(resource);
     let next = |column: &str, otherwise: &str| {
         format!(
@@ -152,7 +147,7 @@ fn merge(tx: &Transaction<'_>, resource: Resource) -> Result<u64, TransactionErr
                          AND s.forgotten IS NULL), {otherwise})"
         )
     };
-    let gone = tx.execute(
+    let deleted = tx.execute(
         &format!(
             "DELETE FROM {table} WHERE {} = {}
                AND until IN (SELECT snapshot FROM snapshot WHERE finished IS NOT NULL)",
@@ -171,5 +166,5 @@ fn merge(tx: &Transaction<'_>, resource: Resource) -> Result<u64, TransactionErr
             [],
         )?;
     }
-    Ok(gone as u64)
+    Ok(deleted as u64)
 }

@@ -1,9 +1,8 @@
-//! What a file's first bytes tell: whether it may be opened as a vault at all.
+//! Checks, by a file's first bytes, whether it may be opened as a vault.
 //!
-//! They are read while this process has no connection to the file. A process that
-//! closes a file gives up all the locks it has on it, those of its other connections
-//! too (POSIX has it so); the next process would then take itself for the only one,
-//! and take the log of changes away.
+//! The bytes are read while this process has no connection to the file. When a process closes a
+//! file, POSIX releases all its locks on that file, also those of its other connections. The next
+//! process would then assume that it is alone and remove the log.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -15,29 +14,29 @@ use super::schema::{APPLICATION_ID, FORMAT};
 use crate::files::{beside, open_named, regular_or_absent, target};
 use crate::vault::wal_mark::is_own_log;
 
-/// A place for one connection; it is to be dropped after that.
+/// Registers one connection of this process in [`open_files`] until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(OpenFileId);
+pub(super) struct ConnectionGuard(OpenFileId);
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         open_files().disconnect(self.0);
     }
 }
 
-/// Refuses by the file's first bytes alone what SQLite had better not open:
-/// even closing a foreign database can write to it. A lock that this process
-/// took before there was a file is put on the file.
-pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
+/// Checks the file's first bytes, log and journal before SQLite opens it, because even closing a
+/// foreign database can write to it. Then registers a connection. A lock that this process took
+/// before the file existed is placed on the file.
+pub(super) fn register_connection(path: &Path) -> Result<ConnectionGuard, VaultError> {
     let fail = |source| VaultError::io(path, source);
     let metadata = std::fs::metadata(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => missing(path),
+        io::ErrorKind::NotFound => missing_error(path),
         _ => fail(source),
     })?;
     if !metadata.is_file() {
         return Err(VaultError::NotAVault(path.to_owned()));
     }
-    // SQLite opens these two by itself, and would wait for the writer of a FIFO.
+    // SQLite opens these two itself, and would wait for the writer of a FIFO.
     let file = target(path).map_err(fail)?;
     for suffix in ["-journal", "-shm"] {
         let beside = beside(&file, suffix);
@@ -46,7 +45,7 @@ pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
     let id = id(&metadata);
     let mut open = open_files();
     if !open.is_connected(id) {
-        examine(path)?;
+        check_first_bytes(path)?;
         let own = [("-wal", is_own_log(path)), ("-journal", is_harmless_journal(path))];
         for (suffix, own) in own {
             if !own.map_err(fail)? {
@@ -59,11 +58,11 @@ pub(super) fn look(path: &Path) -> Result<Place, VaultError> {
         return Err(VaultError::InUse(path.to_owned()));
     }
     open.connect(id);
-    Ok(Place(id))
+    Ok(ConnectionGuard(id))
 }
 
-/// The error for a vault that is not there. A log that lies there has changes that it lacks.
-pub(super) fn missing(path: &Path) -> VaultError {
+/// The error for a missing_error vault. A log without its vault contains changes that would be lost.
+pub(super) fn missing_error(path: &Path) -> VaultError {
     let log = beside(path, "-wal");
     match std::fs::metadata(&log) {
         Ok(found) if found.len() > 0 => VaultError::LogAlone { path: path.to_owned(), log },
@@ -71,18 +70,19 @@ pub(super) fn missing(path: &Path) -> VaultError {
     }
 }
 
-/// Refuses what is no vault by its first bytes. This process must have no connection to it.
+/// Checks the first bytes of a file that must not be empty. This process must have no connection to
+/// it.
 pub(super) fn check_header(path: &Path) -> Result<(), VaultError> {
     let metadata = std::fs::metadata(path).map_err(|source| VaultError::io(path, source))?;
     if !metadata.is_file() || metadata.len() == 0 {
         return Err(VaultError::NotAVault(path.to_owned()));
     }
-    examine(path)
+    check_first_bytes(path)
 }
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Whether a file is a database of SQLite, or empty, as one that is yet to be made.
+/// Whether a file is an SQLite database, or empty, as before it is created.
 #[cfg(target_os = "linux")]
 pub(super) fn may_be_sqlite(file: &std::fs::File) -> io::Result<bool> {
     use std::os::unix::fs::FileExt as _;
@@ -91,7 +91,7 @@ pub(super) fn may_be_sqlite(file: &std::fs::File) -> io::Result<bool> {
     Ok(read == 0 || start == *MAGIC)
 }
 
-fn examine(path: &Path) -> Result<(), VaultError> {
+fn check_first_bytes(path: &Path) -> Result<(), VaultError> {
     let fail = |source| VaultError::io(path, source);
     let mut header = Vec::with_capacity(100);
     open_named(path).map_err(fail)?.take(100).read_to_end(&mut header).map_err(fail)?;

@@ -1,5 +1,5 @@
-//! Which record of the account stands for which other: for one of its own that
-//! was lost and created anew, or for one of another account that moved here.
+//! Maps ids of records to the ids of the records that replace them: of lost records that were
+//! created again, and of records migrated from another account.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use crate::clock::Timestamp;
 use crate::model::Resource;
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
-/// One record that stands for another.
+/// A record that replaces another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdMapping {
-    /// The account that the old id is of, as `service#id`; empty is this one.
+    /// The account of the old id, as `service#id`; empty for this account.
     pub origin: String,
+    /// Resource of both records.
     pub resource: Resource,
+    /// Id of the record that is replaced.
     pub old: i64,
+    /// Id in this account of the record that replaces it.
     pub new: i64,
 }
 
 impl Vault {
-    /// The ids of this account, by the old ones of `origin` that they stand for.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The ids in this account, by the old ids in `origin`.
     pub fn id_map(&self, origin: &str) -> Result<BTreeMap<(Resource, i64), i64>, VaultError> {
         let read = || -> Result<BTreeMap<(Resource, i64), i64>, TransactionError> {
             let sql = "SELECT resource, old, new FROM id_map WHERE origin = ?1";
@@ -39,11 +39,7 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// Notes records that were found to stand for others; `run` is 0 where no
-    /// run did it.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores mappings that `run` found or made; 0 without a run.
     pub fn note_ids(
         &mut self,
         run: i64,
@@ -53,12 +49,16 @@ impl Vault {
         if found.is_empty() {
             return Ok(());
         }
-        self.transact_batched(now, |tx, _| found.iter().try_for_each(|it| keep(tx, run, it)))?;
+        self.transact_batched(now, |tx, _| found.iter().try_for_each(|it| store(tx, run, it)))?;
         self.flush()
     }
 }
 
-pub(super) fn keep(tx: &Transaction<'_>, run: i64, it: &IdMapping) -> Result<(), TransactionError> {
+pub(super) fn store(
+    tx: &Transaction<'_>,
+    run: i64,
+    it: &IdMapping,
+) -> Result<(), TransactionError> {
     let name = it.resource.name();
     checksums::id_map(tx, (&it.origin, name, it.old), || {
         let sql = "INSERT OR REPLACE INTO id_map(origin, resource, old, new, run)

@@ -1,6 +1,6 @@
-//! The journal: what each run of a plan set out to do, and what is known of each of its steps. An
-//! intent is on the disk before its request leaves, so that a resumed run knows what may
-//! have happened. What a step is, is the business of `apply`; here its text is only kept.
+//! The journal: what each run will do, and the known outcome of each of its steps. A step is marked
+//! as sent on disk before its request is sent, so that a resumed run knows which requests may have
+//! had an effect. The text of a step belongs to `apply`; this module only stores it.
 
 mod state;
 
@@ -11,85 +11,99 @@ use rusqlite::{OptionalExtension, Row};
 use super::id_map::{self, IdMapping};
 use crate::clock::Timestamp;
 use crate::model::{Resource, SentValue};
-use crate::vault::sent_values::{FirstSnapshot, end_others, remember_in};
+use crate::vault::sent_values::{FirstSnapshot, close_others, remember_in};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
 pub use state::{RunStatus, StepState};
 
-/// A run to begin.
+/// The data of a new run.
 #[derive(Debug, Clone, Default)]
 pub struct NewRun {
-    /// Who runs: `apply`, `import`, `restore`, `undo`.
+    /// The command: `apply`, `import`, `restore`, `undo`.
     pub command: String,
-    /// What it was asked for, as text.
+    /// The options of the command, as text.
     pub asked: String,
-    /// The plan's own id; empty where it has none.
+    /// The id of the plan; empty if it has none.
     pub plan_id: String,
-    /// The plan without its steps, as text.
+    /// The plan without its steps, as JSON text.
     pub plan: String,
+    /// Resources that the plan changes.
     pub touched: Vec<Resource>,
-    /// The snapshot before its first write.
+    /// Number of the snapshot before the first write.
     pub before: i64,
-    /// The text of each step; they are numbered from 1 in this order.
+    /// The text of each step. Steps are numbered from 1 in this order.
     pub steps: Vec<String>,
 }
 
-/// A run, as the journal has it.
+/// A run in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
+    /// Number of the run, from 1.
     pub number: i64,
+    /// The command: `apply`, `import`, `restore`, `undo`.
     pub command: String,
+    /// The options of the command, as text.
     pub asked: String,
+    /// The id of the plan; empty if it has none.
     pub plan_id: String,
+    /// The plan without its steps, as JSON text.
     pub plan: String,
+    /// Resources that the plan changes.
     pub touched: Vec<Resource>,
+    /// The state of the run.
     pub status: RunStatus,
+    /// When it began.
     pub started: Timestamp,
+    /// When it ended; `None` while steps are open.
     pub finished: Option<Timestamp>,
+    /// Number of the snapshot before the first write.
     pub before: Option<i64>,
+    /// Number of the snapshot after the last write.
     pub after: Option<i64>,
+    /// Number of requests sent so far.
     pub requests: u64,
-    /// How many steps are in each state.
+    /// Number of steps in each state.
     pub steps: BTreeMap<StepState, u64>,
-    /// How many were seen to be as asked.
+    /// Number of steps whose effect was verified.
     pub verified: u64,
 }
 
 impl Run {
-    /// How many steps are in `state`.
+    /// Number of steps in `state`.
     #[must_use]
     pub fn count(&self, state: StepState) -> u64 {
         self.steps.get(&state).copied().unwrap_or_default()
     }
 }
 
-/// A step, as the journal has it.
+/// A step in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalStep {
-    /// Counted from 1.
+    /// Number of the step within its run, from 1.
     pub step: u32,
-    /// What it is, as text.
+    /// The request and the expected result, as JSON text of `apply`.
     pub spec: String,
+    /// What is known of its outcome.
     pub state: StepState,
-    /// How often its request was about to leave.
+    /// Number of times that its request was marked as sent.
     pub attempts: u32,
-    /// When it was last about to leave.
+    /// When its request was last marked as sent.
     pub sent: Option<Timestamp>,
     /// When its outcome became known.
     pub answered: Option<Timestamp>,
-    /// The id of the record it created.
+    /// Id of the record that it created.
     pub id: Option<i64>,
-    /// What the service said, or why it was not sent.
+    /// The service's message, or the reason why it was not sent.
     pub message: Option<String>,
-    /// What looking at it afterwards showed, in a word.
+    /// The result of verifying it, in one word; [`VERIFIED`] if its effect was found.
     pub verified: Option<String>,
-    /// The same in a sentence.
+    /// The result of verifying it, in a sentence.
     pub remark: Option<String>,
 }
 
 impl JournalStep {
-    /// Whether the service has done it, or may have: also where a person decided that it is to
-    /// be sent again.
+    /// Whether the service has carried it out, or may have. Also if a person decided to send it
+    /// again.
     #[must_use]
     pub const fn may_be_done(&self) -> bool {
         match self.state {
@@ -100,45 +114,54 @@ impl JournalStep {
     }
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepResult {
+    /// The new state of the step.
     pub state: StepState,
+    /// Id of the record that it created.
     pub id: Option<i64>,
+    /// The service's message, or the reason why it was not sent.
     pub message: Option<String>,
+    /// The sent values to store.
     pub remember: Vec<SentValue>,
-    /// Of a record that was created for another: which it stands for.
+    /// The record that the created one replaces.
     pub maps: Option<IdMapping>,
 }
 
 impl StepResult {
-    /// A state, and nothing else.
+    /// A result with only a state.
     #[must_use]
     pub const fn of(state: StepState) -> Self {
         Self { state, id: None, message: None, remember: Vec::new(), maps: None }
     }
 
-    /// With the service's words, or ours.
+    /// Adds a message of the service or of linkvault.
     #[must_use]
     pub fn with_message(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 }
 
-/// What looking at a step afterwards showed.
+/// The result of verifying a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepVerification {
+    /// Number of the step within its run.
     pub step: u32,
+    /// The result in one word; [`VERIFIED`] if its effect was found.
     pub word: String,
+    /// The result in a sentence.
     pub remark: Option<String>,
-    /// The record's id, where the answer did not tell it.
+    /// The id of the created record, if the response did not contain it.
     pub id: Option<i64>,
+    /// The sent values to store.
     pub remember: Vec<SentValue>,
+    /// The record that the created one replaces.
     pub maps: Option<IdMapping>,
 }
 
-/// How looking at a step that is as asked is called.
-pub const AS_ASKED: &str = "verified";
+/// The `verified` value of a step whose effect was found.
+pub const VERIFIED: &str = "verified";
 
 const RUN: &str = "SELECT run, command, status, started, finished, before, after, plan_id, plan,
     asked, touched, requests FROM run";
@@ -146,11 +169,8 @@ const STEP: &str = "SELECT step, spec, state, attempts, sent, answered, id, mess
     remark FROM step WHERE run = ?1";
 
 impl Vault {
-    /// Begins a run, with all its steps planned. From here until it ends, every
-    /// commit reaches the disk before it returns.
-    ///
-    /// # Errors
-    /// When the vault cannot be written; there is then no such run.
+    /// Begins a run with all its steps planned, and returns its number. Until the run ends, each
+    /// commit is synced to disk.
     pub fn begin_run(&mut self, new: &NewRun, now: Timestamp) -> Result<i64, VaultError> {
         self.durable(true)?;
         let touched: Vec<_> = new.touched.iter().map(|it| it.name()).collect();
@@ -188,20 +208,17 @@ impl Vault {
         })
     }
 
-    /// Takes up a run that was stopped: from here on, commits reach the disk.
+    /// Continues an interrupted run: each commit is synced to disk.
     ///
     /// # Errors
-    /// When there is no such run, or the vault cannot be read.
+    /// [`VaultError::NoRun`] if the run does not exist.
     pub fn resume_run(&mut self, run: i64) -> Result<Run, VaultError> {
         self.durable(true)?;
         self.run(run)
     }
 
-    /// Notes that the requests of `steps` are about to leave. It is on the disk
-    /// when this returns, together with all that was held.
-    ///
-    /// # Errors
-    /// When the vault cannot be written; nothing may then be sent.
+    /// Marks steps as sent, before their requests are sent. When it returns, the mark and the open
+    /// batch are on disk. If it fails, nothing may be sent.
     pub fn mark_sent(&mut self, run: i64, steps: &[u32], now: Timestamp) -> Result<(), VaultError> {
         self.transact_batched(now, |tx, _| {
             checksums::steps(tx, run, steps, || {
@@ -218,18 +235,15 @@ impl Vault {
         self.flush()
     }
 
-    /// Notes what became of a step, with all that is to be remembered of it.
-    /// `hold` lets it wait for the next commit: where settling it again would cost little.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores the result of a step and its sent values. With `batch`, it is committed together with
+    /// later results, for steps whose outcome is cheap to determine again.
     pub fn record_result(
         &mut self,
         run: i64,
         step: u32,
         what: &StepResult,
         now: Timestamp,
-        hold: bool,
+        batch: bool,
     ) -> Result<(), VaultError> {
         let answered = (!matches!(what.state, StepState::Planned)).then_some(now.0);
         self.transact_batched(now, |tx, _| {
@@ -248,15 +262,12 @@ impl Vault {
                 ))?;
                 Ok(())
             })?;
-            keep(tx, run, &what.remember, FirstSnapshot::Next, true, what.maps.as_ref(), now)
+            store_sent(tx, run, &what.remember, FirstSnapshot::Next, true, what.maps.as_ref(), now)
         })?;
-        if hold { Ok(()) } else { self.flush() }
+        if batch { Ok(()) } else { self.flush() }
     }
 
-    /// Puts steps whose requests never left back to planned.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Resets steps whose requests were not sent to planned.
     pub fn revert_to_planned(
         &mut self,
         run: i64,
@@ -281,10 +292,7 @@ impl Vault {
         self.flush()
     }
 
-    /// Notes what looking at the steps afterwards showed.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores the results of verifying steps.
     pub fn verify_steps(
         &mut self,
         run: i64,
@@ -305,17 +313,21 @@ impl Vault {
             })?;
             for it in found {
                 let learned = it.id.is_some();
-                keep(tx, run, &it.remember, FirstSnapshot::Seen, learned, it.maps.as_ref(), now)?;
+                store_sent(
+                    tx,
+                    run,
+                    &it.remember,
+                    FirstSnapshot::Seen,
+                    learned,
+                    it.maps.as_ref(),
+                    now,
+                )?;
             }
             Ok(())
         })
     }
 
-    /// Notes that what was seen at an earlier end of the run is not what it left:
-    /// more is about to be sent.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Removes the `after` snapshot of a run, because more requests will be sent.
     pub fn clear_after_snapshot(&mut self, run: i64) -> Result<(), VaultError> {
         self.transact(|tx, _| {
             checksums::run(tx, run, || {
@@ -325,11 +337,8 @@ impl Vault {
         })
     }
 
-    /// Notes that a process ends its work on the run: with what the run is now,
-    /// and what the process spent. A run that is complete or partial is finished.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores the state of a run when a process stops working on it, and adds the requests it sent.
+    /// A complete or partial run is finished.
     pub fn suspend_run(
         &mut self,
         run: i64,
@@ -354,36 +363,27 @@ impl Vault {
     }
 
     /// Every run, oldest first.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn runs(&self) -> Result<Vec<Run>, VaultError> {
         self.select_runs(&format!("{RUN} ORDER BY run"), [])
     }
 
-    /// The run of that number.
+    /// The run with this number.
     ///
     /// # Errors
-    /// When there is none, or the vault cannot be read.
+    /// [`VaultError::NoRun`] if it does not exist.
     pub fn run(&self, number: i64) -> Result<Run, VaultError> {
         let found = self.select_runs(&format!("{RUN} WHERE run = ?1"), [number])?;
         found.into_iter().next().ok_or(VaultError::NoRun(number))
     }
 
-    /// The newest run that is not finished.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The newest unfinished run.
     pub fn unfinished_run(&self) -> Result<Option<Run>, VaultError> {
         let sql = format!("{RUN} WHERE finished IS NULL ORDER BY run DESC LIMIT 1");
         Ok(self.select_runs(&sql, [])?.into_iter().next())
     }
 
-    /// The run that used the plan of that id already.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
-    pub fn plan_was_used(&self, plan_id: &str) -> Result<Option<i64>, VaultError> {
+    /// The number of the run that used this plan; `None` for an empty id.
+    pub fn run_of_plan(&self, plan_id: &str) -> Result<Option<i64>, VaultError> {
         if plan_id.is_empty() {
             return Ok(None);
         }
@@ -394,14 +394,11 @@ impl Vault {
     }
 
     /// The steps of a run, in order.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn steps(&self, run: i64) -> Result<Vec<JournalStep>, VaultError> {
         self.steps_where(run, "ORDER BY step", [run])
     }
 
-    /// The steps of a run, ordered and limited as `end`, a statement's end, says.
+    /// The steps of a run. `end` is the end of the statement, with `ORDER BY` and `LIMIT`.
     pub(super) fn steps_where(
         &self,
         run: i64,
@@ -420,7 +417,7 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// The runs that `condition`, the end of a statement, selects.
+    /// The runs that `condition` selects, which may include `ORDER BY` and `LIMIT`.
     pub(super) fn runs_where(
         &self,
         condition: &str,
@@ -457,7 +454,7 @@ impl Vault {
             "SELECT state, count(*), sum(coalesce(verified = ?2, 0)) FROM step WHERE run = ?1
              GROUP BY state",
         )?;
-        let mut counts = count.query((number, AS_ASKED))?;
+        let mut counts = count.query((number, VERIFIED))?;
         while let Some(row) = counts.next()? {
             let state: String = row.get(0)?;
             steps.insert(step_state(number, &state)?, unsigned(row.get(1)?));
@@ -483,7 +480,7 @@ impl Vault {
         })
     }
 
-    /// Whether a commit waits until it is on the disk.
+    /// Sets whether a commit waits until it is synced to disk.
     fn durable(&mut self, on: bool) -> Result<(), VaultError> {
         self.flush()?;
         let level = if on { "FULL" } else { "NORMAL" };
@@ -491,9 +488,9 @@ impl Vault {
     }
 }
 
-/// Remembers what was sent, and which record stands for which. `learned`: the id of what was
-/// created is known from now on.
-fn keep(
+/// Stores sent values, and which record replaces which. `learned`: the id of the created record was
+/// unknown until now.
+fn store_sent(
     tx: &Transaction<'_>,
     run: i64,
     remember: &[SentValue],
@@ -510,13 +507,13 @@ fn keep(
     };
     if let Some(first) = remember.iter().find(|it| it.created && learned) {
         let fields: Vec<_> = remember.iter().map(|it| it.field.as_str()).collect();
-        end_others(tx, (first.resource, &first.key), &fields, FirstSnapshot::Created { before })?;
+        close_others(tx, (first.resource, &first.key), &fields, FirstSnapshot::Created { before })?;
     }
     for it in remember {
         let begins = if it.created { FirstSnapshot::Created { before } } else { from };
         remember_in(tx, (it.resource, &it.key, &it.field), &it.value.to_string(), begins, now)?;
     }
-    maps.map_or(Ok(()), |it| id_map::keep(tx, run, it))
+    maps.map_or(Ok(()), |it| id_map::store(tx, run, it))
 }
 
 fn journal_step(run: i64, row: &Row<'_>) -> Result<JournalStep, TransactionError> {

@@ -1,5 +1,5 @@
-//! How far a crawl came in each list, so that the next start goes on there.
-//! What the notes mean is the crawler's business; here they are only kept.
+//! The progress of a crawl in each list, from which an interrupted crawl continues. The notes are
+//! text of the crawler; this module only stores them.
 
 use roaring::RoaringTreemap;
 use rusqlite::OptionalExtension;
@@ -10,26 +10,32 @@ use super::write::remove;
 use crate::model::{RecordKey, Resource};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, version_rows};
 
-/// A page of a listing that is in the vault.
+/// A page of a listing that is stored in the vault.
 #[derive(Debug, Clone)]
 pub struct ListedPage {
+    /// Number of the page within its listing.
     pub number: u64,
+    /// The crawler's note on the page, as JSON.
     pub evidence: String,
-    /// The versions its records are, by row number.
+    /// Row numbers of the versions of its records.
     pub rows: RoaringTreemap,
 }
 
-/// How a listing of the running snapshot ends.
+/// The end of a listing of the running snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct ListingEnd<'a> {
+    /// Number of the snapshot.
     pub snapshot: i64,
+    /// Resource that was listed.
     pub resource: Resource,
+    /// Channel whose items were listed; `None` for other resources.
     pub parent: Option<i64>,
-    /// The versions that are proven to be gone, by row number.
+    /// Row numbers of the versions of records that are proven to be deleted.
     pub gone: &'a [i64],
-    /// The last note on the listing.
+    /// The crawler's last note on the listing.
     pub progress: Option<&'a str>,
-    /// How reading the whole resource ended, and what it lacks.
+    /// How reading the resource ended, with a message on what is missing; `None` if more listings
+    /// of the resource follow.
     pub outcome: Option<(ReadState, Option<&'a str>)>,
 }
 
@@ -48,10 +54,7 @@ fn note(
 }
 
 impl Vault {
-    /// The note on a listing of the running snapshot.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The crawler's note on a listing of the running snapshot.
     pub fn listing(
         &self,
         resource: Resource,
@@ -66,10 +69,7 @@ impl Vault {
             .map_err(|source| self.sql(source))
     }
 
-    /// Writes the note on a listing. `restart` drops the pages it had so far.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores the crawler's note on a listing. `restart` deletes the listing's stored pages.
     pub fn note_listing(
         &mut self,
         resource: Resource,
@@ -87,16 +87,12 @@ impl Vault {
         })
     }
 
-    /// Ends a listing: closes the versions that it proved to be gone, writes its
-    /// note, and concludes the resource if the listing is all of it. This is one
-    /// transaction: a crash between the parts would leave records removed by a
-    /// resource that counts as failed.
-    ///
-    /// # Errors
-    /// When the vault cannot be written; nothing of it is then kept.
+    /// Ends a listing: closes the versions in `gone`, stores the last note, and the outcome of the
+    /// resource. All in one transaction, because a crash in between would leave records removed in
+    /// a resource that counts as failed.
     pub fn end_listing(&mut self, end: &ListingEnd<'_>) -> Result<(), VaultError> {
-        self.transact(|tx, shapes| {
-            remove(tx, shapes, end.snapshot, end.resource, end.gone)?;
+        self.transact(|tx, templates| {
+            remove(tx, templates, end.snapshot, end.resource, end.gone)?;
             if let Some(progress) = end.progress {
                 note(tx, end.resource, end.parent, progress)?;
             }
@@ -107,10 +103,7 @@ impl Vault {
         })
     }
 
-    /// The pages of a listing that are in the vault, in order.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The stored pages of a listing, in order.
     pub fn listing_pages(
         &self,
         resource: Resource,
@@ -139,10 +132,7 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// Remembers the page size that worked for `resource`.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores the page size that worked for `resource`.
     pub fn learn_page_size(&mut self, resource: Resource, size: u64) -> Result<(), VaultError> {
         self.transact(|tx, _| {
             tx.execute(
@@ -153,10 +143,7 @@ impl Vault {
         })
     }
 
-    /// The open versions that no page of a listing showed: by row, with their keys.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The row numbers and keys of open versions that are not in `seen`.
     pub fn unseen(
         &self,
         resource: Resource,
@@ -185,19 +172,13 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// The keys of the records that `resource` has now, as far as is known.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The keys of the open versions of `resource`.
     pub fn open_keys(&self, resource: Resource) -> Result<Vec<RecordKey>, VaultError> {
         let all = self.unseen(resource, None, &RoaringTreemap::new())?;
         Ok(all.into_iter().map(|(_, key)| key).collect())
     }
 
-    /// The ids of the records that `resource` has now, as far as is known.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The ids of the open versions of `resource`, sorted.
     pub fn open_ids(&self, resource: Resource) -> Result<Vec<i64>, VaultError> {
         let mut ids: Vec<_> = self.open_keys(resource)?.iter().map(RecordKey::id).collect();
         ids.sort_unstable();
@@ -205,10 +186,7 @@ impl Vault {
         Ok(ids)
     }
 
-    /// The channels that have items in the vault now.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The ids of channels that have items in open versions.
     pub fn channels_with_items(&self) -> Result<Vec<i64>, VaultError> {
         let read = || -> rusqlite::Result<Vec<i64>> {
             let mut find = self.db.prepare(

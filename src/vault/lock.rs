@@ -1,6 +1,6 @@
-//! One process at a time works on an account. The lock is on two files: on one beside the vault,
-//! whose text says who holds it, and on the vault itself, so that neither another path to the vault
-//! nor the removal of the first file leads around it. Both go with the process, however it ends.
+//! An exclusive lock on an account for one process. It consists of two file locks: on a file beside
+//! the vault, whose text identifies the holder, and on the vault itself, so that neither another
+//! path to the vault nor removing the first file bypasses it. Both end with the process.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -13,15 +13,18 @@ use super::open_files::open_files;
 use crate::clock::{Clock, SleepOutcome, Timestamp};
 use crate::files::{beside, is_at, open_private, private_file, private_folder_of, target};
 
-/// Who holds a lock.
+/// The process that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockHolder {
+    /// Its process id.
     pub pid: u32,
+    /// Its linkvault command.
     pub command: String,
+    /// When it took the lock.
     pub since: Timestamp,
 }
 
-/// A held lock; dropping it lets go.
+/// A held lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Lock {
     target: PathBuf,
@@ -46,17 +49,17 @@ fn describe(holder: Option<&LockHolder>) -> String {
     )
 }
 
-/// How often a held lock is tried again.
+/// Delay between two attempts.
 const TRY_EVERY: Duration = Duration::from_millis(200);
-/// A process that looks at a lock holds it for a moment, so none is refused sooner.
-const A_LOOK: Duration = TRY_EVERY;
+/// Minimum time to wait: [`Lock::holder`] of another process holds the lock for a moment.
+const MIN_WAIT: Duration = TRY_EVERY;
 
 impl Lock {
-    /// Takes the lock of the vault at `vault` for `command`, waiting up to `patience`.
+    /// Takes the lock of the vault at `vault` for `command`, waiting up to `patience`, but at least
+    /// 200 ms.
     ///
     /// # Errors
-    /// [`LockError::Held`] when another process has it for longer than that, and
-    /// for longer than a look at it takes.
+    /// [`LockError::Held`] if another process still has it after that time.
     pub fn take(
         vault: &Path,
         command: &str,
@@ -68,7 +71,7 @@ impl Lock {
         let path = beside(&target, ".lock");
         let fail = |source| LockError::Io { path: path.clone(), source };
         private_folder_of(&path).map_err(fail)?;
-        let until = clock.monotonic() + patience.max(A_LOOK);
+        let until = clock.monotonic() + patience.max(MIN_WAIT);
         let file = loop {
             match attempt(&target, &path).map_err(fail)? {
                 Attempt::Taken(file) => break file,
@@ -90,7 +93,8 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Who holds the lock of the vault at `vault` now, if anybody does.
+    /// The process that holds the lock of the vault at `vault`; `None` if it is free or the
+    /// holder's text cannot be read.
     #[must_use]
     pub fn holder(vault: &Path) -> Option<LockHolder> {
         let mut file = open_private(&beside(&target(vault).ok()?, ".lock")).ok()?;
@@ -103,17 +107,17 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The file of the lock is let go after that, so that who gets it gets both.
+        // The lock file is released after the vault, so that the next holder gets both.
         open_files().unlock(&self.target);
     }
 }
 
-/// What one attempt to take a lock came to.
+/// Result of one attempt to take a lock.
 enum Attempt {
     Taken(File),
-    /// Another process has it; its own words, where they can be had.
+    /// Another process has it, with its text if that can be read.
     Held(Option<LockHolder>),
-    /// The file of the lock was removed meanwhile; there may be a new one.
+    /// The lock file was removed meanwhile; there may be a new one.
     Replaced,
 }
 
@@ -127,7 +131,7 @@ fn attempt(target: &Path, path: &Path) -> io::Result<Attempt> {
     if !is_at(&file, path)? {
         return Ok(Attempt::Replaced);
     }
-    // The lock's file may be new, or the vault have another name with a lock of its own.
+    // The lock file may be new, or the vault may have another path with its own lock file.
     if open_files().lock(target)? { Ok(Attempt::Taken(file)) } else { Ok(Attempt::Held(None)) }
 }
 

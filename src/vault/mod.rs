@@ -1,14 +1,13 @@
-//! The vault: one SQLite file that holds the whole history of one account.
-//! The only place that knows SQL.
+//! The vault: one SQLite file that holds the whole history of one account. Only this module
+//! contains SQL.
 //!
-//! Reading order: [`schema`] the tables and views · [`template`] how a record's
-//! text is kept · [`template_match`] a record as it comes · [`snapshot`] one mirror of
-//! the account · [`mod@write`] a page of records into it · [`listing`] how far a
-//! crawl came · [`read`] states and histories · [`browse`] the same page by page · [`mod@reference`] how a snapshot
-//! is named · [`journal`] what runs did · [`id_map`] which record stands for which ·
-//! [`digest`], `checksums` and [`check`] proof that nothing was altered ·
-//! [`retention`] and [`forget`] · [`sent_values`] what can never be read back ·
-//! [`lock`] one process at a time.
+//! Reading order: [`schema`] tables and views · [`template`] how a record's text is stored ·
+//! [`template_match`] splits a record by a known template · [`snapshot`] one mirror of the account
+//! · [`mod@write`] stores a page of records · [`listing`] progress of a crawl · [`read`] states and
+//! histories · [`browse`] the same page by page · [`mod@reference`] names of snapshots ·
+//! [`journal`] runs and their steps · [`id_map`] ids of records that replace others · [`digest`],
+//! `checksums` and [`check`] detect altered data · [`retention`] and [`forget`] · [`sent_values`]
+//! values that no list returns · [`lock`] one process at a time.
 
 pub mod browse;
 pub mod check;
@@ -59,14 +58,14 @@ pub use version_rows::TemplateCache;
 pub struct Vault {
     db: Connection,
     path: PathBuf,
-    shapes: TemplateCache,
+    templates: TemplateCache,
     hook: Option<CommitHook>,
-    /// Since when a transaction is open for pages to come.
-    held: Option<Timestamp>,
-    /// Whether the triggers of the file are in force.
+    /// When the open batch of pages began; `None` without a batch.
+    batch_since: Option<Timestamp>,
+    /// Whether the triggers of the file are enabled.
     triggers: bool,
-    /// Given back after the connection.
-    _place: Option<header::Place>,
+    /// Declared last, so that it is dropped after the connection.
+    _connection: Option<header::ConnectionGuard>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -76,18 +75,18 @@ impl std::fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Where the file lies; `:memory:` for a vault that has none.
+    /// Path of the file; `:memory:` for a vault in memory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Calls `hook` around every commit from now on.
+    /// Calls `hook` before and after every later commit.
     pub fn on_commit(&mut self, hook: CommitHook) {
         self.hook = Some(hook);
     }
 
-    /// The number of bytes the file takes, its log included.
+    /// Size of the file and its log, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         [self.path.as_path(), &beside(&self.path, "-wal")]
@@ -97,10 +96,7 @@ impl Vault {
             .sum()
     }
 
-    /// The page size that worked last for `resource`.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The page size that the last crawl of `resource` used successfully; `None` before that.
     pub fn learned_page_size(
         &self,
         resource: crate::model::Resource,
@@ -114,10 +110,7 @@ impl Vault {
         Ok(size.and_then(|size| u64::try_from(size).ok()).filter(|size| *size > 0))
     }
 
-    /// Writes the log back into the file, so that the file alone is the vault.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
+    /// Writes the log back into the file, which is then complete without it.
     pub fn close(mut self) -> Result<(), VaultError> {
         self.flush()?;
         self.checkpoint()
@@ -129,11 +122,7 @@ impl Vault {
             .map_err(|source| self.sql(source))
     }
 
-    /// Lets the file grow to `pages` pages and no further, as a full disk would.
-    /// For simulations.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Limits the file to `pages` SQLite pages, to simulate a full disk. For simulations.
     #[doc(hidden)]
     pub fn limit_pages(&self, pages: u32) -> Result<(), VaultError> {
         self.db
@@ -150,7 +139,7 @@ impl Vault {
     }
 }
 
-/// What can go wrong inside a transaction, before the path is known.
+/// An error inside a transaction, where the path of the vault is not known.
 #[derive(Debug)]
 enum TransactionError {
     Sql(rusqlite::Error),
@@ -177,7 +166,7 @@ impl From<rusqlite::Error> for TransactionError {
 }
 
 impl From<template::TemplateMismatch> for TransactionError {
-    fn from(misfit: template::TemplateMismatch) -> Self {
-        Self::Damaged(misfit.to_string())
+    fn from(mismatch: template::TemplateMismatch) -> Self {
+        Self::Damaged(mismatch.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! Opening a vault: what it must be, for whom, and how it is refused.
+//! Opens vaults: checks format, account, tables and permissions, and creates new ones.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use tempfile::NamedTempFile;
 
-use super::header::{Place, look, missing};
+use super::header::{ConnectionGuard, missing_error, register_connection};
 use super::open_files::open_files;
 use super::schema::{
     APPLICATION_ID, FORMAT, INCREMENTAL_VACUUM, MIGRATIONS, definitions, empty, expected, migrate,
@@ -21,32 +21,31 @@ use crate::model::Resource;
 use crate::vault::checksums::{self, ChecksumScope};
 use crate::vault::wal_mark;
 
-/// Whose history a vault holds.
+/// The account whose history a vault holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountIdentity {
-    /// The base URL, without a slash at the end.
+    /// The base URL of the service, without a slash at the end.
     pub service: String,
-    /// The account's id, as the service tells it.
+    /// The account's id on the service.
     pub account: i64,
 }
 
-/// The log is written back into the file, which waits for the disk, once it has
-/// this many pages (32 MiB), and when the vault is closed.
+/// The log is written back into the file when it has this many pages (32 MiB), and when the vault
+/// is closed. Writing back waits for the disk.
 const LOG_PAGES: i64 = 8192;
 
-/// Copied at one go: all.
+/// Number of pages that one step of a backup copies: all.
 const COPIED_PAGES: i32 = i32::MAX;
 
 impl Vault {
-    /// Opens the vault at `path`, or creates it (mode 0600, folders 0700).
+    /// Opens the vault at `path` for writing, or creates it (mode 0600, folders 0700).
     ///
     /// # Errors
-    /// When it is not a vault, is of a newer format, or cannot be written; the
-    /// file is then as it was.
+    /// As [`Vault::open`].
     pub fn open_or_create(path: &Path) -> Result<Self, VaultError> {
-        let path = &followed(path)?;
+        let path = &resolve_link(path)?;
         {
-            let _alone = open_files();
+            let _open_files = open_files();
             if !path.exists() {
                 create(path)?;
             }
@@ -54,37 +53,38 @@ impl Vault {
         Self::open(path)
     }
 
-    /// Opens an existing vault for writing, leading it to the newest format.
+    /// Opens an existing vault for writing and migrates it to the newest format.
     ///
     /// # Errors
-    /// As [`Vault::open_or_create`], and when there is none.
+    /// [`VaultError::Missing`], [`VaultError::NotAVault`], [`VaultError::Newer`] or
+    /// [`VaultError::ReadOnly`]; the file is then unchanged.
     pub fn open(path: &Path) -> Result<Self, VaultError> {
-        let path = &followed(path)?;
-        let place = look(path)?;
+        let path = &resolve_link(path)?;
+        let guard = register_connection(path)?;
         let db = connect(path, READ_WRITE)?;
         let fail = |source| VaultError::sql(path, source);
-        // First of all: even a look inside makes a log, which would be read-only too.
+        // Must come first: even reading creates a log, which would be read-only too.
         if db.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
             return Err(VaultError::ReadOnly(path.to_owned()));
         }
-        let format = examine(&db, path)?;
+        let format = check_format(&db, path)?;
         if format == 0 {
             db.execute_batch(INCREMENTAL_VACUUM).map_err(fail)?;
-            // Before there is a log, so that the file alone tells what it is.
+            // Set before there is a log, so that the file alone identifies itself.
             db.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
         }
-        write_ahead(&db).map_err(fail)?;
+        enable_wal(&db).map_err(fail)?;
         db.pragma_update(None, "synchronous", "NORMAL").map_err(fail)?;
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
-        // What is deleted is overwritten, so that what is forgotten is gone.
+        // Overwrites deleted rows, so that forgotten data cannot be recovered.
         db.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).map_err(fail)?;
-        let mut vault = Self::ready(Some(place), db, path)?;
+        let mut vault = Self::from_connection(Some(guard), db, path)?;
         vault.vacuum_incrementally()?;
         Ok(vault)
     }
 
-    /// Gives the file of an earlier format the auto-vacuum mode of this one. Where that is not
-    /// possible now, the next command that opens the vault does it.
+    /// Sets the auto-vacuum mode in a file of an earlier format. If that fails because the disk is
+    /// full or the file is busy, the next command that opens the vault retries.
     fn vacuum_incrementally(&mut self) -> Result<(), VaultError> {
         let fail = |source| VaultError::sql(&self.path, source);
         let mode = self.db.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0));
@@ -94,19 +94,20 @@ impl Vault {
         self.db.execute_batch(INCREMENTAL_VACUUM).map_err(fail)?;
         match self.vacuum() {
             Err(VaultError::Full(_)) => Ok(()),
-            Err(VaultError::Sql { source, .. }) if can_wait(&source) => Ok(()),
+            Err(VaultError::Sql { source, .. }) if is_busy(&source) => Ok(()),
             done => done,
         }
     }
 
-    /// Opens an existing vault for reading. It may be on a read-only disk.
+    /// Opens an existing vault for reading, also from a read-only disk. A vault of an older format
+    /// is migrated first.
     ///
     /// # Errors
-    /// When there is none, it is not a vault, or of another format.
+    /// [`VaultError::Missing`], [`VaultError::NotAVault`] or [`VaultError::Newer`].
     pub fn open_read_only(path: &Path) -> Result<Self, VaultError> {
-        let path = &followed(path)?;
-        let place = look(path)?;
-        let readable = |db: Connection| examine(&db, path).map(|found| (db, found));
+        let path = &resolve_link(path)?;
+        let guard = register_connection(path)?;
+        let readable = |db: Connection| check_format(&db, path).map(|found| (db, found));
         let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len());
         let db = connect(path, READ_WRITE)?;
         let plain = match db.is_readonly(rusqlite::MAIN_DB) {
@@ -114,33 +115,30 @@ impl Vault {
             _ => readable(db),
         };
         let (db, found) = match plain {
-            // Beside a read-only file no log should be made, and on a read-only
-            // disk or in a read-only folder none can be. Where there is none,
-            // no process works on the vault, and the file alone is the truth.
+            // A log cannot be created on a read-only disk or in a read-only folder, and should not
+            // be beside a read-only file. Without a log no process is writing, so the file alone is
+            // complete.
             Err(VaultError::ReadOnly(_)) if log == 0 => {
                 let uri = format!("file:{}?immutable=1", encode(path));
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
                 let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let db = connect(Path::new(&uri), flags).map_err(|error| error_at(error, path))?;
+                let db = connect(Path::new(&uri), flags).map_err(|error| with_path(error, path))?;
                 readable(db)?
             }
             other => other?,
         };
         if found < FORMAT {
-            // Only a writer may lead it to the newest format.
+            // Only a connection that can write may migrate.
             drop(db);
             return Self::open(path);
         }
-        own_tables(&db, path)?;
+        check_tables(&db, path)?;
         db.pragma_update(None, "query_only", true)
             .map_err(|source| VaultError::sql(path, source))?;
-        Ok(Self::of(Some(place), db, path))
+        Ok(Self::of(Some(guard), db, path))
     }
 
-    /// As [`Vault::open_read_only`]; `None` where there is no file.
-    ///
-    /// # Errors
-    /// When it is not a vault, or of another format.
+    /// Like [`Vault::open_read_only`]; `None` if the file does not exist.
     pub fn open_if_there(path: &Path) -> Result<Option<Self>, VaultError> {
         match Self::open_read_only(path) {
             Ok(vault) => Ok(Some(vault)),
@@ -149,11 +147,8 @@ impl Vault {
         }
     }
 
-    /// An empty vault in memory of the account that this vault belongs to: what another
-    /// account shows is not taken into it. It knows the page sizes that the service accepts.
-    ///
-    /// # Errors
-    /// When this vault cannot be read, or there is no memory.
+    /// An empty vault in memory that is claimed for the same account as this vault, and has its
+    /// learned page sizes.
     pub fn empty_of_same_account(&self) -> Result<Self, VaultError> {
         let mut empty = Self::in_memory()?;
         if let Some(ours) = self.identity()? {
@@ -167,13 +162,10 @@ impl Vault {
         Ok(empty)
     }
 
-    /// A vault that lives in memory and is gone with the program.
-    ///
-    /// # Errors
-    /// When there is no memory for it.
+    /// A vault in memory.
     pub fn in_memory() -> Result<Self, VaultError> {
         let path = Path::new(":memory:");
-        // A copy of an empty vault costs far less than making its tables.
+        // Copying an empty vault is much faster than creating its tables.
         let copied = || {
             let mut db = Connection::open_in_memory()?;
             let mut model = Connection::open_in_memory()?;
@@ -183,36 +175,29 @@ impl Vault {
             Ok(db)
         };
         let db = copied().map_err(|source| VaultError::sql(path, source))?;
-        Self::ready(None, db, path)
+        Self::from_connection(None, db, path)
     }
 
-    /// A copy as of now, for trying things out: what is done to it changes
-    /// nothing here, no other process sees it, and it is gone with the program.
-    ///
-    /// # Errors
-    /// When this vault cannot be read, or there is no room for another.
+    /// A temporary copy of the present content, for a rehearsal. Changes of it do not affect this
+    /// vault, and no other process can open it.
     pub fn copy(&self) -> Result<Self, VaultError> {
         let fail = |source| VaultError::sql(&self.path, source);
-        // Without a name it is in memory, or in a file that only SQLite can find.
+        // A database without a name is in memory, or in a temporary file of SQLite.
         let mut db = Connection::open("").map_err(fail)?;
         let backup = Backup::new(&self.db, &mut db).map_err(fail)?;
         backup.run_to_completion(COPIED_PAGES, Duration::ZERO, None).map_err(fail)?;
         drop(backup);
         db.pragma_update(None, "synchronous", "OFF").map_err(fail)?;
-        Self::ready(None, db, &self.path)
+        Self::from_connection(None, db, &self.path)
     }
 
-    /// Writes a copy as of now to `file`, whole and for its user alone, over
-    /// whatever is there. It is one file, as small as can be, and no process
-    /// writes to it: what other tools can take away.
-    ///
-    /// # Errors
-    /// When this vault cannot be read, or the copy cannot be written.
+    /// Writes a copy of the present content to `file`, atomically, with mode 0600. Replaces an
+    /// existing file. The copy is one compact file without a log, so that other tools can move it.
     pub fn copy_to(&self, file: &Path) -> Result<(), VaultError> {
         let io = |error| VaultError::io(file, error);
         private_folder_of(file).map_err(io)?;
-        let new = part(file).map_err(io)?;
-        // A connection that is for queries alone may not even write elsewhere.
+        let new = unfinished_file(file).map_err(io)?;
+        // With `query_only`, `VACUUM INTO` cannot write another file either.
         let to = new.path().to_string_lossy().into_owned();
         let fail = |source| VaultError::sql(file, source);
         let guard: bool =
@@ -221,7 +206,7 @@ impl Vault {
         let written = self.db.execute("VACUUM INTO ?1", [&to]);
         self.db.pragma_update(None, "query_only", guard).map_err(fail)?;
         written.map_err(fail)?;
-        // The log of this vault is not the copy's.
+        // Makes a log of this vault foreign to the copy.
         let copy = Connection::open_with_flags(new.path(), READ_WRITE).map_err(fail)?;
         copy.pragma_update(None, "journal_mode", "MEMORY").map_err(fail)?;
         wal_mark::advance(&copy).map_err(fail)?;
@@ -231,32 +216,38 @@ impl Vault {
         Ok(())
     }
 
-    fn ready(place: Option<Place>, mut db: Connection, path: &Path) -> Result<Self, VaultError> {
+    fn from_connection(
+        guard: Option<ConnectionGuard>,
+        mut db: Connection,
+        path: &Path,
+    ) -> Result<Self, VaultError> {
         let from = migrate(&mut db, MIGRATIONS).map_err(|source| VaultError::sql(path, source))?;
         if from > FORMAT {
             return Err(VaultError::Newer { path: path.to_owned(), found: from, known: FORMAT });
         }
         if from > 0 {
-            own_tables(&db, path)?;
-            own_triggers(&db, path)?;
+            check_tables(&db, path)?;
+            check_triggers(&db, path)?;
         }
-        let mut vault = Self::of(place, db, path);
+        let mut vault = Self::of(guard, db, path);
         vault.enforce_triggers(true)?;
-        vault.mend_mark()?;
+        vault.repair_mark()?;
         Ok(vault)
     }
 
-    /// Leaves a mark where a migration or another tool left none, and has it in the file.
-    pub(super) fn mend_mark(&mut self) -> Result<(), VaultError> {
-        if self._place.is_none() || wal_mark::is_current(&self.db).map_err(|it| self.sql(it))? {
+    /// Writes a mark to the file itself if a migration or another tool left none.
+    pub(super) fn repair_mark(&mut self) -> Result<(), VaultError> {
+        if self._connection.is_none()
+            || wal_mark::is_current(&self.db).map_err(|it| self.sql(it))?
+        {
             return Ok(());
         }
         self.transact_now(|_, _| Ok(()))?;
         self.checkpoint()
     }
 
-    /// Rewrites the file. The mark in the file fits it again before anything of that is in the
-    /// file itself.
+    /// Rewrites the file. No log is written back before the mark in the file matches the new
+    /// content.
     pub(super) fn vacuum(&mut self) -> Result<(), VaultError> {
         let log_pages = |pages: i64| {
             let set = self.db.pragma_update(None, "wal_autocheckpoint", pages);
@@ -266,19 +257,16 @@ impl Vault {
         let vacuumed = self.db.execute_batch("VACUUM").map_err(|source| self.sql(source));
         log_pages(LOG_PAGES)?;
         vacuumed?;
-        self.mend_mark()
+        self.repair_mark()
     }
 
-    fn of(_place: Option<Place>, db: Connection, path: &Path) -> Self {
-        let (path, shapes) = (path.to_owned(), TemplateCache::default());
+    fn of(_connection: Option<ConnectionGuard>, db: Connection, path: &Path) -> Self {
+        let (path, templates) = (path.to_owned(), TemplateCache::default());
         let triggers = db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).unwrap_or(true);
-        Self { db, path, shapes, hook: None, held: None, triggers, _place }
+        Self { db, path, templates, hook: None, batch_since: None, triggers, _connection }
     }
 
-    /// Whose vault this is; `None` until the first backup began.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The account whose vault this is; `None` before the first backup.
     pub fn identity(&self) -> Result<Option<AccountIdentity>, VaultError> {
         let read = |key: &str| -> Result<Option<String>, VaultError> {
             self.db
@@ -293,11 +281,11 @@ impl Vault {
         Ok(Some(AccountIdentity { service, account }))
     }
 
-    /// Makes sure that this vault belongs to `found`, taking an empty vault for
-    /// it. `service_moved` accepts another URL for the same account.
+    /// Claims an empty vault for `found`, and checks that any other vault belongs to it.
+    /// `service_moved` accepts another URL for the same account.
     ///
     /// # Errors
-    /// [`VaultError::OtherAccount`] when it belongs to another.
+    /// [`VaultError::OtherAccount`] if it belongs to another account or service.
     pub fn claim(
         &mut self,
         found: &AccountIdentity,
@@ -347,7 +335,7 @@ impl Vault {
 const INCREMENTAL: i64 = 2;
 
 /// Whether `VACUUM` failed because another process uses the file.
-fn can_wait(error: &rusqlite::Error) -> bool {
+fn is_busy(error: &rusqlite::Error) -> bool {
     use ErrorCode::{DatabaseBusy, DatabaseLocked};
     error.sqlite_error_code().is_some_and(|it| [DatabaseBusy, DatabaseLocked].contains(&it))
 }
@@ -355,8 +343,8 @@ fn can_wait(error: &rusqlite::Error) -> bool {
 const READ_WRITE: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// Opens the file at `path` alone: its log is written back into it and removed, and no other
-/// connection is let in until this one is dropped.
+/// Opens the file at `path` exclusively: its log is written back and removed, and no other
+/// connection can open the file until this one is dropped.
 pub(super) fn connect_exclusively(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, READ_WRITE)?;
     db.busy_timeout(Duration::from_secs(2))?;
@@ -371,12 +359,12 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     let db = Connection::open_with_flags(path, flags).map_err(fail)?;
     db.busy_timeout(Duration::from_secs(10)).map_err(fail)?;
     db.set_prepared_statement_cache_capacity(64);
-    // A vault may come from anywhere: its own SQL gets no rights.
+    // A vault may come from an untrusted source: SQL stored in it gets no rights.
     for (option, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-        // Without it, statements are prepared anew whenever a value is bound.
+        // Without it, binding a value can make SQLite prepare the statement anew.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
     ] {
         db.set_db_config(option, on).map_err(fail)?;
@@ -385,11 +373,11 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, VaultError> {
     Ok(db)
 }
 
-/// Refuses what is no vault, and a vault that this program is too old for,
-/// before anything is written. Gives the format.
-fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
+/// Returns the format. An error if the file is not a vault, is of a newer format, or has tables of
+/// an unsupported format. Writes nothing.
+fn check_format(db: &Connection, path: &Path) -> Result<i64, VaultError> {
     let found = || {
-        // All of one moment: somebody may be making it just now.
+        // Reads everything in one transaction, because another process may be creating the vault.
         let moment = db.unchecked_transaction()?;
         let pragma = |name| moment.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let tables = "SELECT count(*) FROM sqlite_schema";
@@ -410,9 +398,9 @@ fn examine(db: &Connection, path: &Path) -> Result<i64, VaultError> {
     Ok(format)
 }
 
-/// Refuses a file whose tables are not the ones this program makes: a view in
-/// a table's place could say anything, for ever.
-fn own_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
+/// Returns an error if the tables are not exactly those that this program creates. A view in guard
+/// of a table could return any data.
+fn check_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
     let fail = |source| VaultError::sql(path, source);
     let found = definitions(db).map_err(fail)?;
     let expected = expected().map_err(fail)?;
@@ -426,8 +414,9 @@ fn own_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
     }
 }
 
-/// Refuses a file whose triggers are not the ones this program makes, before any may fire.
-fn own_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
+/// Returns an error if the triggers are not exactly those that this program creates. Must be called
+/// before triggers are enabled.
+fn check_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
     let fail = |source| VaultError::sql(path, source);
     let (found, expected) = (definitions(db).map_err(fail)?, expected().map_err(fail)?);
     let missing = expected
@@ -435,109 +424,110 @@ fn own_triggers(db: &Connection, path: &Path) -> Result<(), VaultError> {
         .filter(|(_, sql)| sql.starts_with("CREATE TRIGGER"))
         .find(|(name, sql)| found.get(*name) != Some(*sql))
         .map(|(name, _)| format!("the trigger {name} is not as it should be"));
-    // SQLite believes the text, and not what the file says that it is.
-    let strange = || {
+    // SQLite goes by the SQL text, not by the `type` column.
+    let foreign = || {
         found
             .iter()
             .filter(|(name, sql)| expected.get(*name) != Some(*sql))
             .find(|(_, sql)| sql.to_ascii_lowercase().contains("trigger"))
             .map(|(name, _)| format!("the trigger {name} is not of linkvault"))
     };
-    match missing.or_else(strange) {
+    match missing.or_else(foreign) {
         None => Ok(()),
         Some(what) => Err(VaultError::Damaged { path: path.to_owned(), what }),
     }
 }
 
-/// The file itself, where `path` is a symbolic link: SQLite keeps the log beside that.
-fn followed(path: &Path) -> Result<std::path::PathBuf, VaultError> {
+/// Resolves a symbolic link: SQLite keeps the log beside the file itself.
+fn resolve_link(path: &Path) -> Result<std::path::PathBuf, VaultError> {
     target(path).map_err(|source| VaultError::io(path, source))
 }
 
-fn error_at(error: VaultError, path: &Path) -> VaultError {
+fn with_path(error: VaultError, path: &Path) -> VaultError {
     match error {
         VaultError::Sql { source, .. } => VaultError::sql(path, source),
         other => other,
     }
 }
 
-/// A path as it must stand in a `file:` URI.
+/// Escapes a path for a `file:` URI.
 fn encode(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-/// Makes an empty vault. It appears whole, for others may look for it already.
+/// Creates an empty vault atomically, because other processes may register_connection for it meanwhile.
 fn create(path: &Path) -> Result<(), VaultError> {
     let refused = |source: io::Error| match source.kind() {
         io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
         _ => VaultError::io(path, source),
     };
     let empty = empty().map_err(|source| VaultError::sql(path, source))?;
-    if let alone @ VaultError::LogAlone { .. } = missing(path) {
+    if let alone @ VaultError::LogAlone { .. } = missing_error(path) {
         return Err(alone);
     }
     private_folder_of(path).map_err(refused)?;
-    let mut new = part(path).map_err(refused)?;
+    let mut new = unfinished_file(path).map_err(refused)?;
     let mut empty = empty.to_vec();
     wal_mark::stamp(&mut empty);
     new.write_all(&empty).map_err(refused)?;
     new.as_file().sync_all().map_err(refused)?;
-    // It is closed before it has its name; afterwards no process may do that.
+    // The file is closed before it gets its name: afterwards closing it would release SQLite's
+    // locks.
     if new.into_temp_path().persist_noclobber(path).is_ok() || path.exists() {
-        // Ours, or of somebody who was quicker.
+        // Our file, or that of a process that was faster.
         return Ok(());
     }
-    // Not every disk can do that; an empty file becomes a vault as well.
+    // Some file systems do not support that. An empty file also becomes a vault when it is opened.
     private_file(path).map(drop).map_err(refused)
 }
 
-/// So often somebody else may be in the way of [`write_ahead`].
-const TRIES: usize = 100;
+/// Maximum number of attempts in [`enable_wal`].
+const WAL_ATTEMPTS: usize = 100;
 
-/// Has changes written into a log, so that readers do not wait.
-fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
-    let wanted = || db.pragma_update(None, "journal_mode", "WAL");
-    for _ in 1..TRIES {
-        match wanted() {
-            // It does not wait for others, as a transaction does.
+/// Turns on WAL mode, so that readers do not wait for writers.
+fn enable_wal(db: &Connection) -> rusqlite::Result<()> {
+    let switch = || db.pragma_update(None, "journal_mode", "WAL");
+    for _ in 1..WAL_ATTEMPTS {
+        match switch() {
+            // The pragma does not wait for other connections; a transaction does.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 db.execute_batch("BEGIN EXCLUSIVE; COMMIT")?;
             }
             done => return done,
         }
     }
-    wanted()
+    switch()
 }
 
-/// An empty file beside `file`, to be filled and put in its place. SQLite fills
-/// an empty file that is there; its mode stays 0600.
-fn part(file: &Path) -> io::Result<NamedTempFile> {
+/// An empty file beside `file`, to be filled and renamed to it. SQLite accepts an existing empty
+/// file, whose mode stays 0600.
+fn unfinished_file(file: &Path) -> io::Result<NamedTempFile> {
     let folder = folder_of(file);
     let mut start = OsString::from(".");
     start.push(file.file_name().unwrap_or_default());
     start.push(".part-");
-    remove_cut_off(folder, &start);
+    remove_unfinished(folder, &start);
     loop {
         let new = tempfile::Builder::new().prefix(&start).tempfile_in(folder)?;
-        // SQLite's own locks are of another kind, but not everywhere.
+        // SQLite's locks are independent of this one on Unix only.
         #[cfg(unix)]
         new.as_file().lock()?;
-        // Before it was locked, somebody may have taken it for one cut off.
+        // Before it was locked, another process may have removed it as unfinished.
         if new.path().exists() {
             return Ok(new);
         }
     }
 }
 
-/// Removes unfinished files whose writer was killed: a living one holds its lock.
-fn remove_cut_off(folder: &Path, start: &OsStr) {
+/// Removes unfinished files of killed processes; a running process holds a lock on its file.
+fn remove_unfinished(folder: &Path, start: &OsStr) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         if !entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes()) {
             continue;
         }
         let Ok(file) = open_private(&entry.path()) else { continue };
-        // Held until it is gone.
+        // The lock is batch_since until the file is removed.
         if file.try_lock().is_ok() {
             let _ = std::fs::remove_file(entry.path());
         }

@@ -1,8 +1,8 @@
-//! The vault files that this process has open: by its connections, and by its locks.
+//! The vault files that this process has open or has locked.
 //!
-//! A process that closes a file gives up all POSIX locks that it has on it, those of its SQLite
-//! connections too; the next process would then take itself for the only one, and take the log of
-//! changes away. So a descriptor of a vault is closed only while no connection is open to it.
+//! When a process closes a file, POSIX releases all its locks on that file, also those of its
+//! SQLite connections. The next process would then assume that it is alone and remove the log. So a
+//! descriptor of a vault is closed only while no connection is open to it.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -12,14 +12,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Device and number of a file, whatever its name; `None` where the system tells neither.
+/// Device and inode of a file; `None` if the system has neither.
 pub(super) type OpenFileId = Option<(u64, u64)>;
 
 /// What this process has open of one file.
 #[derive(Debug, Default)]
 struct OpenFile {
     connections: usize,
-    /// Holds, or held, the lock on the file itself.
+    /// The descriptor that has, or had, the lock on the file itself.
     #[cfg(target_os = "linux")]
     descriptor: Option<File>,
     locked: bool,
@@ -29,14 +29,15 @@ struct OpenFile {
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
     files: BTreeMap<OpenFileId, OpenFile>,
-    /// The locks of this process, by path, and the file on which each one is.
+    /// The locks of this process by path, each with the file that is locked; `None` before there is
+    /// one.
     locks: BTreeMap<PathBuf, Option<OpenFileId>>,
 }
 
 static OPEN: Mutex<OpenFiles> =
     Mutex::new(OpenFiles { files: BTreeMap::new(), locks: BTreeMap::new() });
 
-/// While this is held, no connection is begun or ended.
+/// The registry. While it is locked, no connection is opened or closed.
 pub(super) fn open_files() -> MutexGuard<'static, OpenFiles> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -44,7 +45,7 @@ pub(super) fn open_files() -> MutexGuard<'static, OpenFiles> {
 impl OpenFiles {
     /// Whether this process has a connection to the file.
     pub fn is_connected(&self, id: OpenFileId) -> bool {
-        // Where files have no number, closing one harms no other.
+        // Where files have no inode, closing one does not affect others.
         id.is_some() && self.files.get(&id).is_some_and(|file| file.connections > 0)
     }
 
@@ -59,12 +60,12 @@ impl OpenFiles {
         self.close_unused(id);
     }
 
-    /// Locks the file at `path` itself, so that no other path leads around the lock. Whether that
-    /// was possible: `false` when another lock is on the file. A file that does not exist yet is
-    /// locked once a connection is made to it.
+    /// Locks the file at `path` itself, so that another path to the file cannot bypass the lock.
+    /// Returns `false` if another process has the lock. A file that does not exist yet is locked
+    /// when a connection to it is opened.
     ///
     /// # Errors
-    /// When the file is there and cannot be opened.
+    /// If the file exists and cannot be opened.
     pub fn lock(&mut self, path: &Path) -> io::Result<bool> {
         let metadata = match std::fs::metadata(path) {
             Ok(metadata) => metadata,
@@ -91,7 +92,8 @@ impl OpenFiles {
         Ok(true)
     }
 
-    /// Moves the lock of this process at `path`, if it has one, to the file that is there now.
+    /// Moves the lock of this process on `path`, if it has one, to the file that is there now.
+    /// Returns `false` if another process has locked that file.
     ///
     /// # Errors
     /// As [`OpenFiles::lock`].
@@ -124,15 +126,15 @@ impl OpenFiles {
         }
     }
 
-    /// `flock` on Linux: it is of another kind than the locks of SQLite, and belongs to the
-    /// descriptor. On other systems the two may be of one kind, and SQLite would wait for us.
-    /// `None` for a file that cannot be a vault: it may be the file of another vault's lock.
+    /// Uses `flock` on Linux: it is independent of SQLite's locks and belongs to the descriptor. On
+    /// other systems the two may conflict, and SQLite would wait for this process. Returns `None`
+    /// for a file that cannot be a vault: it may be the lock file of another vault.
     #[cfg(target_os = "linux")]
     fn lock_descriptor(&mut self, path: &Path, wanted: OpenFileId) -> io::Result<Option<bool>> {
         if self.files.get(&wanted).is_none_or(|file| file.descriptor.is_none()) {
             let descriptor = crate::files::open_named(path)?;
-            // Another file may have come to this path meanwhile. Then the caller is refused; its
-            // next try finds the new one.
+            // Another file may have replaced this one meanwhile. Then the caller gets an error, and
+            // its next attempt finds the new file.
             let found = id(&descriptor.metadata()?);
             self.files.entry(found).or_default().descriptor = Some(descriptor);
             if found != wanted {
@@ -147,7 +149,7 @@ impl OpenFiles {
         }
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(Some(false)),
-            // Some file systems have no such locks.
+            // Some file systems do not support locks.
             _ => Ok(Some(true)),
         }
     }

@@ -1,4 +1,4 @@
-//! Reads states and histories back, exactly as they came.
+//! Reads states and histories. Records have their exact original text.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,34 @@ use crate::clock::Timestamp;
 use crate::model::{DecodedRecord, Record, RecordKey, Resource, State};
 use crate::vault::version_rows::{StoredVersion, TemplateCache};
 
-/// A record as it was over a span of snapshots.
+/// A version of a record and the span of snapshots that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordVersion {
+    /// The first snapshot that shows it.
     pub since: i64,
-    /// The snapshot that no longer showed it so; `None` while it stands.
+    /// The first snapshot that no longer shows it; `None` while it is current.
     pub until: Option<i64>,
+    /// The record in this version.
     pub record: Record<'static>,
 }
 
-/// A value of a series.
+/// One value of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesSample<T> {
+    /// The snapshot that read it.
     pub snapshot: i64,
+    /// When the snapshot began.
     pub time: Timestamp,
+    /// The value.
     pub value: T,
 }
 
 impl Vault {
-    /// The records that snapshot `number` shows, of the resources in `which`, with
-    /// their sent values that were true then.
+    /// The records of the resources in `which` that snapshot `number` shows, with their sent
+    /// values.
     ///
     /// # Errors
-    /// When the vault cannot be read, or there is no such snapshot.
+    /// [`VaultError::NoSnapshot`] if it does not exist or is forgotten.
     pub fn state(&mut self, number: i64, which: &[Resource]) -> Result<State, VaultError> {
         let mut state = State::default();
         for resource in which {
@@ -48,8 +53,8 @@ impl Vault {
         Ok(state.with_sent(Some(sent)))
     }
 
-    /// Gives every record of `resource` that snapshot `number` shows to `take`,
-    /// in the order of keys.
+    /// Calls `take` with every record of `resource` that snapshot `number` shows, in the order of
+    /// keys.
     ///
     /// # Errors
     /// As [`Vault::state`].
@@ -59,7 +64,7 @@ impl Vault {
         resource: Resource,
         mut take: impl FnMut(Record<'static>),
     ) -> Result<(), VaultError> {
-        self.readable(number)?;
+        self.require_readable(number)?;
         let keys: Vec<_> = key_columns(resource).map(|name| format!("v.\"{name}\"")).collect();
         let sql = format!(
             "SELECT {}, {} FROM {} v WHERE v.since <= ?1 AND (v.until IS NULL OR v.until > ?1)
@@ -72,7 +77,7 @@ impl Vault {
         self.rows(&sql, [number], resource, |_, record| take(record))
     }
 
-    /// One record as snapshot `number` shows it.
+    /// One record as snapshot `number` shows it; `None` if it does not.
     ///
     /// # Errors
     /// As [`Vault::state`].
@@ -82,16 +87,13 @@ impl Vault {
         resource: Resource,
         key: &RecordKey,
     ) -> Result<Option<Record<'static>>, VaultError> {
-        self.readable(number)?;
+        self.require_readable(number)?;
         let shown = self.versions(resource, key, Some(number))?;
         Ok(shown.into_iter().next().map(|version| version.record))
     }
 
-    /// Every version of a record that finished snapshots show, oldest first; the
-    /// counter is as at its beginning.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Every version of a record that finished snapshots show, oldest first. The counter has its
+    /// value in the first snapshot of the version.
     pub fn history(
         &mut self,
         resource: Resource,
@@ -106,7 +108,7 @@ impl Vault {
         Ok(versions)
     }
 
-    /// The versions of a record: all, or the one that snapshot `at` shows.
+    /// All versions of a record, or only the one that snapshot `at` shows.
     fn versions(
         &mut self,
         resource: Resource,
@@ -138,11 +140,8 @@ impl Vault {
         Ok(versions)
     }
 
-    /// The ids of records that a snapshot after `number` no longer had, each with the newest
-    /// such snapshot in which it began to lack it.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The ids of records that a snapshot after `number` no longer shows, each with the newest
+    /// snapshot that first lacks it.
     pub fn removed_since(
         &self,
         number: i64,
@@ -168,11 +167,8 @@ impl Vault {
         read().map_err(|source| self.sql(source))
     }
 
-    /// Whether snapshot `number` shows a record of `resource` with this id; never so of
+    /// Whether snapshot `number` shows a record of `resource` with this id. Always `false` for
     /// channel items.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn has_record(&self, number: i64, resource: Resource, id: i64) -> Result<bool, VaultError> {
         if resource == Resource::ChannelItems {
             return Ok(false);
@@ -185,26 +181,17 @@ impl Vault {
         self.db.query_row(&sql, [number, id], |row| row.get(0)).map_err(|source| self.sql(source))
     }
 
-    /// A code's scans over time, oldest first.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The scans of a QR code over time, oldest first.
     pub fn scans(&self, code: i64) -> Result<Vec<SeriesSample<i64>>, VaultError> {
         self.samples("sample_qr_codes", "value", code)
     }
 
-    /// A code's statistics over time, oldest first, as JSON text.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The statistics of a QR code over time as JSON text, oldest first.
     pub fn statistics(&self, code: i64) -> Result<Vec<SeriesSample<String>>, VaultError> {
         self.samples("statistics_qr_codes", "body", code)
     }
 
-    /// How many counters moved in snapshot `number`, and by how much together.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Number of counters that changed in snapshot `number`, and the sum of the changes.
     pub fn movement(&self, number: i64) -> Result<(u64, i64), VaultError> {
         let sql = "
             SELECT c.value, (SELECT b.value FROM sample_qr_codes b
@@ -252,8 +239,8 @@ impl Vault {
         read().map_err(|source| self.sql(source))
     }
 
-    /// Refuses a snapshot that cannot be read back.
-    pub(super) fn readable(&self, number: i64) -> Result<(), VaultError> {
+    /// Returns an error if the snapshot is forgotten or does not exist.
+    pub(super) fn require_readable(&self, number: i64) -> Result<(), VaultError> {
         let snapshot = self.snapshot(number)?;
         if snapshot.forgotten.is_some() {
             return Err(VaultError::NoSnapshot(number));
@@ -268,12 +255,12 @@ impl Vault {
         resource: Resource,
         mut take: impl FnMut(&StoredVersion, Record<'static>),
     ) -> Result<(), VaultError> {
-        let Self { db, path, shapes, .. } = self;
+        let Self { db, path, templates, .. } = self;
         let read = || -> Result<(), TransactionError> {
             let mut find = db.prepare_cached(sql)?;
             let mut rows = find.query(params)?;
             while let Some(row) = rows.next()? {
-                let (stored, record) = record(resource, row, db, shapes)?;
+                let (stored, record) = record(resource, row, db, templates)?;
                 take(&stored, record);
             }
             Ok(())
@@ -282,7 +269,7 @@ impl Vault {
     }
 }
 
-/// The counter's value at a snapshot, as a column.
+/// SQL: the counter's value at a snapshot.
 pub(super) fn counter(resource: Resource, at: &str) -> String {
     if resource.spec().counter().is_none() {
         return "NULL".to_owned();
@@ -293,23 +280,23 @@ pub(super) fn counter(resource: Resource, at: &str) -> String {
     )
 }
 
-/// A row of `StoredVersion::select` and the counter, put together again.
+/// Reads a row of `StoredVersion::select` and the counter.
 fn record(
     resource: Resource,
     row: &Row<'_>,
     db: &rusqlite::Connection,
-    shapes: &mut TemplateCache,
+    templates: &mut TemplateCache,
 ) -> Result<(StoredVersion, Record<'static>), TransactionError> {
     let mut stored = StoredVersion::read(resource, row)?;
     let counters = usize::from(counter_place(resource).is_some());
     let counter = row.get(5 + stored.values.len() - counters)?;
-    let template = shapes.template(db, stored.shape)?;
+    let template = templates.template(db, stored.template_id)?;
     let raw = stored.raw(resource, template, counter)?;
     let record = decode(resource, &stored, &raw)?.record.into_owned();
     Ok((stored, record))
 }
 
-/// Decodes a stored record's text as it was decoded when it came.
+/// Decodes a stored record's text exactly as when it was received.
 pub(super) fn decode<'a>(
     resource: Resource,
     stored: &StoredVersion,

@@ -1,67 +1,80 @@
-//! References: how a snapshot, or the live account, is named, and which one a name
-//! means. Pure.
+//! References: names of snapshots and of the live account, and the snapshot that each one means.
+//! Pure.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Timelike as _};
 
 use super::snapshot::Snapshot;
 use crate::clock::Timestamp;
 
-/// A state of an account.
+/// A reference to a state of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// What the service has now.
+    /// `live`: the present state on the service.
     Live,
-    /// The newest snapshot, or the n-th backup before it: what runs looked at
-    /// between is not counted.
+    /// `latest` or `latest~N`: the newest snapshot, or the N-th backup before it. Snapshots of runs
+    /// before the newest are not counted.
     Latest(usize),
+    /// `#N`: the snapshot with this number.
     Number(i64),
-    /// The newest snapshot begun at or before this local time.
+    /// A date or time: the newest snapshot that began at or before this local time.
     At(NaiveDateTime),
+    /// Any other text: the newest snapshot with this tag, or the number of a snapshot.
     Tag(String),
 }
 
-/// A reference with the account it belongs to, as it stands on a command line.
+/// A reference with its account, as on a command line: `account@reference`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QualifiedReference {
-    /// `None` where only a reference was given.
+    /// The name before the `@`; `None` if only a reference was given.
     pub account: Option<String>,
-    /// `None` where only an account was given.
+    /// The text after the `@`; `None` if only an account was given.
     pub reference: Option<Reference>,
 }
 
-/// Why a reference names nothing.
+/// Why a reference does not name a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
+    /// The reference, and the part of it that should be a number.
     #[error("`{0}` is no reference: `{1}` is not a number")]
     Number(String, String),
+    /// A reference with the form of a date that is not a valid date or time.
     #[error("`{0}` is no time of the calendar")]
     Time(String),
+    /// There is no account before the `@`.
     #[error("a reference needs an account in front of the @")]
     NoAccount,
+    /// There is no reference after the `@`.
     #[error("nothing stands behind the @ of `{0}`")]
     Nothing(String),
+    /// The account has no readable snapshot.
     #[error("there is no snapshot yet")]
     Empty,
+    /// The missing snapshot, and the ranges of existing ones.
     #[error("there is no snapshot #{0}; the snapshots are {1}")]
     NoNumber(i64, String),
+    /// `latest~N` with only one backup.
     #[error("there is only one snapshot yet, and none before it")]
     Alone,
+    /// `latest~N` is out of range: N, and the number of backups.
     #[error("there are only {1} snapshots, runs aside, so none is {0} before the newest")]
     NoOlder(usize, usize),
+    /// The given time is before the start of the oldest snapshot.
     #[error("the oldest snapshot is younger than that: it began {0}")]
     NoneBefore(String),
+    /// No snapshot has this tag.
     #[error("no snapshot has the tag `{0}`")]
     NoTag(String),
+    /// The digits are the number of one snapshot and the tag of another, whose number follows.
     #[error("`{0}` is the number of a snapshot and the tag of #{1}; write #{0} or #{1}")]
     Either(String, i64),
 }
 
 impl QualifiedReference {
-    /// Reads `account`, `account@reference`, or a bare reference that can be
-    /// nothing else (`live`, `latest~1`, `#3`, a date).
+    /// Parses `account`, `account@reference`, or a reference that cannot be an account name
+    /// (`live`, `latest~1`, `#3`, a date).
     ///
     /// # Errors
-    /// [`ReferenceError`] when it is malformed.
+    /// [`ReferenceError`] if it is malformed.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if let Some((account, reference)) = text.split_once('@') {
             return match (account, reference) {
@@ -81,10 +94,10 @@ impl QualifiedReference {
 }
 
 impl Reference {
-    /// Reads a reference; what is nothing else is a tag.
+    /// Parses a reference. A text of no other form is a tag.
     ///
     /// # Errors
-    /// [`ReferenceError`] when a number or a time in it is none.
+    /// [`ReferenceError::Number`] or [`ReferenceError::Time`] for an invalid number or time.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         let number = |part: &str| ReferenceError::Number(text.to_owned(), part.to_owned());
         if text == "live" {
@@ -109,11 +122,11 @@ impl Reference {
         Ok(Self::Tag(text.to_owned()))
     }
 
-    /// The snapshot it means among `snapshots` (readable, oldest first); `None`
-    /// for the live account. Times are in `zone`.
+    /// Finds the snapshot among `snapshots`, which must be readable and oldest first; `None` for
+    /// the live account. Times are local times in `zone`.
     ///
     /// # Errors
-    /// [`ReferenceError`] when there is no such snapshot.
+    /// [`ReferenceError`] if there is no such snapshot.
     pub fn find<'s, Tz: TimeZone>(
         &self,
         snapshots: &'s [Snapshot],
@@ -149,7 +162,7 @@ impl Reference {
             }
             Self::Tag(tag) => {
                 let found = snapshots.iter().rev().find(|it| it.tag.as_deref() == Some(tag));
-                // A shell takes `#12` for a remark, so 12 will do.
+                // A shell treats `#12` as a comment, so `12` is accepted as well.
                 let number = is_number(tag).then(|| tag.parse().ok()).flatten();
                 let number = number.map(|number| Self::Number(number).find(snapshots, zone));
                 match (found, number) {
@@ -166,7 +179,7 @@ impl Reference {
     }
 }
 
-/// Whether `text` can be nothing but the number of a snapshot, or a tag of digits.
+/// Whether `text` consists of digits only: the number of a snapshot, or a tag.
 #[must_use]
 pub fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -180,7 +193,8 @@ fn looks_like_a_date(text: &str) -> bool {
     text.len() >= 10 && text.bytes().take(10).enumerate().all(shape)
 }
 
-/// A date means its end: `2026-11-01` finds the newest snapshot of that day.
+/// Parses a local date or time. A date means its end: `2026-11-01` finds the newest snapshot of
+/// that day.
 fn local_time(text: &str) -> Option<NaiveDateTime> {
     let last = NaiveTime::from_hms_milli_opt(23, 59, 59, 999)?;
     if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
@@ -197,8 +211,8 @@ fn local_time(text: &str) -> Option<NaiveDateTime> {
     whole(time, 0)
 }
 
-/// A local time as an instant. Of two, the later; where the clock jumped over
-/// it, the same reading of UTC, which is less than a day off.
+/// Converts a local time. Of two possible instants, the later. A time that the clock skipped is
+/// read as UTC, which is off by less than a day.
 fn instant<Tz: TimeZone>(local: NaiveDateTime, zone: &Tz) -> Timestamp {
     let utc = |time: DateTime<Tz>| Timestamp(time.timestamp_millis());
     zone.from_local_datetime(&local)
@@ -206,7 +220,7 @@ fn instant<Tz: TimeZone>(local: NaiveDateTime, zone: &Tz) -> Timestamp {
         .map_or(Timestamp(local.and_utc().timestamp_millis()), utc)
 }
 
-/// The numbers there are, in short: `#3 to #9, #12`.
+/// The numbers of the snapshots as ranges: `#3 to #9, #12`.
 fn numbers(snapshots: &[Snapshot]) -> String {
     let mut spans: Vec<(i64, i64)> = Vec::new();
     for snapshot in snapshots {

@@ -1,5 +1,5 @@
-//! Puts a copy in the place of a vault: verified first, then at once, and at no moment beside the
-//! log of the old file.
+//! Replaces a vault by a copy: the copy is verified first, then renamed. The log of the old file is
+//! never beside the new file.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +16,7 @@ use crate::vault::snapshot::Snapshot;
 use crate::vault::wal_mark::is_own_log;
 use crate::vault::{AccountIdentity, Vault, VaultError};
 
-/// A moment of a replacement, after which a crash may come. For tests.
+/// A step of a replacement, after which tests simulate a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceStep {
     /// The log of the old file is written back or removed.
@@ -25,28 +25,28 @@ pub enum ReplaceStep {
     Replaced,
 }
 
-/// A verified copy, beside the vault whose place it is to take.
+/// A verified copy in the folder of the vault that it will replace.
 #[derive(Debug)]
 pub struct RestoreCandidate {
-    /// Has the copy, and is removed with it.
+    /// Holds the copy; deleted on drop.
     folder: TempDir,
     file: PathBuf,
     target: PathBuf,
-    /// Whose history it holds, where it has one.
+    /// The account whose history the copy holds; `None` for an empty vault.
     pub identity: Option<AccountIdentity>,
-    /// Its snapshots that can be read back, oldest first.
+    /// Its readable snapshots, oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// Whether a log lay beside the copy that is not its own, and was left out.
+    /// Whether a log of another file was beside the source. It was ignored.
     pub foreign_log: bool,
 }
 
 impl RestoreCandidate {
     /// Copies the vault in `from`, with its own log, to the folder of the vault at `vault`, and
-    /// verifies the copy: it must be a vault of a known format, and `check` must find nothing.
-    /// `from` stays as it is. The lock of `vault` must be held.
+    /// verifies the copy: it must have a supported format and pass [`Vault::check`]. `from` is not
+    /// changed. The caller must hold the lock of `vault`.
     ///
     /// # Errors
-    /// When it is no such vault, or the copy cannot be made.
+    /// [`VaultError::NotAVault`], [`VaultError::Newer`] or [`VaultError::Damaged`] about `from`.
     pub fn prepare(from: &Path, vault: &Path) -> Result<Self, VaultError> {
         let here = |error| VaultError::io(vault, error);
         let there = |error| VaultError::io(from, error);
@@ -61,23 +61,24 @@ impl RestoreCandidate {
         if !foreign_log && beside(from, "-wal").exists() {
             copy(&beside(from, "-wal"), &beside(&file, "-wal")).map_err(there)?;
         }
-        let (identity, snapshots) = verify(&file).map_err(|error| named(error, &file, from))?;
+        let (identity, snapshots) =
+            verify(&file).map_err(|error| with_source_path(error, &file, from))?;
         Ok(Self { folder, file, target, identity, snapshots, foreign_log })
     }
 
-    /// Puts the copy in the vault's place. `after` is told of each step; its error ends the work
-    /// there, as a crash would.
+    /// Replaces the vault by the copy. `after` is called after each step; its error stops the
+    /// operation there, as a crash would.
     ///
     /// # Errors
-    /// When another program has the vault open, or a file cannot be replaced.
+    /// [`VaultError::InUse`] if another program has the vault open.
     pub fn replace(
         self,
         after: &mut dyn FnMut(ReplaceStep) -> Result<(), VaultError>,
     ) -> Result<(), VaultError> {
         let fail = |error| VaultError::io(&self.target, error);
-        // Held until the new file is in place: no process may open the old one and then remove
-        // the log of the new one.
-        let old = retire(&self.target)?;
+        // Kept until the new file is in place: no process may open the old file and then remove the
+        // log of the new one.
+        let old = close_old_vault(&self.target)?;
         after(ReplaceStep::LogGone)?;
         fs::rename(&self.file, &self.target).map_err(fail)?;
         sync_folder(&self.target).map_err(fail)?;
@@ -87,9 +88,9 @@ impl RestoreCandidate {
     }
 }
 
-/// Has the old vault whole in its own file, without a log, and closed to everybody else. One that
-/// SQLite cannot read, or a log of another file, has nothing to keep: the log is removed.
-fn retire(path: &Path) -> Result<Option<Connection>, VaultError> {
+/// Writes the log of the old vault back into its file and opens the file exclusively. If SQLite
+/// cannot read the file, or the log belongs to another file, the log is removed instead.
+fn close_old_vault(path: &Path) -> Result<Option<Connection>, VaultError> {
     let fail = |error| VaultError::io(path, error);
     let exists = path.try_exists().map_err(fail)?;
     let sound = exists && check_header(path).is_ok();
@@ -120,7 +121,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code().is_some_and(|code| busy.contains(&code))
 }
 
-/// Removes what SQLite would apply to the file at `path`.
+/// Removes the log and the journal that SQLite would apply to the file at `path`.
 fn remove_log(path: &Path) -> io::Result<()> {
     for suffix in ["-wal", "-shm", "-journal"] {
         match fs::remove_file(beside(path, suffix)) {
@@ -131,7 +132,7 @@ fn remove_log(path: &Path) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Has the names in the folder of `path` on the disk, where the system can do that.
+/// Syncs the folder of `path`, if the system supports that.
 fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         #[cfg(unix)]
@@ -140,7 +141,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new folder beside `path`. What a killed process left there is removed.
+/// Creates a temporary folder beside `path`. Removes those of killed processes.
 fn work_folder(path: &Path) -> io::Result<TempDir> {
     let folder = folder_of(path);
     let mut start = std::ffi::OsString::from(".");
@@ -149,7 +150,7 @@ fn work_folder(path: &Path) -> io::Result<TempDir> {
     for entry in fs::read_dir(folder)?.flatten() {
         let ours = entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes());
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            // It takes room, and does no other harm.
+            // A folder that cannot be removed only takes space.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -162,14 +163,14 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks the copy at `file`, and has it on the disk as one file with a mark of its own.
+/// Checks the copy at `file`, gives it a new mark, and writes its log back.
 fn verify(file: &Path) -> Result<(Option<AccountIdentity>, Vec<Snapshot>), VaultError> {
     let mut vault = Vault::open(file)?;
     if let Some(problem) = vault.check()?.problems.into_iter().next() {
         return Err(VaultError::Damaged { path: file.to_owned(), what: problem });
     }
     let found = (vault.identity()?, vault.snapshots()?);
-    // Leaves a mark.
+    // Any transaction stores a mark.
     vault.transact_now(|_, _| Ok(()))?;
     vault.close()?;
     let fail = |error| VaultError::io(file, error);
@@ -177,8 +178,8 @@ fn verify(file: &Path) -> Result<(Option<AccountIdentity>, Vec<Snapshot>), Vault
     Ok(found)
 }
 
-/// An error about the copy, told of the file that it was made from.
-fn named(error: VaultError, copy: &Path, from: &Path) -> VaultError {
+/// Replaces the path of the copy in an error by that of its source.
+fn with_source_path(error: VaultError, copy: &Path, from: &Path) -> VaultError {
     match error {
         VaultError::Damaged { path, what } if path == copy => {
             VaultError::Damaged { path: from.to_owned(), what }

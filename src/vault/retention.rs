@@ -1,4 +1,4 @@
-//! Which snapshots to keep: a pure decision, by the rules that restic's users know.
+//! Decides which snapshots to keep, by rules like those of restic. Pure.
 
 use std::time::Duration;
 
@@ -7,44 +7,53 @@ use chrono::{DateTime, Datelike as _, FixedOffset, Timelike as _};
 use super::snapshot::{Snapshot, SnapshotStatus};
 use crate::clock::Timestamp;
 
-/// What to keep. Nothing set keeps everything.
+/// The rules for keeping snapshots. Without any rule all are kept. A snapshot is kept if at least
+/// one rule selects it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
+    /// Number of newest backups to keep.
     pub last: u64,
+    /// Number of hours with a snapshot of which the newest is kept.
     pub hourly: u64,
+    /// The same for days.
     pub daily: u64,
+    /// The same for ISO weeks.
     pub weekly: u64,
+    /// The same for months.
     pub monthly: u64,
+    /// The same for years.
     pub yearly: u64,
-    /// Everything younger than this.
+    /// Keeps every snapshot younger than this.
     pub within: Option<Duration>,
-    /// Everything that has one of these tags.
+    /// Keeps every snapshot with one of these tags.
     pub tags: Vec<String>,
 }
 
 impl RetentionPolicy {
-    /// Whether no rule is set at all.
+    /// Whether no rule is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What becomes of one snapshot, and why.
+/// The decision on one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetentionDecision {
+    /// Number of the snapshot.
     pub number: i64,
+    /// When the snapshot began.
     pub time: Timestamp,
-    /// Why it is kept; empty when it is to be forgotten.
+    /// The names of the rules that keep it; empty if it is to be forgotten.
     pub reasons: Vec<String>,
 }
 
-/// The length of a calendar unit, as a number that changes with it.
+/// Maps a time to its calendar unit, as numbers that are equal within the unit.
 type Bucket = fn(DateTime<FixedOffset>) -> (i32, u32, u32);
 
-/// Decides over `snapshots` (finished, oldest first). Days begin as in `zone`.
-/// The newest complete snapshot and those in `needed` are always kept, and where
-/// none is complete, the newest.
+/// Decides on `snapshots`, which must be finished and oldest first. Calendar units begin as in
+/// `zone`. Always kept are the newest complete snapshot, or the newest of all if none is complete,
+/// and those in `needed`.
 #[must_use]
 pub fn decide(
     snapshots: &[Snapshot],
@@ -53,7 +62,7 @@ pub fn decide(
     now: Timestamp,
     zone: &dyn Fn(Timestamp) -> Option<DateTime<FixedOffset>>,
 ) -> Vec<RetentionDecision> {
-    let mut verdicts: Vec<_> = snapshots
+    let mut decisions: Vec<_> = snapshots
         .iter()
         .map(|snapshot| RetentionDecision {
             number: snapshot.number,
@@ -61,15 +70,15 @@ pub fn decide(
             reasons: always(snapshots, snapshot, keep, needed, now),
         })
         .collect();
-    // What runs looked at is not counted, and stays with the backups around it:
-    // without it, a run cannot be undone.
-    let mut left = keep.last;
-    for (verdict, snapshot) in verdicts.iter_mut().zip(snapshots).rev() {
-        if left == 0 {
+    // Snapshots of runs are not counted. They are kept with the backups around them, because
+    // undoing a run needs them.
+    let mut remaining = keep.last;
+    for (decision, snapshot) in decisions.iter_mut().zip(snapshots).rev() {
+        if remaining == 0 {
             break;
         }
-        verdict.reasons.push("last".to_owned());
-        left -= u64::from(!snapshot.of_run);
+        decision.reasons.push("last".to_owned());
+        remaining -= u64::from(!snapshot.of_run);
     }
     let rules: [(u64, &str, Bucket); 5] = [
         (keep.hourly, "hourly", |time| (time.num_days_from_ce(), time.hour(), 0)),
@@ -80,10 +89,10 @@ pub fn decide(
     ];
     for (count, name, bucket) in rules {
         for at in picks(snapshots, count, bucket, zone) {
-            verdicts[at].reasons.push(name.to_owned());
+            decisions[at].reasons.push(name.to_owned());
         }
     }
-    verdicts
+    decisions
 }
 
 fn always(
@@ -119,8 +128,8 @@ fn always(
     reasons
 }
 
-/// The newest snapshot of each of the newest `count` buckets that have one; a
-/// complete one goes before a partial one, and a backup before a run's look.
+/// The newest snapshot of each of the newest `count` buckets that have one. A complete snapshot is
+/// preferred to a partial one, and a backup to a run's snapshot.
 fn picks(
     snapshots: &[Snapshot],
     count: u64,
@@ -134,8 +143,8 @@ fn picks(
         match known {
             Some(known) => {
                 let picked = &mut picks[known].1;
-                let worth = |it: &Snapshot| (it.status == SnapshotStatus::Complete, !it.of_run);
-                if worth(snapshot) > worth(&snapshots[*picked]) {
+                let rank = |it: &Snapshot| (it.status == SnapshotStatus::Complete, !it.of_run);
+                if rank(snapshot) > rank(&snapshots[*picked]) {
                     *picked = at;
                 }
             }
@@ -174,8 +183,8 @@ mod tests {
         let all = snapshots(days);
         let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
         let now = all.last().unwrap().started;
-        let verdicts = decide(&all, keep, &[], now, &utc);
-        verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
+        let decisions = decide(&all, keep, &[], now, &utc);
+        decisions.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
     }
 
     use SnapshotStatus::{Complete, Partial};
@@ -197,8 +206,8 @@ mod tests {
         }
         let utc = |time: Timestamp| time.utc().map(|time| time.fixed_offset());
         let kept = |keep: &RetentionPolicy| -> Vec<i64> {
-            let verdicts = decide(&all, keep, &[], all[5].started, &utc);
-            verdicts.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
+            let decisions = decide(&all, keep, &[], all[5].started, &utc);
+            decisions.into_iter().filter(|it| !it.reasons.is_empty()).map(|it| it.number).collect()
         };
         assert_eq!(kept(&RetentionPolicy { last: 1, ..RetentionPolicy::default() }), [5, 6]);
         assert_eq!(

@@ -1,11 +1,11 @@
-//! Whether a rollback journal beside a vault is harmless.
+//! Detects a rollback journal that would damage a vault.
 //!
-//! SQLite rolls back whatever journal lies beside a file. A vault in WAL mode has a log instead. Only
-//! the switch of the journal mode itself has a journal, which restores a few bytes of the first page.
-//! Any other journal beside a file in WAL mode belongs to another file, and would damage the vault.
+//! SQLite rolls back any journal that is beside a file. A vault in WAL mode has a log instead. Only
+//! switching the journal mode writes a journal, which restores a few bytes of the first page. Any
+//! other journal beside a file in WAL mode belongs to another file and would damage the vault.
 //!
-//! A file in another mode, as copies are and as other tools may leave a vault, has journals of its
-//! own. They are not told apart from those of another file: SQLite rolls back either.
+//! A file in another mode, such as a copy or a file that another tool changed, has journals of its
+//! own. They cannot be distinguished from those of another file, so SQLite may roll back either.
 
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -15,33 +15,34 @@ use crate::files::{beside, open_named, open_private};
 
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// The header's fields for the journal mode: versions, change counter and what goes with that.
+/// Byte ranges of the header that switching the journal mode changes: the mode, the change counter
+/// and its copies.
 const MODE: Range<usize> = 18..20;
 const SWITCHED: [Range<usize>; 3] = [MODE, 24..28, 92..100];
 
-/// What the header has in [`MODE`] for a file with a log.
-const WITH_LOG: [u8; 2] = [2, 2];
+/// The value in [`MODE`] of a file in WAL mode.
+const WAL_MODE: [u8; 2] = [2, 2];
 
-/// The shortest header of a journal.
-const SHORTEST: usize = 512;
+/// Minimum length of a journal's header.
+const MIN_JOURNAL: usize = 512;
 
-/// More than a header and the largest page take.
-const MOST: u64 = 4 * 65536;
+/// Maximum number of bytes that are read: more than a header and the largest page.
+const MAX_JOURNAL: u64 = 4 * 65536;
 
-/// Whether SQLite may roll back what is beside the file at `path`: nothing, the switch of its
-/// journal mode, or the last change of a file without a log, as other tools make it.
+/// Whether SQLite may roll back the journal beside the file at `path`: there is none, it only
+/// switches the journal mode, or the file is not in WAL mode.
 ///
 /// The process must have no connection to the file.
 ///
 /// # Errors
-/// When the file or its journal cannot be read.
+/// If the file or its journal cannot be read.
 pub(super) fn is_harmless_journal(path: &Path) -> io::Result<bool> {
     let file = open_named(path)?;
     let length = file.metadata()?.len();
     let mut page = Vec::new();
     file.take(65536).read_to_end(&mut page)?;
-    // The file is read first: it has the new mode only after its journal is whole.
-    if page.get(MODE) != Some(&WITH_LOG) {
+    // The file is read first: it gets the new mode only after its journal is complete.
+    if page.get(MODE) != Some(&WAL_MODE) {
         return Ok(true);
     }
     let journal = match open_private(&beside(path, "-journal")) {
@@ -50,13 +51,13 @@ pub(super) fn is_harmless_journal(path: &Path) -> io::Result<bool> {
         Err(error) => return Err(error),
     };
     let mut bytes = Vec::new();
-    journal.take(MOST).read_to_end(&mut bytes)?;
-    // SQLite reads no other file as a journal.
-    let is_journal = bytes.len() >= SHORTEST && bytes.starts_with(&MAGIC);
+    journal.take(MAX_JOURNAL).read_to_end(&mut bytes)?;
+    // SQLite ignores any other file.
+    let is_journal = bytes.len() >= MIN_JOURNAL && bytes.starts_with(&MAGIC);
     Ok(!is_journal || restores_only_the_mode(&page, length, &bytes))
 }
 
-/// Whether `journal` restores the file of this first page and length, but for its journal mode.
+/// Whether `journal` restores a file with this first page and length, except for its journal mode.
 fn restores_only_the_mode(file: &[u8], length: u64, journal: &[u8]) -> bool {
     let number = |at: usize| {
         let four = journal.get(at..at + 4).and_then(|four| four.try_into().ok());

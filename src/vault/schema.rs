@@ -1,10 +1,9 @@
-//! The vault's tables and views, made from the resource table, and the way
-//! from each older format to the newest.
+//! The vault's tables and views, generated from the resource table, and the migrations between
+//! formats.
 //!
-//! What people read are the views; the tables under them may change with the
-//! format. A `version_…` table holds a record's versions: one is shown by the
-//! snapshots from `since` up to, not including, `until`. Rows are only ever
-//! appended there, so a vault grows by what changed.
+//! Users read the views; the tables may change with the format. A `version_…` table holds the
+//! versions of records: snapshots from `since` up to, but not including, `until` show a version.
+//! Rows are only appended, so a vault grows with the number of changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,35 +14,32 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::model::{Field, FieldKind, Resource, Role};
 use crate::vault::{triggers, wal_mark};
 
-/// "LKVT", in the file's header.
+/// `PRAGMA application_id` of every vault: "LKVT".
 pub const APPLICATION_ID: i32 = 0x4c4b_5654;
 
-/// The newest format this program knows.
+/// The newest format that this program supports.
 pub const FORMAT: i64 = MIGRATIONS.len() as i64;
 
 type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
-/// The step from each format to the next; format 0 is an empty file.
+/// Index `n` migrates format `n` to `n + 1`. Format 0 is an empty file.
 pub const MIGRATIONS: &[Migration] = &[first_format, second_format, third_format];
 
-/// Leads `db` from its format to the last of `migrations`, in one transaction.
-/// Gives the format it had.
-///
-/// # Errors
-/// SQLite's; the file is then as it was.
+/// Migrates `db` from its format to the last of `migrations`, in one transaction. Returns the
+/// format it had.
 pub fn migrate(db: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<i64> {
     let from = format(db)?;
-    if todo(migrations, from).is_empty() {
+    if pending(migrations, from).is_empty() {
         return Ok(from);
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let from = format(&tx)?;
-    let todo = todo(migrations, from);
-    if todo.is_empty() {
-        // Somebody else has led it there since.
+    let pending = pending(migrations, from);
+    if pending.is_empty() {
+        // Another process has migrated it meanwhile.
         return Ok(from);
     }
-    for step in todo {
+    for step in pending {
         step(&tx)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -56,23 +52,23 @@ fn format(db: &Connection) -> rusqlite::Result<i64> {
     db.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// The steps from the format `from` to the newest.
-fn todo(migrations: &[Migration], from: i64) -> &[Migration] {
+/// The migrations from format `from` to the newest.
+fn pending(migrations: &[Migration], from: i64) -> &[Migration] {
     usize::try_from(from).map_or(&[], |from| migrations.get(from..).unwrap_or_default())
 }
 
-/// Every table, index and view of a vault by name, with the SQL that made it.
+/// The SQL of every table, index, view and trigger of a vault, by name.
 pub fn definitions(db: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut all = db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
     all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// What [`definitions`] gives for a sound vault of the newest format.
+/// What [`definitions`] returns for an intact vault of the newest format.
 pub fn expected() -> rusqlite::Result<&'static BTreeMap<String, String>> {
     Ok(&model()?.definitions)
 }
 
-/// The file of a vault with nothing in it.
+/// The bytes of an empty vault.
 pub fn empty() -> rusqlite::Result<&'static [u8]> {
     Ok(&model()?.file)
 }
@@ -99,8 +95,8 @@ fn model() -> rusqlite::Result<&'static Model> {
     Ok(MODEL.get_or_init(|| Model { definitions, file }))
 }
 
-/// What all of [`MIGRATIONS`] make of an empty file, in another order: each `ALTER TABLE` has SQLite
-/// read the whole schema again, so here they come while it is small.
+/// Creates the same schema as all [`MIGRATIONS`] together, in an order that is faster: each `ALTER
+/// TABLE` makes SQLite parse the whole schema, so these run first.
 fn newest_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     for sql in [
         COMMON,
@@ -130,7 +126,7 @@ fn first_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(COMMON_VIEWS)
 }
 
-/// The journal of runs.
+/// Format 2: the journal of runs.
 fn second_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     for sql in [DROP_RUNS_VIEW, JOURNAL_TABLES, RUNS_VIEW] {
         tx.execute_batch(sql)?;
@@ -319,20 +315,20 @@ const UNUSED_TEMPLATES: &str = "
 CREATE TABLE unused_template(shape INTEGER PRIMARY KEY) STRICT;
 ";
 
-/// The tables of a resource's series.
+/// The names of the tables of a resource's series: counter samples and statistics.
 fn series_tables(resource: Resource) -> Vec<String> {
     let named = |kind: &str| format!("{kind}_{resource}");
     let series = ["sample", "statistics"].map(named);
     if resource.spec().counter().is_some() { series.into() } else { Vec::new() }
 }
 
-/// The table of a resource's versions.
+/// The name of the table of a resource's versions.
 #[must_use]
 pub fn version_table(resource: Resource) -> String {
     format!("version_{resource}")
 }
 
-/// The fields that have a column in the version table, in order.
+/// The fields with a column in the version table, in order.
 pub fn columns(resource: Resource) -> impl Iterator<Item = &'static Field> {
     resource.spec().read_fields().filter(|field| field.role != Role::Counter)
 }
@@ -342,7 +338,7 @@ pub fn key_columns(resource: Resource) -> impl Iterator<Item = &'static str> {
     columns(resource).filter(|field| field.role == Role::Identity).map(|field| field.name)
 }
 
-/// Where the counter stands among the resource's read fields, if it has one.
+/// Index of the counter among the resource's read fields, if it has one.
 #[must_use]
 pub fn counter_place(resource: Resource) -> Option<usize> {
     resource.spec().read_fields().position(|field| field.role == Role::Counter)
@@ -398,7 +394,7 @@ fn views(resource: Resource) -> String {
     };
     let table = version_table(resource);
     let current = select("n.newest");
-    // What a running snapshot ended still stands for those who read.
+    // A version that the running snapshot closed counts as current.
     let ended = "CASE WHEN v.until <= n.newest THEN v.until END";
     let history = select(&format!("coalesce({ended} - 1, n.newest)"));
     let time = |snapshot: &str| {
@@ -474,7 +470,7 @@ mod tests {
         assert_eq!(rows(&fresh), rows(&migrated));
     }
 
-    /// Set while a connection waits for another that writes.
+    /// Set when a connection waits for another that writes.
     static WAITS: AtomicBool = AtomicBool::new(false);
 
     #[test]
@@ -494,7 +490,7 @@ mod tests {
                 .unwrap();
             migrate(&mut second, MIGRATIONS)
         });
-        // It has seen an empty file by now, and wants to fill it.
+        // The second connection has seen an empty file by now and waits to fill it.
         while !WAITS.load(Ordering::SeqCst) && !second.is_finished() {
             std::thread::yield_now();
         }

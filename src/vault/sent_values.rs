@@ -1,11 +1,11 @@
-//! Values that linkvault sent and that no list gives back: a QR code's type,
-//! data and colours, a campaign's slug and links. They have versions like
-//! records: one is shown by the snapshots from `since` up to, not including,
-//! `until`. A sum of their own covers them in `check`. Passwords never come here.
+//! Values that linkvault sent and that no list returns: a QR code's type, data and colours, a
+//! campaign's slug and links. They have versions like records: snapshots from `since` up to, but
+//! not including, `until` show a version. A checksum of their own covers them in `check`. Passwords
+//! are never stored.
 //!
-//! The interval is counted in snapshots. A value that is sent now is shown by the
-//! next snapshot that is finished, so two values that were sent between the same
-//! two snapshots share an interval, and the later one is kept.
+//! Spans are counted in snapshots. The next finished snapshot is the first to show a value that is
+//! sent now. So two values sent between the same two snapshots have the same span, and only the
+//! later one is kept.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,25 @@ use crate::model::{RecordKey, Resource, SentFields, SentValues};
 use crate::vault::schema::version_table;
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
-/// A sent value over a span of snapshots.
+/// A sent value and the span of snapshots that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentVersion {
+    /// Name of the field, as in requests.
     pub field: String,
-    /// 0 for a value that was sent before vaults kept versions of them.
+    /// The first snapshot that shows it; 0 if it was sent before vaults stored versions of sent
+    /// values.
     pub since: i64,
-    /// The snapshot that no longer shows it; `None` while it stands.
+    /// The first snapshot that no longer shows it; `None` while it is current.
     pub until: Option<i64>,
+    /// The value as it was sent.
     pub value: Json,
     /// When it was sent.
     pub time: Timestamp,
 }
 
 impl SentVersion {
-    /// Reads the columns from `first` on: field, since, until, value and time. `None`: the value
-    /// was not written by linkvault.
+    /// Reads the columns from index `first` on: field, since, until, value, time. `None` if
+    /// linkvault did not write the value.
     fn of_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
         let Some(value) = decode(&row.get::<_, String>(first + 3)?) else { return Ok(None) };
         Ok(Some(Self {
@@ -46,26 +49,26 @@ impl SentVersion {
     }
 }
 
-/// Which snapshot is the first that shows a sent value.
+/// How to determine the first snapshot that shows a sent value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstSnapshot {
-    /// The next one that is finished.
+    /// The next snapshot to be finished.
     Next,
-    /// The one that showed the record first: the value was sent with its create, by a run that
-    /// began after the snapshot `before`.
+    /// The first one that shows the record: the value was sent with its create request, by a run
+    /// that began after the snapshot `before`.
     Created { before: i64 },
-    /// The newest finished one: it was read after the value was sent.
+    /// The newest finished snapshot, which was read after the value was sent.
     Seen,
 }
 
-/// The field that is never kept, whatever record it belongs to.
+/// The field that is never stored, for any resource.
 const PASSWORD: &str = "password";
 
-/// Format 3: sent values with their history. A value of an earlier format counts as true in
-/// every snapshot, since that format does not tell when it was first sent.
+/// Format 3: sent values with versions. A value from an earlier format is shown by every snapshot,
+/// because that format does not store when it was first sent.
 ///
 /// `sent_correction` lists the values that the open transaction may change in finished snapshots.
-/// It is empty outside of one.
+/// It is empty outside of a transaction.
 pub(super) const FORMAT_3: &str = "
 ALTER TABLE sent RENAME TO sent_before;
 CREATE TABLE sent(
@@ -89,12 +92,8 @@ CREATE TABLE sent_correction(
 ";
 
 impl Vault {
-    /// Remembers that `value`, a JSON text, was sent as the record's `field`. What
-    /// was sent before stays in the snapshots that are finished. A password is not
-    /// kept.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores that `value`, a JSON text, was sent as the record's `field`. Finished snapshots keep
+    /// the value that was sent before. Passwords are not stored.
     pub fn remember(
         &mut self,
         resource: Resource,
@@ -108,10 +107,7 @@ impl Vault {
         })
     }
 
-    /// What was sent last for one record.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The current sent values of one record.
     pub fn remembered(
         &self,
         resource: Resource,
@@ -121,10 +117,7 @@ impl Vault {
         Ok(all.map(|sent| (sent.field, sent.value)).collect())
     }
 
-    /// What was sent last for every record of `resource`, in the order of fields.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The current sent values of every record of `resource`, each list in the order of fields.
     pub fn remembered_all(
         &self,
         resource: Resource,
@@ -132,11 +125,8 @@ impl Vault {
         self.sent(resource, None)
     }
 
-    /// The sent values of the resources in `which` that were true in snapshot
-    /// `number`; without a number, those that are true now.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The sent values of the resources in `which` that snapshot `number` shows; without a number,
+    /// the current ones.
     pub fn sent_values(
         &self,
         number: Option<i64>,
@@ -163,11 +153,7 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// Every version of a record's sent values that finished snapshots show, oldest
-    /// first.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Every version of a record's sent values that finished snapshots show, oldest first.
     pub fn sent_history(
         &self,
         resource: Resource,
@@ -229,7 +215,7 @@ pub(super) fn remember_in(
     let text = key.to_string();
     let row = (resource.name(), text.as_str(), field);
     checksums::sent(tx, row, || {
-        // A run tells what a finished snapshot that showed its work lacks.
+        // A run adds values that a finished snapshot lacks, although it shows the run's changes.
         let correction = from != FirstSnapshot::Next;
         if correction {
             tx.prepare_cached("INSERT OR IGNORE INTO sent_correction VALUES(?1, ?2, ?3)")?
@@ -244,9 +230,9 @@ pub(super) fn remember_in(
     })
 }
 
-/// Ends the values of a record that a run created, but for the fields in `keep`: they were
-/// sent for a deleted record that had its id.
-pub(super) fn end_others(
+/// Closes the values of a record that a run created, except for the fields in `keep`: they belong
+/// to a deleted record that had the same id.
+pub(super) fn close_others(
     tx: &Transaction<'_>,
     (resource, key): (Resource, &RecordKey),
     keep: &[&str],
@@ -278,16 +264,15 @@ pub(super) fn end_others(
     Ok(())
 }
 
-/// Ends, in the running snapshot `number`, the values of QR codes whose ids it shows with another
-/// link and another date than the versions before it: they were sent for deleted codes that had
-/// these ids.
-pub(super) fn end_of_replaced_codes(
+/// Closes, in the running snapshot `number`, the sent values of QR codes whose link and date both
+/// differ from the version before: they belong to deleted codes that had the same ids.
+pub(super) fn close_replaced_codes(
     tx: &Transaction<'_>,
     number: i64,
 ) -> Result<(), TransactionError> {
     let (name, table) = (Resource::QrCodes.name(), version_table(Resource::QrCodes));
     let open = "sent.resource = ?1 AND sent.until IS NULL AND sent.since < ?2";
-    // The few codes with another version come first: closed versions have no index.
+    // The few codes with a new version come first: closed versions have no index.
     let sql = format!(
         "WITH new AS MATERIALIZED
            (SELECT v.id, v.link, v.date FROM {table} v WHERE v.since = ?2 AND v.until IS NULL
@@ -313,8 +298,8 @@ pub(super) fn end_of_replaced_codes(
     Ok(())
 }
 
-/// Has `value` stand for the field of `row` from the snapshot `since`. What stood before may be
-/// of a deleted record that had the id of a `created` one.
+/// Makes `value` current for the field of `row` from the snapshot `since`. With `created`, the
+/// value before may belong to a deleted record that had the same id.
 fn put(
     tx: &Transaction<'_>,
     row: (&str, &str, &str),
@@ -327,15 +312,15 @@ fn put(
     let open: Option<(i64, String)> =
         tx.prepare_cached(sql)?.query_row(row, |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let since = match open {
-        Some((begun, known)) if known == value && (begun >= since || !created) => return Ok(()),
-        Some((begun, _)) if begun < since => {
+        Some((first, known)) if known == value && (first >= since || !created) => return Ok(()),
+        Some((first, _)) if first < since => {
             let sql = "UPDATE sent SET until = ?4
                        WHERE resource = ?1 AND key = ?2 AND field = ?3 AND until IS NULL";
             tx.prepare_cached(sql)?.execute((row.0, row.1, row.2, since))?;
             since
         }
         // No snapshot before `since` shows the value that it replaces.
-        Some((begun, _)) => begun,
+        Some((first, _)) => first,
         None => since,
     };
     let sql = "INSERT OR REPLACE INTO sent(resource, key, field, value, sent, since)
@@ -344,7 +329,7 @@ fn put(
     Ok(())
 }
 
-/// The first snapshot that shows a value which is remembered now.
+/// The first snapshot that shows a value stored now.
 fn first_snapshot(
     tx: &Transaction<'_>,
     resource: Resource,
@@ -361,7 +346,7 @@ fn first_snapshot(
         (FirstSnapshot::Seen, _) => Ok(newest),
         (FirstSnapshot::Created { before }, RecordKey::Id(id)) => {
             let table = version_table(resource);
-            // An older version is of a deleted record that had this id.
+            // An older version belongs to a deleted record that had this id.
             let sql = format!(
                 "SELECT max(since) FROM {table} WHERE id = ?1 AND until IS NULL AND since > ?2"
             );
@@ -372,8 +357,8 @@ fn first_snapshot(
     }
 }
 
-/// Deletes what no snapshot that can be read shows: values whose snapshots were all
-/// forgotten, and values of records that were forgotten.
+/// Deletes values that no readable snapshot shows: those of forgotten snapshots and of forgotten
+/// records.
 pub(super) fn forget(tx: &Transaction<'_>) -> Result<(), TransactionError> {
     let readable = "SELECT min(s.snapshot) FROM snapshot s
                     WHERE s.finished IS NOT NULL AND s.forgotten IS NULL AND s.snapshot >=";
@@ -386,7 +371,7 @@ pub(super) fn forget(tx: &Transaction<'_>) -> Result<(), TransactionError> {
             [],
         )?;
         for resource in Resource::ALL.into_iter().filter(|it| *it != Resource::ChannelItems) {
-            // A record that was made after the last complete listing is in no version yet.
+            // A record created after the last complete listing has no version yet.
             let table = version_table(resource);
             let gone = format!(
                 "FROM sent WHERE resource = ?1

@@ -1,25 +1,25 @@
-//! Snapshots: how one begins, what is known of it, how it ends.
+//! Snapshots: beginning, reading and finishing them.
 
 use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row};
 
 use super::digest::{DigestSum, fields};
-use super::write::take_back;
+use super::write::revert;
 use crate::clock::Timestamp;
 use crate::model::Resource;
-use crate::vault::transaction::prove_running;
+use crate::vault::transaction::require_running;
 use crate::vault::version_rows::{TemplateCache, bytes};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums, forget};
 
-/// What a snapshot is.
+/// The state of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotStatus {
-    /// Not finished: a crawl works on it, or was stopped and can go on.
+    /// Unfinished: a crawl is running, or was interrupted and can be continued.
     Running,
-    /// Holds everything the account held.
+    /// Contains all records of the account, except excluded resources.
     Complete,
-    /// Says in its outcomes what it lacks.
+    /// Some records could not be read; the outcomes say which.
     Partial,
 }
 
@@ -45,17 +45,17 @@ impl SnapshotStatus {
 pub enum ReadState {
     /// Not read yet.
     Pending,
-    /// Every record was read, in a listing proven consistent.
+    /// Every record was read, in a listing that is proven complete and consistent.
     Complete,
-    /// The listing would not hold still; records are as last seen, none is removed.
+    /// The listing kept changing while it was read. Records are as last read; none is removed.
     Drifted,
-    /// The service does not offer it to this account.
+    /// The account does not have this resource on the service.
     NotOffered,
-    /// Could not be read; records are as last known.
+    /// The resource could not be read; records are as in the snapshot before.
     Failed,
-    /// It was not asked for; records are as last known.
+    /// The resource was not requested; records are as in the snapshot before.
     Skipped,
-    /// The configuration leaves it out for good; records are as last known.
+    /// The configuration excludes the resource; records are as in the snapshot before.
     Excluded,
 }
 
@@ -89,23 +89,27 @@ impl ReadState {
     }
 }
 
-/// What a snapshot says of one resource.
+/// The result of one resource in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceOutcome {
+    /// The resource.
     pub resource: Resource,
+    /// How reading it ended.
     pub state: ReadState,
-    /// Records that the snapshot shows.
+    /// Number of records that the snapshot shows.
     pub records: u64,
-    /// Against the snapshot before.
+    /// Records that the snapshot before does not show.
     pub added: u64,
+    /// Records with other fields than in the snapshot before.
     pub changed: u64,
+    /// Records that only the snapshot before shows.
     pub removed: u64,
-    /// What is lacking, if anything is.
+    /// What is missing or wrong, for people.
     pub message: Option<String>,
 }
 
 impl ResourceOutcome {
-    /// Whether the snapshot holds all that the account had of this resource.
+    /// Whether the snapshot contains all records of this resource.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let read = match self.state {
@@ -116,23 +120,26 @@ impl ResourceOutcome {
         read && self.message.is_none()
     }
 
-    /// Whether the snapshot lacks nothing of it that it was meant to hold.
+    /// Whether the snapshot contains all records that were requested: it is complete or excluded.
     #[must_use]
     pub fn is_as_requested(&self) -> bool {
         self.is_complete() || self.state == ReadState::Excluded
     }
 }
 
-/// What a crawl cost so far.
+/// The cost of a crawl so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestUsage {
+    /// Number of requests sent.
     pub requests: u64,
+    /// Number of responses with status 429.
     pub throttled: u64,
+    /// Time spent waiting for the rate limit and between retries.
     pub waited: Duration,
 }
 
 impl RequestUsage {
-    /// This and `other` together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -146,29 +153,38 @@ impl RequestUsage {
 /// One mirror of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
+    /// Number of the snapshot, from 1.
     pub number: i64,
+    /// The state of the snapshot.
     pub status: SnapshotStatus,
+    /// When it began.
     pub started: Timestamp,
-    /// When the crawl last committed something.
+    /// When the crawl last committed a page.
     pub touched: Timestamp,
+    /// When it finished; `None` while it is running.
     pub finished: Option<Timestamp>,
+    /// When it was forgotten; its records can no longer be read.
     pub forgotten: Option<Timestamp>,
+    /// The user's name for it.
     pub tag: Option<String>,
+    /// The cost of its crawl.
     pub usage: RequestUsage,
+    /// Digest of its content in hexadecimal; `None` while it is running.
     pub digest: Option<String>,
+    /// The result of each resource, in the order of the table.
     pub outcomes: Vec<ResourceOutcome>,
-    /// A run made it, of what the run touches alone: a look, and no backup.
+    /// A run made it, of only the resources that the run writes. It does not count as a backup.
     pub of_run: bool,
 }
 
 impl Snapshot {
-    /// What it says of `resource`.
+    /// The result of `resource`.
     #[must_use]
     pub fn outcome(&self, resource: Resource) -> Option<&ResourceOutcome> {
         self.outcomes.iter().find(|outcome| outcome.resource == resource)
     }
 
-    /// How many records it shows.
+    /// Number of records that it shows.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.outcomes.iter().map(|outcome| outcome.records).sum()
@@ -179,11 +195,8 @@ const SELECT: &str = "SELECT snapshot, status, started, touched, finished, forgo
     requests, throttled, waited, lower(hex(digest)) FROM snapshot";
 
 impl Vault {
-    /// Begins a snapshot of the resources in `scope`. It shows what the one
-    /// before showed until records are put into it.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Begins a snapshot of the resources in `scope`, and returns its number. Until records are
+    /// stored, it shows the records of the snapshot before.
     pub fn begin(
         &mut self,
         now: Timestamp,
@@ -193,10 +206,7 @@ impl Vault {
         self.begin_excluding(now, tag, scope, &[])
     }
 
-    /// The same, where the configuration leaves `excluded` out for good.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Like [`Vault::begin`], with the resources that the configuration excludes.
     pub fn begin_excluding(
         &mut self,
         now: Timestamp,
@@ -223,7 +233,7 @@ impl Vault {
                 } else {
                     ReadState::Skipped
                 };
-                let before = carried(tx, last, resource)?;
+                let before = previous_counts(tx, last, resource)?;
                 tx.execute(
                     "INSERT INTO snapshot_resource(snapshot, resource, state, records, sum)
                      VALUES(?1, ?2, ?3, ?4, ?5)",
@@ -234,10 +244,7 @@ impl Vault {
         })
     }
 
-    /// Gives the running snapshot `number` this tag instead of the one it has.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Replaces the tag of the running snapshot `number`.
     pub fn retag(&mut self, number: i64, tag: &str) -> Result<(), VaultError> {
         self.transact(|tx, _| {
             checksums::snapshot(tx, number, || {
@@ -248,10 +255,7 @@ impl Vault {
         })
     }
 
-    /// The snapshot that is not finished, if there is one, and its scope.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The unfinished snapshot, if there is one, and its scope.
     pub fn running(&self) -> Result<Option<(Snapshot, Vec<Resource>)>, VaultError> {
         let sql = "SELECT snapshot, scope FROM snapshot WHERE finished IS NULL
                    ORDER BY snapshot DESC LIMIT 1";
@@ -265,28 +269,19 @@ impl Vault {
         Ok(Some((self.snapshot(number)?, scope)))
     }
 
-    /// Every snapshot, oldest first, the forgotten and the running included.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Every snapshot, oldest first, including forgotten and running ones.
     pub fn all_snapshots(&self) -> Result<Vec<Snapshot>, VaultError> {
         self.select_snapshots(&format!("{SELECT} ORDER BY snapshot"), [])
     }
 
-    /// Every snapshot that can be read back, oldest first.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Every readable snapshot, oldest first: finished and not forgotten.
     pub fn snapshots(&self) -> Result<Vec<Snapshot>, VaultError> {
         let sql =
             format!("{SELECT} WHERE finished IS NOT NULL AND forgotten IS NULL ORDER BY snapshot");
         self.select_snapshots(&sql, [])
     }
 
-    /// The newest snapshot that can be read back; the newest complete one if so asked.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// The newest readable snapshot; with `complete`, the newest of status complete.
     pub fn newest(&self, complete: bool) -> Result<Option<Snapshot>, VaultError> {
         let sql = format!(
             "{SELECT} WHERE finished IS NOT NULL AND forgotten IS NULL
@@ -295,16 +290,16 @@ impl Vault {
         Ok(self.select_snapshots(&sql, [complete])?.pop())
     }
 
-    /// The snapshot of that number.
+    /// The snapshot with this number.
     ///
     /// # Errors
-    /// [`VaultError::NoSnapshot`] when there is none.
+    /// [`VaultError::NoSnapshot`] if it does not exist.
     pub fn snapshot(&self, number: i64) -> Result<Snapshot, VaultError> {
         let found = self.select_snapshots(&format!("{SELECT} WHERE snapshot = ?1"), [number])?;
         found.into_iter().next().ok_or(VaultError::NoSnapshot(number))
     }
 
-    /// The snapshots that `condition`, the end of a statement, selects.
+    /// The snapshots that `condition` selects, which may include `ORDER BY` and `LIMIT`.
     pub(super) fn snapshots_where(
         &self,
         condition: &str,
@@ -330,10 +325,7 @@ impl Vault {
         read().map_err(|failure| failure.at(&self.path))
     }
 
-    /// How many records of `resource` snapshot `number` shows so far.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
+    /// Number of records of `resource` that snapshot `number` shows so far.
     pub fn shown(&self, number: i64, resource: Resource) -> Result<u64, VaultError> {
         let sql = "SELECT records FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2";
         self.db
@@ -341,10 +333,7 @@ impl Vault {
             .map_err(|source| self.sql(source))
     }
 
-    /// Records how reading `resource` ended.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
+    /// Stores how reading `resource` ended.
     pub fn conclude(
         &mut self,
         number: i64,
@@ -355,26 +344,27 @@ impl Vault {
         self.transact(|tx, _| conclude(tx, number, resource, state, message))
     }
 
-    /// Ends a snapshot: what is still pending counts as failed, and the status
-    /// follows from the outcomes.
+    /// Finishes a snapshot: pending resources become failed, and the status follows from the
+    /// outcomes.
     ///
     /// # Errors
-    /// When the vault cannot be written, or the snapshot is not running.
+    /// [`VaultError::NoSnapshot`] if the snapshot is not running.
     pub fn finish(
         &mut self,
         number: i64,
         now: Timestamp,
         usage: RequestUsage,
     ) -> Result<Snapshot, VaultError> {
-        let forgot = self.transact(|tx, shapes| end(tx, shapes, number, now, usage))?;
-        self.finished(number, forgot)
+        let deleted_forgotten =
+            self.transact(|tx, templates| end(tx, templates, number, now, usage))?;
+        self.after_finish(number, deleted_forgotten)
     }
 
-    /// Takes back all that was put into the running snapshot `number`, and ends it: it shows
-    /// what the one before showed, and each resource that it was to hold counts as failed.
+    /// Reverts the running snapshot `number` and finishes it: it shows the records of the snapshot
+    /// before, and each requested resource has failed with the message `why`.
     ///
     /// # Errors
-    /// As [`Vault::finish`]; nothing is then taken back.
+    /// [`VaultError::Finished`] if the snapshot is not running.
     pub fn discard(
         &mut self,
         number: i64,
@@ -382,18 +372,22 @@ impl Vault {
         now: Timestamp,
         usage: RequestUsage,
     ) -> Result<Snapshot, VaultError> {
-        // Held pages belong to what is taken back.
-        self.drop_held();
-        let forgot = self.transact(|tx, shapes| {
-            prove_running(tx, number)?;
-            take_back(tx, shapes, number, why)?;
-            end(tx, shapes, number, now, usage)
+        // The open batch belongs to the reverted pages.
+        self.drop_batch();
+        let deleted_forgotten = self.transact(|tx, templates| {
+            require_running(tx, number)?;
+            revert(tx, templates, number, why)?;
+            end(tx, templates, number, now, usage)
         })?;
-        self.finished(number, forgot)
+        self.after_finish(number, deleted_forgotten)
     }
 
-    fn finished(&mut self, number: i64, forgot: bool) -> Result<Snapshot, VaultError> {
-        if forgot {
+    fn after_finish(
+        &mut self,
+        number: i64,
+        deleted_forgotten: bool,
+    ) -> Result<Snapshot, VaultError> {
+        if deleted_forgotten {
             self.erase()?;
         } else {
             self.release()?;
@@ -402,10 +396,10 @@ impl Vault {
     }
 }
 
-/// Ends snapshot `number`. Whether that dropped what forgotten snapshots had left.
+/// Finishes snapshot `number`. Returns whether versions of forgotten snapshots were deleted.
 fn end(
     tx: &Transaction<'_>,
-    shapes: &mut TemplateCache,
+    templates: &mut TemplateCache,
     number: i64,
     now: Timestamp,
     usage: RequestUsage,
@@ -416,9 +410,9 @@ fn end(
          WHERE snapshot = ?1 AND state = 'pending'",
         [number],
     )?;
-    super::sent_values::end_of_replaced_codes(tx, number)?;
-    let whole = outcomes(tx, number)?.iter().all(ResourceOutcome::is_as_requested);
-    let status = if whole { SnapshotStatus::Complete } else { SnapshotStatus::Partial };
+    super::sent_values::close_replaced_codes(tx, number)?;
+    let complete = outcomes(tx, number)?.iter().all(ResourceOutcome::is_as_requested);
+    let status = if complete { SnapshotStatus::Complete } else { SnapshotStatus::Partial };
     let end = "UPDATE snapshot SET status = ?2, finished = ?3, touched = ?3, requests = ?4,
                  throttled = ?5, waited = ?6 WHERE snapshot = ?1 AND finished IS NULL";
     let (requests, throttled) = (signed(usage.requests), signed(usage.throttled));
@@ -428,12 +422,12 @@ fn end(
         1 => seal(tx, number),
         _ => Err(TransactionError::NoSnapshot(number)),
     })?;
-    let forgot = forget::settle(tx, shapes, number)?;
+    let deleted_forgotten = forget::merge_pending(tx, templates, number)?;
     tx.execute_batch("DELETE FROM listing; DELETE FROM listing_page;")?;
-    Ok(forgot)
+    Ok(deleted_forgotten)
 }
 
-/// Writes how reading `resource` ended into snapshot `number`.
+/// Stores how reading `resource` ended in snapshot `number`.
 pub(super) fn conclude(
     tx: &Transaction<'_>,
     number: i64,
@@ -449,12 +443,12 @@ pub(super) fn conclude(
     Ok(())
 }
 
-/// A count as SQLite holds it.
+/// A count as SQLite's integer type.
 pub(super) fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A count as SQLite gave it; never negative in a sound vault.
+/// A count from SQLite's integer type; never negative in an intact vault.
 fn unsigned(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(at).map(|count| u64::try_from(count).unwrap_or(0))
 }
@@ -463,8 +457,8 @@ fn names(scope: &[Resource]) -> String {
     scope.iter().map(|resource| resource.name()).collect::<Vec<_>>().join(",")
 }
 
-/// What the snapshot before showed of `resource`: number of records and sum.
-pub(super) fn carried(
+/// Number of records and checksum of `resource` in the snapshot before.
+pub(super) fn previous_counts(
     tx: &Transaction<'_>,
     last: Option<i64>,
     resource: Resource,
@@ -515,7 +509,7 @@ fn is_within_run(
     db.prepare_cached(sql)?.query_row((number, started.0), |row| row.get(0))
 }
 
-/// What snapshot `number` says of each resource, in the order of the table.
+/// The result of each resource in snapshot `number`, in the order of the table.
 pub(super) fn outcomes(
     db: &rusqlite::Connection,
     number: i64,
@@ -548,7 +542,7 @@ pub(super) fn outcomes(
     Ok(all)
 }
 
-/// Writes a finished snapshot's digest, and ties it to the chain.
+/// Stores the digest of a finished snapshot and its link in the chain.
 fn seal(tx: &Transaction<'_>, number: i64) -> Result<(), TransactionError> {
     let digest = digest(tx, number)?;
     let chain = chain(tx, number, &digest)?;
@@ -559,7 +553,7 @@ fn seal(tx: &Transaction<'_>, number: i64) -> Result<(), TransactionError> {
     Ok(())
 }
 
-/// The digest over all that a snapshot says, from its resources' sums.
+/// The digest of a snapshot's outcomes and of its resources' checksums.
 pub(super) fn digest(
     db: &rusqlite::Connection,
     number: i64,
@@ -578,7 +572,8 @@ pub(super) fn digest(
     Ok(fields(parts.iter().map(Vec::as_slice)))
 }
 
-/// The chain's value at a snapshot: the one before, and what this one adds.
+/// The hash of the chain at a snapshot: of the previous hash, the digest and the snapshot's own
+/// fields.
 pub(super) fn chain(
     db: &rusqlite::Connection,
     number: i64,

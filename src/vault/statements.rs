@@ -1,5 +1,5 @@
-//! The SQL that stores a page, as text. It is made once for each resource: a
-//! page of a hundred records takes less time than making it does.
+//! The SQL that stores a page, generated once for each resource: generating it takes longer than
+//! storing a page of a hundred records.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use super::schema::{columns, key_columns, version_table};
 use crate::model::Resource;
 use crate::vault::version_rows::StoredVersion;
 
-/// The most rows that one statement inserts: a statement has its own cost.
+/// Number of rows of a multi-row insert, which amortizes the cost of a statement.
 pub(super) const MANY: usize = 16;
 
 /// The statements on a resource's versions.
@@ -15,10 +15,10 @@ pub(super) const MANY: usize = 16;
 pub(super) struct Statements {
     /// The open version of one record, by its key.
     pub find: String,
-    /// The open versions of a span of ids, in their order.
-    pub walk: String,
+    /// The open versions of a range of ids, in order.
+    pub scan: String,
     pub insert: String,
-    /// [`MANY`] versions of one shape that need nothing extra: parameters 2 and 3.
+    /// Inserts [`MANY`] versions with the same template and `extra` (parameters 2 and 3).
     pub insert_alike: String,
     pub overwrite: String,
     pub close: String,
@@ -30,7 +30,7 @@ pub(super) struct Statements {
 #[derive(Debug)]
 pub(super) struct SeriesStatements {
     pub newest: String,
-    pub walk: String,
+    pub scan: String,
     pub store: String,
     pub begin: String,
 }
@@ -59,7 +59,7 @@ impl Statements {
                 "SELECT {select} FROM {table} v WHERE {} AND v.until IS NULL",
                 keys.join(" AND ")
             ),
-            walk: format!(
+            scan: format!(
                 "SELECT {select} FROM {table} v
                  WHERE v.\"{key}\" BETWEEN ?1 AND ?2 AND v.until IS NULL ORDER BY v.\"{key}\""
             ),
@@ -85,7 +85,7 @@ impl SeriesStatements {
             newest: format!(
                 "SELECT snapshot, value FROM {table} WHERE id = ?1 ORDER BY snapshot DESC LIMIT 1"
             ),
-            walk: format!(
+            scan: format!(
                 "SELECT id, snapshot, value FROM {table} WHERE id BETWEEN ?1 AND ?2
                  ORDER BY id, snapshot"
             ),
@@ -98,9 +98,9 @@ impl SeriesStatements {
     }
 }
 
-/// The statement that inserts `rows` rows. Its first `shared` parameters stand
-/// first in every row; `each` of its own follow. A failure undoes the whole transaction, so
-/// that the statement need not keep what it would take to undo itself.
+/// SQL that inserts `rows` rows. The first `shared` parameters are the first values of every row;
+/// `each` values of its own follow. `OR FAIL` avoids a statement journal: a failure rolls back the
+/// whole transaction anyway.
 fn insert(into: &str, shared: usize, each: usize, rows: usize) -> String {
     let shared: Vec<_> = (1..=shared).map(|nth| format!("?{nth}")).collect();
     let row = format!("({}{})", shared.join(", "), ", ?".repeat(each));

@@ -1,4 +1,4 @@
-//! QR codes' statistics: a series of their own, one request each to fetch.
+//! QR codes' statistics: a series of its own, which takes one request for each code.
 
 use rusqlite::OptionalExtension;
 
@@ -9,27 +9,32 @@ use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::Resource;
 
-/// One answer to a request for a code's statistics.
+/// The response to one request for a QR code's statistics.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredStatistics<'a> {
+    /// Number of the running snapshot.
     pub snapshot: i64,
+    /// Id of the QR code.
     pub code: i64,
-    /// The code's scans as the list told them.
+    /// Number of scans in the list of QR codes.
     pub scans: i64,
-    /// The statistics' JSON text, as it came.
+    /// The statistics as unchanged JSON text.
     pub body: &'a str,
+    /// The present time.
     pub now: Timestamp,
+    /// Cost of the crawl so far.
     pub usage: RequestUsage,
 }
 
 impl Vault {
-    /// The codes whose statistics are due, longest waiting first, with their
-    /// scans: those that moved since their last fetch, or `all` not fetched in
+    /// The QR codes whose statistics must be fetched, with their scans, those fetched longest ago
+    /// first: codes whose scans changed since the last fetch; with `all`, every code not fetched in
     /// this snapshot.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
-    pub fn statistics_due(&self, snapshot: i64, all: bool) -> Result<Vec<(i64, i64)>, VaultError> {
+    pub fn statistics_to_fetch(
+        &self,
+        snapshot: i64,
+        all: bool,
+    ) -> Result<Vec<(i64, i64)>, VaultError> {
         let sql = "
             SELECT id, scans FROM (
               SELECT v.id AS id,
@@ -50,9 +55,6 @@ impl Vault {
     }
 
     /// Stores a code's statistics.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
     pub fn put_statistics(&mut self, found: &StoredStatistics<'_>) -> Result<(), VaultError> {
         self.transact_page(found.snapshot, None, |tx, _| {
             let mut delta = DigestSum::default();

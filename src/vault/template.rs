@@ -1,12 +1,12 @@
-//! How a record's JSON text is kept without storing it twice.
+//! Splits a record's JSON text into a template and values, so that text common to many records is
+//! stored once.
 //!
-//! The text is split into a *template*, which thousands of records share, and
-//! the values, which stand in typed columns. A template is the text with each
-//! value cut out and a slot in its place: `\x01`, a code that says how the
-//! column becomes the value's text again, and a letter for the column. Control
-//! characters never stand in JSON text, so nothing needs escaping. What no code
-//! can reproduce to the byte goes verbatim into the `extra` column, in order,
-//! separated by `\x01`. [`unpack`] of [`pack`] is the text that came: a property.
+//! A *template* is the text with each value replaced by a slot: `\x01`, a code for the way in which
+//! the value is written, and a letter for its column. Thousands of records share a template; the
+//! values are in typed columns. JSON text contains no control characters, so nothing needs
+//! escaping. A value that no code reproduces exactly is stored verbatim in the `extra` column;
+//! several are separated by `\x01`. [`unpack`] reverses [`pack`] exactly, which a property test
+//! checks.
 //!
 //! Pure: no SQL here.
 
@@ -17,18 +17,20 @@ use crate::model::{FieldValue, Resource, Role};
 
 pub(super) const SLOT: char = '\x01';
 
-/// The template of a record that is kept verbatim as a whole.
+/// The template of a record whose whole text is in `extra`.
 pub const VERBATIM: &str = "\x01x-";
 
-/// The code of text that needs no escapes: its content stands in quotes.
+/// The code of a string without escapes: its content in quotes.
 pub(super) const PLAIN_TEXT: char = 's';
 
-/// A record, split.
+/// The template and the verbatim values of a record.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct PackedRecord {
+    /// The text with slots in place of values.
     pub template: String,
+    /// Values that no code reproduces, separated by `\x01`.
     pub extra: Option<String>,
-    /// Whether the counter's value was cut out, so that a series holds it.
+    /// Whether the template has a slot for the counter, whose value is then in a series.
     pub counts: bool,
 }
 
@@ -50,14 +52,16 @@ pub fn pack(resource: Resource, decoded: &DecodedRecord<'_>) -> PackedRecord {
                 packed.template.extend([SLOT, code, letter(place)]);
                 packed.counts |= read_field(resource, place).role == Role::Counter;
             }
-            Some((_, TemplateSlot::Verbatim)) | None => keep(&mut packed, member.raw_value),
+            Some((_, TemplateSlot::Verbatim)) | None => {
+                store_verbatim(&mut packed, member.raw_value)
+            }
         }
     }
     packed.template.push_str(raw.get(done..).unwrap_or_default());
     packed
 }
 
-fn keep(packed: &mut PackedRecord, raw_value: &str) {
+fn store_verbatim(packed: &mut PackedRecord, raw_value: &str) {
     packed.template.push_str(VERBATIM);
     match &mut packed.extra {
         None => packed.extra = Some(raw_value.to_owned()),
@@ -69,18 +73,18 @@ fn keep(packed: &mut PackedRecord, raw_value: &str) {
 }
 
 fn letter(place: usize) -> char {
-    // The table has fewer fields than the alphabet letters.
+    // The table has fewer fields than there are letters.
     u8::try_from(place).map_or('-', |place| char::from(b'a' + place))
 }
 
-/// How a value's text comes back.
+/// How a value's text is reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TemplateSlot {
-    /// There is no value: `null` or `false` stands in the template.
+    /// The value is empty: the template contains its text, `null` or `false`.
     Plain,
-    /// The column, by this code.
+    /// The value of the column, written by this code.
     Code(char),
-    /// Nothing can reproduce it.
+    /// No code reproduces it.
     Verbatim,
 }
 
@@ -108,13 +112,12 @@ pub(super) fn spell(value: &FieldValue<'_>, raw_value: &str) -> TemplateSlot {
     exact.map_or(TemplateSlot::Verbatim, |code| TemplateSlot::Code(*code))
 }
 
-/// Whether the digits of an integer are how it is written by itself: no zeros
-/// in front, and no sign before a zero.
+/// Whether an integer is written without leading zeros and is not `-0`.
 fn is_shortest(digits: &str) -> bool {
     digits == "0" || digits.strip_prefix('-').unwrap_or(digits).starts_with(|it| it != '0')
 }
 
-/// Writes `value` as `code` says; `None` where the two do not go together.
+/// Writes `value` by `code`; `None` if the code is not for this type.
 fn render(code: char, value: &FieldValue<'_>, out: &mut String) -> Option<()> {
     match (code, value) {
         ('s', FieldValue::Text(text)) => escape(text, Escapes { slash: false, ascii: false }, out),
@@ -139,7 +142,7 @@ fn render(code: char, value: &FieldValue<'_>, out: &mut String) -> Option<()> {
 struct Escapes {
     /// `/` as `\/`.
     slash: bool,
-    /// All but ASCII as `\uXXXX`.
+    /// Characters other than ASCII as `\uXXXX`.
     ascii: bool,
 }
 
@@ -173,16 +176,16 @@ fn escape(text: &str, escapes: Escapes, out: &mut String) {
     out.push('"');
 }
 
-/// Why a stored record cannot be put together again. Only a damaged vault has one.
+/// A stored record does not fit its template. Occurs only in a damaged vault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the stored template does not fit its values")]
 pub struct TemplateMismatch;
 
-/// Puts the text together again from the template, the read fields' columns in
-/// order, and `extra`.
+/// Restores a record's text from the template, the columns of the read fields in order, and
+/// `extra`.
 ///
 /// # Errors
-/// [`TemplateMismatch`] when the three do not go together.
+/// [`TemplateMismatch`] if they do not fit.
 pub fn unpack(
     template: &str,
     values: &[FieldValue<'_>],
@@ -212,7 +215,7 @@ mod tests {
     use crate::vault::template::*;
     use proptest::prelude::*;
 
-    fn there_and_back(resource: Resource, raw: &str) -> PackedRecord {
+    fn round_trip(resource: Resource, raw: &str) -> PackedRecord {
         let decoded = DecodedRecord::read(resource, Some(1), raw).unwrap();
         let packed = pack(resource, &decoded);
         let values = &decoded.record.values;
@@ -224,8 +227,8 @@ mod tests {
     fn records_that_differ_in_values_alone_share_a_template() {
         let first = r#"{"id":"1","link":"https:\/\/a.example\/q","scans":12,"name":"caf\u00e9","date":"2026-01-01 00:00:00"}"#;
         let second = r#"{"id":"2","link":"https:\/\/b.example\/r","scans":0,"name":"\u00fc","date":"2026-01-02 00:00:00"}"#;
-        let packed = there_and_back(Resource::QrCodes, first);
-        assert_eq!(packed.template, there_and_back(Resource::QrCodes, second).template);
+        let packed = round_trip(Resource::QrCodes, first);
+        assert_eq!(packed.template, round_trip(Resource::QrCodes, second).template);
         assert_eq!(packed.extra, None);
         assert!(packed.counts);
     }
@@ -241,7 +244,7 @@ mod tests {
             r#"{"id":1,"name":"\ud83d\ude00 / \/ \u00E9","p\u0075blic":true}"#,
             r#"{"id":1,"name":"\ud800"}"#,
         ] {
-            there_and_back(Resource::Campaigns, raw);
+            round_trip(Resource::Campaigns, raw);
         }
     }
 
@@ -288,7 +291,7 @@ mod tests {
                 "name": name, "public": public, "id": id, "rotator": rotator, "é": other,
             });
             let raw = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
-            there_and_back(Resource::Campaigns, &raw.unwrap());
+            round_trip(Resource::Campaigns, &raw.unwrap());
         }
     }
 }

@@ -1,7 +1,6 @@
-//! Splits records as they come into what the vault stores: values, template
-//! and the rest. Records of one list look alike, so a record is first read by
-//! the templates of those before it, and decoded only when none fits. Both
-//! ways give the same: a property. Pure: no SQL here.
+//! Splits received records into values, template and extra text. The records of one list have few
+//! templates, so a record is first matched with the templates before it, and decoded only if none
+//! fits. Both ways have the same result, which a property test checks. Pure: no SQL here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,15 +12,16 @@ use crate::model::{
 };
 use crate::vault::template::{self, SLOT, TemplateSlot, VERBATIM};
 
-/// One record, ready to be stored.
+/// One record with its template, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateMatch<'a> {
+    /// The record.
     pub record: Record<'a>,
-    /// Fields that did not fit their kind; they are kept as they came.
-    pub odd: Vec<RecordProblem>,
+    /// Fields whose value does not fit their kind. They are kept as [`FieldValue::Json`].
+    pub warnings: Vec<RecordProblem>,
     pub(super) template: Arc<str>,
     pub(super) extra: Option<String>,
-    /// Where the counter's value stands in the text, if a series holds it.
+    /// Byte range of the counter's value in the text, if a series holds it.
     pub(super) counter: Option<Range<usize>>,
 }
 
@@ -38,13 +38,13 @@ impl<'a> TemplateMatch<'a> {
         Self {
             counter: counter.map(|member| member.start..member.start + member.raw_value.len()),
             record: decoded.record,
-            odd: decoded.warnings,
+            warnings: decoded.warnings,
             template: packed.template.into(),
             extra: packed.extra,
         }
     }
 
-    /// Keeps the text whole, instead of by a template that no other shares.
+    /// Stores the complete text verbatim, instead of a template that no other record shares.
     pub(super) fn make_verbatim(&mut self) {
         self.template = VERBATIM.into();
         self.extra = Some(self.record.raw.as_ref().to_owned());
@@ -52,7 +52,7 @@ impl<'a> TemplateMatch<'a> {
     }
 }
 
-/// Splits the records of one list.
+/// Splits the records of one list, and remembers their templates.
 #[derive(Debug)]
 pub struct TemplateMatcher {
     resource: Resource,
@@ -61,11 +61,12 @@ pub struct TemplateMatcher {
     patterns: Vec<Pattern>,
 }
 
-/// A list rarely mixes more templates than these.
-const MANY_PATTERNS: usize = 4;
+/// Number of templates to remember; a list rarely has more.
+const MAX_PATTERNS: usize = 4;
 
 impl TemplateMatcher {
-    /// For records of `resource`; `channel` is the channel whose items they are.
+    /// A matcher for records of `resource`. `channel` is the channel whose items are listed; `None`
+    /// for other resources.
     #[must_use]
     pub fn new(resource: Resource, channel: Option<i64>) -> Self {
         Self { resource, channel, patterns: Vec::new() }
@@ -82,26 +83,26 @@ impl TemplateMatcher {
         let decoded = DecodedRecord::read(self.resource, self.channel, raw)?;
         let split = TemplateMatch::new(self.resource, decoded);
         if let Some(pattern) = Pattern::of(self.resource, &split) {
-            self.patterns.truncate(MANY_PATTERNS - 1);
+            self.patterns.truncate(MAX_PATTERNS - 1);
             self.patterns.insert(0, pattern);
         }
         Ok(split)
     }
 }
 
-/// A template taken apart.
+/// A parsed template.
 #[derive(Debug)]
 struct Pattern {
     resource: Resource,
     template: Arc<str>,
-    /// What stands before the first slot, in bytes of the template.
+    /// Number of bytes before the first slot.
     head: usize,
     slots: Vec<Slot>,
-    /// How many values a record has.
+    /// Number of values of a record.
     values: usize,
 }
 
-/// A value's place in a template, and the text that follows it there.
+/// A slot of a template, and the text after it.
 #[derive(Debug)]
 struct Slot {
     code: char,
@@ -110,7 +111,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Reads a value, if it is spelled as this slot says.
+    /// Reads a value if it is written by this slot's code.
     fn read<'a>(
         &self,
         kind: FieldKind,
@@ -119,7 +120,7 @@ impl Slot {
         if self.code == template::PLAIN_TEXT
             && let Some(raw_value) = scan.plain_string()
         {
-            // Only text is ever spelled so, and its text is its content.
+            // Only text fields have this code, and the value is the text between the quotes.
             return Some((
                 FieldValue::Text(raw_value.get(1..raw_value.len() - 1)?.into()),
                 raw_value,
@@ -133,7 +134,7 @@ impl Slot {
 }
 
 impl Pattern {
-    /// The pattern of a record, if every value that it cuts out is a read field's.
+    /// The pattern of a record whose values are all in columns.
     fn of(resource: Resource, split: &TemplateMatch<'_>) -> Option<Self> {
         if resource == Resource::ChannelItems || split.extra.is_some() {
             return None;
@@ -154,7 +155,7 @@ impl Pattern {
         Some(Self { resource, template, head, slots, values })
     }
 
-    /// Splits `raw`, if it has this template.
+    /// Splits `raw` if it has this template.
     fn split<'a>(&self, raw: &'a str) -> Option<TemplateMatch<'a>> {
         let spec = self.resource.spec();
         let mut values = Vec::with_capacity(self.values);
@@ -175,8 +176,14 @@ impl Pattern {
         let FieldValue::Int(id) = values[id_place] else { return None };
         let record = Record { key: RecordKey::Id(id), values, raw: raw.into() };
         let template = Arc::clone(&self.template);
-        let whole = scan.at() == raw.len();
-        whole.then_some(TemplateMatch { record, odd: Vec::new(), template, extra: None, counter })
+        let complete = scan.at() == raw.len();
+        complete.then_some(TemplateMatch {
+            record,
+            warnings: Vec::new(),
+            template,
+            extra: None,
+            counter,
+        })
     }
 }
 
@@ -185,7 +192,7 @@ mod tests {
     use crate::vault::template_match::*;
     use proptest::prelude::*;
 
-    /// Splits every text after the ones before it, and each by itself.
+    /// Splits each text by the patterns before it and by decoding, and compares.
     fn both_ways(resource: Resource, texts: &[String]) -> usize {
         let mut splitter = TemplateMatcher::new(resource, Some(7));
         let mut by_pattern = 0;

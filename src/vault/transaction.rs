@@ -1,5 +1,5 @@
-//! Transactions: every change of the vault is one, or shares one with the pages
-//! just before it.
+//! Transactions: every change of the vault happens in one. Pages that follow each other quickly
+//! share one.
 
 use std::ops::Deref;
 
@@ -9,19 +9,21 @@ use rusqlite::{Connection, OptionalExtension as _};
 use crate::clock::Timestamp;
 use crate::vault::{TemplateCache, TransactionError, Vault, VaultError, wal_mark};
 
-/// A moment of a commit, for those who watch.
+/// When a [`CommitHook`] is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitPhase {
+    /// All statements have run; nothing is committed.
     BeforeCommit,
+    /// The commit has returned.
     AfterCommit,
 }
 
-/// Called around every commit; an error ends the operation there, as a crash
-/// would. For simulations and audits.
+/// Called before and after every commit. An error stops the operation there, as a crash would. For
+/// simulations and audits.
 pub type CommitHook = Box<dyn FnMut(CommitPhase) -> Result<(), VaultError> + Send>;
 
-/// Held pages are committed after this time, in milliseconds.
-const HELD_FOR: i64 = 100;
+/// Age of a batch, in milliseconds, at which it is committed.
+const BATCH_MILLIS: i64 = 100;
 
 /// An open transaction.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +38,7 @@ impl Deref for Transaction<'_> {
 }
 
 impl Vault {
-    /// Runs `work` in one transaction and commits it, after what is held.
+    /// Commits the open batch, then runs `work` in a transaction of its own and commits it.
     pub(super) fn transact<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
@@ -45,30 +47,30 @@ impl Vault {
         self.transact_now(work)
     }
 
-    /// Runs `work`, which writes to the running `snapshot` alone, in one transaction. A trigger
-    /// costs more than the row that it guards, so they are off here; instead the transaction
-    /// begins by proving that the snapshot is not finished. With `hold`, as
-    /// [`Vault::transact_held`].
+    /// Runs `work`, which writes only to the running `snapshot`, in one transaction. A trigger
+    /// costs more than the row that it guards, so triggers are off here; instead the transaction
+    /// first checks that the snapshot is running. With `batch`, works like
+    /// [`Vault::transact_batched`] at that time.
     pub(super) fn transact_page<T>(
         &mut self,
         snapshot: i64,
-        hold: Option<Timestamp>,
+        batch: Option<Timestamp>,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
     ) -> Result<T, VaultError> {
         self.enforce_triggers(false)?;
-        let proven = |tx: &Transaction<'_>, shapes: &mut TemplateCache| {
-            prove_running(tx, snapshot)?;
-            work(tx, shapes)
+        let checked_work = |tx: &Transaction<'_>, templates: &mut TemplateCache| {
+            require_running(tx, snapshot)?;
+            work(tx, templates)
         };
-        match hold {
-            Some(now) => self.transact_batched(now, proven),
-            None => self.transact_now(proven),
+        match batch {
+            Some(now) => self.transact_batched(now, checked_work),
+            None => self.transact_now(checked_work),
         }
     }
 
-    /// Has the triggers of the file fire, or not, for the statements to come.
+    /// Enables or disables the triggers of the file for the following statements.
     pub(super) fn enforce_triggers(&mut self, on: bool) -> Result<(), VaultError> {
-        // Each change has SQLite prepare all statements anew.
+        // After each change SQLite prepares all statements anew.
         if self.triggers != on {
             let option = DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER;
             self.db.set_db_config(option, on).map_err(|source| self.sql(source))?;
@@ -77,68 +79,65 @@ impl Vault {
         Ok(())
     }
 
-    /// As [`Vault::transact`], for what has no trigger.
+    /// Like [`Vault::transact`], for tables without triggers.
     pub(super) fn transact_now<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
     ) -> Result<T, VaultError> {
         self.flush()?;
-        self.begin_work()?;
-        let done = self.work(work)?;
+        self.begin_transaction()?;
+        let done = self.run_or_rollback(work)?;
         self.commit()?;
         Ok(done)
     }
 
-    /// Runs `work` in a transaction that may stay open for those that follow
-    /// soon after `now`: a commit has its own cost, and many small ones are most
-    /// of what a quick service's pages cost. A failure undoes all that is held.
+    /// Runs `work` in a transaction that stays open for the calls that follow soon after `now`.
+    /// Each commit has a fixed cost; for a fast service, it would be most of the cost of a page. A
+    /// failure rolls back the whole batch.
     pub(super) fn transact_batched<T>(
         &mut self,
         now: Timestamp,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
     ) -> Result<T, VaultError> {
-        let since = match self.held {
+        let since = match self.batch_since {
             Some(since) => since,
             None => {
-                self.begin_work()?;
+                self.begin_transaction()?;
                 now
             }
         };
-        self.held = Some(since);
-        let done = self.work(work)?;
-        // A clock that was set back does not hold it for ever.
-        if !(0..HELD_FOR).contains(&(now.0.saturating_sub(since.0))) {
+        self.batch_since = Some(since);
+        let done = self.run_or_rollback(work)?;
+        // Also commits if the clock was set back.
+        if !(0..BATCH_MILLIS).contains(&(now.0.saturating_sub(since.0))) {
             self.flush()?;
         }
         Ok(done)
     }
 
-    /// Commits what is held, if anything is.
-    ///
-    /// # Errors
-    /// When the vault cannot be written; what was held is then undone.
+    /// Commits the open batch, if there is one. A failure rolls it back.
     pub fn flush(&mut self) -> Result<(), VaultError> {
-        if self.held.take().is_some() { self.commit() } else { Ok(()) }
+        if self.batch_since.take().is_some() { self.commit() } else { Ok(()) }
     }
 
-    /// Forgets what is held, if anything is.
-    pub(super) fn drop_held(&mut self) {
-        if self.held.is_some() {
-            self.undo();
+    /// Rolls back the open batch, if there is one.
+    pub(super) fn drop_batch(&mut self) {
+        if self.batch_since.is_some() {
+            self.rollback();
         }
     }
 
-    fn begin_work(&self) -> Result<(), VaultError> {
-        self.batch("BEGIN IMMEDIATE")
+    fn begin_transaction(&self) -> Result<(), VaultError> {
+        self.execute_sql("BEGIN IMMEDIATE")
     }
 
-    fn work<T>(
+    fn run_or_rollback<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &mut TemplateCache) -> Result<T, TransactionError>,
     ) -> Result<T, VaultError> {
-        let done = work(&Transaction(&self.db), &mut self.shapes);
+        let done = work(&Transaction(&self.db), &mut self.templates);
         done.map_err(|failure| {
-            self.undo();
+            self.rollback();
             failure.at(&self.path)
         })
     }
@@ -146,41 +145,41 @@ impl Vault {
     fn commit(&mut self) -> Result<(), VaultError> {
         wal_mark::advance(&self.db)
             .map_err(|source| self.sql(source))
-            .inspect_err(|_| self.undo())?;
-        self.tell(CommitPhase::BeforeCommit).inspect_err(|_| self.undo())?;
-        self.batch("COMMIT").inspect_err(|_| self.undo())?;
-        self.tell(CommitPhase::AfterCommit)
+            .inspect_err(|_| self.rollback())?;
+        self.call_hook(CommitPhase::BeforeCommit).inspect_err(|_| self.rollback())?;
+        self.execute_sql("COMMIT").inspect_err(|_| self.rollback())?;
+        self.call_hook(CommitPhase::AfterCommit)
     }
 
-    /// Forgets what is not committed, as the end of a process does. For simulations.
+    /// Rolls back uncommitted changes, as the end of the process would. For simulations.
     #[doc(hidden)]
     pub fn abandon(&mut self) {
-        self.undo();
+        self.rollback();
         self.hook = None;
     }
 
-    fn undo(&mut self) {
-        self.held = None;
-        // The cache may name shapes that are rolled back now.
-        self.shapes.clear();
-        // Some failures have undone it already.
+    fn rollback(&mut self) {
+        self.batch_since = None;
+        // The cache may contain templates that are now rolled back.
+        self.templates.clear();
+        // SQLite rolls back by itself after some failures.
         if !self.db.is_autocommit() {
-            let _ = self.batch("ROLLBACK");
+            let _ = self.execute_sql("ROLLBACK");
         }
     }
 
-    fn batch(&self, sql: &str) -> Result<(), VaultError> {
+    fn execute_sql(&self, sql: &str) -> Result<(), VaultError> {
         let run = || self.db.prepare_cached(sql)?.raw_execute();
         run().map(drop).map_err(|source| self.sql(source))
     }
 
-    fn tell(&mut self, moment: CommitPhase) -> Result<(), VaultError> {
-        self.hook.as_mut().map_or(Ok(()), |hook| hook(moment))
+    fn call_hook(&mut self, phase: CommitPhase) -> Result<(), VaultError> {
+        self.hook.as_mut().map_or(Ok(()), |hook| hook(phase))
     }
 }
 
-/// Refuses to write to a snapshot that is finished, or has another after it.
-pub(super) fn prove_running(tx: &Transaction<'_>, snapshot: i64) -> Result<(), TransactionError> {
+/// Returns an error unless `snapshot` is the newest snapshot and unfinished.
+pub(super) fn require_running(tx: &Transaction<'_>, snapshot: i64) -> Result<(), TransactionError> {
     let sql = "SELECT snapshot = ?1 AND finished IS NULL FROM snapshot
                ORDER BY snapshot DESC LIMIT 1";
     let running: Option<bool> =

@@ -1,4 +1,4 @@
-//! The triggers that keep finished snapshots read-only, for every statement of every SQLite tool.
+//! The triggers that keep finished snapshots read-only for every SQLite tool.
 
 use super::schema::{columns, key_columns, version_table};
 use crate::model::Resource;
@@ -6,7 +6,7 @@ use crate::model::Resource;
 /// The error message of every trigger that protects a finished snapshot.
 pub const READ_ONLY_SNAPSHOT: &str = "a finished snapshot is read-only";
 
-/// A trigger that rolls the transaction back when `condition` holds.
+/// The SQL of a trigger that rolls the transaction back when `condition` holds.
 fn refuse(event: &str, table: &str, condition: &str) -> String {
     format!(
         "CREATE TRIGGER {table}_{} BEFORE {event} ON {table} WHEN\n  {condition}\nBEGIN SELECT \
@@ -15,8 +15,8 @@ fn refuse(event: &str, table: &str, condition: &str) -> String {
     )
 }
 
-/// Triggers that refuse every statement that changes a finished snapshot's own rows, save that
-/// it can be marked as forgotten. A snapshot is finished once it has a digest.
+/// Triggers against changes of a finished snapshot's own rows. Marking it as forgotten is allowed.
+/// A snapshot is finished once it has a digest.
 pub(super) fn of_snapshots() -> String {
     let others = [
         "status",
@@ -72,18 +72,18 @@ pub(super) fn of_snapshots() -> String {
     .concat()
 }
 
-/// Triggers that refuse every statement on a resource's versions that changes what a finished
-/// snapshot shows. A forgotten snapshot shows nothing, so `forget` needs no exception.
+/// Triggers against changes of versions that a finished snapshot shows. A forgotten snapshot shows
+/// no versions, so `forget` needs no exception.
 pub(super) fn of_versions(resource: Resource) -> String {
     let table = version_table(resource);
     let keys: Vec<_> = key_columns(resource).collect();
     let same_key: Vec<_> = keys.iter().map(|key| format!("\"{key}\" = NEW.\"{key}\"")).collect();
     let contents: Vec<_> =
         ["shape"].into_iter().chain(columns(resource).map(|field| field.name)).collect();
-    // While a version is open, `extra` may hold room for its end.
+    // An open version may have a placeholder for `until` in `extra`.
     let extra = "nullif(NEW.extra, char(2)) IS NOT nullif(OLD.extra, char(2))";
     [
-        // The third and fourth condition are about `INSERT OR REPLACE`.
+        // The third and fourth condition cover `INSERT OR REPLACE`.
         refuse(
             "INSERT",
             &table,
@@ -114,8 +114,8 @@ pub(super) fn of_versions(resource: Resource) -> String {
     .concat()
 }
 
-/// Triggers that refuse every statement that changes what a finished snapshot shows of a series:
-/// each value stands from its snapshot to the next value.
+/// Triggers against changes of series values that a finished snapshot shows. A value is valid from
+/// its snapshot to the next value.
 pub(super) fn of_series(table: &str) -> String {
     let shown = |row: &str| {
         format!(
@@ -130,8 +130,8 @@ pub(super) fn of_series(table: &str) -> String {
     .concat()
 }
 
-/// Triggers that refuse every statement that changes what a finished snapshot shows of sent values,
-/// save for the values that `sent_correction` lists.
+/// Triggers against changes of sent values that a finished snapshot shows, except for those listed
+/// in `sent_correction`.
 pub(super) fn of_sent() -> String {
     let corrected = |row: &str| {
         format!(
@@ -169,12 +169,12 @@ pub(super) fn of_sent() -> String {
     .concat()
 }
 
-/// The end of a version.
+/// SQL: the end of a version, or the largest number while it is open.
 fn end(row: &str) -> String {
     format!("coalesce({row}.until, {})", i64::MAX)
 }
 
-/// Whether a snapshot that can be read is in a span.
+/// SQL condition: a readable snapshot is in the span from `from` up to, but not including, `to`.
 fn shown(from: &str, to: &str) -> String {
     format!(
         "EXISTS(SELECT 1 FROM snapshot WHERE snapshot >= {from} AND snapshot < {to}
@@ -182,18 +182,18 @@ fn shown(from: &str, to: &str) -> String {
     )
 }
 
-/// Whether a snapshot that can be read shows the version.
+/// SQL condition: a readable snapshot shows the version.
 fn within(row: &str) -> String {
     shown(&format!("{row}.since"), &end(row))
 }
 
-/// Whether a snapshot that can be read is between two ends.
+/// SQL condition: a readable snapshot is between two ends.
 fn between(one: &str, other: &str) -> String {
     let span = shown(&format!("min({one}, {other})"), &format!("max({one}, {other})"));
     format!("({one} <> {other} AND {span})")
 }
 
-/// The condition that any of `columns` changes.
+/// SQL condition: any of `columns` changes.
 fn differ(columns: &[&str]) -> String {
     let changes = columns.iter().map(|name| format!("NEW.\"{name}\" IS NOT OLD.\"{name}\""));
     changes.collect::<Vec<_>>().join(" OR ")

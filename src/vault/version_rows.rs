@@ -1,4 +1,4 @@
-//! Rows of the version tables: how they are bound, read, and told apart.
+//! Rows of the version tables: binding, reading and comparing them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,18 +12,18 @@ use crate::vault::template;
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::{Transaction, TransactionError, digest};
 
-/// Templates by number and numbers by template, as far as they were met.
+/// The templates that were used so far, by number, and their numbers.
 #[derive(Debug, Default)]
 pub struct TemplateCache {
     numbers: HashMap<String, i64>,
     templates: HashMap<i64, String>,
-    /// How many the vault holds, once it was asked.
+    /// Number of templates in the vault, once counted.
     stored: Option<i64>,
 }
 
-/// The most templates that a vault holds, and that are kept in memory. An account
-/// whose every record has a template of its own is kept verbatim from there on.
-const MANY_SHAPES: usize = 4096;
+/// Maximum number of templates in a vault, and of those kept in memory. Above it, records with a
+/// new template are stored verbatim.
+const MAX_TEMPLATES: usize = 4096;
 
 impl TemplateCache {
     pub(super) fn clear(&mut self) {
@@ -32,17 +32,17 @@ impl TemplateCache {
         self.stored = None;
     }
 
-    fn are_many(&mut self, tx: &Transaction<'_>) -> Result<bool, TransactionError> {
+    fn is_full(&mut self, tx: &Transaction<'_>) -> Result<bool, TransactionError> {
         let stored = match self.stored {
             Some(stored) => stored,
             None => tx.query_row("SELECT count(*) FROM shape", [], |row| row.get(0))?,
         };
         self.stored = Some(stored);
-        Ok(stored >= MANY_SHAPES as i64)
+        Ok(stored >= MAX_TEMPLATES as i64)
     }
 
-    /// The number of `split`'s template, made if it is new. Where there are too
-    /// many, `split` becomes verbatim instead.
+    /// The number of the record's template, which is stored if it is new. Above the maximum, the
+    /// record becomes verbatim instead.
     pub(super) fn number(
         &mut self,
         tx: &Transaction<'_>,
@@ -55,7 +55,7 @@ impl TemplateCache {
         let known = tx.prepare_cached(find)?.query_row([&*split.template], |row| row.get(0));
         let number = match known.optional()? {
             Some(number) => number,
-            None if &*split.template != template::VERBATIM && self.are_many(tx)? => {
+            None if &*split.template != template::VERBATIM && self.is_full(tx)? => {
                 split.make_verbatim();
                 return self.number(tx, split);
             }
@@ -65,19 +65,19 @@ impl TemplateCache {
                 tx.last_insert_rowid()
             }
         };
-        if self.numbers.len() < MANY_SHAPES {
+        if self.numbers.len() < MAX_TEMPLATES {
             self.numbers.insert(split.template.as_ref().to_owned(), number);
         }
         Ok(number)
     }
 
-    /// The template of that number.
+    /// The template with this number.
     pub(super) fn template(
         &mut self,
         db: &rusqlite::Connection,
         number: i64,
     ) -> Result<&str, TransactionError> {
-        if self.templates.len() >= MANY_SHAPES {
+        if self.templates.len() >= MAX_TEMPLATES {
             self.templates.clear();
         }
         match self.templates.entry(number) {
@@ -97,7 +97,8 @@ impl TemplateCache {
     }
 }
 
-/// One value as a column: what does not fit its kind stands in `extra` instead.
+/// Binds a value to its column. A value that does not fit its kind is NULL there, and its text is
+/// in `extra`.
 pub(super) struct Column<'a>(pub &'a FieldValue<'a>);
 
 impl ToSql for Column<'_> {
@@ -111,22 +112,22 @@ impl ToSql for Column<'_> {
     }
 }
 
-/// What stands in `extra` while a version is open and needs none: room for its
-/// `until`. A row that grew when it is closed would split its full page.
+/// Placeholder in `extra` of an open version, with room for `until`. A row that grows when its
+/// version is closed could split a full page.
 pub(super) const ROOM: &str = "\x02";
 
-/// What `extra` holds, as it is stored while the version is open.
+/// The value to store in `extra` while the version is open.
 pub(super) fn with_room(extra: Option<&str>) -> &str {
     extra.unwrap_or(ROOM)
 }
 
-/// What the column `extra` holds.
+/// The value of the column `extra`, without the placeholder.
 pub(super) fn extra<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, TransactionError> {
-    let odd = |_| TransactionError::Damaged("column extra holds no text".to_owned());
-    Ok(row.get_ref(at)?.as_str_or_null().map_err(odd)?.filter(|extra| *extra != ROOM))
+    let damaged = |_| TransactionError::Damaged("column extra holds no text".to_owned());
+    Ok(row.get_ref(at)?.as_str_or_null().map_err(damaged)?.filter(|extra| *extra != ROOM))
 }
 
-/// Whether the column holds just this value.
+/// Whether the column contains exactly this value.
 pub(super) fn same(column: ValueRef<'_>, value: &FieldValue<'_>) -> bool {
     match (column, value) {
         (ValueRef::Null, FieldValue::Null | FieldValue::Json(_)) => true,
@@ -143,36 +144,35 @@ pub(super) fn value(
     at: usize,
     field: &Field,
 ) -> Result<FieldValue<'static>, TransactionError> {
-    let odd = || {
+    let damaged = || {
         TransactionError::Damaged(format!("column {} holds a value of another kind", field.name))
     };
     Ok(match (row.get_ref(at)?, field.kind) {
         (ValueRef::Null, _) => FieldValue::Null,
         (ValueRef::Integer(number), FieldKind::Int) => FieldValue::Int(number),
         (ValueRef::Integer(number @ (0 | 1)), FieldKind::Bool) => FieldValue::Bool(number == 1),
-        (ValueRef::Text(_), FieldKind::Int | FieldKind::Bool) => return Err(odd()),
+        (ValueRef::Text(_), FieldKind::Int | FieldKind::Bool) => return Err(damaged()),
         (ValueRef::Text(text), _) => {
-            let text = std::str::from_utf8(text).map_err(|_| odd())?;
+            let text = std::str::from_utf8(text).map_err(|_| damaged())?;
             FieldValue::Text(Cow::Owned(text.to_owned()))
         }
-        _ => return Err(odd()),
+        _ => return Err(damaged()),
     })
 }
 
-/// A stored version, with its values in the order of the read fields; a
-/// counter's place is empty.
+/// A row of a version table. `values` are in the order of the read fields; the counter is `Null`.
 #[derive(Debug)]
 pub(super) struct StoredVersion {
     pub version: i64,
     pub since: i64,
     pub until: Option<i64>,
-    pub shape: i64,
+    pub template_id: i64,
     pub values: Vec<FieldValue<'static>>,
     pub extra: Option<String>,
 }
 
 impl StoredVersion {
-    /// The columns that [`StoredVersion::read`] wants, in order.
+    /// SQL: the columns that [`StoredVersion::read`] reads, in order.
     pub fn select(resource: Resource) -> String {
         let columns: Vec<_> = crate::vault::schema::columns(resource)
             .map(|field| format!("v.\"{}\"", field.name))
@@ -195,13 +195,13 @@ impl StoredVersion {
             version: row.get(0)?,
             since: row.get(1)?,
             until: row.get(2)?,
-            shape: row.get(3)?,
+            template_id: row.get(3)?,
             extra: extra(row, 4)?.map(ToOwned::to_owned),
             values,
         })
     }
 
-    /// The record's text, with `counter` at the counter's place.
+    /// The record's JSON text with this counter.
     pub fn raw(
         &mut self,
         resource: Resource,
@@ -215,7 +215,7 @@ impl StoredVersion {
     }
 }
 
-/// The key that stands in a resource's first columns, starting at `at`.
+/// Reads the key from the columns that start at `at`.
 pub(super) fn key(
     resource: Resource,
     row: &Row<'_>,
@@ -228,7 +228,7 @@ pub(super) fn key(
     })
 }
 
-/// A column's bytes, whatever its kind, with the kind in front.
+/// The bytes of a column of any type, after one byte for the type. Input of hashes.
 pub(super) fn bytes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
     Ok(match row.get_ref(at)? {
         ValueRef::Null => vec![0],
@@ -239,32 +239,32 @@ pub(super) fn bytes(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
     })
 }
 
-/// The hash of a stored version: of its text with the counter at zero.
+/// The hash of a stored version's text, with the counter set to zero.
 pub(super) fn stored_hash(
     db: &rusqlite::Connection,
-    shapes: &mut TemplateCache,
+    templates: &mut TemplateCache,
     resource: Resource,
     stored: &mut StoredVersion,
 ) -> Result<blake3::Hash, TransactionError> {
-    let template = shapes.template(db, stored.shape)?;
+    let template = templates.template(db, stored.template_id)?;
     let text = stored.raw(resource, template, Some(0))?;
     Ok(digest::version(resource, &stored_key(resource, stored), &text))
 }
 
 /// Whether two stored versions of one record have the same fields.
-pub(super) fn stored_alike(
+pub(super) fn equal_stored_fields(
     db: &rusqlite::Connection,
-    shapes: &mut TemplateCache,
+    templates: &mut TemplateCache,
     resource: Resource,
     one: &mut StoredVersion,
     other: &mut StoredVersion,
 ) -> Result<bool, TransactionError> {
-    let text = one.raw(resource, shapes.template(db, one.shape)?, Some(0))?;
-    let other_text = other.raw(resource, shapes.template(db, other.shape)?, Some(0))?;
+    let text = one.raw(resource, templates.template(db, one.template_id)?, Some(0))?;
+    let other_text = other.raw(resource, templates.template(db, other.template_id)?, Some(0))?;
     Ok(equal_fields(resource, &stored_key(resource, other), &text, &other_text))
 }
 
-/// The key in a stored version's columns.
+/// The key of a stored version.
 pub(super) fn stored_key(resource: Resource, stored: &StoredVersion) -> RecordKey {
     let int = |place: usize| match stored.values.get(place) {
         Some(FieldValue::Int(value)) => *value,

@@ -1,12 +1,12 @@
-//! Which log belongs to a vault's file.
+//! Detects a log that does not belong to a vault's file.
 //!
-//! SQLite applies whatever log lies beside a file. A copy that is put in the place of a vault meets
-//! the log of the old file if a crash left one, and is damaged. So every transaction leaves a mark
-//! with a new random id and the id before it. A log is the file's own if the file's id is one of its
-//! ids, or the one before its first. Then the file holds what the log goes on from.
+//! SQLite applies any log that is beside a file. After a crash left a log, a copy that replaces the
+//! vault would be damaged by it. So every transaction stores a mark: a new random id and the
+//! previous id. A log belongs to the file if the file's id is one of the log's ids, or the one
+//! before its first.
 //!
 //! A mark also holds the schema cookie, which `VACUUM INTO` and the backup API of SQLite change:
-//! their copies have the ids, but pages in another order.
+//! their copies have the same ids, but other page numbers.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,17 +19,17 @@ use crate::files::{beside, open_named, open_private};
 
 type Id = [u8; 16];
 
-/// What tells a mark from other bytes.
+/// The first bytes of a mark.
 const MAGIC: &[u8; 8] = b"lv mark\n";
 
-/// The length of a mark: magic, id, id before, schema cookie.
+/// Length of a mark: magic, id, previous id, schema cookie.
 const LENGTH: usize = 8 + 16 + 16 + 4;
 
-/// How the row of the mark begins on its page: the length of its payload and its number, then the
-/// length of its header and its type. It is the only row, so it ends where its page ends.
+/// The bytes before the mark in its row: payload length and rowid, then header length and type. The
+/// table has one row, so the mark ends where its page ends.
 const ROW: [u8; 4] = [46, 1, 2, 100];
 
-/// The table's only row, before the first transaction has left a mark.
+/// The table with its only row, as it is before the first transaction stores a mark.
 pub(super) const TABLE: &str = "
 CREATE TABLE log_mark(mark BLOB NOT NULL) STRICT;
 INSERT INTO log_mark VALUES(zeroblob(44));
@@ -60,19 +60,19 @@ impl Mark {
         Some(Self { id: *id, before: *before, cookie })
     }
 
-    /// The mark on a page of the file or the log, if it is the page of the mark.
+    /// The mark on a page of the file or the log, if it is the mark's page.
     fn on(page: &[u8]) -> Option<Self> {
         Self::read(page.get(page.len().checked_sub(LENGTH + ROW.len())?..)?.strip_prefix(&ROW)?)
     }
 }
 
-/// Leaves a new mark in the open transaction.
+/// Stores a new mark in the open transaction.
 pub(super) fn advance(db: &Connection) -> rusqlite::Result<()> {
     let cookie = db.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))?;
-    let known = kept(db)?;
+    let known = stored_mark(db)?;
     let before = known.map_or([0; 16], |mark| mark.id);
     let mark = Mark { id: fastrand::u128(..).to_le_bytes(), before, cookie };
-    // The bytes stay where they are, since their number does not change.
+    // The mark keeps its place in the page because its length is constant.
     let set = db.prepare_cached("UPDATE log_mark SET mark = ?1")?.execute([mark.bytes()])?;
     if set == 0 {
         db.execute("INSERT INTO log_mark(rowid, mark) VALUES(1, ?1)", [mark.bytes()])?;
@@ -80,19 +80,20 @@ pub(super) fn advance(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn kept(db: &Connection) -> rusqlite::Result<Option<Mark>> {
+fn stored_mark(db: &Connection) -> rusqlite::Result<Option<Mark>> {
     let mut find = db.prepare_cached("SELECT mark FROM log_mark LIMIT 1")?;
     let bytes: Option<Vec<u8>> = find.query_row([], |row| row.get(0)).optional()?;
     Ok(bytes.and_then(|bytes| Mark::read(&bytes)))
 }
 
-/// Whether the file has a mark that fits its schema. A tool that changed the schema leaves none.
+/// Whether the file has a mark with the present schema cookie. Another tool that changes the schema
+/// does not update the mark.
 pub(super) fn is_current(db: &Connection) -> rusqlite::Result<bool> {
     let cookie: u32 = db.pragma_query_value(None, "schema_version", |row| row.get(0))?;
-    Ok(kept(db)?.is_some_and(|mark| mark.cookie == cookie))
+    Ok(stored_mark(db)?.is_some_and(|mark| mark.cookie == cookie))
 }
 
-/// Gives the bytes of a new vault a mark of its own, so that no earlier log is taken for its own.
+/// Writes a new mark into the bytes of a new vault, so that no existing log matches it.
 pub(super) fn stamp(file: &mut [u8]) {
     let Some((size, cookie)) = header(file) else { return };
     let mark = Mark { id: fastrand::u128(..).to_le_bytes(), before: [0; 16], cookie };
@@ -112,49 +113,49 @@ fn header(bytes: &[u8]) -> Option<(usize, u32)> {
     (size >= 512).then_some((size, cookie))
 }
 
-/// What the committed part of a log says.
+/// The marks in the committed_log part of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Log {
-    /// The log's own header: it changes whenever the log begins anew.
+    /// The log's header, which changes whenever SQLite restarts the log.
     header: Vec<u8>,
     commits: u64,
-    /// The id before that of the first mark.
+    /// The previous id in the first mark.
     before: Option<Id>,
     ids: BTreeSet<Id>,
-    /// The pages on which there was a mark.
+    /// Numbers of the pages that contain a mark.
     pages: BTreeSet<u32>,
-    /// The schema cookies of its copies of the first page.
+    /// The schema cookies in its copies of the first page.
     cookies: BTreeSet<u32>,
 }
 
-/// Whether the log beside the file at `path`, if there is one, is the file's own.
+/// Whether the log beside the file at `path` belongs to the file, or there is no log.
 ///
-/// The process must have no connection to the file. Other processes may: what they do between two
-/// looks is noticed, and then the log is their own affair.
+/// The process must have no connection to the file. Other processes may write meanwhile: a change
+/// between two readings is detected, and then the log is theirs.
 ///
 /// # Errors
-/// When the file or its log cannot be read.
+/// If the file or its log cannot be read.
 pub(super) fn is_own_log(path: &Path) -> io::Result<bool> {
-    for _ in 0..LOOKS {
-        let Some(log) = committed(path)? else { return Ok(true) };
+    for _ in 0..MAX_READS {
+        let Some(log) = committed_log(path)? else { return Ok(true) };
         if log.commits == 0 {
             return Ok(true);
         }
         let Some(marks) = marks(path, &log)? else { return Ok(true) };
-        if marks.fit(&log) {
+        if marks.matches(&log) {
             return Ok(true);
         }
-        let again = committed(path)?;
-        let still = again.is_some_and(|again| again.header == log.header);
-        if still && self::marks(path, &log)? == Some(marks) {
+        let again = committed_log(path)?;
+        let unchanged = again.is_some_and(|again| again.header == log.header);
+        if unchanged && self::marks(path, &log)? == Some(marks) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// How often the file and its log are read while another process writes to them.
-const LOOKS: usize = 5;
+/// Maximum number of readings while another process writes.
+const MAX_READS: usize = 5;
 
 /// The marks of a file, and its schema cookie.
 #[derive(Debug, PartialEq, Eq)]
@@ -164,10 +165,11 @@ struct Marks {
 }
 
 impl Marks {
-    fn fit(&self, log: &Log) -> bool {
+    fn matches(&self, log: &Log) -> bool {
         if self.all.is_empty() {
-            // The log of an earlier format has none either, and that of a migration begins there.
-            // A checkpoint that was cut off has the log's own first page.
+            // The log of an earlier format has no marks, and that of a migration has a first mark
+            // without a previous id. After an interrupted checkpoint, the file has the first page
+            // of the log.
             let migrated = log.before.is_none_or(|before| before == [0; 16]);
             return migrated || log.cookies.contains(&self.cookie);
         }
@@ -178,8 +180,8 @@ impl Marks {
     }
 }
 
-/// The marks in the file at `path`: on the pages where its log has them, or else on any. `None`
-/// for an empty file, of which SQLite drops the log.
+/// The marks in the file at `path`: on the pages where the log has them, otherwise on any page.
+/// `None` for an empty file, whose log SQLite deletes.
 fn marks(path: &Path, log: &Log) -> io::Result<Option<Marks>> {
     let mut file = open_named(path)?;
     let mut start = Vec::new();
@@ -190,25 +192,25 @@ fn marks(path: &Path, log: &Log) -> io::Result<Option<Marks>> {
     for number in &log.pages {
         let at = u64::from(number.saturating_sub(1)) * size as u64;
         file.seek(SeekFrom::Start(at))?;
-        if filled(&mut file, &mut page)? {
+        if read_full(&mut file, &mut page)? {
             found.all.extend(Mark::on(&page));
         }
     }
-    // A log of another tool has no marks, so none of these pages was read.
-    if !found.all.is_empty() && found.fit(log) {
+    // A log written by another tool has no marks, so no page was read.
+    if !found.all.is_empty() && found.matches(log) {
         return Ok(Some(found));
     }
     found.all.clear();
     file.seek(SeekFrom::Start(0))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
-    while filled(&mut file, &mut page)? {
+    while read_full(&mut file, &mut page)? {
         found.all.extend(Mark::on(&page));
     }
     Ok(Some(found))
 }
 
-/// Reads all of `bytes`; `false` where the file ends before that.
-fn filled(file: &mut impl io::Read, bytes: &mut [u8]) -> io::Result<bool> {
+/// Fills `bytes`; `false` if the file ends before that.
+fn read_full(file: &mut impl io::Read, bytes: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(bytes) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -216,9 +218,9 @@ fn filled(file: &mut impl io::Read, bytes: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// The committed part of the log beside `path`, read as SQLite does: up to the last commit before
-/// the first frame that is of an earlier log, or cut off. `None` where there is no log.
-fn committed(path: &Path) -> io::Result<Option<Log>> {
+/// The committed_log part of the log beside `path`, read like SQLite does: up to the last commit before
+/// the first frame that is incomplete or of an earlier log. `None` without a log.
+fn committed_log(path: &Path) -> io::Result<Option<Log>> {
     let file = match open_private(&beside(path, "-wal")) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -230,7 +232,7 @@ fn committed(path: &Path) -> io::Result<Option<Log>> {
 fn read_log(file: &mut BufReader<File>) -> io::Result<Log> {
     let mut log = Log::default();
     let mut start = [0; 32];
-    if !filled(file, &mut start)? {
+    if !read_full(file, &mut start)? {
         return Ok(log);
     }
     log.header = start.to_vec();
@@ -247,12 +249,12 @@ fn read_log(file: &mut BufReader<File>) -> io::Result<Log> {
         || !(512..=65536).contains(&size)
         || sum.sum != [number(&start, 24), number(&start, 28)]
     {
-        // SQLite takes it for no log at all.
+        // SQLite ignores such a log.
         return Ok(log);
     }
     let mut frame = vec![0; 24 + size];
     let mut pending = Log::default();
-    while filled(file, &mut frame)? {
+    while read_full(file, &mut frame)? {
         if frame[8..16] != start[16..24] {
             break;
         }
@@ -270,7 +272,7 @@ fn read_log(file: &mut BufReader<File>) -> io::Result<Log> {
         if page == 1 {
             pending.cookies.insert(number(&frame, 24 + 40));
         }
-        // Only the last frame of a transaction has the size of the file.
+        // Only the last frame of a transaction contains the size of the file.
         if after > 0 {
             log.commits += 1;
             log.before = log.before.or(pending.before.take());
@@ -282,7 +284,7 @@ fn read_log(file: &mut BufReader<File>) -> io::Result<Log> {
     Ok(log)
 }
 
-/// The checksum of SQLite's logs.
+/// The checksum algorithm of SQLite's logs.
 struct Checksum {
     big_endian: bool,
     sum: [u32; 2],

@@ -1,5 +1,5 @@
-//! Puts one page of records into the running snapshot, in one transaction with
-//! the progress it stands for.
+//! Stores one page of records in the running snapshot, together with the progress of its listing,
+//! in one transaction.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use rusqlite::OptionalExtension;
 use super::digest::DigestSum;
 use super::forget::drop_unused_templates;
 use super::schema::version_table;
-use super::snapshot::{RequestUsage, carried, signed};
+use super::snapshot::{RequestUsage, previous_counts, signed};
 use super::writer::RecordWriter;
 pub use super::writer::WriteResult;
 use super::{Transaction, TransactionError, Vault, VaultError};
@@ -17,28 +17,31 @@ use crate::clock::Timestamp;
 use crate::model::{DecodedRecord, RecordKey, Resource};
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::version_rows::{
-    ROOM, StoredVersion, TemplateCache, stored_alike, stored_hash, stored_key,
+    ROOM, StoredVersion, TemplateCache, equal_stored_fields, stored_hash, stored_key,
 };
 
-/// Which page of which listing this is.
+/// Identifies a page of a listing, with the state of the crawl after it.
 #[derive(Debug, Clone, Copy)]
 pub struct CrawledPage {
+    /// Number of the running snapshot.
     pub snapshot: i64,
+    /// Resource that is listed.
     pub resource: Resource,
+    /// Channel whose items are listed; `None` for other resources.
     pub parent: Option<i64>,
+    /// Number of the page within its listing.
     pub number: u64,
+    /// The present time.
     pub now: Timestamp,
+    /// Cost of the crawl so far.
     pub usage: RequestUsage,
-    /// Whether the page may be committed a moment later, with others: where
-    /// reading it again costs nothing of a limit.
+    /// Whether the page may be committed later together with others. For services without a rate
+    /// limit, where repeating the request after a crash is free.
     pub batch: bool,
 }
 
 impl Vault {
-    /// Stores a page's decoded records, as [`Vault::put_split`] does.
-    ///
-    /// # Errors
-    /// As [`Vault::put_split`].
+    /// Stores a page of decoded records, like [`Vault::put_matches`].
     pub fn put_page(
         &mut self,
         page: &CrawledPage,
@@ -48,31 +51,27 @@ impl Vault {
     ) -> Result<WriteResult, VaultError> {
         let records = records.iter().cloned();
         let mut records: Vec<_> = records.map(|it| TemplateMatch::new(page.resource, it)).collect();
-        self.put_split(page, &mut records, seen, note)
+        self.put_matches(page, &mut records, seen, note)
     }
 
-    /// Stores a page's records. `seen` holds the rows of the listing's earlier
-    /// pages; `note`, told what became of the page, gives what the crawler
-    /// wants to be told of the page when it resumes.
-    ///
-    /// # Errors
-    /// When the vault cannot be written; nothing of the page is then kept.
-    pub fn put_split(
+    /// Stores a page of records. `seen` contains the rows of the listing's earlier pages. `note`
+    /// returns the text that the crawler reads when it resumes.
+    pub fn put_matches(
         &mut self,
         page: &CrawledPage,
         records: &mut [TemplateMatch<'_>],
         seen: &RoaringTreemap,
         note: impl FnOnce(&WriteResult) -> String,
     ) -> Result<WriteResult, VaultError> {
-        let store = |tx: &Transaction<'_>, shapes: &mut TemplateCache| {
+        let store = |tx: &Transaction<'_>, templates: &mut TemplateCache| {
             let mut put = WriteResult::default();
             let mut writer = RecordWriter::new(tx, page.snapshot, page.resource)?;
-            writer.put_all(shapes, records, seen, &mut put)?;
+            writer.put_all(templates, records, seen, &mut put)?;
             drop(writer);
             put.rows.optimize();
             let (added, changed) = (signed(put.added), put.changed);
             let tally = Tally { delta: put.delta, added, changed, removed: 0 };
-            account(tx, page.snapshot, page.resource, &tally)?;
+            add_tally(tx, page.snapshot, page.resource, &tally)?;
             let mut rows = Vec::with_capacity(put.rows.serialized_size());
             put.rows.serialize_into(&mut rows).map_err(|_| damaged_rows())?;
             tx.prepare_cached(
@@ -93,9 +92,6 @@ impl Vault {
     }
 
     /// Marks the versions in `rows` as removed by the running snapshot.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
     pub fn remove(
         &mut self,
         snapshot: i64,
@@ -105,17 +101,17 @@ impl Vault {
         if rows.is_empty() {
             return Ok(());
         }
-        self.transact_page(snapshot, None, |tx, shapes| {
-            remove(tx, shapes, snapshot, resource, rows)
+        self.transact_page(snapshot, None, |tx, templates| {
+            remove(tx, templates, snapshot, resource, rows)
         })
     }
 }
 
-/// Takes back all that was put into the running snapshot `number`: it shows what the one
-/// before showed, and each resource that it was to hold counts as failed.
-pub(super) fn take_back(
+/// Reverts the running snapshot `number`: it shows the records of the snapshot before, and each
+/// requested resource has failed.
+pub(super) fn revert(
     tx: &Transaction<'_>,
-    shapes: &mut TemplateCache,
+    templates: &mut TemplateCache,
     number: i64,
     why: &str,
 ) -> Result<(), TransactionError> {
@@ -130,7 +126,7 @@ pub(super) fn take_back(
             let table = format!("sample_{}", resource.name());
             tx.execute(&format!("DELETE FROM {table} WHERE snapshot = ?1"), [number])?;
         }
-        let (records, sum) = carried(tx, Some(number - 1), resource)?;
+        let (records, sum) = previous_counts(tx, Some(number - 1), resource)?;
         tx.execute(
             "UPDATE snapshot_resource SET records = ?3, sum = ?4, added = 0, changed = 0,
                removed = 0 WHERE snapshot = ?1 AND resource = ?2",
@@ -144,14 +140,14 @@ pub(super) fn take_back(
         (number, why),
     )?;
     drop_unused_templates(tx)?;
-    shapes.clear();
+    templates.clear();
     Ok(())
 }
 
-/// Closes the versions in `rows` at `snapshot`, and accounts for them.
+/// Closes the versions in `rows` at `snapshot`, and updates its counts and checksum.
 pub(super) fn remove(
     tx: &Transaction<'_>,
-    shapes: &mut TemplateCache,
+    templates: &mut TemplateCache,
     snapshot: i64,
     resource: Resource,
     rows: &[i64],
@@ -171,35 +167,36 @@ pub(super) fn remove(
     for row in rows {
         let found = find.query_row([row], |row| Ok(StoredVersion::read(resource, row)));
         let Some(mut stored) = found.optional()?.transpose()? else { continue };
-        tally.delta.sub(stored_hash(tx, shapes, resource, &mut stored)?);
+        tally.delta.sub(stored_hash(tx, templates, resource, &mut stored)?);
         if stored.since < snapshot {
             writer.close(stored.version)?;
             tally.removed += 1;
             continue;
         }
-        // This very snapshot put it there, by an earlier reading.
+        // An earlier reading of this snapshot added the version.
         writer.delete(stored.version)?;
         let changed: &mut HashMap<_, _> = match &mut changed {
             Some(changed) => changed,
             none => none.insert(ended_in(tx, snapshot, resource)?),
         };
         if let Some(before) = changed.get_mut(&stored_key(resource, &stored)) {
-            let counted = !stored_alike(tx, shapes, resource, before, &mut stored)?;
-            tally.changed -= i64::from(counted);
+            let changed_fields =
+                !equal_stored_fields(tx, templates, resource, before, &mut stored)?;
+            tally.changed -= i64::from(changed_fields);
             tally.removed += 1;
         } else {
             tally.added -= 1;
         }
     }
     drop(writer);
-    account(tx, snapshot, resource, &tally)
+    add_tally(tx, snapshot, resource, &tally)
 }
 
 fn damaged_rows() -> TransactionError {
     TransactionError::Damaged("a set of rows could not be written".to_owned())
 }
 
-/// The versions that ended in `snapshot`, by their records.
+/// The versions that `snapshot` closed, by key.
 fn ended_in(
     tx: &Transaction<'_>,
     snapshot: i64,
@@ -216,7 +213,7 @@ fn ended_in(
     Ok(ended)
 }
 
-/// What one transaction changes in the snapshot's account of a resource.
+/// The change of one resource's counts and checksum in one transaction.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     delta: DigestSum,
@@ -225,8 +222,8 @@ struct Tally {
     removed: i64,
 }
 
-/// Adds `tally` to the snapshot's account of the resource.
-fn account(
+/// Adds `tally` to the counts and checksum of the resource.
+fn add_tally(
     tx: &Transaction<'_>,
     snapshot: i64,
     resource: Resource,
@@ -245,7 +242,7 @@ fn account(
     Ok(())
 }
 
-/// Adds `delta` to the sum of what the snapshot shows of `resource`.
+/// Adds `delta` to the checksum of `resource` in the snapshot.
 pub(super) fn add_to_sum(
     tx: &Transaction<'_>,
     snapshot: i64,
@@ -265,7 +262,7 @@ pub(super) fn add_to_sum(
     Ok(())
 }
 
-/// Records that the crawl is alive, and what it cost so far.
+/// Stores when the crawl last made progress, and its cost so far.
 pub(super) fn touch(
     tx: &Transaction<'_>,
     snapshot: i64,

@@ -1,5 +1,4 @@
-//! Stores the records of one page: looks up what is known of them, compares,
-//! and writes what is new.
+//! Stores the records of one page: looks up their open versions, compares, and writes new versions.
 
 mod cursor;
 mod result;
@@ -20,27 +19,28 @@ use crate::model::differences::equal_fields;
 use crate::model::{FieldValue, RecordKey, Resource};
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::version_rows::{
-    Column, ROOM, StoredVersion, TemplateCache, extra, same, stored_alike, stored_hash, with_room,
+    Column, ROOM, StoredVersion, TemplateCache, equal_stored_fields, extra, same, stored_hash,
+    with_room,
 };
 use crate::vault::writer::cursor::VersionCursor;
 
-/// How a stored version compares with what came.
+/// How a stored version compares with a received record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Likeness {
-    /// The very text, but for the counter.
+    /// The same text, except for the counter.
     Same,
-    /// Another text with the same fields.
+    /// Other text with the same fields.
     Alike,
     Different,
 }
 
-/// The statements that store one record, prepared once a page.
+/// The statements that store one record, prepared once for each page.
 pub(super) struct RecordWriter<'t> {
     snapshot: i64,
     resource: Resource,
     counter: Option<usize>,
     find: CachedStatement<'t>,
-    walk: CachedStatement<'t>,
+    scan: CachedStatement<'t>,
     insert: CachedStatement<'t>,
     insert_alike: CachedStatement<'t>,
     overwrite: CachedStatement<'t>,
@@ -50,10 +50,10 @@ pub(super) struct RecordWriter<'t> {
     tx: &'t Transaction<'t>,
 }
 
-/// The statements that keep a counter's series.
+/// The statements on a counter's series.
 struct Series<'t> {
     newest: CachedStatement<'t>,
-    walk: CachedStatement<'t>,
+    scan: CachedStatement<'t>,
     store: CachedStatement<'t>,
     begin: CachedStatement<'t>,
 }
@@ -62,13 +62,13 @@ impl<'t> Series<'t> {
     fn new(tx: &'t Transaction<'t>, sql: &SeriesStatements) -> Result<Self, TransactionError> {
         Ok(Self {
             newest: tx.prepare_cached(&sql.newest)?,
-            walk: tx.prepare_cached(&sql.walk)?,
+            scan: tx.prepare_cached(&sql.scan)?,
             store: tx.prepare_cached(&sql.store)?,
             begin: tx.prepare_cached(&sql.begin)?,
         })
     }
 
-    /// Begins series that have no sample yet.
+    /// Stores the first sample of each series.
     fn begin(&mut self, snapshot: i64, samples: &[(i64, i64)]) -> Result<(), TransactionError> {
         let (many, rest) = samples.as_chunks::<MANY>();
         for samples in many {
@@ -86,21 +86,21 @@ impl<'t> Series<'t> {
     }
 }
 
-/// One record of the page, split, with what the vault knows of it.
+/// One record of the page, with what is stored about it.
 struct WriteItem<'p, 'a> {
-    split: &'p TemplateMatch<'a>,
-    shape: i64,
+    matched: &'p TemplateMatch<'a>,
+    template_id: i64,
     open: StoredRecord<Open>,
-    /// The newest sample: the snapshot that saw it, and the value.
+    /// The newest sample: its snapshot and value.
     counter: StoredRecord<(i64, Option<i64>)>,
 }
 
 impl WriteItem<'_, '_> {
-    /// The hash of what came, as [`stored_hash`] gives it once it is stored.
+    /// The hash of the received record, equal to [`stored_hash`] once it is stored.
     fn hash(&self, resource: Resource) -> blake3::Hash {
-        let record = &self.split.record;
+        let record = &self.matched.record;
         let part = |range: Range<usize>| record.raw.get(range).unwrap_or_default();
-        let Some(Range { start, end }) = self.split.counter else {
+        let Some(Range { start, end }) = self.matched.counter else {
             return digest::version(resource, &record.key, &record.raw);
         };
         let zero = if part(start..end).starts_with('"') { "\"0\"" } else { "0" };
@@ -108,35 +108,37 @@ impl WriteItem<'_, '_> {
         digest::version_of(resource, &record.key, &parts)
     }
 
-    /// Whether `items` are [`MANY`], have its shape, and need nothing extra.
+    /// Whether there are [`MANY`] `items` with the same template and without `extra`, so that one
+    /// statement can insert them.
     fn are_alike(&self, items: &[WriteItem<'_, '_>]) -> bool {
-        let alike =
-            |item: &WriteItem<'_, '_>| item.shape == self.shape && item.split.extra.is_none();
+        let alike = |item: &WriteItem<'_, '_>| {
+            item.template_id == self.template_id && item.matched.extra.is_none()
+        };
         items.len() == MANY && items.iter().all(alike)
     }
 
-    /// Whether there is no sample of its counter yet, as far as was asked.
+    /// Whether a lookup found no sample of its counter.
     fn begins_series(&self) -> bool {
-        matches!(self.counter, StoredRecord::Is(None))
+        matches!(self.counter, StoredRecord::Loaded(None))
     }
 
-    /// The counter's value, if the record tells one.
+    /// The counter's value, if the record has one.
     fn count(&self, counter: Option<usize>) -> Option<i64> {
-        match self.split.record.values.get(counter?) {
+        match self.matched.record.values.get(counter?) {
             Some(FieldValue::Int(value)) => Some(*value),
             _ => None,
         }
     }
 }
 
-/// What the vault knows of something.
+/// Result of a lookup in the vault.
 enum StoredRecord<T> {
-    /// It was not asked yet.
-    Unasked,
-    Is(Option<T>),
+    /// Not looked up yet.
+    NotLoaded,
+    Loaded(Option<T>),
 }
 
-/// The open version of a record, and how it compares with what came.
+/// The open version of a record, and whether it equals the received record.
 struct Open {
     version: i64,
     same: bool,
@@ -154,7 +156,7 @@ impl<'t> RecordWriter<'t> {
             resource,
             counter: counter_place(resource),
             find: tx.prepare_cached(&sql.find)?,
-            walk: tx.prepare_cached(&sql.walk)?,
+            scan: tx.prepare_cached(&sql.scan)?,
             insert: tx.prepare_cached(&sql.insert)?,
             insert_alike: tx.prepare_cached(&sql.insert_alike)?,
             overwrite: tx.prepare_cached(&sql.overwrite)?,
@@ -165,68 +167,68 @@ impl<'t> RecordWriter<'t> {
         })
     }
 
-    /// Stores a page's records, in the order of their keys: so the tables grow
-    /// at their ends, in whatever order the service tells its lists.
+    /// Stores a page of records in the order of their keys, so that the tables grow at their ends
+    /// in whatever order the service lists records.
     pub fn put_all(
         &mut self,
-        shapes: &mut TemplateCache,
+        templates: &mut TemplateCache,
         records: &mut [TemplateMatch<'_>],
         seen: &RoaringTreemap,
         put: &mut WriteResult,
     ) -> Result<(), TransactionError> {
         let mut items = Vec::with_capacity(records.len());
         let mut last: Option<(Arc<str>, i64)> = None;
-        for split in records {
+        for matched in records {
             let known =
-                last.as_ref().filter(|(template, _)| Arc::ptr_eq(template, &split.template));
-            let shape = match known {
-                Some((_, shape)) => *shape,
+                last.as_ref().filter(|(template, _)| Arc::ptr_eq(template, &matched.template));
+            let template_id = match known {
+                Some((_, template_id)) => *template_id,
                 None => {
-                    let shape = shapes.number(self.tx, split)?;
-                    last = Some((Arc::clone(&split.template), shape));
-                    shape
+                    let template_id = templates.number(self.tx, matched)?;
+                    last = Some((Arc::clone(&matched.template), template_id));
+                    template_id
                 }
             };
             items.push(WriteItem {
-                split,
-                shape,
-                open: StoredRecord::Unasked,
-                counter: StoredRecord::Unasked,
+                matched,
+                template_id,
+                open: StoredRecord::NotLoaded,
+                counter: StoredRecord::NotLoaded,
             });
         }
-        items.sort_by(|one, other| one.split.record.key.cmp(&other.split.record.key));
+        items.sort_by(|one, other| one.matched.record.key.cmp(&other.matched.record.key));
         self.drop_repeats(&mut items, put);
         if self.resource != Resource::ChannelItems {
-            self.walk(&mut items)?;
+            self.scan(&mut items)?;
         }
         let mut fresh = Vec::new();
         for item in items {
             match &item.open {
-                StoredRecord::Is(None) => fresh.push(item),
-                StoredRecord::Is(Some(_)) => self.put(shapes, item, seen, put)?,
-                StoredRecord::Unasked => {
-                    // It may be one of those.
+                StoredRecord::Loaded(None) => fresh.push(item),
+                StoredRecord::Loaded(Some(_)) => self.put(templates, item, seen, put)?,
+                StoredRecord::NotLoaded => {
+                    // Its version may be one of those in `fresh`.
                     self.add(&mut fresh, put)?;
-                    self.put(shapes, item, seen, put)?;
+                    self.put(templates, item, seen, put)?;
                 }
             }
         }
         self.add(&mut fresh, put)
     }
 
-    /// Of records that stand on the page more than once, keeps the last.
+    /// Of records that are on the page more than once, keeps the last.
     fn drop_repeats(&self, items: &mut Vec<WriteItem<'_, '_>>, put: &mut WriteResult) {
-        let key = |item: &WriteItem<'_, '_>| item.split.record.key.clone();
+        let key = |item: &WriteItem<'_, '_>| item.matched.record.key.clone();
         let again =
-            |pair: &[WriteItem<'_, '_>]| pair[0].split.record.key == pair[1].split.record.key;
+            |pair: &[WriteItem<'_, '_>]| pair[0].matched.record.key == pair[1].matched.record.key;
         if !items.windows(2).any(again) {
             return;
         }
         let mut kept: Vec<WriteItem<'_, '_>> = Vec::with_capacity(items.len());
         for item in items.drain(..) {
             match kept.last_mut() {
-                Some(last) if last.split.record.key == item.split.record.key => {
-                    let texts = [&last.split.record.raw, &item.split.record.raw];
+                Some(last) if last.matched.record.key == item.matched.record.key => {
+                    let texts = [&last.matched.record.raw, &item.matched.record.raw];
                     let is_alike = equal_fields(self.resource, &key(&item), texts[0], texts[1]);
                     put.repeated(&key(&item), is_alike);
                     *last = item;
@@ -237,8 +239,8 @@ impl<'t> RecordWriter<'t> {
         *items = kept;
     }
 
-    /// Stores records of which there is no open version. Their hashes are taken
-    /// beside the inserts, where there are enough of them to be worth a thread.
+    /// Stores records without an open version. From [`MIN_THREAD_ITEMS`] records on, another thread
+    /// hashes them during the inserts.
     fn add(
         &mut self,
         fresh: &mut Vec<WriteItem<'_, '_>>,
@@ -247,7 +249,7 @@ impl<'t> RecordWriter<'t> {
         let (resource, snapshot, counter) = (self.resource, self.snapshot, self.counter);
         let items = fresh.as_slice();
         let mut sum = DigestSum::default();
-        if items.len() >= WORTH_A_THREAD {
+        if items.len() >= MIN_THREAD_ITEMS {
             rayon::in_place_scope(|scope| {
                 scope.spawn(|_| sum = first_sum(resource, snapshot, counter, items));
                 self.add_rows(items, put)
@@ -265,7 +267,7 @@ impl<'t> RecordWriter<'t> {
         Ok(())
     }
 
-    /// Inserts the versions, and the samples that begin a series.
+    /// Inserts the versions, and the first sample of each series.
     fn add_rows(
         &mut self,
         items: &[WriteItem<'_, '_>],
@@ -279,12 +281,12 @@ impl<'t> RecordWriter<'t> {
         let Some(series) = &mut self.series else { return Ok(()) };
         let firsts = items.iter().filter(|item| item.begins_series());
         let count = |item: &WriteItem<'_, '_>| item.count(self.counter);
-        let samples = firsts.filter_map(|item| Some((item.split.record.key.id(), count(item)?)));
+        let samples = firsts.filter_map(|item| Some((item.matched.record.key.id(), count(item)?)));
         series.begin(self.snapshot, &samples.collect::<Vec<_>>())
     }
 
-    /// Inserts these versions, [`MANY`] at most, and gives the last one's row.
-    /// Rows are numbered one by one.
+    /// Inserts up to [`MANY`] versions and returns the row number of the last. Row numbers are
+    /// consecutive.
     fn insert(&mut self, items: &[WriteItem<'_, '_>]) -> Result<i64, TransactionError> {
         if let Some(first) = items.first().filter(|first| first.are_alike(items)) {
             bind(&mut self.insert_alike, self.snapshot, first, items, self.counter)?;
@@ -298,58 +300,58 @@ impl<'t> RecordWriter<'t> {
         Ok(self.tx.last_insert_rowid())
     }
 
-    /// Looks up what is known of all items at once, in one walk over the span
-    /// of their ids. Where that span holds much else, the rest stays unasked.
-    fn walk(&mut self, items: &mut [WriteItem<'_, '_>]) -> Result<(), TransactionError> {
+    /// Looks up all items in one scan over the range of their ids. If the range contains many other
+    /// rows, the scan stops, and the remaining items are looked up one by one later.
+    fn scan(&mut self, items: &mut [WriteItem<'_, '_>]) -> Result<(), TransactionError> {
         let Some((first, last)) = items.first().zip(items.last()) else { return Ok(()) };
-        let span = [first, last].map(|item| item.split.record.key.id());
+        let span = [first, last].map(|item| item.matched.record.key.id());
         let most = 2 * items.len() + 64;
         let counter = self.counter;
-        let mut rows = self.walk.query(span)?;
-        let mut walk = VersionCursor::new(items, most);
+        let mut rows = self.scan.query(span)?;
+        let mut scan = VersionCursor::new(items, most);
         while let Some(row) = rows.next()? {
-            let Some(item) = walk.to(row.get(5)?) else { break };
+            let Some(item) = scan.advance_to(row.get(5)?) else { break };
             if let Some(item) = item {
-                item.open = StoredRecord::Is(Some(compare(row, item, counter)?));
+                item.open = StoredRecord::Loaded(Some(compare(row, item, counter)?));
             }
         }
-        walk.finish(|item| &mut item.open);
+        scan.finish(|item| &mut item.open);
         let Some(series) = &mut self.series else { return Ok(()) };
-        let mut rows = series.walk.query(span)?;
-        let mut walk = VersionCursor::new(items, most);
+        let mut rows = series.scan.query(span)?;
+        let mut scan = VersionCursor::new(items, most);
         while let Some(row) = rows.next()? {
-            let Some(item) = walk.to(row.get(0)?) else { break };
+            let Some(item) = scan.advance_to(row.get(0)?) else { break };
             if let Some(item) = item {
-                item.counter = StoredRecord::Is(Some((row.get(1)?, row.get(2)?)));
+                item.counter = StoredRecord::Loaded(Some((row.get(1)?, row.get(2)?)));
             }
         }
-        walk.finish(|item| &mut item.counter);
+        scan.finish(|item| &mut item.counter);
         Ok(())
     }
 
     fn put(
         &mut self,
-        shapes: &mut TemplateCache,
+        templates: &mut TemplateCache,
         mut item: WriteItem<'_, '_>,
         seen: &RoaringTreemap,
         put: &mut WriteResult,
     ) -> Result<(), TransactionError> {
-        let open = match std::mem::replace(&mut item.open, StoredRecord::Unasked) {
-            StoredRecord::Is(open) => open,
-            StoredRecord::Unasked => self.find(&item)?,
+        let open = match std::mem::replace(&mut item.open, StoredRecord::NotLoaded) {
+            StoredRecord::Loaded(open) => open,
+            StoredRecord::NotLoaded => self.find(&item)?,
         };
         let (row, is_alike) = match &open {
             Some(open) if open.same => (open.version, true),
             Some(open) => {
                 let mut old = self.load(open.version)?;
-                let likeness = self.likeness(shapes, &mut old, &item)?;
+                let likeness = self.likeness(templates, &mut old, &item)?;
                 if likeness == Likeness::Same {
                     (open.version, true)
                 } else {
-                    put.delta.sub(stored_hash(self.tx, shapes, self.resource, &mut old)?);
+                    put.delta.sub(stored_hash(self.tx, templates, self.resource, &mut old)?);
                     put.delta.add(item.hash(self.resource));
                     let is_alike = likeness == Likeness::Alike;
-                    (self.replace(shapes, &mut old, &item, is_alike, put)?, is_alike)
+                    (self.replace(templates, &mut old, &item, is_alike, put)?, is_alike)
                 }
             }
             None => return self.add(&mut vec![item], put),
@@ -357,18 +359,18 @@ impl<'t> RecordWriter<'t> {
         let before = open.map_or(row, |open| open.version).cast_unsigned();
         let row = row.cast_unsigned();
         if seen.contains(before) {
-            put.repeated(&item.split.record.key, is_alike);
-            put.across += 1;
+            put.repeated(&item.matched.record.key, is_alike);
+            put.cross_page_repeats += 1;
         }
         put.rows.insert(row);
         self.sample(&item, put)
     }
 
-    /// Puts another version in the place of the open one, `old`. What differs in
-    /// its spelling alone is kept as it came, but is no change.
+    /// Replaces the open version `old`. If only the spelling differs, the new text is stored, but
+    /// does not count as a change.
     fn replace(
         &mut self,
-        shapes: &mut TemplateCache,
+        templates: &mut TemplateCache,
         old: &mut StoredVersion,
         item: &WriteItem<'_, '_>,
         is_alike: bool,
@@ -379,11 +381,12 @@ impl<'t> RecordWriter<'t> {
             self.close(old.version)?;
             return self.insert(slice::from_ref(item));
         }
-        // An earlier reading of this very snapshot put it there.
+        // An earlier reading of this snapshot stored the version.
         if let Some(mut before) = self.replaced(item)? {
-            let counted = !stored_alike(self.tx, shapes, self.resource, &mut before, old)?;
-            put.changed -= i64::from(counted);
-            match self.likeness(shapes, &mut before, item)? {
+            let changed_fields =
+                !equal_stored_fields(self.tx, templates, self.resource, &mut before, old)?;
+            put.changed -= i64::from(changed_fields);
+            match self.likeness(templates, &mut before, item)? {
                 Likeness::Same => {
                     self.delete(old.version)?;
                     return self.reopen(before.version);
@@ -395,7 +398,7 @@ impl<'t> RecordWriter<'t> {
         self.overwrite(old.version, item)
     }
 
-    /// The version that this snapshot has closed in favour of another.
+    /// The version that this snapshot closed when it stored another.
     fn replaced(
         &self,
         item: &WriteItem<'_, '_>,
@@ -411,7 +414,7 @@ impl<'t> RecordWriter<'t> {
             keys.join(" AND ")
         );
         let mut find = self.tx.prepare_cached(&sql)?;
-        let mut rows = match &item.split.record.key {
+        let mut rows = match &item.matched.record.key {
             RecordKey::Id(id) => find.query((self.snapshot, id))?,
             RecordKey::Item { channel, kind, id } => {
                 find.query((self.snapshot, channel, kind, id))?
@@ -420,21 +423,20 @@ impl<'t> RecordWriter<'t> {
         rows.next()?.map(|row| StoredVersion::read(self.resource, row)).transpose()
     }
 
-    /// How a stored version compares with what came. One that was split another
-    /// way may have the record's very text: what is kept verbatim today may
-    /// share a template tomorrow.
+    /// Compares a stored version with the received record. Their columns may differ although the
+    /// text is the same: a record that was stored verbatim before may share a template now.
     fn likeness(
         &self,
-        shapes: &mut TemplateCache,
+        templates: &mut TemplateCache,
         old: &mut StoredVersion,
         item: &WriteItem<'_, '_>,
     ) -> Result<Likeness, TransactionError> {
-        let template = shapes.template(self.tx, old.shape)?;
+        let template = templates.template(self.tx, old.template_id)?;
         let counter = item.count(self.counter).unwrap_or(0);
         let Ok(text) = old.raw(self.resource, template, Some(counter)) else {
             return Ok(Likeness::Different);
         };
-        let record = &item.split.record;
+        let record = &item.matched.record;
         Ok(match text == record.raw {
             true => Likeness::Same,
             false if equal_fields(self.resource, &record.key, &text, &record.raw) => {
@@ -445,7 +447,7 @@ impl<'t> RecordWriter<'t> {
     }
 
     fn find(&mut self, item: &WriteItem<'_, '_>) -> Result<Option<Open>, TransactionError> {
-        let mut rows = match &item.split.record.key {
+        let mut rows = match &item.matched.record.key {
             RecordKey::Id(id) => self.find.query([id])?,
             RecordKey::Item { channel, kind, id } => self.find.query((channel, kind, id))?,
         };
@@ -500,7 +502,7 @@ impl<'t> RecordWriter<'t> {
         snapshot: i64,
         value: Option<i64>,
     ) -> blake3::Hash {
-        digest::sample(self.resource, item.split.record.key.id(), snapshot, value)
+        digest::sample(self.resource, item.matched.record.key.id(), snapshot, value)
     }
 
     fn sample(
@@ -510,10 +512,10 @@ impl<'t> RecordWriter<'t> {
     ) -> Result<(), TransactionError> {
         let value = item.count(self.counter);
         let Some(series) = &mut self.series else { return Ok(()) };
-        let id = item.split.record.key.id();
+        let id = item.matched.record.key.id();
         let known: Option<(i64, Option<i64>)> = match item.counter {
-            StoredRecord::Is(known) => known,
-            StoredRecord::Unasked => {
+            StoredRecord::Loaded(known) => known,
+            StoredRecord::NotLoaded => {
                 let found = series.newest.query_row([id], |row| Ok((row.get(0)?, row.get(1)?)));
                 found.optional()?
             }
@@ -524,14 +526,14 @@ impl<'t> RecordWriter<'t> {
         series.store.execute((id, self.snapshot, value))?;
         if let Some((snapshot, before)) = known {
             put.delta.sub(self.sample_hash(item, snapshot, before));
-            put.moved += u64::from(before.is_some() && value.is_some());
+            put.changed_counters += u64::from(before.is_some() && value.is_some());
         }
         put.delta.add(self.sample_hash(item, self.snapshot, value));
         Ok(())
     }
 }
 
-/// The sum of what is hashed when records are stored for the first time.
+/// The checksum of records that are stored for the first time.
 fn first_sum(
     resource: Resource,
     snapshot: i64,
@@ -542,18 +544,17 @@ fn first_sum(
     for item in items {
         sum.add(item.hash(resource));
         if let Some(value) = item.count(counter).filter(|_| item.begins_series()) {
-            let id = item.split.record.key.id();
+            let id = item.matched.record.key.id();
             sum.add(digest::sample(resource, id, snapshot, Some(value)));
         }
     }
     sum
 }
 
-/// From this many records on, a thread of its own hashes them.
-const WORTH_A_THREAD: usize = 64;
+/// Number of records from which on another thread hashes them.
+const MIN_THREAD_ITEMS: usize = 64;
 
-/// Binds what the version tables hold of each item; shape and extra are those
-/// of `first`.
+/// Binds the columns of each item. All items have the template and `extra` of `first`.
 fn bind(
     statement: &mut CachedStatement<'_>,
     snapshot: i64,
@@ -562,11 +563,11 @@ fn bind(
     counter: Option<usize>,
 ) -> Result<(), TransactionError> {
     statement.raw_bind_parameter(1, snapshot)?;
-    statement.raw_bind_parameter(2, first.shape)?;
-    statement.raw_bind_parameter(3, with_room(first.split.extra.as_deref()))?;
+    statement.raw_bind_parameter(2, first.template_id)?;
+    statement.raw_bind_parameter(3, with_room(first.matched.extra.as_deref()))?;
     let mut at = 4;
     for item in items {
-        for (place, value) in item.split.record.values.iter().enumerate() {
+        for (place, value) in item.matched.record.values.iter().enumerate() {
             if Some(place) != counter {
                 statement.raw_bind_parameter(at, Column(value))?;
                 at += 1;
@@ -576,16 +577,16 @@ fn bind(
     Ok(())
 }
 
-/// How the version in `row` compares with what came.
+/// Compares the version in `row` with the received record.
 fn compare(
     row: &rusqlite::Row<'_>,
     item: &WriteItem<'_, '_>,
     counter: Option<usize>,
 ) -> Result<Open, TransactionError> {
-    let mut equal =
-        row.get::<_, i64>(3)? == item.shape && extra(row, 4)? == item.split.extra.as_deref();
+    let mut equal = row.get::<_, i64>(3)? == item.template_id
+        && extra(row, 4)? == item.matched.extra.as_deref();
     let mut at = 5;
-    for (place, value) in item.split.record.values.iter().enumerate() {
+    for (place, value) in item.matched.record.values.iter().enumerate() {
         if Some(place) != counter {
             equal = equal && same(row.get_ref(at)?, value);
             at += 1;

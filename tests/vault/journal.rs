@@ -112,9 +112,9 @@ fn a_plan_is_known_to_have_been_used_and_an_unfinished_run_keeps_its_snapshots()
     vault.claim(&sample::identity(), false).unwrap();
     campaigns(&mut vault, day(0), &[(1, "one")]);
     let run = vault.begin_run(&new(1), day(0)).unwrap();
-    assert_eq!(vault.plan_was_used("abc").unwrap(), Some(run));
-    assert_eq!(vault.plan_was_used("other").unwrap(), None);
-    assert_eq!(vault.plan_was_used("").unwrap(), None);
+    assert_eq!(vault.run_of_plan("abc").unwrap(), Some(run));
+    assert_eq!(vault.run_of_plan("other").unwrap(), None);
+    assert_eq!(vault.run_of_plan("").unwrap(), None);
     assert_eq!(vault.needed_by_runs().unwrap(), [1]);
     vault.suspend_run(run, RunStatus::Unknown, Some(1), 4, day(0)).unwrap();
     assert_eq!(vault.unfinished_run().unwrap().unwrap().number, run);

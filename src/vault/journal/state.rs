@@ -1,20 +1,22 @@
-//! What is known of a run, and of each of its steps.
+//! The states of runs and of their steps.
 
-/// What is known of a step.
+/// The state of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepState {
-    /// Not begun.
+    /// Not sent yet.
     Planned,
-    /// Its request may have left, and no outcome is known yet.
+    /// Its request may have been sent; the outcome is not known yet.
     Sent,
+    /// The service has carried it out.
+    /// The service has carried it out.
     Done,
-    /// The service declined.
+    /// The service refused it.
     Refused,
-    /// Not sent, since it made no sense any more.
+    /// Not sent, because it no longer applies.
     Skipped,
-    /// Not sent, since others changed what it was planned for.
+    /// Not sent, because somebody else changed the record since the plan.
     Stale,
-    /// Only a person can decide its outcome.
+    /// The outcome cannot be determined; a person has to decide.
     Unknown,
 }
 
@@ -43,16 +45,16 @@ impl StepState {
     }
 }
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunStatus {
-    /// Under way, or stopped; it can go on.
+    /// Running, or interrupted; it can be continued.
     Running,
     /// Every step is done.
     Complete,
     /// Some steps were refused, skipped or stale.
     Partial,
-    /// Some outcomes need a person; the run is not finished.
+    /// Some steps have an unknown outcome; the run is not finished.
     Unknown,
 }
 

@@ -1,12 +1,12 @@
-//! A page's items beside the rows that the vault has of them.
+//! Matches a page's items with the stored rows.
 
 use crate::vault::writer::{StoredRecord, WriteItem};
 
-/// Goes through items in the order of their ids, beside rows in the same order.
+/// Goes through the items and the rows, both in the order of ids.
 pub(super) struct VersionCursor<'w, 'p, 'a> {
     items: &'w mut [WriteItem<'p, 'a>],
     at: usize,
-    /// How many rows may still come.
+    /// Number of rows that may still be read.
     left: usize,
 }
 
@@ -16,12 +16,12 @@ impl<'w, 'p, 'a> VersionCursor<'w, 'p, 'a> {
     }
 
     fn id(&self, at: usize) -> Option<i64> {
-        self.items.get(at).map(|item| item.split.record.key.id())
+        self.items.get(at).map(|item| item.matched.record.key.id())
     }
 
-    /// The item that row `id` is of, if there is one; `None` ends the walk.
+    /// The item of row `id`: `Some(None)` for a row without an item, `None` to end the scan.
     #[allow(clippy::option_option)]
-    pub fn to(&mut self, id: i64) -> Option<Option<&mut WriteItem<'p, 'a>>> {
+    pub fn advance_to(&mut self, id: i64) -> Option<Option<&mut WriteItem<'p, 'a>>> {
         self.left = self.left.checked_sub(1)?;
         while self.id(self.at).is_some_and(|own| own < id) {
             self.at += 1;
@@ -30,22 +30,22 @@ impl<'w, 'p, 'a> VersionCursor<'w, 'p, 'a> {
         Some(if found { self.items.get_mut(self.at) } else { None })
     }
 
-    /// What the walk came past without a row is known not to be there. Of items
-    /// that came twice, only the first was looked for.
+    /// Marks the items that the scan passed without a row as not stored. Of items with the same id,
+    /// only the first is marked.
     pub fn finish<T>(
         self,
         known: impl for<'i> Fn(&'i mut WriteItem<'p, 'a>) -> &'i mut StoredRecord<T>,
     ) {
         let end = if self.left > 0 { self.items.len() } else { self.at };
         if let Some(item) = self.items.get_mut(end) {
-            // Of its rows, more may follow.
-            *known(item) = StoredRecord::Unasked;
+            // The scan may not have reached the last row of this item.
+            *known(item) = StoredRecord::NotLoaded;
         }
         let mut before = None;
         for item in &mut self.items[..end] {
-            let id = item.split.record.key.id();
-            if before != Some(id) && matches!(known(item), StoredRecord::Unasked) {
-                *known(item) = StoredRecord::Is(None);
+            let id = item.matched.record.key.id();
+            if before != Some(id) && matches!(known(item), StoredRecord::NotLoaded) {
+                *known(item) = StoredRecord::Loaded(None);
             }
             before = Some(id);
         }
