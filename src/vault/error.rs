@@ -1,11 +1,16 @@
-//! What can be wrong with a vault.
+//! Errors of vaults.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// Why a vault could not be used. The file is as it was, unless said otherwise.
+/// Why a vault cannot be used.
+///
+/// Every method of [`Vault`](super::Vault) that reads or writes the file can return
+/// [`Damaged`](Self::Damaged), [`Io`](Self::Io) or [`Sql`](Self::Sql), and every one that writes
+/// also [`Full`](Self::Full) or [`ReadOnly`](Self::ReadOnly). A method that fails leaves the vault
+/// unchanged. An `# Errors` section names only further conditions.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
     #[error("there is no vault at {0}")]
