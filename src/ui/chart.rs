@@ -1,4 +1,4 @@
-//! A series of numbers over time, as the lines and words of a chart. Pure.
+//! Computes the chart of a series of numbers over time: lines, ticks and texts. Pure.
 
 use crate::clock::Timestamp;
 use crate::format;
@@ -6,56 +6,74 @@ use crate::ui::chart_ticks;
 use crate::ui::time_text::TimeText;
 use crate::vault::read::SeriesSample;
 
-/// A chart, drawn for wide and for narrow screens, and its numbers as a table.
+/// A chart in two sizes, for wide and for narrow screens, and its values as a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What its parts are called by, for programs that read aloud.
+    /// Prefix of the element ids, which screen readers use.
     pub id: &'static str,
+    /// Heading of the chart.
     pub title: &'static str,
-    /// What the line does, in a sentence.
+    /// First and last value in one sentence.
     pub summary: String,
+    /// The same chart in several sizes.
     pub drawings: Vec<ChartSize>,
     /// Time and value of each point, newest first.
     pub rows: Vec<(TimeText, String)>,
 }
 
-/// One drawing of a chart, in units of its own.
+/// One drawing of a chart. All lengths are in SVG user units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartSize {
+    /// CSS class of the drawing.
     pub name: &'static str,
+    /// Width of the drawing.
     pub width: u32,
+    /// Height of the drawing.
     pub height: u32,
+    /// Left edge of the plot area.
     pub left: u32,
+    /// Right edge of the plot area.
     pub right: u32,
+    /// Top edge of the plot area.
     pub top: u32,
+    /// Bottom edge of the plot area.
     pub bottom: u32,
+    /// Ticks of the value axis.
     pub values: Vec<Tick>,
+    /// Ticks of the time axis.
     pub times: Vec<Tick>,
-    /// The line, as SVG writes paths; empty where there is but one point.
+    /// The line as an SVG path; empty for less than two points.
     pub path: String,
+    /// The points, oldest first.
     pub dots: Vec<ChartPoint>,
 }
 
-/// A place on an axis.
+/// A tick of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
+    /// Position along the axis.
     pub at: String,
+    /// Text beside the tick.
     pub label: String,
 }
 
-/// A point and what it stands for.
+/// A point of the line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartPoint {
+    /// Horizontal position.
     pub x: String,
+    /// Vertical position.
     pub y: String,
+    /// Time and value as text.
     pub label: String,
+    /// Whether it is the newest point.
     pub last: bool,
 }
 
-/// The most points that are drawn; of more, every n-th.
-const MOST: usize = 120;
+/// The most points that are drawn; longer series are thinned.
+const MAX_POINTS: usize = 120;
 
-/// Draws `samples`, oldest first. `what` is what is counted: one, and many.
+/// Draws `samples`. `what` is the counted noun in singular and plural.
 #[must_use]
 pub fn chart(
     id: &'static str,
@@ -80,12 +98,12 @@ pub fn chart(
     }
 }
 
-/// At most [`MOST`] of them, evenly, the first and the last among them.
+/// At most [`MAX_POINTS`] points, evenly spaced, with the first and the last.
 fn thinned(points: &[(Timestamp, i64)]) -> Vec<(Timestamp, i64)> {
-    if points.len() <= MOST {
+    if points.len() <= MAX_POINTS {
         return points.to_vec();
     }
-    (0..MOST).map(|nth| points[nth * (points.len() - 1) / (MOST - 1)]).collect()
+    (0..MAX_POINTS).map(|nth| points[nth * (points.len() - 1) / (MAX_POINTS - 1)]).collect()
 }
 
 fn number(value: i64) -> String {
@@ -97,7 +115,7 @@ fn summary((one, many): (&str, &str), points: &[(Timestamp, i64)]) -> String {
     let counted = |value: i64| format!("{} {}", number(value), if value == 1 { one } else { many });
     let day = |time: Timestamp| time.iso().chars().take(10).collect::<String>();
     match points {
-        [] => format!("No {many} are known yet"),
+        [] => format!("No {many} recorded yet"),
         [(time, value)] => format!("{} on {}", counted(*value), day(*time)),
         [(begin, first), .., (end, last)] => format!(
             "From {} on {} to {} on {}",
@@ -192,15 +210,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
+    fn an_empty_series_has_no_line() {
         let chart = drawn(&[]);
-        assert_eq!(chart.summary, "No scans are known yet");
+        assert_eq!(chart.summary, "No scans recorded yet");
         let wide = &chart.drawings[0];
         assert_eq!((wide.path.as_str(), wide.dots.len(), wide.times.len()), ("", 0, 0));
     }
 
     #[test]
-    fn one_point_stands_in_the_middle() {
+    fn one_point_is_in_the_middle() {
         let chart = drawn(&[(24, 1)]);
         assert_eq!(chart.summary, "1 scan on 1970-01-02");
         let wide = &chart.drawings[0];
@@ -219,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_line_is_level_and_inside() {
+    fn a_flat_line_is_horizontal_and_inside() {
         let chart = drawn(&[(0, 52), (24, 52)]);
         assert_eq!(chart.drawings[0].path, "M30.0 106.0L544.0 106.0");
     }
@@ -228,8 +246,8 @@ mod tests {
     fn many_points_are_thinned_and_keep_their_ends() {
         let many: Vec<_> = (0..10_000).map(|it| (it, it)).collect();
         let chart = drawn(&many);
-        assert_eq!((chart.rows.len(), chart.rows[0].1.as_str()), (MOST, "9,999"));
-        assert_eq!(chart.rows[MOST - 1].1, "0");
+        assert_eq!((chart.rows.len(), chart.rows[0].1.as_str()), (MAX_POINTS, "9,999"));
+        assert_eq!(chart.rows[MAX_POINTS - 1].1, "0");
     }
 
     proptest! {

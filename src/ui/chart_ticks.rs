@@ -1,17 +1,16 @@
-//! Round values for the axes of a chart. Whole numbers throughout, so that no
-//! value is too large to be told exactly.
+//! Round values for the axes of a chart. Uses integers only, so that large values are exact.
 
 use chrono::{DateTime, Datelike as _, NaiveDate, Utc};
 
 use crate::clock::Timestamp;
 
-/// Round values that enclose `least` and `most`, in about `wanted` steps: the
-/// first is at or below, the last at or above. Never fewer than two.
+/// Round values in about `wanted` steps: the first is at most `least`, the last at least `most`.
+/// Returns two or more values.
 #[must_use]
 pub fn values(least: i64, most: i64, wanted: u32) -> Vec<i128> {
     let (mut least, mut most) = (i128::from(least.min(most)), i128::from(most.max(least)));
     if least == most {
-        // A flat line in the middle; what was never negative does not become so.
+        // Puts a flat line in the middle, without a negative tick below zero.
         least = if least == 0 { 0 } else { least - 1 };
         most += 1;
     }
@@ -40,7 +39,7 @@ fn round(step: i128) -> i128 {
     }
 }
 
-/// `950`, `12,345`, `1.2M`, `-3.5G`.
+/// A short label: `950`, `12,345`, `1.2M`, `-3.5G`.
 #[must_use]
 pub fn label(value: i128) -> String {
     let sign = if value < 0 { "-" } else { "" };
@@ -60,7 +59,7 @@ const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Lengths of time that divide a day, or are whole days.
+/// Steps in milliseconds: divisors of a day, and whole days.
 const STEPS: [i64; 13] = [
     MINUTE,
     5 * MINUTE,
@@ -77,23 +76,24 @@ const STEPS: [i64; 13] = [
     28 * DAY,
 ];
 
-/// Numbers of months.
+/// Steps in months.
 const MONTHS: [i32; 8] = [1, 3, 6, 12, 24, 60, 120, 1200];
 
-/// Round times from `begin` to `end`, at most `most` of them, with what stands
-/// beside each. None where nothing round lies between, or outside the calendar.
+/// Round times from `begin` to `end` with their labels, at most about `most`. Empty if no round
+/// time
+/// lies between, or outside the calendar.
 #[must_use]
 pub fn times(begin: Timestamp, end: Timestamp, most: usize) -> Vec<(Timestamp, String)> {
     let Some((first, last)) = begin.utc().zip(end.utc()) else { return Vec::new() };
     let span = end.0 - begin.0;
     let fits = |step: &i64| span / step < most as i64;
     if let Some(step) = STEPS.into_iter().find(|step| fits(step)) {
-        // Weeks begin on Mondays; the first day of the epoch was a Thursday.
+        // Weeks begin on Monday; 1970-01-01 was a Thursday.
         let shift = if step >= 7 * DAY { 4 * DAY } else { 0 };
         let start = (begin.0 - shift).div_euclid(step) * step + shift;
         let all = (0..).map(|nth| Timestamp(start + nth * step));
         let within = all.skip_while(|it| *it < begin).take_while(|it| *it <= end);
-        return within.map(|it| (it, worded(it, step))).collect();
+        return within.map(|it| (it, label_of(it, step))).collect();
     }
     let index = |date: &DateTime<Utc>| date.year() * 12 + date.month0() as i32;
     let months = index(&last) - index(&first) + 1;
@@ -107,7 +107,7 @@ pub fn times(begin: Timestamp, end: Timestamp, most: usize) -> Vec<(Timestamp, S
     within.map(|it| (it, formatted(it, form))).collect()
 }
 
-fn worded(time: Timestamp, step: i64) -> String {
+fn label_of(time: Timestamp, step: i64) -> String {
     if step >= DAY || time.0.rem_euclid(DAY) == 0 {
         return formatted(time, "%-d %b");
     }
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    fn told(begin: &str, end: &str) -> Vec<String> {
+    fn labels(begin: &str, end: &str) -> Vec<String> {
         let at =
             |text: &str| Timestamp(DateTime::parse_from_rfc3339(text).unwrap().timestamp_millis());
         times(at(begin), at(end), 5).into_iter().map(|(_, label)| label).collect()
@@ -165,15 +165,15 @@ mod tests {
 
     #[test]
     fn times_are_round_at_every_length() {
-        let hours = told("2026-11-21T09:10:00Z", "2026-11-21T12:20:00Z");
+        let hours = labels("2026-11-21T09:10:00Z", "2026-11-21T12:20:00Z");
         assert_eq!(hours, ["10:00", "11:00", "12:00"]);
-        let night = told("2026-11-20T20:00:00Z", "2026-11-21T08:00:00Z");
+        let night = labels("2026-11-20T20:00:00Z", "2026-11-21T08:00:00Z");
         assert_eq!(night, ["21:00", "21 Nov", "03:00", "06:00"]);
-        let days = told("2026-11-01T09:00:00Z", "2026-11-20T09:00:00Z");
+        let days = labels("2026-11-01T09:00:00Z", "2026-11-20T09:00:00Z");
         assert_eq!(days, ["2 Nov", "9 Nov", "16 Nov"]);
-        let year = told("2025-11-21T09:00:00Z", "2026-11-20T09:00:00Z");
+        let year = labels("2025-11-21T09:00:00Z", "2026-11-20T09:00:00Z");
         assert_eq!(year, ["Jan 2026", "Apr 2026", "Jul 2026", "Oct 2026"]);
-        let decades = told("1999-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
+        let decades = labels("1999-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
         assert_eq!(decades, ["2000", "2010", "2020"]);
     }
 
@@ -195,7 +195,7 @@ mod tests {
         }
 
         #[test]
-        fn times_of_our_days_always_have_a_tick_or_are_short(
+        fn current_times_have_few_ticks(
             a in 0_i64..4_000_000_000_000, span in 1_i64..400_000_000_000
         ) {
             let ticks = times(Timestamp(a), Timestamp(a + span), 5);

@@ -1,50 +1,50 @@
-//! Which connections to the page stay open: a bounded number, and a bounded number
-//! for each client. A new connection takes the place of the oldest one that waits
-//! for its client, so that unfinished requests keep no client away, whichever client sends them:
-//! behind a proxy and on this machine all clients have one address.
+//! Limits the open connections of the web UI, in total and for each client. A new connection
+//! replaces the oldest one that waits for its client. So unfinished requests cannot block other
+//! clients, even behind a proxy, where all clients have the same address.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections of all clients, each with a value of `C` that is dropped to close it.
+/// The open connections of all clients. Dropping a connection's `C` closes it.
 pub(crate) struct ConnectionSlots<C> {
-    taken: Arc<Mutex<State<C>>>,
-    most: usize,
-    most_each: usize,
+    taken: Arc<Mutex<OpenConnections<C>>>,
+    max: usize,
+    max_per_client: usize,
 }
 
-struct State<C> {
+struct OpenConnections<C> {
     next: u64,
-    /// The oldest first.
-    places: BTreeMap<u64, Taken<C>>,
+    /// By increasing number, so the oldest is first.
+    places: BTreeMap<u64, OpenConnection<C>>,
 }
 
-struct Taken<C> {
+struct OpenConnection<C> {
     client: IpAddr,
-    busy: TooManyConnections,
+    busy: BusyFlag,
     _close: C,
 }
 
-/// The place of one connection, until it is dropped.
-pub(crate) struct Place<C> {
-    pub busy: TooManyConnections,
+/// The slot of one connection. Dropping it frees the slot.
+pub(crate) struct ConnectionSlot<C> {
+    pub busy: BusyFlag,
     number: u64,
-    taken: Arc<Mutex<State<C>>>,
+    taken: Arc<Mutex<OpenConnections<C>>>,
 }
 
-/// Whether the program works for a connection, and does not wait for its client.
+/// Whether the server is working on a request of the connection, rather than waiting for the
+/// client.
 #[derive(Clone, Default)]
-pub(crate) struct TooManyConnections(Arc<AtomicBool>);
+pub(crate) struct BusyFlag(Arc<AtomicBool>);
 
-/// As long as this lives, the connection is busy.
-pub(crate) struct BusySlot(TooManyConnections);
+/// The connection is busy until this is dropped.
+pub(crate) struct BusyGuard(BusyFlag);
 
-impl TooManyConnections {
-    pub(crate) fn begin(&self) -> BusySlot {
+impl BusyFlag {
+    pub(crate) fn begin(&self) -> BusyGuard {
         self.0.store(true, Ordering::Release);
-        BusySlot(self.clone())
+        BusyGuard(self.clone())
     }
 
     fn is_busy(&self) -> bool {
@@ -52,14 +52,14 @@ impl TooManyConnections {
     }
 }
 
-impl Drop for BusySlot {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.0.store(false, Ordering::Release);
     }
 }
 
-/// The client at `address`, as far as it can be told from others: who has one IPv6
-/// address has the 2⁶⁴ around it.
+/// The identity of the client at `address`. All addresses of an IPv6 /64 network are one client:
+/// its owner can use any of them.
 pub(crate) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if !v6.is_loopback() => {
@@ -71,31 +71,31 @@ pub(crate) fn client(address: IpAddr) -> IpAddr {
 }
 
 impl<C> ConnectionSlots<C> {
-    pub(crate) fn new(most: usize, most_each: usize) -> Self {
-        let state = State { next: 0, places: BTreeMap::new() };
-        Self { taken: Arc::new(Mutex::new(state)), most, most_each }
+    pub(crate) fn new(max: usize, max_per_client: usize) -> Self {
+        let state = OpenConnections { next: 0, places: BTreeMap::new() };
+        Self { taken: Arc::new(Mutex::new(state)), max, max_per_client }
     }
 
-    /// A place for a connection of `client`, which ends when `close` is dropped; `None`
-    /// where all that could make room are busy.
-    pub(crate) fn enter(&self, client: IpAddr, close: C) -> Option<Place<C>> {
+    /// Takes a slot for a connection of `client`, which closes when `close` is dropped. `None` if
+    /// all connections that could be replaced are busy.
+    pub(crate) fn enter(&self, client: IpAddr, close: C) -> Option<ConnectionSlot<C>> {
         let mut state = lock(&self.taken);
         let of_client = state.places.values().filter(|it| it.client == client).count();
-        if of_client >= self.most_each {
+        if of_client >= self.max_per_client {
             state.close(Some(client))?;
-        } else if state.places.len() >= self.most {
+        } else if state.places.len() >= self.max {
             let greediest = state.greediest();
             state.close(greediest).or_else(|| state.close(None))?;
         }
         let number = state.next;
         state.next += 1;
-        let busy = TooManyConnections::default();
-        state.places.insert(number, Taken { client, busy: busy.clone(), _close: close });
-        Some(Place { busy, number, taken: Arc::clone(&self.taken) })
+        let busy = BusyFlag::default();
+        state.places.insert(number, OpenConnection { client, busy: busy.clone(), _close: close });
+        Some(ConnectionSlot { busy, number, taken: Arc::clone(&self.taken) })
     }
 }
 
-impl<C> State<C> {
+impl<C> OpenConnections<C> {
     /// The client with the most connections.
     fn greediest(&self) -> Option<IpAddr> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
@@ -105,22 +105,22 @@ impl<C> State<C> {
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client)
     }
 
-    /// Closes the oldest connection that is not busy, of `client` if one is named.
+    /// Closes the oldest connection that is not busy: of `client`, or of any client for `None`.
     fn close(&mut self, client: Option<IpAddr>) -> Option<()> {
-        let of = |it: &Taken<C>| client.is_none_or(|client| it.client == client);
+        let of = |it: &OpenConnection<C>| client.is_none_or(|client| it.client == client);
         let oldest = self.places.iter().find(|(_, it)| of(it) && !it.busy.is_busy());
         let number = oldest.map(|(number, _)| *number)?;
         self.places.remove(&number).map(drop)
     }
 }
 
-impl<C> Drop for Place<C> {
+impl<C> Drop for ConnectionSlot<C> {
     fn drop(&mut self) {
         lock(&self.taken).places.remove(&self.number);
     }
 }
 
-fn lock<C>(state: &Mutex<State<C>>) -> MutexGuard<'_, State<C>> {
+fn lock<C>(state: &Mutex<OpenConnections<C>>) -> MutexGuard<'_, OpenConnections<C>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -132,8 +132,8 @@ mod tests {
         client(text.parse().unwrap())
     }
 
-    /// A connection, and whether it is still open.
-    struct Open(Place<Arc<()>>, std::sync::Weak<()>);
+    /// A slot, and a reference that tells whether its connection is still open.
+    struct Open(ConnectionSlot<Arc<()>>, std::sync::Weak<()>);
 
     impl Open {
         fn is_closed(&self) -> bool {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_at_its_bound_loses_its_oldest_connection_that_waits() {
+    fn a_client_at_its_limit_loses_its_oldest_idle_connection() {
         let places = ConnectionSlots::new(10, 3);
         let other = enter(&places, "192.0.2.1").unwrap();
         let mut mine: Vec<_> = (0..3).map(|_| enter(&places, "127.0.0.1").unwrap()).collect();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_client_takes_a_place_from_who_has_the_most() {
+    fn a_new_client_replaces_a_connection_of_the_client_with_the_most() {
         let places = ConnectionSlots::new(5, 4);
         let few = enter(&places, "192.0.2.1").unwrap();
         let many: Vec<_> = (0..4).map(|_| enter(&places, "192.0.2.2").unwrap()).collect();
@@ -172,18 +172,18 @@ mod tests {
     }
 
     #[test]
-    fn work_is_never_broken_off_for_somebody_new() {
+    fn busy_connections_are_never_replaced() {
         let places = ConnectionSlots::new(2, 2);
         let mine: Vec<_> = (0..2).map(|_| enter(&places, "::1").unwrap()).collect();
         let working: Vec<_> = mine.iter().map(|it| it.0.busy.begin()).collect();
         assert!(enter(&places, "::1").is_none());
         assert!(enter(&places, "192.0.2.1").is_none());
         drop((working, mine));
-        assert!(enter(&places, "192.0.2.1").is_some(), "who goes frees a place");
+        assert!(enter(&places, "192.0.2.1").is_some(), "a closed connection frees its slot");
     }
 
     #[test]
-    fn a_connection_that_ends_frees_its_place() {
+    fn a_connection_that_ends_frees_its_slot() {
         let places = ConnectionSlots::new(2, 2);
         let stays = enter(&places, "::1").unwrap();
         drop(enter(&places, "::1").unwrap());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn one_network_of_ipv6_is_one_client() {
+    fn one_ipv6_network_is_one_client() {
         assert_eq!(address("2001:db8::1"), address("2001:db8::ffff:1"));
         assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));
         assert_eq!(address("::ffff:192.0.2.1"), address("192.0.2.1"));

@@ -1,5 +1,4 @@
-//! What every value passes on its way into a page: nothing in it is markup, and
-//! nothing in it turns a line or hides.
+//! Escapes every value in a page: HTML markup, control characters and direction marks.
 
 use std::fmt::{self, Write};
 
@@ -36,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_and_controls_are_shown_as_what_they_are() {
+    fn markup_and_control_characters_are_escaped() {
         assert_eq!(escaped("<script>"), "&#60;script&#62;");
         assert_eq!(escaped("\"><img onerror='x'>"), "&#34;&#62;&#60;img onerror=&#39;x&#39;&#62;");
         assert_eq!(escaped("a\u{202e}b\u{1b}[2J\n"), r"a\u{202e}b\u{1b}[2J\n");

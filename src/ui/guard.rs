@@ -1,10 +1,10 @@
-//! Who may see a page: a decision on what a request says, and nothing else.
+//! Access control of the web UI: decides from the headers of a request whether it may be answered.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// What opens the page from another machine. It is compared by its hash, in the
-/// same time whatever is guessed, and never shown.
+/// The token that gives access to the web UI. Compared by its hash in constant time, and never
+/// shown.
 #[derive(Clone)]
 pub struct AccessToken {
     hash: blake3::Hash,
@@ -17,33 +17,34 @@ impl std::fmt::Debug for AccessToken {
     }
 }
 
-/// The name of the cookie of a page at `port`: a browser sends the cookies of a host to all of its
-/// ports, and keeps one of each name.
+/// The name of the cookie for a web UI at `port`. Browsers send the cookies of a host to all its
+/// ports, so the name contains the port.
 fn cookie_name(port: u16) -> String {
     format!("linkvault-{port}")
 }
 
 impl AccessToken {
-    /// The token `secret`.
+    /// Makes a token from its secret text.
     ///
     /// # Errors
     /// When the system has no random bytes.
     pub fn new(secret: &str) -> io::Result<Self> {
-        // Random and not made from the token: otherwise tokens could be guessed as cookies, which
+        // Random and not derived from the token: otherwise tokens could be guessed as cookies,
+        // which
         // have no penalties.
         let mut cookie = [0; 32];
         getrandom::fill(&mut cookie)?;
         Ok(Self { hash: blake3::hash(secret.as_bytes()), cookie: cookie.into() })
     }
 
-    /// Whether `guess` is it.
+    /// Whether `guess` is the token.
     #[must_use]
     pub fn is(&self, guess: &str) -> bool {
         // Hashes are compared in constant time.
         blake3::hash(guess.as_bytes()) == self.hash
     }
 
-    /// What a browser is given to keep. It opens the page at `port` until the program ends.
+    /// The `Set-Cookie` header. The cookie gives access at `port` until the program ends.
     fn cookie(&self, port: u16) -> String {
         format!(
             "{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
@@ -60,43 +61,49 @@ impl AccessToken {
     }
 }
 
-/// Who may ask for what.
+/// Decides which requests may be answered.
 #[derive(Debug, Clone)]
 pub struct AccessGuard {
     listen: SocketAddr,
     token: Option<AccessToken>,
-    /// Names that the page may be called by, beside those of this machine.
+    /// Allowed host names, besides those of this machine.
     hosts: Vec<String>,
 }
 
-/// What a request says of itself.
+/// The parts of a request that decide about access.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AccessRequest<'a> {
+    /// Path of the URL.
     pub path: &'a str,
+    /// The `Host` header.
     pub host: Option<&'a str>,
+    /// The `Authorization` header.
     pub authorization: Option<&'a str>,
+    /// All `Cookie` headers.
     pub cookies: &'a [&'a str],
 }
 
-/// What becomes of it.
+/// The decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessDecision<'a> {
-    Welcome,
-    /// It is for a host that this page is not.
+    /// The request may be answered.
+    Allowed,
+    /// The `Host` header names another host.
     OtherHost(&'a str),
+    /// The request needs a token and has none.
     NoToken,
-    /// It may be answered if this is the token, which is not compared yet.
-    Guess(&'a str),
+    /// The request may be answered if this is the token. Not compared yet.
+    CompareToken(&'a str),
 }
 
-/// What anybody may see: nothing of it is about an account.
+/// Paths that need no token: they contain nothing about accounts.
 const OPEN: [&str; 4] = ["/healthz", "/style.css", "/icon.svg", "/login"];
 
 impl AccessGuard {
-    /// Guards a page that listens at `listen`.
+    /// A guard for a server that listens at `listen`.
     ///
     /// # Errors
-    /// What to do, when others could reach it and there is no token.
+    /// A sentence, when other machines can reach `listen` and there is no token.
     pub fn new(
         listen: SocketAddr,
         token: Option<AccessToken>,
@@ -104,55 +111,55 @@ impl AccessGuard {
     ) -> Result<Self, String> {
         if token.is_none() && !listen.ip().is_loopback() {
             return Err(format!(
-                "{listen} can be reached from other machines, so the page needs a token there: \
-                 name a file that holds one with --token-file, or listen on 127.0.0.1"
+                "other machines can reach {listen}, so the web UI needs a token: \
+                 pass a file with a token as --token-file, or listen on 127.0.0.1"
             ));
         }
         let hosts = hosts.iter().map(|host| name_of(host).to_ascii_lowercase()).collect();
         Ok(Self { listen, token, hosts })
     }
 
-    /// The token, if one is asked for.
+    /// The token, if one is required.
     #[must_use]
     pub const fn token(&self) -> Option<&AccessToken> {
         self.token.as_ref()
     }
 
-    /// The cookie for a browser that sent the right token to `host`, if a token is asked for.
+    /// The `Set-Cookie` header for a browser that sent the token to `host`, if a token is required.
     #[must_use]
     pub fn cookie(&self, host: Option<&str>) -> Option<String> {
         Some(self.token.as_ref()?.cookie(self.port(host.unwrap_or_default())))
     }
 
-    /// The port of the page for a browser that names this host: that of a container or a tunnel
-    /// may be another one than the page listens at.
+    /// The port in this host, else the port of the listener. Behind a container or a tunnel the
+    /// browser's port may differ from the listener's.
     fn port(&self, host: &str) -> u16 {
         port_of(host).unwrap_or(self.listen.port())
     }
 
-    /// Whether the request may be answered.
+    /// Decides whether the request may be answered.
     #[must_use]
-    pub fn judge<'a>(&self, asked: &AccessRequest<'a>) -> AccessDecision<'a> {
-        let host = asked.host.unwrap_or_default();
+    pub fn decide<'a>(&self, request: &AccessRequest<'a>) -> AccessDecision<'a> {
+        let host = request.host.unwrap_or_default();
         if !self.is_ours(host) {
             return AccessDecision::OtherHost(host);
         }
-        let Some(token) = self.token.as_ref().filter(|_| !OPEN.contains(&asked.path)) else {
-            return AccessDecision::Welcome;
+        let Some(token) = self.token.as_ref().filter(|_| !OPEN.contains(&request.path)) else {
+            return AccessDecision::Allowed;
         };
         let port = self.port(host);
-        if asked.cookies.iter().any(|header| token.is_cookie(header, port)) {
-            return AccessDecision::Welcome;
+        if request.cookies.iter().any(|header| token.is_cookie(header, port)) {
+            return AccessDecision::Allowed;
         }
-        let bearer = asked.authorization.and_then(|value| {
+        let bearer = request.authorization.and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
         });
-        bearer.map_or(AccessDecision::NoToken, AccessDecision::Guess)
+        bearer.map_or(AccessDecision::NoToken, AccessDecision::CompareToken)
     }
 
-    /// Whether a browser that names this host means us. One that was led here by
-    /// somebody else's name does not.
+    /// Whether `host` names this server. Refuses other names, since an attacker can make a DNS name
+    /// resolve to this address (DNS rebinding).
     fn is_ours(&self, host: &str) -> bool {
         let name = name_of(host).to_ascii_lowercase();
         if self.hosts.contains(&name) || name == "localhost" {
@@ -160,7 +167,7 @@ impl AccessGuard {
         }
         let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(&name);
         let Ok(address) = bare.parse::<IpAddr>() else { return false };
-        // An attacker can make a name lead elsewhere, but not an address.
+        // DNS rebinding works with names only, not with addresses.
         address.is_loopback() || self.listen.ip().is_unspecified() || address == self.listen.ip()
     }
 }
@@ -175,7 +182,7 @@ fn port_of(host: &str) -> Option<u16> {
     split(host).1.parse().ok()
 }
 
-/// The name of a host, and its port or nothing.
+/// The name of a host and its port; an empty port if there is none.
 fn split(host: &str) -> (&str, &str) {
     match host.rsplit_once(':') {
         Some((name, port))
@@ -198,12 +205,12 @@ mod tests {
     }
 
     fn asks(guard: &AccessGuard, host: &str) -> bool {
-        let asked = AccessRequest { path: "/", host: Some(host), ..AccessRequest::default() };
-        guard.judge(&asked) == AccessDecision::Welcome
+        let request = AccessRequest { path: "/", host: Some(host), ..AccessRequest::default() };
+        guard.decide(&request) == AccessDecision::Allowed
     }
 
     #[test]
-    fn only_names_of_this_machine_are_answered() {
+    fn only_hosts_of_this_machine_are_allowed() {
         let own = guard("127.0.0.1:8080", None, &[]);
         for host in
             ["localhost", "LocalHost:8080", "127.0.0.1:8080", "127.0.0.1", "[::1]:80", "[::1]"]
@@ -222,24 +229,24 @@ mod tests {
         ] {
             assert!(!asks(&own, host), "{host}");
         }
-        assert_eq!(own.judge(&AccessRequest::default()), AccessDecision::OtherHost(""));
+        assert_eq!(own.decide(&AccessRequest::default()), AccessDecision::OtherHost(""));
     }
 
     #[test]
-    fn further_names_must_be_allowed() {
+    fn other_host_names_must_be_allowed() {
         let named = guard("192.0.2.7:80", Some("t"), &["Vault.Example:8080"]);
-        let asked =
+        let request =
             |host| AccessRequest { path: "/healthz", host: Some(host), ..AccessRequest::default() };
-        assert_eq!(named.judge(&asked("vault.example")), AccessDecision::Welcome);
-        assert_eq!(named.judge(&asked("192.0.2.7:80")), AccessDecision::Welcome);
-        assert_ne!(named.judge(&asked("192.0.2.8:80")), AccessDecision::Welcome);
+        assert_eq!(named.decide(&request("vault.example")), AccessDecision::Allowed);
+        assert_eq!(named.decide(&request("192.0.2.7:80")), AccessDecision::Allowed);
+        assert_ne!(named.decide(&request("192.0.2.8:80")), AccessDecision::Allowed);
         let everywhere = guard("0.0.0.0:80", Some("t"), &[]);
-        assert_eq!(everywhere.judge(&asked("192.0.2.8:80")), AccessDecision::Welcome);
-        assert_ne!(everywhere.judge(&asked("vault.example")), AccessDecision::Welcome);
+        assert_eq!(everywhere.decide(&request("192.0.2.8:80")), AccessDecision::Allowed);
+        assert_ne!(everywhere.decide(&request("vault.example")), AccessDecision::Allowed);
     }
 
     #[test]
-    fn an_address_that_others_reach_needs_a_token() {
+    fn a_public_address_needs_a_token() {
         for listen in ["0.0.0.0:80", "192.0.2.7:80", "[::]:80"] {
             let refused = AccessGuard::new(listen.parse().unwrap(), None, Vec::new()).unwrap_err();
             assert!(refused.contains("needs a token") && refused.contains("--token-file"));
@@ -248,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn the_token_opens_as_bearer_and_its_cookie_at_once() {
+    fn a_bearer_token_is_compared_and_a_cookie_is_allowed() {
         let guard = guard("127.0.0.1:80", Some("s3cret"), &[]);
         let host = Some("localhost");
         let base = AccessRequest { path: "/metrics", host, ..AccessRequest::default() };
-        assert_eq!(guard.judge(&base), AccessDecision::NoToken);
-        let with = |value| guard.judge(&AccessRequest { authorization: Some(value), ..base });
-        assert_eq!(with("Bearer s3cret"), AccessDecision::Guess("s3cret"));
-        assert_eq!(with("bearer  other "), AccessDecision::Guess("other"));
+        assert_eq!(guard.decide(&base), AccessDecision::NoToken);
+        let with = |value| guard.decide(&AccessRequest { authorization: Some(value), ..base });
+        assert_eq!(with("Bearer s3cret"), AccessDecision::CompareToken("s3cret"));
+        assert_eq!(with("bearer  other "), AccessDecision::CompareToken("other"));
         assert_eq!(with("Basic s3cret"), AccessDecision::NoToken);
         let token = guard.token().unwrap();
         assert!(token.is("s3cret") && !token.is("s3cret2"));
@@ -267,27 +274,27 @@ mod tests {
         );
         let pair = format!("other=1; {}", whole.split(';').next().unwrap());
         let authorization = Some("Bearer wrong");
-        let asked = AccessRequest { cookies: &[&pair], authorization, ..base };
-        assert_eq!(guard.judge(&asked), AccessDecision::Welcome);
+        let request = AccessRequest { cookies: &[&pair], authorization, ..base };
+        assert_eq!(guard.decide(&request), AccessDecision::Allowed);
         for wrong in ["linkvault-80=s3cret", "linkvault-80=", "linkvault-80", "linkvault-8=1"] {
             assert_eq!(
-                guard.judge(&AccessRequest { cookies: &[wrong], ..base }),
+                guard.decide(&AccessRequest { cookies: &[wrong], ..base }),
                 AccessDecision::NoToken
             );
         }
     }
 
-    /// Otherwise a token could be guessed without a penalty, as its cookie.
+    /// Otherwise a token could be guessed as its cookie, without a penalty.
     #[test]
-    fn the_cookie_cannot_be_made_from_the_token() {
+    fn the_cookie_does_not_depend_on_the_token() {
         let [one, other] =
             [AccessToken::new("s3cret"), AccessToken::new("s3cret")].map(Result::unwrap);
         assert_ne!(one.cookie(80), other.cookie(80));
     }
 
-    /// Two containers, or two tunnels to two machines, may all listen at one port.
+    /// Several containers or tunnels may have the same port inside.
     #[test]
-    fn the_cookie_is_of_the_port_that_the_browser_names() {
+    fn the_cookie_name_has_the_port_of_the_browser() {
         let guard = guard("127.0.0.1:8080", Some("s3cret"), &["vault.example"]);
         for (host, name) in [
             ("localhost:9000", "linkvault-9000="),
@@ -299,25 +306,26 @@ mod tests {
             assert!(cookie.starts_with(name), "{host}: {cookie}");
             let pair = cookie.split(';').next().unwrap();
             let opens = |host| {
-                let asked =
+                let request =
                     AccessRequest { path: "/", host: Some(host), ..AccessRequest::default() };
-                guard.judge(&AccessRequest { cookies: &[pair], ..asked }) == AccessDecision::Welcome
+                guard.decide(&AccessRequest { cookies: &[pair], ..request })
+                    == AccessDecision::Allowed
             };
             assert!(opens(host) && !opens("localhost:9001"), "{host}");
         }
     }
 
     #[test]
-    fn health_needs_no_token_and_all_else_does() {
+    fn only_health_needs_no_token() {
         let guard = guard("127.0.0.1:80", Some("s3cret"), &[]);
         let at = |path| {
-            guard.judge(&AccessRequest {
+            guard.decide(&AccessRequest {
                 path,
                 host: Some("localhost"),
                 ..AccessRequest::default()
             })
         };
-        assert_eq!(at("/healthz"), AccessDecision::Welcome);
+        assert_eq!(at("/healthz"), AccessDecision::Allowed);
         for path in ["/", "/metrics", "/accounts/main", "/healthz/", "//healthz"] {
             assert_eq!(at(path), AccessDecision::NoToken, "{path}");
         }

@@ -1,65 +1,64 @@
-//! Where each page is. Whatever stands in a name, it stays inside its part of
-//! the path.
+//! The URLs of all pages. A name is encoded, so that it stays within its segment of the path.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::model::{RecordKey, Resource};
 
-/// What needs no encoding, anywhere in a URL.
+/// Characters that are encoded: all but the unreserved ones.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 fn encoded(text: &str) -> String {
     match text {
-        // A browser would take them for steps in the path.
+        // A browser would resolve dot segments.
         "." => "%2E".to_owned(),
         ".." => "%2E%2E".to_owned(),
         text => utf8_percent_encode(text, PLAIN).to_string(),
     }
 }
 
-/// An account's page.
+/// Page of an account.
 #[must_use]
 pub fn account(name: &str) -> String {
     format!("/accounts/{}", encoded(name))
 }
 
-/// A run's page.
+/// Page of a run.
 #[must_use]
 pub fn run(name: &str, number: i64) -> String {
     format!("{}/runs/{number}", account(name))
 }
 
-/// A snapshot's page.
+/// Page of a snapshot.
 #[must_use]
 pub fn snapshot(name: &str, number: i64) -> String {
     format!("{}/snapshots/{number}", account(name))
 }
 
-/// Every snapshot of an account.
+/// List of an account's snapshots.
 #[must_use]
 pub fn snapshots(name: &str) -> String {
     format!("{}/snapshots", account(name))
 }
 
-/// Every run of an account.
+/// List of an account's runs.
 #[must_use]
 pub fn runs(name: &str) -> String {
     format!("{}/runs", account(name))
 }
 
-/// Two snapshots of an account side by side.
+/// Comparison of two snapshots of an account.
 #[must_use]
 pub fn compare(name: &str) -> String {
     format!("{}/compare", account(name))
 }
 
-/// The records of a resource.
+/// List of a resource's records.
 #[must_use]
 pub fn records(name: &str, resource: Resource) -> String {
     format!("{}/records/{resource}", account(name))
 }
 
-/// A record's page.
+/// Page of a record.
 #[must_use]
 pub fn record(name: &str, resource: Resource, key: &RecordKey) -> String {
     let key = match key {
@@ -69,7 +68,7 @@ pub fn record(name: &str, resource: Resource, key: &RecordKey) -> String {
     format!("{}/{key}", records(name, resource))
 }
 
-/// `path` with these values asked for; empty ones are left out.
+/// `path` with a query of these names and values. Empty values are omitted.
 #[must_use]
 pub fn with(path: &str, values: &[(&str, &str)]) -> String {
     let pairs: Vec<_> = values
@@ -85,7 +84,7 @@ mod tests {
     use crate::ui::links::*;
 
     #[test]
-    fn a_hostile_name_stays_in_its_part_of_the_path() {
+    fn a_hostile_name_stays_in_its_path_segment() {
         assert_eq!(account("a/../b?c#d\""), "/accounts/a%2F..%2Fb%3Fc%23d%22");
         assert_eq!(account(".."), "/accounts/%2E%2E");
         let item = RecordKey::Item { channel: 7, kind: "..".into(), id: 3 };
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_encoded_and_what_is_empty_left_out() {
+    fn query_values_are_encoded_and_empty_ones_omitted() {
         assert_eq!(with("/x", &[("q", "a&b=c d"), ("page", "")]), "/x?q=a%26b%3Dc%20d");
         assert_eq!(with("/x", &[("q", "")]), "/x");
     }

@@ -1,4 +1,4 @@
-//! How the accounts fare, for Prometheus.
+//! The status of the accounts as metrics for Prometheus.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
@@ -15,19 +15,19 @@ use crate::clock::Timestamp;
 use crate::health::account_status::AccountStatus;
 use crate::health::attempt::ProblemKind;
 
-/// A text format in which the metrics can be had.
+/// A text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsFormat {
-    /// The Prometheus text format: what a client gets that asks for nothing else.
+    /// The Prometheus text format, the default.
     Text,
+    /// The OpenMetrics text format.
     OpenMetrics,
 }
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl MetricsFormat {
-    /// The format that a client prefers which accepts this: the values of its
-    /// `Accept` headers.
+    /// The preferred format of a client, from the values of its `Accept` headers.
     #[must_use]
     pub fn accepted<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut text, mut open) = (0.0_f32, 0.0_f32);
@@ -53,7 +53,7 @@ impl MetricsFormat {
         if open > 0.0 && open >= text { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// The format as HTTP calls it.
+    /// The `Content-Type` header.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -89,21 +89,21 @@ struct State {
 type Level<L> = Family<L, Gauge<f64, AtomicU64>>;
 type Count<L> = Family<L, Counter<f64, AtomicU64>>;
 
-/// Everything that is measured, as text. Values that are not known are left out.
+/// All metrics as text. Unknown values are omitted. `alive` becomes the metric `up`.
 #[must_use]
-pub fn metrics(conditions: &[AccountStatus], alive: bool, format: MetricsFormat) -> String {
+pub fn metrics(account_statuses: &[AccountStatus], alive: bool, format: MetricsFormat) -> String {
     let mut registry = Registry::with_prefix("linkvault");
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The program", build);
     let up = Gauge::<f64, AtomicU64>::default();
     up.set(f64::from(u8::from(alive)));
-    registry.register("up", "Whether the program does its work", up);
-    accounts(&mut registry, conditions);
-    last(&mut registry, conditions);
-    totals(&mut registry, conditions);
+    registry.register("up", "Whether the program works as intended", up);
+    accounts(&mut registry, account_statuses);
+    last(&mut registry, account_statuses);
+    totals(&mut registry, account_statuses);
     let mut text = String::new();
     if encode(&mut text, &registry).is_err() {
-        // Writing to a string cannot fail; if it did, this is no measurement.
+        // Writing to a string does not fail; if it did, an empty result is valid.
         text.clear();
         let _ = writeln!(text, "# EOF");
     }
@@ -113,8 +113,8 @@ pub fn metrics(conditions: &[AccountStatus], alive: bool, format: MetricsFormat)
     }
 }
 
-/// OpenMetrics in the Prometheus text format: there a family has the name of its
-/// samples, and there are fewer types. The samples are the same.
+/// Converts OpenMetrics to the Prometheus text format, in which a family has the name of its
+/// samples and fewer types exist. The samples are the same.
 fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = "";
@@ -146,15 +146,15 @@ fn seconds(time: Timestamp) -> f64 {
     time.0 as f64 / 1000.0
 }
 
-/// A gauge per account; those of which `read` knows nothing have none.
+/// Registers a gauge per account; accounts for which `read` returns `None` have none.
 fn gauge(
     registry: &mut Registry,
-    conditions: &[AccountStatus],
+    account_statuses: &[AccountStatus],
     (name, help): (&str, &str),
     read: impl Fn(&AccountStatus) -> Option<f64>,
 ) {
     let family = Level::<AccountLabels>::default();
-    for account_status in conditions {
+    for account_status in account_statuses {
         if let Some(value) = read(account_status) {
             family.get_or_create(&of(account_status)).set(value);
         }
@@ -162,11 +162,11 @@ fn gauge(
     registry.register(name, help, family);
 }
 
-fn accounts(registry: &mut Registry, conditions: &[AccountStatus]) {
+fn accounts(registry: &mut Registry, account_statuses: &[AccountStatus]) {
     let health = Level::<State>::default();
     let problems = Level::<ProblemLabels>::default();
     let records = Level::<Of>::default();
-    for it in conditions {
+    for it in account_statuses {
         let account = it.account.clone();
         let state = State { account, health: it.health.name() };
         health.get_or_create(&state).set(1.0);
@@ -180,50 +180,54 @@ fn accounts(registry: &mut Registry, conditions: &[AccountStatus]) {
             records.get_or_create(&of).set(*count as f64);
         }
     }
-    registry.register("health", "How the account fares, in one word", health);
-    registry.register("problem", "Whether something of this kind is wrong now", problems);
+    registry.register("health", "Health of the account", health);
+    registry.register("problem", "Whether there is a problem of this kind", problems);
     registry.register("records", "Records in the newest snapshot", records);
     let text = ("unknown_writes", "Writes whose outcome is not known");
-    gauge(registry, conditions, text, |it| Some(it.unknown_writes as f64));
-    let text = ("running", "Whether a backup is under way");
-    gauge(registry, conditions, text, |it| Some(f64::from(u8::from(it.running.is_some()))));
-    let text = ("limit_requests_per_minute", "Requests a minute that the service allows");
-    gauge(registry, conditions, text, |it| it.limit.map(|limit| limit as f64));
-    let text = ("next_run_timestamp_seconds", "When the next backup is due");
-    gauge(registry, conditions, text, |it| it.next.map(seconds));
-    let text = ("last_success_timestamp_seconds", "When a backup last ended complete or partial");
-    gauge(registry, conditions, text, |it| it.last_success.map(seconds));
-    let text = ("last_complete_timestamp_seconds", "When a backup last ended complete");
-    gauge(registry, conditions, text, |it| it.last_complete.map(seconds));
+    gauge(registry, account_statuses, text, |it| Some(it.unknown_writes as f64));
+    let text = ("running", "Whether a backup is running");
+    gauge(registry, account_statuses, text, |it| Some(f64::from(u8::from(it.running.is_some()))));
+    let text = ("limit_requests_per_minute", "Requests per minute that the service allows");
+    gauge(registry, account_statuses, text, |it| it.limit.map(|limit| limit as f64));
+    let text = ("next_run_timestamp_seconds", "Start of the next scheduled backup");
+    gauge(registry, account_statuses, text, |it| it.next.map(seconds));
+    let text = ("last_success_timestamp_seconds", "End of the newest complete or partial backup");
+    gauge(registry, account_statuses, text, |it| it.last_success.map(seconds));
+    let text = ("last_complete_timestamp_seconds", "End of the newest complete backup");
+    gauge(registry, account_statuses, text, |it| it.last_complete.map(seconds));
 }
 
-fn last(registry: &mut Registry, conditions: &[AccountStatus]) {
-    let text = ("last_duration_seconds", "How long the newest backup took");
-    gauge(registry, conditions, text, |it| {
+fn last(registry: &mut Registry, account_statuses: &[AccountStatus]) {
+    let text = ("last_duration_seconds", "Duration of the newest backup");
+    gauge(registry, account_statuses, text, |it| {
         it.last.as_ref().map(|last| last.ended.since(last.started).as_secs_f64())
     });
     let text = ("last_requests", "Requests of the newest backup");
-    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.requests as f64));
-    let text = ("last_throttled", "Requests of it that were refused for the limit");
-    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.throttled as f64));
-    let text = ("last_waited_seconds", "How long the newest backup waited for the limit");
-    gauge(registry, conditions, text, |it| it.last.as_ref().map(|last| last.waited.as_secs_f64()));
+    gauge(registry, account_statuses, text, |it| it.last.as_ref().map(|last| last.requests as f64));
+    let text = ("last_throttled", "Requests of the newest backup that the rate limit refused");
+    gauge(registry, account_statuses, text, |it| {
+        it.last.as_ref().map(|last| last.throttled as f64)
+    });
+    let text = ("last_waited_seconds", "Time that the newest backup waited for the rate limit");
+    gauge(registry, account_statuses, text, |it| {
+        it.last.as_ref().map(|last| last.waited.as_secs_f64())
+    });
 }
 
-fn totals(registry: &mut Registry, conditions: &[AccountStatus]) {
+fn totals(registry: &mut Registry, account_statuses: &[AccountStatus]) {
     let mut counter = |name: &str, help: &str, read: fn(&AccountStatus) -> f64| {
         let family = Count::<AccountLabels>::default();
-        for account_status in conditions {
+        for account_status in account_statuses {
             family.get_or_create(&of(account_status)).inc_by(read(account_status));
         }
         registry.register(name, help, family);
     };
     counter("backups", "Backups that ended", |it| it.totals.backups as f64);
-    counter("complete", "Backups that ended complete", |it| it.totals.complete as f64);
-    counter("failures", "Backups that failed", |it| it.totals.failures as f64);
+    counter("complete", "Complete backups", |it| it.totals.complete as f64);
+    counter("failures", "Failed backups", |it| it.totals.failures as f64);
     counter("requests", "Requests to the service", |it| it.totals.requests as f64);
-    counter("throttled", "Requests refused for the limit", |it| it.totals.throttled as f64);
-    counter("waited_seconds", "Time spent waiting for the limit", |it| {
+    counter("throttled", "Requests that the rate limit refused", |it| it.totals.throttled as f64);
+    counter("waited_seconds", "Time spent waiting for the rate limit", |it| {
         it.totals.waited.as_secs_f64()
     });
 }
@@ -237,7 +241,7 @@ mod tests {
     use crate::ui::tests::account_status;
 
     #[test]
-    fn each_account_is_measured_and_hostile_names_stay_in_their_labels() {
+    fn each_account_has_metrics_and_hostile_names_are_escaped() {
         let mut bad = account_status("a\"}\nb\\", Health::Failing);
         bad.problems[0].kind = ProblemKind::KeyRefused;
         let all = [account_status("main", Health::Good), bad];
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_values_are_omitted() {
         let mut new = account_status("new", Health::New);
         (new.last, new.last_complete, new.next) = (None, None, None);
         let text = metrics(&[new], false, MetricsFormat::Text);
@@ -279,7 +283,7 @@ mod tests {
         );
         let samples = |text: &str| {
             let lines = text.lines().filter(|line| !line.starts_with('#'));
-            // Families are kept without an order.
+            // The order of families is not defined.
             lines.map(str::to_owned).collect::<BTreeSet<_>>()
         };
         assert_eq!(samples(&open), samples(&text));
@@ -295,11 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_is_given_to_a_client_that_prefers_it() {
+    fn a_client_that_prefers_open_metrics_gets_it() {
         let prometheus = "application/openmetrics-text;version=1.0.0,\
                           application/openmetrics-text;version=0.0.1;q=0.75,\
                           text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        for (accept, wanted) in [
+        for (accept, expected) in [
             (&[prometheus][..], MetricsFormat::OpenMetrics),
             (&["application/openmetrics-text"], MetricsFormat::OpenMetrics),
             (
@@ -317,7 +321,7 @@ mod tests {
             (&["application/openmetrics-text;q=0.3,text/plain;q=0.9"], MetricsFormat::Text),
             (&[";;;q=", ",,", "application/openmetrics-text;q=x"], MetricsFormat::Text),
         ] {
-            assert_eq!(MetricsFormat::accepted(accept.iter().copied()), wanted, "{accept:?}");
+            assert_eq!(MetricsFormat::accepted(accept.iter().copied()), expected, "{accept:?}");
         }
     }
 }

@@ -1,11 +1,13 @@
-//! The page: how the accounts fare, what changed and when. It reads vaults and
-//! changes nothing.
+//! The web UI: the status of the accounts, their changes and runs. It reads vaults and changes
+//! nothing.
 //!
-//! Reading order: [`guard`] who may see it · `routes` what is where · [`pages`]
-//! what stands on each · [`chart`] series as drawings, with [`chart_ticks`] · [`links`]
-//! where a page is · [`time_text`] its words · [`escape`] what every value passes ·
-//! [`metrics`] the same for Prometheus · `server` the socket · `connection_slots` which
-//! connections stay open · `token_penalties` how long wrong tokens make a client wait.
+//! In reading order: [`guard`] access control · `routes` URLs and HTTP responses · [`pages`] the
+//! content of each page · [`chart`] and [`chart_ticks`] charts · [`links`] URLs of pages ·
+//! [`time_text`] times and values as text · [`escape`] escapes values · [`metrics`] for Prometheus
+//! ·
+//! `server` the socket · `connection_slots` limits open connections · `token_penalties` delays
+//! after
+//! wrong tokens.
 
 pub mod chart;
 pub mod chart_ticks;
@@ -36,41 +38,42 @@ use crate::clock::Clock;
 use crate::health::account_status::AccountStatus;
 use crate::server::Server;
 
-/// The accounts that the page shows, as the process that serves it knows them.
+/// The accounts that the web UI shows. The process that serves it implements this.
 pub trait Accounts: Send + Sync {
-    /// How each of them fares now.
+    /// The current status of every account.
     fn account_statuses(&self) -> Vec<AccountStatus>;
-    /// How the account of that name fares; `None` where there is none.
+    /// The current status of `account`; `None` if it does not exist.
     fn account_status(&self, account: &str) -> Option<AccountStatus> {
         self.account_statuses().into_iter().find(|it| it.account == account)
     }
-    /// Where the vault of an account is; `None` for an account that is none.
+    /// Path of the account's vault; `None` if the account does not exist.
     fn vault(&self, account: &str) -> Option<PathBuf>;
-    /// Whether the program does what it is there for.
+    /// Checks that the program works as intended; `/healthz` shows the result.
     ///
     /// # Errors
-    /// Why not.
+    /// A sentence with the reason.
     fn alive(&self) -> Result<(), String>;
 }
 
-/// Where and for whom the page is served.
+/// Address and access of the web UI.
 #[derive(Debug, Clone)]
 pub struct WebUiSettings {
+    /// Address and port to listen on.
     pub listen: SocketAddr,
-    /// What opens it; without one, only this machine may reach it.
+    /// The required token. `None` is allowed only for loopback addresses.
     pub token: Option<AccessToken>,
-    /// Names, beside those of this machine, by which the page may be called.
+    /// Allowed host names, besides those of this machine.
     pub hosts: Vec<String>,
 }
 
-/// How long a request may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves the page until [`Server::stop`].
+/// Serves the web UI until [`Server::stop`].
 ///
 /// # Errors
-/// When others could reach it and there is no token (`InvalidInput`, with what to
-/// do), or the address cannot be listened on.
+/// `InvalidInput` when other machines can reach it and there is no token; else when the address
+/// cannot be listened on.
 pub fn start(
     settings: WebUiSettings,
     accounts: Arc<dyn Accounts>,
@@ -80,11 +83,10 @@ pub fn start(
     server::serve(listen, router(settings, accounts, clock)?, server::HEADER_TIME)
 }
 
-/// The page without a socket: each request goes through the guard and the routes
-/// as [`start`] serves them.
+/// The web UI without a socket, with the same guard and routes as [`start`].
 ///
 /// # Errors
-/// When others could reach `settings.listen` and there is no token.
+/// `InvalidInput` when other machines can reach `settings.listen` and there is no token.
 pub fn router(
     settings: WebUiSettings,
     accounts: Arc<dyn Accounts>,
@@ -92,5 +94,5 @@ pub fn router(
 ) -> io::Result<Router> {
     let guard = guard::AccessGuard::new(settings.listen, settings.token, settings.hosts)
         .map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-    Ok(routes::router(routes::UiServer::new(accounts, clock, guard, PATIENCE)))
+    Ok(routes::router(routes::UiServer::new(accounts, clock, guard, REQUEST_TIMEOUT)))
 }

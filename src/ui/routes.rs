@@ -1,5 +1,6 @@
-//! What is where, and what every answer carries. What stands on a page is the
-//! business of `pages`; here requests become calls, and results answers.
+//! URLs, middleware and HTTP responses of the web UI. Turns requests into calls of `pages` and
+//! their
+//! results into responses.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,33 +25,32 @@ use crate::ui::token_penalties::TokenPenalties;
 #[cfg(test)]
 mod tests;
 
-/// How many pages are rendered at the same time; each uses a thread while it reads.
-const AT_ONCE: usize = 4;
+/// The most pages that are rendered at the same time; each blocks a thread.
+const MAX_CONCURRENT: usize = 4;
 
-/// How long a page may wait for its turn.
-const TURN: Duration = Duration::from_secs(20);
+/// How long a page may wait for a permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How many requests may wait or be answered at the same time; others are refused at once
-/// and may be repeated. It is less than the number of connections, so that `/healthz` always
-/// has one.
-const WAITING: usize = 48;
+/// The most requests that wait or are answered at the same time; others are refused at once. Less
+/// than the number of connections, so that `/healthz` always gets one.
+const MAX_WAITING: usize = 48;
 
-/// The metrics have turns of their own, whatever pages are asked for.
-const METRICS_AT_ONCE: usize = 2;
+/// The metrics have their own permits, so that pages do not block them.
+const MAX_CONCURRENT_METRICS: usize = 2;
 
-/// How long a client waits after its first wrong token, and at most after a further one.
+/// The first and the longest delay after a wrong token.
 const PENALTIES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// How long a token waits to be compared before the request is refused.
-const LONGEST_WAIT: Duration = Duration::from_secs(45);
+/// How long a request waits for the end of a penalty before it is refused.
+const MAX_PENALTY_WAIT: Duration = Duration::from_secs(45);
 
-/// The longest body of a request: the login form.
-const LONGEST: usize = 4096;
+/// The maximum size of a request's body in bytes: the login form is the only one.
+const MAX_BODY: usize = 4096;
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Clone)]
 pub(crate) struct UiServer {
     inner: Arc<Inner>,
@@ -60,13 +60,13 @@ struct Inner {
     accounts: Arc<dyn Accounts>,
     clock: Arc<dyn Clock>,
     guard: AccessGuard,
-    turns: Arc<Semaphore>,
-    metrics_turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
+    metrics_permits: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     penalties: Mutex<TokenPenalties>,
-    /// How long a request may take, from its first line to the whole answer made.
-    patience: Duration,
-    series: pages::Series,
+    /// Time limit of a request, from its first line until the response is complete.
+    request_timeout: Duration,
+    series: pages::SeriesCache,
 }
 
 impl UiServer {
@@ -74,26 +74,26 @@ impl UiServer {
         accounts: Arc<dyn Accounts>,
         clock: Arc<dyn Clock>,
         guard: AccessGuard,
-        patience: Duration,
+        request_timeout: Duration,
     ) -> Self {
-        let room = |places| Arc::new(Semaphore::new(places));
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             inner: Arc::new(Inner {
                 accounts,
                 clock,
                 guard,
-                turns: room(AT_ONCE),
-                metrics_turns: room(METRICS_AT_ONCE),
-                waiting: room(WAITING),
+                permits: semaphore(MAX_CONCURRENT),
+                metrics_permits: semaphore(MAX_CONCURRENT_METRICS),
+                waiting: semaphore(MAX_WAITING),
                 penalties: Mutex::new(TokenPenalties::new(PENALTIES.0, PENALTIES.1)),
-                patience,
-                series: pages::Series::default(),
+                request_timeout,
+                series: pages::SeriesCache::default(),
             }),
         }
     }
 
-    /// Whether `guess` is the token. While a penalty of the client lasts, no token that it sends
-    /// is compared, on whatever connection. `None` where it lasts too long.
+    /// Whether `guess` is the token. Waits for the end of the client's penalty before comparing, on
+    /// every connection. `None` if the penalty lasts too long.
     async fn is_token(&self, client: Option<IpAddr>, guess: &str) -> Option<bool> {
         let compared = async {
             loop {
@@ -103,10 +103,10 @@ impl UiServer {
                 }
             }
         };
-        tokio::time::timeout(LONGEST_WAIT, compared).await.ok()
+        tokio::time::timeout(MAX_PENALTY_WAIT, compared).await.ok()
     }
 
-    /// Whether `guess` is the token, or how long its client has to wait for that.
+    /// Whether `guess` is the token; the remaining penalty of the client as an error.
     fn compare(&self, client: Option<IpAddr>, guess: &str) -> Result<bool, Duration> {
         let inner = &*self.inner;
         let mut penalties = inner.penalties.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,35 +121,36 @@ impl UiServer {
         Ok(right)
     }
 
-    /// A place among those who wait for `turns`, and then a turn.
-    async fn turn(
+    /// Waits for a permit. `None` if too many requests wait, or after [`PERMIT_TIMEOUT`].
+    async fn permit(
         &self,
-        turns: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
     ) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
         let place = Arc::clone(&self.inner.waiting).try_acquire_owned().ok()?;
-        let turn = tokio::time::timeout(TURN, Arc::clone(turns).acquire_owned()).await;
-        Some((place, turn.ok()?.ok()?))
+        let permit =
+            tokio::time::timeout(PERMIT_TIMEOUT, Arc::clone(permits).acquire_owned()).await;
+        Some((place, permit.ok()?.ok()?))
     }
 
-    /// Makes a page on a thread that may wait for the disk, when its turn comes.
+    /// Renders a page on a blocking thread, after it got a permit.
     async fn page(
         self,
         make: impl FnOnce(&pages::PageContext<'_>) -> Result<String, PageError> + Send + 'static,
     ) -> Response {
-        let Some(turn) = self.turn(&self.inner.turns).await else {
-            return trouble(&PageError::Busy);
+        let Some(permit) = self.permit(&self.inner.permits).await else {
+            return error_response(&PageError::Busy);
         };
         let made = tokio::task::spawn_blocking(move || {
             let Inner { accounts, clock, series, .. } = &*self.inner;
             let now = clock.now();
             let made = make(&pages::PageContext { accounts: &**accounts, now, series });
-            drop(turn);
+            drop(permit);
             made
         });
         match made.await {
             Ok(Ok(page)) => html(StatusCode::OK, page),
-            Ok(Err(error)) => trouble(&error),
-            Err(error) => trouble(&PageError::Failed(error.to_string())),
+            Ok(Err(error)) => error_response(&error),
+            Err(error) => error_response(&PageError::Failed(error.to_string())),
         }
     }
 }
@@ -165,38 +166,40 @@ pub(crate) fn router(site: UiServer) -> Router {
         .route("/accounts/{name}/compare", get(compare))
         .route("/accounts/{name}/records/{resource}", get(records))
         .route("/accounts/{name}/records/{resource}/{*key}", get(record))
-        .route("/metrics", get(measured))
+        .route("/metrics", get(metrics_response))
         .route("/healthz", get(health))
         .route("/style.css", get(style))
         .route("/icon.svg", get(icon))
         .route("/login", post(login))
-        .fallback(|| async { trouble(&PageError::nothing_here()) })
-        .method_not_allowed_fallback(|| async { trouble(&PageError::ReadOnly) })
-        .layer(DefaultBodyLimit::max(LONGEST))
-        .layer(from_fn_with_state(site.clone(), guarded))
-        .layer(middleware::map_response(dressed))
+        .fallback(|| async { error_response(&PageError::no_such_page()) })
+        .method_not_allowed_fallback(|| async { error_response(&PageError::ReadOnly) })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn_with_state(site.clone(), check_access))
+        .layer(middleware::map_response(add_security_headers))
         .with_state(site)
 }
 
-/// Lets in who may come in.
-async fn guarded(State(site): State<UiServer>, request: Request, next: Next) -> Response {
+/// Checks access before a request is answered.
+async fn check_access(State(site): State<UiServer>, request: Request, next: Next) -> Response {
     let guard = &site.inner.guard;
     let headers = request.headers();
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let cookies = headers.get_all(header::COOKIE).iter();
     let cookies: Vec<&str> = cookies.filter_map(|value| value.to_str().ok()).collect();
-    let asked = AccessRequest {
+    let access_request = AccessRequest {
         path: request.uri().path(),
         host: text(header::HOST),
         authorization: text(header::AUTHORIZATION),
         cookies: &cookies,
     };
     let connection = request.extensions().get::<Connection>().cloned();
-    let refusal = match guard.judge(&asked) {
-        AccessDecision::Welcome => None,
-        AccessDecision::OtherHost(host) => Some(trouble(&PageError::OtherHost(host.to_owned()))),
+    let refusal = match guard.decide(&access_request) {
+        AccessDecision::Allowed => None,
+        AccessDecision::OtherHost(host) => {
+            Some(error_response(&PageError::OtherHost(host.to_owned())))
+        }
         AccessDecision::NoToken => Some(sign_in(false)),
-        AccessDecision::Guess(guess) => {
+        AccessDecision::CompareToken(guess) => {
             let client = connection.as_ref().map(|it| it.client);
             refusal(site.is_token(client, guess).await)
         }
@@ -205,37 +208,37 @@ async fn guarded(State(site): State<UiServer>, request: Request, next: Next) -> 
         return refusal;
     }
     if request.uri().path() == "/login" {
-        // It waits for a body and for the end of a penalty, with times of its own.
+        // The login has its own time limits, for its body and for the penalty.
         return next.run(request).await;
     }
     let _working = connection.as_ref().map(|it| it.busy.begin());
-    // An unfinished request must not hold a place forever.
-    tokio::time::timeout(site.inner.patience, next.run(request))
+    // An unfinished request must not hold a slot forever.
+    tokio::time::timeout(site.inner.request_timeout, next.run(request))
         .await
-        .unwrap_or_else(|_| trouble(&PageError::Busy))
+        .unwrap_or_else(|_| error_response(&PageError::Busy))
 }
 
-/// The answer to what [`UiServer::is_token`] gave, where that is not the token.
+/// The response for a result of [`UiServer::is_token`]; `None` if the token is right.
 fn refusal(right: Option<bool>) -> Option<Response> {
     match right {
         Some(true) => None,
         Some(false) => Some(sign_in(true)),
-        None => Some(trouble(&PageError::WrongTokens)),
+        None => Some(error_response(&PageError::WrongTokens)),
     }
 }
 
 fn sign_in(wrong: bool) -> Response {
     let mut answer = match pages::sign_in(wrong) {
         Ok(page) => html(StatusCode::UNAUTHORIZED, page),
-        Err(error) => trouble(&error),
+        Err(error) => error_response(&error),
     };
     let scheme = HeaderValue::from_static("Bearer realm=\"linkvault\"");
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
     answer
 }
 
-/// What every answer carries.
-async fn dressed(mut answer: Response) -> Response {
+/// Adds security headers to every response.
+async fn add_security_headers(mut answer: Response) -> Response {
     let headers = answer.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -253,31 +256,31 @@ fn html(status: StatusCode, page: String) -> Response {
     (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
-fn trouble(trouble: &PageError) -> Response {
-    let status = match trouble {
-        PageError::Nothing { .. } => StatusCode::NOT_FOUND,
+fn error_response(error: &PageError) -> Response {
+    let status = match error {
+        PageError::NotFound { .. } => StatusCode::NOT_FOUND,
         PageError::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
         PageError::OtherHost(_) => StatusCode::MISDIRECTED_REQUEST,
         PageError::Busy => StatusCode::SERVICE_UNAVAILABLE,
         PageError::WrongTokens => StatusCode::TOO_MANY_REQUESTS,
         PageError::Vault(_) | PageError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    html(status, pages::trouble(status.as_u16(), trouble))
+    html(status, pages::error_page(status.as_u16(), error))
 }
 
-type Asks<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
+type QueryResult<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
-/// What was asked for; what cannot be read asks for nothing.
-fn asks<T: Default>(query: Asks<T>) -> T {
+/// The query, or the default if it cannot be parsed.
+fn query_or_default<T: Default>(query: QueryResult<T>) -> T {
     query.map(|Query(query)| query).unwrap_or_default()
 }
 
 async fn overview(
     State(site): State<UiServer>,
-    query: Asks<pages::overview::OverviewQuery>,
+    query: QueryResult<pages::overview::OverviewQuery>,
 ) -> Response {
-    let ask = asks(query);
-    site.page(move |context| pages::overview::page(context, &ask)).await
+    let query = query_or_default(query);
+    site.page(move |context| pages::overview::page(context, &query)).await
 }
 
 async fn account(State(site): State<UiServer>, Path(name): Path<String>) -> Response {
@@ -287,55 +290,55 @@ async fn account(State(site): State<UiServer>, Path(name): Path<String>) -> Resp
 async fn runs(
     State(site): State<UiServer>,
     Path(name): Path<String>,
-    query: Asks<pages::PagedRows>,
+    query: QueryResult<pages::PagedRows>,
 ) -> Response {
-    let ask = asks(query);
-    site.page(move |context| pages::runs::page(context, &name, &ask)).await
+    let query = query_or_default(query);
+    site.page(move |context| pages::runs::page(context, &name, &query)).await
 }
 
 async fn run(
     State(site): State<UiServer>,
     Path((name, number)): Path<(String, String)>,
-    query: Asks<pages::PagedRows>,
+    query: QueryResult<pages::PagedRows>,
 ) -> Response {
-    let ask = asks(query);
-    site.page(move |context| pages::run::page(context, &name, &number, &ask)).await
+    let query = query_or_default(query);
+    site.page(move |context| pages::run::page(context, &name, &number, &query)).await
 }
 
 async fn snapshots(
     State(site): State<UiServer>,
     Path(name): Path<String>,
-    query: Asks<pages::PagedRows>,
+    query: QueryResult<pages::PagedRows>,
 ) -> Response {
-    let ask = asks(query);
-    site.page(move |context| pages::snapshots::page(context, &name, &ask)).await
+    let query = query_or_default(query);
+    site.page(move |context| pages::snapshots::page(context, &name, &query)).await
 }
 
 async fn snapshot(
     State(site): State<UiServer>,
     Path((name, number)): Path<(String, String)>,
-    query: Asks<pages::PagedRows>,
+    query: QueryResult<pages::PagedRows>,
 ) -> Response {
-    let ask = asks(query);
-    site.page(move |context| pages::snapshot::page(context, &name, &number, &ask)).await
+    let query = query_or_default(query);
+    site.page(move |context| pages::snapshot::page(context, &name, &number, &query)).await
 }
 
 async fn compare(
     State(site): State<UiServer>,
     Path(name): Path<String>,
-    query: Asks<pages::compare::CompareQuery>,
+    query: QueryResult<pages::compare::CompareQuery>,
 ) -> Response {
-    let ask = asks(query);
-    site.page(move |context| pages::compare::page(context, &name, &ask)).await
+    let query = query_or_default(query);
+    site.page(move |context| pages::compare::page(context, &name, &query)).await
 }
 
 async fn records(
     State(site): State<UiServer>,
     Path((name, resource)): Path<(String, String)>,
-    query: Asks<pages::PagedRows>,
+    query: QueryResult<pages::PagedRows>,
 ) -> Response {
-    let ask = asks(query);
-    site.page(move |context| pages::records::page(context, &name, &resource, &ask)).await
+    let query = query_or_default(query);
+    site.page(move |context| pages::records::page(context, &name, &resource, &query)).await
 }
 
 async fn record(
@@ -345,22 +348,22 @@ async fn record(
     site.page(move |context| pages::record::page(context, &name, &resource, &key)).await
 }
 
-async fn measured(State(site): State<UiServer>, headers: HeaderMap) -> Response {
+async fn metrics_response(State(site): State<UiServer>, headers: HeaderMap) -> Response {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let format = MetricsFormat::accepted(accepted.filter_map(|value| value.to_str().ok()));
-    let Some(turn) = site.turn(&site.inner.metrics_turns).await else {
-        return trouble(&PageError::Busy);
+    let Some(permit) = site.permit(&site.inner.metrics_permits).await else {
+        return error_response(&PageError::Busy);
     };
     let made = tokio::task::spawn_blocking(move || {
         let accounts = &site.inner.accounts;
         let text = metrics::metrics(&accounts.account_statuses(), accounts.alive().is_ok(), format);
-        drop(turn);
+        drop(permit);
         text
     });
     let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
     match made.await {
         Ok(text) => (headers, text).into_response(),
-        Err(error) => trouble(&PageError::Failed(error.to_string())),
+        Err(error) => error_response(&PageError::Failed(error.to_string())),
     }
 }
 
@@ -386,27 +389,28 @@ struct Login {
     token: String,
 }
 
-/// Takes the token from the form. It changes nothing but what the browser keeps.
+/// Checks the token in the login form and sets the cookie.
 async fn login(State(site): State<UiServer>, request: Request) -> Response {
     let client = request.extensions().get::<Connection>().map(|it| it.client);
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let cookie = site.inner.guard.cookie(host);
     let form = Form::<Login>::from_request(request, &());
-    let Ok(form) = tokio::time::timeout(site.inner.patience.min(HEADER_TIME), form).await else {
-        return trouble(&PageError::Busy);
+    let Ok(form) = tokio::time::timeout(site.inner.request_timeout.min(HEADER_TIME), form).await
+    else {
+        return error_response(&PageError::Busy);
     };
-    let Some(cookie) = cookie else { return to_the_overview() };
+    let Some(cookie) = cookie else { return redirect_to_overview() };
     let Ok(Form(login)) = form else { return sign_in(true) };
     if let Some(refusal) = refusal(site.is_token(client, login.token.trim()).await) {
         return refusal;
     }
-    let mut answer = to_the_overview();
+    let mut answer = redirect_to_overview();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     answer
 }
 
-fn to_the_overview() -> Response {
+fn redirect_to_overview() -> Response {
     (StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response()
 }

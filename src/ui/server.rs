@@ -1,5 +1,5 @@
-//! The socket of the page: HTTP/1.1 on threads of its own. A bounded number of
-//! connections, each of which must say what it wants in good time.
+//! The socket of the web UI: HTTP/1.1 with a limited number of connections and a time limit for the
+//! head of each request.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -14,25 +14,25 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::server::Server;
-use crate::ui::connection_slots::{ConnectionSlots, TooManyConnections, client};
+use crate::ui::connection_slots::{BusyFlag, ConnectionSlots, client};
 
-/// The most connections at once.
+/// The most open connections.
 const CONNECTIONS: usize = 256;
 
-/// The most connections of one client.
+/// The most open connections of one client.
 const OF_ONE_CLIENT: usize = 64;
 
-/// How long a connection may take to say what it wants.
+/// Time limit for the head of a request.
 pub(crate) const HEADER_TIME: Duration = Duration::from_secs(5);
 
-/// How long a connection lives at most, for one that never reads its answer.
-const LIFE: Duration = Duration::from_secs(600);
+/// The longest life of a connection, for clients that never read the response.
+const MAX_LIFETIME: Duration = Duration::from_secs(600);
 
-/// The connection on which a request came.
+/// The connection of a request.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub client: IpAddr,
-    pub busy: TooManyConnections,
+    pub busy: BusyFlag,
 }
 
 pub(crate) fn serve(
@@ -41,23 +41,23 @@ pub(crate) fn serve(
     header_time: Duration,
 ) -> io::Result<Server> {
     let listener = TcpListener::bind(listen)?;
-    let places = ConnectionSlots::new(CONNECTIONS, OF_ONE_CLIENT);
+    let slots = ConnectionSlots::new(CONNECTIONS, OF_ONE_CLIENT);
     Server::start("page", listener, move |stream, address| {
         let (router, client) = (router.clone(), client(address.ip()));
         let (close, mut closed) = oneshot::channel::<()>();
-        let place = places.enter(client, close);
+        let place = slots.enter(client, close);
         async move {
             let Some(place) = place else { return };
             let connection = Connection { client, busy: place.busy.clone() };
             tokio::select! {
-                () = converse(stream, connection, router, header_time) => {}
+                () = serve_connection(stream, connection, router, header_time) => {}
                 _ = &mut closed => {}
             }
         }
     })
 }
 
-async fn converse(
+async fn serve_connection(
     stream: TcpStream,
     connection: Connection,
     router: Router,
@@ -68,10 +68,10 @@ async fn converse(
         request.extensions_mut().insert(connection.clone());
         router.call(request)
     });
-    // An error on a connection is for the client alone.
+    // An error on a connection affects only its client.
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_time)
         .serve_connection(TokioIo::new(stream), service);
-    let _ = tokio::time::timeout(LIFE, served).await;
+    let _ = tokio::time::timeout(MAX_LIFETIME, served).await;
 }

@@ -1,4 +1,4 @@
-//! What the tests of the page stand on.
+//! Shared test data of the web UI.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::health::attempt::{
 
 const NOW: i64 = 1_760_000_000_000;
 
-/// An account with something of everything.
+/// A status with a value in every field.
 pub(crate) fn account_status(account: &str, health: Health) -> AccountStatus {
     let problem = HealthProblem {
         kind: ProblemKind::Partial,

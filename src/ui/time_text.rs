@@ -1,4 +1,4 @@
-//! Words and numbers of the pages.
+//! Times and values as text for the pages.
 
 use serde_json::Value as Json;
 
@@ -6,19 +6,19 @@ use crate::clock::Timestamp;
 use crate::format;
 use crate::health::account_status::Health;
 
-/// A moment, for a person and for a program.
+/// A time in the forms that the pages show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeText {
-    /// `2026-11-20T12:31:25Z`
+    /// ISO 8601 in UTC: `2026-11-20T12:31:25Z`.
     pub iso: String,
-    /// `2026-11-20 12:31`
+    /// Short form in UTC: `2026-11-20 12:31`.
     pub short: String,
-    /// `3 hours ago`
+    /// Distance from now: `3 hours ago`.
     pub age: String,
 }
 
 impl TimeText {
-    /// `time`, seen from `now`.
+    /// The forms of `time` at the time `now`.
     #[must_use]
     pub fn new(time: Timestamp, now: Timestamp) -> Self {
         let short = time.utc().map(|utc| utc.format("%Y-%m-%d %H:%M").to_string());
@@ -27,10 +27,10 @@ impl TimeText {
     }
 }
 
-/// The longest value that a page shows whole.
-const LONGEST: usize = 400;
+/// The most characters of a value that a page shows.
+const MAX_LENGTH: usize = 400;
 
-/// A value of a field as a person reads it; `None` where there is none.
+/// The value of a field as text; `None` for null.
 #[must_use]
 pub fn value(value: &Json) -> Option<String> {
     match value {
@@ -40,10 +40,10 @@ pub fn value(value: &Json) -> Option<String> {
     }
 }
 
-/// `text`, or its beginning and how long it is.
+/// `text`, or its beginning with its length.
 #[must_use]
 pub fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_LENGTH) {
         None => text.to_owned(),
         Some((at, _)) => {
             let length = format::count(text.chars().count() as u64);
@@ -52,13 +52,13 @@ pub fn cut(text: &str) -> String {
     }
 }
 
-/// An account's state in words.
+/// The label of an account's health.
 #[must_use]
 pub const fn health(health: Health) -> &'static str {
     match health {
         Health::Good => "Good",
         Health::New => "No backup yet",
-        Health::Warning => "Needs a look",
+        Health::Warning => "Warning",
         Health::Failing => "Failing",
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::ui::time_text::*;
 
     #[test]
-    fn a_moment_is_told_as_date_and_age() {
+    fn a_time_has_date_and_age() {
         let now = Timestamp(1_763_730_000_000);
         let when = TimeText::new(Timestamp(now.0 - 3 * 3_600_000), now);
         assert_eq!(when.iso, "2025-11-21T10:00:00Z");
@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(value(&Json::Null), None);
         assert_eq!(value(&serde_json::json!([1, true])), Some("[1,true]".to_owned()));
         let long = value(&Json::String("ä".repeat(500))).unwrap();
-        assert_eq!(long, format!("{}… (500 characters)", "ä".repeat(LONGEST)));
+        assert_eq!(long, format!("{}… (500 characters)", "ä".repeat(MAX_LENGTH)));
     }
 }

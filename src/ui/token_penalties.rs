@@ -1,6 +1,6 @@
-//! How long each client that sends wrong tokens waits. It is told the time.
+//! Delays clients that send wrong tokens. Pure: the caller passes the time.
 //!
-//! A penalty belongs to the client and not to a connection: a guess on a new connection waits too.
+//! A penalty belongs to the client, not to a connection: a guess on a new connection waits too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A client without a new wrong token for this long after its penalty starts from the beginning.
 const MEMORY: Duration = Duration::from_secs(600);
 
-/// The most clients that are remembered.
+/// The most clients in the table.
 const CLIENTS: usize = 4096;
 
 /// The penalties of all clients. All times are monotonic.
@@ -25,7 +25,8 @@ struct Penalty {
 }
 
 impl TokenPenalties {
-    /// The first wrong token of a client costs `first`, each further one twice the one before, up
+    /// The first wrong token of a client delays it by `first`, each further one by twice as long,
+    /// up
     /// to `longest`.
     pub(crate) fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, clients: HashMap::new() }
@@ -37,7 +38,7 @@ impl TokenPenalties {
         (now < end).then(|| end.saturating_sub(now))
     }
 
-    /// Notes a wrong token of `client`.
+    /// Records a wrong token of `client`.
     pub(crate) fn add(&mut self, client: IpAddr, now: Duration) {
         self.clients.retain(|_, penalty| now < penalty.end.saturating_add(MEMORY));
         let length = self.clients.get(&client).map(|penalty| penalty.length.saturating_mul(2));
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_drops_the_penalty_that_ends_first() {
+    fn the_table_has_a_maximum_size_and_drops_the_penalty_that_ends_first() {
         let mut penalties = TokenPenalties::new(seconds(1), seconds(30));
         for number in 0..2 * CLIENTS as u32 {
             penalties.add(client(number), Duration::from_millis(u64::from(number)));

@@ -140,7 +140,7 @@ fn pages_tell_what_the_commands_tell() {
     assert!(search.contains("all 1<") && search.contains(r"onerror=x&#62;\u{202e}"), "{search}");
     page.get(&format!("/accounts/main/records/channels?q={}", "%25".repeat(20_000)));
     let none = page.get("/accounts/main/records/channels?q=100%25");
-    assert!(none.contains("None fits"));
+    assert!(none.contains("No record matches"));
     let record = page.get("/accounts/main/records/channels/1");
     assert!(record.contains(">changed<") && record.contains(">added<"), "{record}");
     let run = page.get("/accounts/main/runs/1");
@@ -190,7 +190,7 @@ fn a_damaged_vault_fails_its_own_account_alone() {
     );
     let answer = page.asks("GET", "/accounts/main", "");
     assert_eq!(answer.status, 500);
-    assert!(answer.body.contains("The vault cannot be read") && answer.body.contains("stylesheet"));
+    assert!(answer.body.contains("Cannot read the vault") && answer.body.contains("stylesheet"));
     page.get("/accounts/sandbox");
     assert!(
         page.get("/metrics").contains("linkvault_problem{account=\"main\",kind=\"failed\"} 1.0")
@@ -271,7 +271,7 @@ fn the_ui_requires_its_token() {
     let wrong = page.asks("GET", "/metrics", "authorization: Bearer wrong\r\n");
     for wrong in [wrong, login("token=wrong")] {
         assert_eq!(wrong.status, 401);
-        assert!(wrong.body.contains("That is not the token"));
+        assert!(wrong.body.contains("Wrong token"));
     }
     assert_eq!(page.asks("GET", "/", &cookie).status, 200);
 }

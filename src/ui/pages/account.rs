@@ -1,4 +1,4 @@
-//! One account: how it fares, what it holds, how that developed.
+//! The page of an account: status, records, changes, snapshots and runs.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::ui::links;
 use crate::ui::pages::changes::{self, ChangeRow};
 use crate::ui::pages::overview::used;
 use crate::ui::pages::rows::{RunRow, SnapshotRow};
-use crate::ui::pages::{Lines, Link, PageContext, PageError, PageFrame};
+use crate::ui::pages::{ChartSeries, Link, PageContext, PageError, PageFrame};
 use crate::ui::time_text::{self, TimeText};
 use crate::vault::browse::PageRange;
 use crate::vault::journal::Run;
 use crate::vault::snapshot::Snapshot;
 use crate::vault::{Vault, VaultError};
 
-/// How many of the newest are shown here; the rest has pages of its own.
+/// How many of the newest snapshots, runs and changes the page shows.
 const SNAPSHOTS: u64 = 10;
 const RUNS: u64 = 5;
 const CHANGES: u64 = 10;
 
-/// What is known of an account.
+/// The data of the page.
 struct Facts {
     account_status: AccountStatus,
     snapshots: Vec<Snapshot>,
     all_snapshots: u64,
     running: Option<Snapshot>,
-    lines: Arc<Lines>,
-    /// The newest changes, and the snapshot that brought them.
+    lines: Arc<ChartSeries>,
+    /// The newest snapshot with changes, the first of them, and their number.
     changes: Option<(i64, Vec<ChangeRow>, u64)>,
     runs: Vec<Run>,
     all_runs: u64,
@@ -40,14 +40,14 @@ struct Facts {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Wrong {
+struct ProblemRow {
     message: String,
     hint: Option<String>,
     since: TimeText,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Held {
+struct ResourceRow {
     name: &'static str,
     href: String,
     records: String,
@@ -68,9 +68,9 @@ struct AccountPage {
     last: Option<Last>,
     used: String,
     size: String,
-    problems: Vec<Wrong>,
+    problems: Vec<ProblemRow>,
     charts: Vec<Chart>,
-    held: Vec<Held>,
+    resources: Vec<ResourceRow>,
     changes: Vec<ChangeRow>,
     changes_of: Option<Link>,
     more_changes: Option<String>,
@@ -83,7 +83,7 @@ struct AccountPage {
     runs_href: String,
 }
 
-/// The newest backup in a line.
+/// The newest backup as one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Last {
     ended: TimeText,
@@ -91,10 +91,10 @@ struct Last {
     message: Option<String>,
 }
 
-/// The account's page.
+/// Renders the page of the account `name`.
 ///
 /// # Errors
-/// When there is no such account, or its vault cannot be read.
+/// [`PageError::NotFound`] when the account does not exist.
 pub fn page(context: &PageContext<'_>, name: &str) -> Result<String, PageError> {
     let account_status = context.account_status(name)?;
     let facts = match context.open(name)? {
@@ -136,7 +136,7 @@ fn read(
 
 type LatestChanges = Option<(i64, Vec<ChangeRow>, u64)>;
 
-/// What the newest snapshot brought that differs from the one before it.
+/// The changes of the newest snapshot that has any.
 fn newest_changes(
     vault: &mut Vault,
     account: &str,
@@ -149,11 +149,11 @@ fn newest_changes(
         };
         let pair = (before, snapshot.number);
         let counts = changes::counts(vault, pair, |_| String::new())?;
-        let wanted = changes::wanted(&counts, None);
-        let all: u64 = wanted.iter().map(|(_, count)| count).sum();
+        let selected = changes::selected(&counts, None);
+        let all: u64 = selected.iter().map(|(_, count)| count).sum();
         if all > 0 {
             let slice = PageRange { skip: 0, take: CHANGES };
-            let rows = changes::read(vault, account, pair, &wanted, slice)?;
+            let rows = changes::read(vault, account, pair, &selected, slice)?;
             return Ok(Some((snapshot.number, rows, all)));
         }
     }
@@ -167,7 +167,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
     let last = it.last.as_ref().map(|last| Last {
         ended: when(last.ended),
         text: format!(
-            "{} in {}, {} waited, {} refused for the limit",
+            "{} in {}, waited {}, {} refused by the rate limit",
             format::counted(last.requests, "request", "requests"),
             format::duration(last.ended.since(last.started)),
             format::duration(last.waited),
@@ -175,7 +175,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
         ),
         message: last.message.as_deref().map(time_text::cut),
     });
-    let problems = it.problems.iter().map(|problem| Wrong {
+    let problems = it.problems.iter().map(|problem| ProblemRow {
         message: time_text::cut(&problem.message),
         hint: problem.hint.clone(),
         since: when(problem.since),
@@ -201,7 +201,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
         size: format::size(facts.size),
         problems: problems.collect(),
         charts: charts(lines, now),
-        held: held(&name, facts.snapshots.first()),
+        resources: resources(&name, facts.snapshots.first()),
         more_changes: (all > rows.len() as u64).then(|| format::count(all)),
         changes: rows,
         changes_of,
@@ -216,7 +216,7 @@ fn build(facts: Facts, now: Timestamp) -> AccountPage {
     }
 }
 
-fn charts(lines: &Lines, now: Timestamp) -> Vec<Chart> {
+fn charts(lines: &ChartSeries, now: Timestamp) -> Vec<Chart> {
     if lines.records.is_empty() {
         return Vec::new();
     }
@@ -226,9 +226,9 @@ fn charts(lines: &Lines, now: Timestamp) -> Vec<Chart> {
     ]
 }
 
-fn held(account: &str, newest: Option<&Snapshot>) -> Vec<Held> {
+fn resources(account: &str, newest: Option<&Snapshot>) -> Vec<ResourceRow> {
     let Some(newest) = newest else { return Vec::new() };
-    let of = |resource: Resource| Held {
+    let of = |resource: Resource| ResourceRow {
         name: resource.name(),
         href: links::records(account, resource),
         records: format::count(newest.outcome(resource).map_or(0, |it| it.records)),

@@ -1,4 +1,4 @@
-//! What became of records between two snapshots, field by field.
+//! Changes between two snapshots as table rows, field by field.
 
 use crate::change::diff::{self, ChangeKind};
 use crate::format;
@@ -8,19 +8,19 @@ use crate::ui::time_text;
 use crate::vault::browse::{ChangeCount, ChangedRecord, PageRange};
 use crate::vault::{Vault, VaultError};
 
-/// One record that is not what it was.
+/// A record that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeRow {
     pub kind: &'static str,
     pub resource: &'static str,
     pub key: String,
-    /// What its owner calls it.
+    /// Name of the record.
     pub name: String,
     pub href: String,
     pub fields: Vec<FieldRow>,
 }
 
-/// A field with what it was and is.
+/// A field that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldRow {
     pub name: String,
@@ -28,7 +28,7 @@ pub struct FieldRow {
     pub after: Option<String>,
 }
 
-/// How many records of a resource are not what they were.
+/// Number of changed records of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountRow {
     pub resource: Resource,
@@ -48,7 +48,7 @@ impl CountRow {
     }
 }
 
-/// The change as a person reads it.
+/// The row of a changed record.
 #[must_use]
 pub fn row(account: &str, resource: Resource, changed: &ChangedRecord) -> ChangeRow {
     let kind = match (&changed.before, &changed.after) {
@@ -83,21 +83,21 @@ pub fn row(account: &str, resource: Resource, changed: &ChangedRecord) -> Change
     }
 }
 
-/// What its owner calls a record; empty where nothing but its key is known.
+/// The name of a record; empty if it has only its key.
 #[must_use]
 pub fn name(resource: Resource, record: &Record<'_>) -> String {
     let spec = resource.spec();
-    let wanted = spec.natural_key.iter().chain(&["name", "domain", "alias", "tag"]);
+    let names = spec.natural_key.iter().chain(&["name", "domain", "alias", "tag"]);
     let value = |name: &&str| {
         let place = spec.read_fields().position(|field| field.name == *name)?;
         let text = record.values.get(place)?.cell().into_owned();
         (!text.is_empty() && record.key != RecordKey::Id(text.parse().unwrap_or(-1)))
             .then_some(text)
     };
-    time_text::cut(&wanted.into_iter().find_map(value).unwrap_or_default())
+    time_text::cut(&names.into_iter().find_map(value).unwrap_or_default())
 }
 
-/// The parts of a page of `size` changes: which slice of each resource's.
+/// Splits a page over the resources: which slice of each resource's changes it shows.
 #[must_use]
 pub fn spread(counts: &[(Resource, u64)], page: PageRange) -> Vec<(Resource, PageRange)> {
     let (mut skip, mut left) = (page.skip, page.take);
@@ -113,10 +113,7 @@ pub fn spread(counts: &[(Resource, u64)], page: PageRange) -> Vec<(Resource, Pag
     parts
 }
 
-/// A page of what changed from one snapshot to another.
-///
-/// # Errors
-/// When the vault cannot be read.
+/// Reads one page of the changes from one snapshot to another.
 pub fn read(
     vault: &mut Vault,
     account: &str,
@@ -132,11 +129,8 @@ pub fn read(
     Ok(rows)
 }
 
-/// How many records of each resource changed; resources without changes are
-/// left out. `link` leads to the changes of one alone.
-///
-/// # Errors
-/// When the vault cannot be read.
+/// Counts the changed records of each resource that has any. `link` returns the URL of the
+/// changes of one resource.
 pub fn counts(
     vault: &Vault,
     (from, to): (i64, i64),
@@ -152,11 +146,11 @@ pub fn counts(
     Ok(rows)
 }
 
-/// The counts of all resources, or of the one that is asked for.
+/// The counts of all resources, or of `only`.
 #[must_use]
-pub fn wanted(counts: &[CountRow], only: Option<Resource>) -> Vec<(Resource, u64)> {
-    let asked = counts.iter().filter(|it| only.is_none_or(|only| it.resource == only));
-    asked.map(|it| (it.resource, it.counted.all())).collect()
+pub fn selected(counts: &[CountRow], only: Option<Resource>) -> Vec<(Resource, u64)> {
+    let selected = counts.iter().filter(|it| only.is_none_or(|only| it.resource == only));
+    selected.map(|it| (it.resource, it.counted.all())).collect()
 }
 
 #[cfg(test)]
@@ -169,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_field_by_field() {
+    fn a_change_is_shown_field_by_field() {
         let changed = ChangedRecord {
             key: RecordKey::Id(1),
             before: record(Resource::Campaigns, r#"{"id":1,"name":"a","public":true}"#),
@@ -178,12 +172,12 @@ mod tests {
         let row = row("main", Resource::Campaigns, &changed);
         assert_eq!((row.kind, row.name.as_str()), ("changed", "b"));
         assert_eq!(row.href, "/accounts/main/records/campaigns/1");
-        let told: Vec<_> = row
+        let fields: Vec<_> = row
             .fields
             .iter()
             .map(|it| (it.name.as_str(), it.before.as_deref(), it.after.as_deref()))
             .collect();
-        assert_eq!(told, [("name", Some("a"), Some("b")), ("new", None, Some("[1]"))]);
+        assert_eq!(fields, [("name", Some("a"), Some("b")), ("new", None, Some("[1]"))]);
     }
 
     #[test]

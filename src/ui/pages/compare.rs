@@ -1,4 +1,4 @@
-//! Any two snapshots of an account side by side.
+//! The page that compares two snapshots of an account.
 
 use askama::Template;
 
@@ -10,17 +10,21 @@ use crate::ui::pages::snapshot::SIZE;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, Pager, at};
 use crate::ui::time_text::TimeText;
 
-/// What can be asked of the comparison.
+/// Query of the comparison. Invalid values count as empty.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default)]
 pub struct CompareQuery {
+    /// Id of the first snapshot; empty for the one before `to`.
     pub from: String,
+    /// Id of the second snapshot; empty for the newest.
     pub to: String,
+    /// Name of the only resource to show; empty for all.
     pub resource: String,
+    /// Number of the page, from 1.
     pub page: String,
 }
 
-/// How many of the newest snapshots the form offers; others go by their number.
+/// How many of the newest snapshots the form offers.
 const CHOICES: u64 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +43,8 @@ struct ComparePage {
     choices: Vec<Choice>,
     from: Side,
     to: Side,
-    /// Whether the two were asked for in the other order.
-    turned: bool,
+    /// Whether the query had the later snapshot first.
+    swapped: bool,
     counts: Vec<CountRow>,
     only: Option<&'static str>,
     all_href: String,
@@ -55,38 +59,38 @@ struct Side {
     begun: TimeText,
 }
 
-/// The comparison; without a choice, of the newest two.
+/// Renders the comparison, by default of the newest two snapshots.
 ///
 /// # Errors
-/// When there are no two such snapshots, or the vault cannot be read.
+/// [`PageError::NotFound`] when the account or one of the snapshots does not exist.
 pub fn page(
     context: &PageContext<'_>,
     name: &str,
-    ask: &CompareQuery,
+    query: &CompareQuery,
 ) -> Result<String, PageError> {
     let mut vault = context.vault(name)?;
     let times = vault.snapshot_times(CHOICES)?;
-    let (from, to, turned) = chosen(ask, &times).ok_or_else(|| {
-        let hint = format!("`linkvault backup {name}` makes another.");
-        PageError::nothing("There are no two snapshots to compare yet", hint)
+    let (from, to, swapped) = chosen(query, &times).ok_or_else(|| {
+        let hint = format!("Run `linkvault backup {name}` to make another one.");
+        PageError::not_found("There are no two snapshots to compare yet", hint)
     })?;
     let (first, second) = (vault.snapshot(from)?, vault.snapshot(to)?);
-    let only = Resource::from_name(&ask.resource);
+    let only = Resource::from_name(&query.resource);
     let (from_text, to_text) = (from.to_string(), to.to_string());
     let link = |resource: &str, page: &str| {
-        let asked = [
+        let parameters = [
             ("from", from_text.as_str()),
             ("to", &to_text),
             ("resource", resource),
             ("page", page),
         ];
-        links::with(&links::compare(name), &asked)
+        links::with(&links::compare(name), &parameters)
     };
     let counts = changes::counts(&vault, (from, to), |it| link(it.name(), ""))?;
-    let wanted = changes::wanted(&counts, only);
-    let total = wanted.iter().map(|(_, count)| count).sum();
-    let slice = Pager::slice(at(&ask.page), SIZE);
-    let found = changes::read(&mut vault, name, (from, to), &wanted, slice)?;
+    let selected = changes::selected(&counts, only);
+    let total = selected.iter().map(|(_, count)| count).sum();
+    let slice = Pager::slice(at(&query.page), SIZE);
+    let found = changes::read(&mut vault, name, (from, to), &selected, slice)?;
     let side = |number, started| Side {
         number,
         href: links::snapshot(name, number),
@@ -98,24 +102,24 @@ pub fn page(
         choices: choices(&times, (from, first.started), (to, second.started), context.now),
         from: side(from, first.started),
         to: side(to, second.started),
-        turned,
+        swapped,
         counts,
         only: only.map(|it| it.name()),
         all_href: link("", ""),
         changes: found,
-        pager: Pager::new(at(&ask.page), SIZE, total, |page| {
+        pager: Pager::new(at(&query.page), SIZE, total, |page| {
             link(only.map_or("", |it| it.name()), page)
         }),
     };
     Ok(page.render()?)
 }
 
-/// The earlier and the later of what was asked for, and whether they were asked
-/// for the other way round. `times` are the newest snapshots, newest first.
-fn chosen(ask: &CompareQuery, times: &[(i64, Timestamp)]) -> Option<(i64, i64, bool)> {
-    let to = ask.to.parse().ok().or_else(|| times.first().map(|(number, _)| *number))?;
+/// The earlier and the later snapshot of the query, and whether the query had them swapped.
+/// `times` are the newest snapshots, newest first.
+fn chosen(query: &CompareQuery, times: &[(i64, Timestamp)]) -> Option<(i64, i64, bool)> {
+    let to = query.to.parse().ok().or_else(|| times.first().map(|(number, _)| *number))?;
     let before = || times.iter().map(|(number, _)| *number).find(|number| *number < to);
-    let from = ask.from.parse().ok().or_else(before)?;
+    let from = query.from.parse().ok().or_else(before)?;
     Some(if from <= to { (from, to, false) } else { (to, from, true) })
 }
 
@@ -145,7 +149,7 @@ mod tests {
     use crate::ui::pages::compare::*;
 
     #[test]
-    fn without_a_choice_the_newest_two_are_compared() {
+    fn the_newest_two_are_compared_by_default() {
         let times = [(9, Timestamp(9)), (7, Timestamp(7)), (2, Timestamp(2))];
         let ask = |from: &str, to: &str| CompareQuery {
             from: from.to_owned(),

@@ -1,5 +1,6 @@
-//! What stands on each page. Every page reads what it needs from a vault, and
-//! builds itself from that, purely; its template turns it into markup.
+//! The content of each page. A page reads its data from a vault, builds plain data from it with
+//! pure
+//! functions, and renders that with a template.
 
 pub mod account;
 mod changes;
@@ -29,43 +30,50 @@ use crate::vault::browse::PageRange;
 use crate::vault::read::SeriesSample;
 use crate::vault::{Vault, VaultError};
 
-/// What a page is made at.
+/// What a page needs to be rendered.
 pub struct PageContext<'a> {
+    /// The accounts to show.
     pub accounts: &'a dyn Accounts,
+    /// The current time.
     pub now: Timestamp,
-    pub series: &'a Series,
+    /// The cache of chart data.
+    pub series: &'a SeriesCache,
 }
 
-/// Why there is no page.
+/// Why a page cannot be shown.
 #[derive(Debug)]
 pub enum PageError {
-    /// There is no such thing.
-    Nothing {
+    /// The page's subject does not exist.
+    NotFound {
+        /// What was not found, as a heading.
         what: String,
+        /// What to do, as a sentence.
         hint: String,
     },
+    /// The vault cannot be read.
     Vault(VaultError),
-    /// Too many others ask.
+    /// Too many requests are waiting.
     Busy,
-    /// A token waits too long for the end of a penalty.
+    /// The client's penalty for wrong tokens lasts too long.
     WrongTokens,
-    /// Somebody wants to change something.
+    /// The request's method is not allowed.
     ReadOnly,
-    /// The request is for another host.
+    /// The `Host` header names this other host.
     OtherHost(String),
+    /// The page cannot be rendered, for this reason.
     Failed(String),
 }
 
 impl From<VaultError> for PageError {
     fn from(error: VaultError) -> Self {
         match error {
-            VaultError::NoSnapshot(number) => Self::nothing(
-                format!("There is no snapshot #{number} here"),
-                "It may have been forgotten; the account's page lists those that are there.",
+            VaultError::NoSnapshot(number) => Self::not_found(
+                format!("There is no snapshot #{number}"),
+                "It may have been forgotten; the account's page lists the existing snapshots.",
             ),
-            VaultError::NoRun(number) => Self::nothing(
-                format!("There is no run {number} here"),
-                "The account's page lists those that are there.",
+            VaultError::NoRun(number) => Self::not_found(
+                format!("There is no run {number}"),
+                "The account's page lists the existing runs.",
             ),
             other => Self::Vault(other),
         }
@@ -79,31 +87,31 @@ impl From<askama::Error> for PageError {
 }
 
 impl PageError {
-    fn nothing(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Nothing { what: what.into(), hint: hint.into() }
+    fn not_found(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::NotFound { what: what.into(), hint: hint.into() }
     }
 
-    /// There is no page of that address.
+    /// No page has this URL.
     #[must_use]
-    pub fn nothing_here() -> Self {
-        Self::nothing("There is no such page", "The overview leads to every page there is.")
+    pub fn no_such_page() -> Self {
+        Self::not_found("There is no such page", "The overview links to every page.")
     }
 }
 
 impl PageContext<'_> {
-    /// How the account of that name fares.
+    /// The status of the account `name`.
     fn account_status(&self, name: &str) -> Result<AccountStatus, PageError> {
         self.accounts.account_status(name).ok_or_else(|| {
-            let what = format!("There is no account {name} here");
-            PageError::nothing(what, "The overview lists those that are served.")
+            let what = format!("There is no account {name}");
+            PageError::not_found(what, "The overview lists all accounts.")
         })
     }
 
-    /// The vault of an account, showing one moment; `None` before its first backup.
+    /// Opens the vault of an account in a read transaction; `None` before its first backup.
     fn open(&self, name: &str) -> Result<Option<Vault>, PageError> {
         let path = self.accounts.vault(name).ok_or_else(|| {
-            let what = format!("There is no account {name} here");
-            PageError::nothing(what, "The overview lists those that are served.")
+            let what = format!("There is no account {name}");
+            PageError::not_found(what, "The overview lists all accounts.")
         })?;
         let vault = Vault::open_if_there(&path)?;
         if let Some(vault) = &vault {
@@ -112,48 +120,50 @@ impl PageContext<'_> {
         Ok(vault)
     }
 
-    /// The vault of an account that must have had a backup.
+    /// Opens the vault of an account; an error before its first backup.
     fn vault(&self, name: &str) -> Result<Vault, PageError> {
         self.open(name)?.ok_or_else(|| {
-            let hint = format!("`linkvault backup {name}` makes the first one.");
-            PageError::nothing(format!("{name} has no backup yet"), hint)
+            let hint = format!("Run `linkvault backup {name}` to make the first one.");
+            PageError::not_found(format!("{name} has no backup yet"), hint)
         })
     }
 }
 
-/// The number in a part of a path.
+/// Parses a number in a path.
 fn number(text: &str) -> Result<i64, PageError> {
-    text.parse().map_err(|_| PageError::nothing_here())
+    text.parse().map_err(|_| PageError::no_such_page())
 }
 
 fn resource(name: &str) -> Result<Resource, PageError> {
     Resource::from_name(name).ok_or_else(|| {
         let what = format!("There is no resource {name}");
         let names: Vec<_> = Resource::ALL.iter().map(|it| it.name()).collect();
-        PageError::nothing(what, format!("The resources are {}.", names.join(", ")))
+        PageError::not_found(what, format!("The resources are {}.", names.join(", ")))
     })
 }
 
-/// Records and scans of one vault over time.
+/// The data of one vault's charts.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct ChartSeries {
+    /// Number of records in each snapshot.
     pub records: Vec<SeriesSample<i64>>,
+    /// Sum of the scans in each snapshot.
     pub scans: Vec<SeriesSample<i64>>,
 }
 
-/// The series of vaults that were asked for lately. They change only when a
-/// snapshot ends, and take long to add up where there are many codes.
+/// A cache of chart data by vault. The data changes only when a snapshot ends, and takes long to
+/// compute for many QR codes.
 #[derive(Debug, Default)]
-pub struct Series(Mutex<HashMap<PathBuf, Known>>);
+pub struct SeriesCache(Mutex<HashMap<PathBuf, CachedSeries>>);
 
-/// The newest snapshot and when it began, and the series up to there.
-type Known = ((i64, Timestamp), Arc<Lines>);
+/// Id and start of the newest snapshot, and the data up to it.
+type CachedSeries = ((i64, Timestamp), Arc<ChartSeries>);
 
-/// The most series that are kept.
-const KEPT: usize = 64;
+/// The most vaults in the cache.
+const MAX_CACHED: usize = 64;
 
-impl Series {
-    fn of(&self, vault: &Vault) -> Result<Arc<Lines>, VaultError> {
+impl SeriesCache {
+    fn of(&self, vault: &Vault) -> Result<Arc<ChartSeries>, VaultError> {
         let Some(newest) = vault.snapshot_times(1)?.pop() else { return Ok(Arc::default()) };
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, lines)) = known().get(vault.path())
@@ -161,10 +171,11 @@ impl Series {
         {
             return Ok(Arc::clone(lines));
         }
-        let lines = Lines { records: vault.records_over_time()?, scans: vault.scans_over_time()? };
+        let lines =
+            ChartSeries { records: vault.records_over_time()?, scans: vault.scans_over_time()? };
         let lines = Arc::new(lines);
         let mut known = known();
-        if known.len() >= KEPT {
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
         known.insert(vault.path().to_owned(), (newest, Arc::clone(&lines)));
@@ -172,12 +183,15 @@ impl Series {
     }
 }
 
-/// What can be asked of a list.
+/// Query of a list. Invalid values count as empty.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default)]
 pub struct PagedRows {
+    /// Number of the page, from 1.
     pub page: String,
+    /// Text to search for.
     pub q: String,
+    /// Name of a resource.
     pub resource: String,
 }
 
@@ -187,30 +201,34 @@ impl PagedRows {
     }
 }
 
-/// The page that a query asks for, counted from 1; what is none is the first.
+/// Parses the number of a page, from 1; an invalid one is the first page.
 fn at(page: &str) -> u64 {
     page.parse().ok().filter(|page| *page > 0).unwrap_or(1)
 }
 
-/// Which part of a list a page shows, and the way to the others.
+/// The shown part of a list, with links to the parts before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pager {
+    /// The shown range, such as `51–100 of 120`.
     pub text: String,
+    /// URL of the page before, if there is one.
     pub before: Option<String>,
+    /// URL of the page after, if there is one.
     pub after: Option<String>,
 }
 
-/// Lists are read from the front, so no page begins further back than this.
-const FURTHEST: u64 = 1_000_000;
+/// The last page that is read: lists are read from their beginning, which takes time.
+const MAX_PAGE: u64 = 1_000_000;
 
 impl Pager {
-    /// The `page`th part of `total`, each of `size`; `link` leads to another.
+    /// The pager of page `page` of `total` entries, `size` on each page. `link` returns the URL of
+    /// a page.
     fn new(page: u64, size: u64, total: u64, link: impl Fn(&str) -> String) -> Self {
-        let first = (page - 1).min(FURTHEST) * size;
+        let first = (page - 1).min(MAX_PAGE) * size;
         let last = (first + size).min(total);
         let text = match total {
             0 => "none".to_owned(),
-            _ if first >= total => format!("none here of {}", format::count(total)),
+            _ if first >= total => format!("none of {}", format::count(total)),
             _ if total <= size => format!("all {}", format::count(total)),
             _ => format!(
                 "{}–{} of {}",
@@ -229,22 +247,25 @@ impl Pager {
     }
 
     fn slice(page: u64, size: u64) -> PageRange {
-        PageRange { skip: (page - 1).min(FURTHEST) * size, take: size }
+        PageRange { skip: (page - 1).min(MAX_PAGE) * size, take: size }
     }
 }
 
-/// What surrounds every page.
+/// Title and navigation of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageFrame {
+    /// Title of the page.
     pub title: String,
-    /// The way from the overview to here; the last one is this page.
+    /// The breadcrumbs from the overview; the last one is this page.
     pub crumbs: Vec<Link>,
 }
 
-/// Somewhere to go.
+/// A link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
+    /// The URL; empty for the current page.
     pub href: String,
+    /// The link text.
     pub text: String,
 }
 
@@ -255,7 +276,8 @@ impl Link {
 }
 
 impl PageFrame {
-    /// The frame of a page of `account` that is called `title`.
+    /// The frame of a page of `account` with this title, empty for the account's own page. `way`
+    /// are the breadcrumbs in between.
     fn of(account: &str, title: &str, way: Vec<Link>) -> Self {
         let mut crumbs = vec![Link::new("/", "Accounts")];
         let title = if title.is_empty() {
@@ -272,45 +294,45 @@ impl PageFrame {
 }
 
 #[derive(Template)]
-#[template(path = "trouble.html", config = "src/ui/templates/askama.toml")]
-struct TroublePage {
+#[template(path = "error.html", config = "src/ui/templates/askama.toml")]
+struct ErrorPage {
     frame: PageFrame,
     status: u16,
     what: String,
     hint: String,
 }
 
-/// The page that stands where another should.
+/// Renders the page for an error.
 #[must_use]
-pub fn trouble(status: u16, trouble: &PageError) -> String {
-    let (what, hint) = match trouble {
-        PageError::Nothing { what, hint } => (what.clone(), hint.clone()),
+pub fn error_page(status: u16, error: &PageError) -> String {
+    let (what, hint) = match error {
+        PageError::NotFound { what, hint } => (what.clone(), hint.clone()),
         PageError::Vault(error) => (
-            "The vault cannot be read".to_owned(),
-            format!("{error}. `linkvault check` tells more."),
+            "Cannot read the vault".to_owned(),
+            format!("{error}. Run `linkvault check` for details."),
         ),
         PageError::Busy => {
-            ("Too many pages are asked for at once".to_owned(), "Ask again in a moment.".to_owned())
+            ("Too many requests".to_owned(), "Try again in a moment.".to_owned())
         }
         PageError::ReadOnly => (
-            "Nothing can be changed here".to_owned(),
-            "The command line can: `linkvault --help` shows how.".to_owned(),
+            "The web UI is read-only".to_owned(),
+            "Use the command line to change something; see `linkvault --help`.".to_owned(),
         ),
         PageError::WrongTokens => (
             "Too many wrong tokens".to_owned(),
-            "Your address sent wrong tokens, so this one was not compared. Try again in a minute."
+            "Your address sent wrong tokens, so this one was not checked. Try again in a minute."
                 .to_owned(),
         ),
         PageError::OtherHost(host) => (
-            format!("This is not {}", if host.is_empty() { "a host without a name" } else { host }),
-            "Ask for it as localhost or by its address, or name the host with --allow-host."
+            format!("This server is not {}", if host.is_empty() { "a host without a name" } else { host }),
+            "Use localhost or the address of the machine, or allow the host name with --allow-host."
                 .to_owned(),
         ),
-        PageError::Failed(what) => ("The page cannot be made".to_owned(), what.clone()),
+        PageError::Failed(what) => ("Cannot show the page".to_owned(), what.clone()),
     };
     let frame = PageFrame { title: what.clone(), crumbs: vec![Link::new("/", "Accounts")] };
-    let page = TroublePage { frame, status, what: what.clone(), hint };
-    // A template that fails is a mistake in the program: its words are enough.
+    let page = ErrorPage { frame, status, what: what.clone(), hint };
+    // A template never fails; its text is enough if it did.
     page.render().unwrap_or(what)
 }
 
@@ -321,10 +343,10 @@ struct SignIn {
     wrong: bool,
 }
 
-/// The page that asks for the token.
+/// Renders the sign-in page. `wrong` says that the last token was wrong.
 ///
 /// # Errors
-/// When it cannot be made.
+/// [`PageError::Failed`] when the template fails.
 pub fn sign_in(wrong: bool) -> Result<String, PageError> {
     let frame = PageFrame { title: "Token".to_owned(), crumbs: Vec::new() };
     Ok(SignIn { frame, wrong }.render()?)
@@ -339,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pager_tells_where_it_is_and_where_to_go() {
+    fn a_pager_has_the_range_and_its_neighbours() {
         assert_eq!(pager(1, 0).text, "none");
         assert_eq!(pager(1, 50).text, "all 50");
         let second = pager(2, 120);
@@ -351,9 +373,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_none_leads_back() {
+    fn a_page_beyond_the_end_links_back() {
         let beyond = pager(u64::MAX, 120);
-        assert_eq!((beyond.text.as_str(), beyond.after), ("none here of 120", None));
+        assert_eq!((beyond.text.as_str(), beyond.after), ("none of 120", None));
         assert_eq!(beyond.before.as_deref(), Some("/x?page=3"));
         for text in ["", "0", "-1", "x", "99999999999999999999999"] {
             assert_eq!(at(text), 1);
@@ -361,8 +383,8 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_escaped_too() {
-        let page = trouble(404, &PageError::nothing("<script>alert(1)</script>", "\u{202e}x"));
+    fn errors_are_escaped() {
+        let page = error_page(404, &PageError::not_found("<script>alert(1)</script>", "\u{202e}x"));
         assert!(!page.contains("<script") && page.contains("&#60;script&#62;"), "{page}");
         assert!(page.contains(r"\u{202e}x"));
     }

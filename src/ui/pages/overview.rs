@@ -1,4 +1,4 @@
-//! All accounts at a glance, the worst first.
+//! The overview of all accounts, the worst first.
 
 use askama::Template;
 
@@ -10,15 +10,18 @@ use crate::ui::links;
 use crate::ui::pages::{Link, PageContext, PageError, PageFrame, Pager, at};
 use crate::ui::time_text::{self, TimeText};
 
-/// Accounts on a page.
+/// Accounts per page.
 const SIZE: u64 = 100;
 
-/// What can be asked of the overview.
+/// Query of the overview. Invalid values count as empty.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default)]
 pub struct OverviewQuery {
+    /// Name of the only state to show; empty for all.
     pub state: String,
+    /// Part of the account's name.
     pub q: String,
+    /// Number of the page, from 1.
     pub page: String,
 }
 
@@ -37,7 +40,7 @@ struct Row {
     used: String,
 }
 
-/// A state, how many accounts are in it, and the way to them alone.
+/// A link that filters by state, with the number of accounts in that state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Filter {
     href: String,
@@ -61,33 +64,33 @@ struct OverviewPage {
 
 const STATES: [Health; 4] = [Health::Failing, Health::Warning, Health::New, Health::Good];
 
-/// The overview.
+/// Renders the overview.
 ///
 /// # Errors
-/// When it cannot be made.
-pub fn page(context: &PageContext<'_>, ask: &OverviewQuery) -> Result<String, PageError> {
-    Ok(build(context.accounts.account_statuses(), ask, context.now).render()?)
+/// [`PageError::Failed`] when the template fails.
+pub fn page(context: &PageContext<'_>, query: &OverviewQuery) -> Result<String, PageError> {
+    Ok(build(context.accounts.account_statuses(), query, context.now).render()?)
 }
 
 fn build(
     mut account_statuses: Vec<AccountStatus>,
-    ask: &OverviewQuery,
+    query: &OverviewQuery,
     now: Timestamp,
 ) -> OverviewPage {
     account_statuses.sort_by(|one, other| {
         other.health.cmp(&one.health).then_with(|| one.account.cmp(&other.account))
     });
     let any = !account_statuses.is_empty();
-    let filters = filters(&account_statuses, ask);
-    let named = ask.q.trim().to_lowercase();
+    let filters = filters(&account_statuses, query);
+    let named = query.q.trim().to_lowercase();
     account_statuses.retain(|it| {
-        (ask.state.is_empty() || it.health.name() == ask.state)
+        (query.state.is_empty() || it.health.name() == query.state)
             && it.account.to_lowercase().contains(&named)
     });
-    let page = at(&ask.page);
+    let page = at(&query.page);
     let total = account_statuses.len() as u64;
     let pager = Pager::new(page, SIZE, total, |page| {
-        links::with("/", &[("state", &ask.state), ("q", &ask.q), ("page", page)])
+        links::with("/", &[("state", &query.state), ("q", &query.q), ("page", page)])
     });
     let slice = Pager::slice(page, SIZE);
     let skip = usize::try_from(slice.skip).unwrap_or(usize::MAX);
@@ -95,21 +98,21 @@ fn build(
     OverviewPage {
         frame: PageFrame { title: "Accounts".to_owned(), crumbs: vec![Link::new("", "Accounts")] },
         filters,
-        state: ask.state.clone(),
-        q: ask.q.clone(),
+        state: query.state.clone(),
+        q: query.q.clone(),
         rows: shown.map(|it| row(it, now)).collect(),
         pager,
         any,
     }
 }
 
-fn filters(account_statuses: &[AccountStatus], ask: &OverviewQuery) -> Vec<Filter> {
+fn filters(account_statuses: &[AccountStatus], query: &OverviewQuery) -> Vec<Filter> {
     let filter = |state: &str, text: &str, tone, count: usize| Filter {
-        href: links::with("/", &[("state", state), ("q", &ask.q)]),
+        href: links::with("/", &[("state", state), ("q", &query.q)]),
         text: text.to_owned(),
         tone,
         count: format::count(count as u64),
-        chosen: ask.state == state,
+        chosen: query.state == state,
     };
     let mut all = vec![filter("", "All", "all", account_statuses.len())];
     for health in STATES {
@@ -135,20 +138,20 @@ fn row(it: &AccountStatus, now: Timestamp) -> Row {
     }
 }
 
-/// How much of the service's limit the newest backup used.
+/// How much of the service's rate limit the newest backup used.
 pub(crate) fn used(limit: Option<u64>, last: Option<&BackupAttempt>) -> String {
     let limit = limit.filter(|limit| *limit > 0);
     match (limit, last) {
         (None, None) => "—".to_owned(),
-        (Some(limit), None) => format!("{} a minute", format::count(limit)),
+        (Some(limit), None) => format!("{} per minute", format::count(limit)),
         (None, Some(last)) => format::counted(last.requests, "request", "requests"),
         (Some(limit), Some(last)) => {
-            // A window is a minute; what ended sooner has used one.
+            // The window is per minute; a shorter backup used one window.
             let minutes = last.ended.since(last.started).as_secs().div_ceil(60).max(1);
             let each = last.requests.div_ceil(minutes);
             let percent = each.saturating_mul(100) / limit;
             format!(
-                "{} of {} a minute ({percent}\u{a0}%)",
+                "{} of {} per minute ({percent}\u{a0}%)",
                 format::count(each),
                 format::count(limit)
             )
@@ -169,13 +172,13 @@ mod tests {
         all
     }
 
-    fn names(ask: &OverviewQuery) -> (Vec<String>, Pager) {
-        let page = build(many(), ask, Timestamp(1_760_000_000_000));
+    fn names(query: &OverviewQuery) -> (Vec<String>, Pager) {
+        let page = build(many(), query, Timestamp(1_760_000_000_000));
         (page.rows.into_iter().map(|row| row.name).collect(), page.pager)
     }
 
     #[test]
-    fn the_worst_stand_first_and_the_rest_is_paged() {
+    fn the_worst_accounts_are_first_and_the_list_is_paged() {
         let (rows, pager) = names(&OverviewQuery::default());
         assert_eq!((rows.len(), rows[0].as_str(), rows[1].as_str()), (100, "zz", "yy"));
         assert_eq!(pager.text, "1–100 of 252");
@@ -184,27 +187,27 @@ mod tests {
     }
 
     #[test]
-    fn a_state_or_a_name_can_be_asked_for() {
+    fn accounts_can_be_filtered_by_state_or_name() {
         let (rows, _) =
             names(&OverviewQuery { state: "warning".to_owned(), ..OverviewQuery::default() });
         assert_eq!(rows, ["yy"]);
         let (rows, _) = names(&OverviewQuery { q: " A01".to_owned(), ..OverviewQuery::default() });
         assert_eq!(rows.len(), 10);
         let page = build(many(), &OverviewQuery::default(), Timestamp(0));
-        let told: Vec<_> = page.filters.iter().map(|it| it.count.as_str()).collect();
-        assert_eq!(told, ["252", "1", "1", "0", "250"]);
+        let counts: Vec<_> = page.filters.iter().map(|it| it.count.as_str()).collect();
+        assert_eq!(counts, ["252", "1", "1", "0", "250"]);
     }
 
     #[test]
-    fn the_limit_is_told_with_how_much_of_it_was_used() {
+    fn the_usage_of_the_limit_is_shown() {
         let it = account_status("main", Health::Good);
-        assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 a minute (40\u{a0}%)");
+        assert_eq!(used(Some(30), it.last.as_ref()), "12 of 30 per minute (40\u{a0}%)");
         assert_eq!(used(None, it.last.as_ref()), "24 requests");
         assert_eq!(used(Some(0), None), "—");
     }
 
     #[test]
-    fn a_hostile_account_is_shown_and_does_nothing() {
+    fn a_hostile_account_name_is_escaped() {
         let mut it = account_status("\"><img onerror=x>", Health::Failing);
         it.words = "<script>\u{202e}".to_owned();
         let page = build(

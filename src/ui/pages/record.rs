@@ -1,4 +1,4 @@
-//! One record: what it is, and how it became that.
+//! The page of a record: its values and its history.
 
 use askama::Template;
 
@@ -14,8 +14,8 @@ use crate::vault::browse::ChangedRecord;
 use crate::vault::read::RecordVersion;
 use crate::vault::{Vault, VaultError};
 
-/// The most events that are shown; of a longer history, the newest.
-const MOST: usize = 200;
+/// The most events that are shown, the newest first.
+const MAX_EVENTS: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
@@ -23,7 +23,7 @@ struct Field {
     value: Option<String>,
 }
 
-/// What happened to the record in one snapshot.
+/// The change of the record in one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Event {
     snapshot: Link,
@@ -39,7 +39,7 @@ struct RecordPage {
     title: &'static str,
     key: String,
     name: String,
-    /// The snapshot since which it is gone.
+    /// Whether the newest snapshot does not have it.
     gone: bool,
     fields: Vec<Field>,
     chart: Vec<Chart>,
@@ -47,10 +47,10 @@ struct RecordPage {
     left_out: usize,
 }
 
-/// The record's page.
+/// Renders the page of a record.
 ///
 /// # Errors
-/// When no snapshot has such a record, or the vault cannot be read.
+/// [`PageError::NotFound`] when the account does not exist or no snapshot has the record.
 pub fn page(
     context: &PageContext<'_>,
     name: &str,
@@ -59,19 +59,19 @@ pub fn page(
 ) -> Result<String, PageError> {
     let which = resource(which)?;
     let mut vault = context.vault(name)?;
-    let nothing = || {
-        let hint = format!("The list of {which} shows what there is.");
-        PageError::nothing(format!("No snapshot of {name} has {which} {key}"), hint)
+    let not_found = || {
+        let hint = format!("The list of {which} shows the existing records.");
+        PageError::not_found(format!("No snapshot of {name} has {which} {key}"), hint)
     };
-    let key = RecordKey::parse(which, key).ok_or_else(nothing)?;
+    let key = RecordKey::parse(which, key).ok_or_else(not_found)?;
     let versions = vault.history(which, &key)?;
-    let newest = versions.last().ok_or_else(nothing)?;
+    let newest = versions.last().ok_or_else(not_found)?;
     let gone = newest.until.is_some();
     let at = match newest.until {
         Some(_) => None,
         None => vault.snapshot_times(1)?.first().map(|(number, _)| *number),
     };
-    // The newest version's own counter is as old as the version.
+    // The counter in the newest version is as old as the version.
     let shown = match at {
         Some(at) => vault.record(at, which, &key)?.unwrap_or_else(|| newest.record.clone()),
         None => newest.record.clone(),
@@ -110,9 +110,9 @@ fn fields(resource: Resource, record: &Record<'_>) -> Vec<Field> {
         .collect()
 }
 
-/// The record's history, newest first, and how much of it is not shown. A
-/// version's beginning is an addition or a change; an end that no version
-/// follows is a removal.
+/// The history of the record, newest first, and the number of events that are not shown. The
+/// beginning of a version is an addition or a change; an end without a following version is a
+/// removal.
 fn events(
     vault: &Vault,
     account: &str,
@@ -127,9 +127,9 @@ fn events(
         let before = before.filter(|before| before.until == Some(version.since));
         let before = before.map(|it| it.record.clone());
         let after = &version.record;
-        // A version that differs in its spelling alone is no change.
-        let told = |before: &Record<'_>| !equal_fields(resource, key, &before.raw, &after.raw);
-        if before.as_ref().is_none_or(told) {
+        // A version that differs only in spelling is not a change.
+        let differs = |before: &Record<'_>| !equal_fields(resource, key, &before.raw, &after.raw);
+        if before.as_ref().is_none_or(differs) {
             let after = Some(after.clone());
             steps.push((version.since, ChangedRecord { key: key.clone(), before, after }));
         }
@@ -139,9 +139,9 @@ fn events(
             steps.push((until, ChangedRecord { key: key.clone(), before, after: None }));
         }
     }
-    let left_out = steps.len().saturating_sub(MOST);
+    let left_out = steps.len().saturating_sub(MAX_EVENTS);
     let mut events = Vec::new();
-    for (number, changed) in steps.iter().rev().take(MOST) {
+    for (number, changed) in steps.iter().rev().take(MAX_EVENTS) {
         let snapshot = vault.snapshot(*number)?;
         let href = match snapshot.forgotten {
             None => links::snapshot(account, *number),

@@ -1,4 +1,4 @@
-//! The records of a resource, as the newest snapshot shows them.
+//! The list of a resource's records in the newest snapshot.
 
 use askama::Template;
 
@@ -9,11 +9,11 @@ use crate::ui::links;
 use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager, resource};
 use crate::ui::time_text;
 
-/// Records on a page.
+/// Records per page.
 const SIZE: u64 = 50;
 
-/// What is searched for is no longer.
-const LONGEST: usize = 200;
+/// The maximum length of a search text, in characters.
+const MAX_SEARCH: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
@@ -51,28 +51,28 @@ struct RecordsPage {
     pager: Pager,
 }
 
-/// The list.
+/// Renders the list.
 ///
 /// # Errors
-/// When there is no such account or resource, or the vault cannot be read.
+/// [`PageError::NotFound`] when the account or the resource does not exist.
 pub fn page(
     context: &PageContext<'_>,
     name: &str,
     which: &str,
-    ask: &PagedRows,
+    query: &PagedRows,
 ) -> Result<String, PageError> {
     let which = resource(which)?;
     let mut vault = context.vault(name)?;
     let newest =
         vault.newest_snapshots(crate::vault::browse::PageRange { skip: 0, take: 1 })?.pop();
     let newest = newest.ok_or_else(|| {
-        let hint = format!("`linkvault backup {name}` makes one.");
-        PageError::nothing(format!("{name} has no snapshot yet"), hint)
+        let hint = format!("Run `linkvault backup {name}` to make one.");
+        PageError::not_found(format!("{name} has no snapshot yet"), hint)
     })?;
-    let q: String = ask.q.trim().chars().take(LONGEST).collect();
+    let q: String = query.q.trim().chars().take(MAX_SEARCH).collect();
     let q = q.as_str();
     let search = Some(q).filter(|q| !q.is_empty());
-    let slice = Pager::slice(ask.at(), SIZE);
+    let slice = Pager::slice(query.at(), SIZE);
     let (records, total) = vault.records_of(newest.number, which, search, slice)?;
     let here = links::records(name, which);
     let tabs = Resource::ALL.into_iter().map(|it| Tab {
@@ -90,7 +90,7 @@ pub fn page(
         tabs: tabs.collect(),
         names: columns(which).map(|(_, name)| name).collect(),
         rows: records.iter().map(|record| row(name, which, record)).collect(),
-        pager: Pager::new(ask.at(), SIZE, total, |page| {
+        pager: Pager::new(query.at(), SIZE, total, |page| {
             links::with(&here, &[("q", q), ("page", page)])
         }),
         action: here.clone(),
@@ -98,7 +98,7 @@ pub fn page(
     Ok(page.render()?)
 }
 
-/// The places and names of what a record shows beside its key.
+/// Index and name of the fields besides the key.
 fn columns(resource: Resource) -> impl Iterator<Item = (usize, &'static str)> {
     let fields = resource.spec().read_fields().enumerate();
     fields.filter(|(_, field)| field.role != Role::Identity).map(|(at, field)| (at, field.name))

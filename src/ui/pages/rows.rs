@@ -1,4 +1,4 @@
-//! Snapshots and runs as rows of a table.
+//! Snapshots and runs as table rows.
 
 use crate::clock::Timestamp;
 use crate::format;
@@ -7,17 +7,17 @@ use crate::ui::time_text::TimeText;
 use crate::vault::journal::{Run, RunStatus, StepState};
 use crate::vault::snapshot::{Snapshot, SnapshotStatus};
 
-/// A snapshot.
+/// A snapshot as a table row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRow {
     pub number: i64,
     pub href: String,
     pub begun: TimeText,
     pub status: &'static str,
-    /// The colour of its status.
+    /// CSS class of the status.
     pub tone: &'static str,
     pub records: String,
-    /// What it changed, a phrase for each resource.
+    /// Its changes, one text for each resource.
     pub changes: Vec<String>,
     pub tag: Option<String>,
 }
@@ -41,7 +41,7 @@ impl SnapshotRow {
     }
 }
 
-/// `campaigns: 2 added, 1 removed`.
+/// The changes of a snapshot, such as `campaigns: 2 added, 1 removed`.
 fn changes(snapshot: &Snapshot) -> Vec<String> {
     let phrase = |it: &crate::vault::snapshot::ResourceOutcome| {
         let parts = [(it.added, "added"), (it.changed, "changed"), (it.removed, "removed")];
@@ -53,7 +53,7 @@ fn changes(snapshot: &Snapshot) -> Vec<String> {
     snapshot.outcomes.iter().filter_map(phrase).collect()
 }
 
-/// A run.
+/// A run as a table row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRow {
     pub number: i64,
@@ -63,7 +63,7 @@ pub struct RunRow {
     pub asked: String,
     pub status: &'static str,
     pub tone: &'static str,
-    /// `3 done, 1 refused`.
+    /// Counts of steps by state, such as `3 done, 1 refused`.
     pub steps: String,
 }
 

@@ -1,4 +1,4 @@
-//! One run: its steps, and what became of each.
+//! The page of a run with its steps.
 
 use askama::Template;
 
@@ -11,7 +11,7 @@ use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager
 use crate::ui::time_text::{self, TimeText};
 use crate::vault::journal::{JournalStep, RunStatus, StepState};
 
-/// Steps on a page.
+/// Steps per page.
 const SIZE: u64 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ struct StepRow {
     state: &'static str,
     tone: &'static str,
     seen: String,
-    /// What the service said, and what looking at it showed.
+    /// The service's message and the remark of the verification.
     words: Vec<String>,
 }
 
@@ -38,33 +38,33 @@ struct RunPage {
     verified: String,
     before: Option<Link>,
     after: Option<Link>,
-    /// What to do with a run that is not finished.
+    /// The next command for a run that is not finished.
     next: Option<String>,
     steps: Vec<StepRow>,
     pager: Pager,
 }
 
-/// The run's page.
+/// Renders the page of a run.
 ///
 /// # Errors
-/// When there is no such run, or the vault cannot be read.
+/// [`PageError::NotFound`] when the account or the run does not exist.
 pub fn page(
     context: &PageContext<'_>,
     name: &str,
     run: &str,
-    ask: &PagedRows,
+    query: &PagedRows,
 ) -> Result<String, PageError> {
     let vault = context.vault(name)?;
     let run = vault.run(number(run)?)?;
-    let steps = vault.steps_of(run.number, Pager::slice(ask.at(), SIZE))?;
+    let steps = vault.steps_of(run.number, Pager::slice(query.at(), SIZE))?;
     let snapshot =
         |it: Option<i64>| it.map(|it| Link::new(links::snapshot(name, it), format!("#{it}")));
     let next = match run.status {
         RunStatus::Running => {
-            Some(format!("`linkvault resume {name} {}` continues it", run.number))
+            Some(format!("Run `linkvault resume {name} {}` to continue", run.number))
         }
         RunStatus::Unknown => {
-            Some(format!("`linkvault resolve {name} {}` shows what to decide", run.number))
+            Some(format!("Run `linkvault resolve {name} {}` to see the open decisions", run.number))
         }
         RunStatus::Complete | RunStatus::Partial => None,
     };
@@ -79,7 +79,7 @@ pub fn page(
         after: snapshot(run.after),
         next,
         steps: steps.iter().map(|step| row(name, step)).collect(),
-        pager: Pager::new(ask.at(), SIZE, run.steps.values().sum(), link),
+        pager: Pager::new(query.at(), SIZE, run.steps.values().sum(), link),
         run: RunRow::new(name, &run, context.now),
     };
     Ok(page.render()?)
@@ -107,7 +107,7 @@ fn row(account: &str, row: &JournalStep) -> StepRow {
     let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else { return shown };
     let id = row.id.or(step.id);
     let key = RecordKey::parse(step.resource, &step.key).or_else(|| {
-        // A create's key is what its owner calls it, until there is an id.
+        // The key of a create is its name, until it has an id.
         (step.resource != crate::model::Resource::ChannelItems).then_some(RecordKey::Id(id?))
     });
     let called = match row.id {

@@ -1,4 +1,4 @@
-//! Every run on an account.
+//! The list of an account's runs.
 
 use askama::Template;
 
@@ -6,7 +6,7 @@ use crate::ui::links;
 use crate::ui::pages::rows::RunRow;
 use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager};
 
-/// Runs on a page.
+/// Runs per page.
 const SIZE: u64 = 50;
 
 #[derive(Template)]
@@ -17,18 +17,18 @@ struct RunsPage {
     pager: Pager,
 }
 
-/// The list.
+/// Renders the list.
 ///
 /// # Errors
-/// When there is no such account, or its vault cannot be read.
-pub fn page(context: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
+/// [`PageError::NotFound`] when the account does not exist or has no vault yet.
+pub fn page(context: &PageContext<'_>, name: &str, query: &PagedRows) -> Result<String, PageError> {
     let vault = context.vault(name)?;
-    let found = vault.newest_runs(Pager::slice(ask.at(), SIZE))?;
+    let found = vault.newest_runs(Pager::slice(query.at(), SIZE))?;
     let link = |page: &str| links::with(&links::runs(name), &[("page", page)]);
     let page = RunsPage {
         frame: PageFrame::of(name, "Runs", Vec::new()),
         runs: found.iter().map(|it| RunRow::new(name, it, context.now)).collect(),
-        pager: Pager::new(ask.at(), SIZE, vault.count_runs()?, link),
+        pager: Pager::new(query.at(), SIZE, vault.count_runs()?, link),
     };
     Ok(page.render()?)
 }

@@ -1,4 +1,4 @@
-//! One snapshot: what it holds, and what it changed.
+//! The page of a snapshot: its records and its changes.
 
 use askama::Template;
 
@@ -11,7 +11,7 @@ use crate::ui::pages::{Link, PageContext, PageError, PageFrame, PagedRows, Pager
 use crate::ui::time_text::{self, TimeText};
 use crate::vault::snapshot::{ReadState, ResourceOutcome};
 
-/// Changes on a page.
+/// Changes per page.
 pub(crate) const SIZE: u64 = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +43,16 @@ struct SnapshotPage {
     pager: Pager,
 }
 
-/// The snapshot's page.
+/// Renders the page of a snapshot.
 ///
 /// # Errors
-/// When there is no such snapshot, or the vault cannot be read.
+/// [`PageError::NotFound`] when the account or the snapshot does not exist, or the snapshot is
+/// forgotten or still running.
 pub fn page(
     context: &PageContext<'_>,
     name: &str,
     text: &str,
-    ask: &PagedRows,
+    query: &PagedRows,
 ) -> Result<String, PageError> {
     let mut vault = context.vault(name)?;
     let snapshot = vault.snapshot(number(text)?)?;
@@ -59,16 +60,16 @@ pub fn page(
         return Err(crate::vault::VaultError::NoSnapshot(snapshot.number).into());
     }
     let here = links::snapshot(name, snapshot.number);
-    let only = Resource::from_name(&ask.resource);
+    let only = Resource::from_name(&query.resource);
     let before = vault.snapshot_before(snapshot.number)?;
     let (mut counts, mut found, mut total) = (Vec::new(), Vec::new(), 0);
     if let Some(before) = before {
         let pair = (before, snapshot.number);
         counts =
             changes::counts(&vault, pair, |it| links::with(&here, &[("resource", it.name())]))?;
-        let wanted = changes::wanted(&counts, only);
-        total = wanted.iter().map(|(_, count)| count).sum();
-        found = changes::read(&mut vault, name, pair, &wanted, Pager::slice(ask.at(), SIZE))?;
+        let selected = changes::selected(&counts, only);
+        total = selected.iter().map(|(_, count)| count).sum();
+        found = changes::read(&mut vault, name, pair, &selected, Pager::slice(query.at(), SIZE))?;
     }
     let link = |page: &str| {
         links::with(&here, &[("resource", only.map_or("", |it| it.name())), ("page", page)])
@@ -88,7 +89,7 @@ pub fn page(
         counts,
         only: only.map(|it| it.name()),
         changes: found,
-        pager: Pager::new(ask.at(), SIZE, total, link),
+        pager: Pager::new(query.at(), SIZE, total, link),
         snapshot: SnapshotRow::new(name, &snapshot, context.now),
         all_href: here.clone(),
     };

@@ -1,4 +1,4 @@
-//! Every snapshot of an account.
+//! The list of an account's snapshots.
 
 use askama::Template;
 
@@ -6,7 +6,7 @@ use crate::ui::links;
 use crate::ui::pages::rows::SnapshotRow;
 use crate::ui::pages::{PageContext, PageError, PageFrame, PagedRows, Pager};
 
-/// Snapshots on a page.
+/// Snapshots per page.
 const SIZE: u64 = 50;
 
 #[derive(Template)]
@@ -18,20 +18,20 @@ struct SnapshotsPage {
     pager: Pager,
 }
 
-/// The list.
+/// Renders the list.
 ///
 /// # Errors
-/// When there is no such account, or its vault cannot be read.
-pub fn page(context: &PageContext<'_>, name: &str, ask: &PagedRows) -> Result<String, PageError> {
+/// [`PageError::NotFound`] when the account does not exist or has no vault yet.
+pub fn page(context: &PageContext<'_>, name: &str, query: &PagedRows) -> Result<String, PageError> {
     let vault = context.vault(name)?;
     let total = vault.count_snapshots()?;
-    let found = vault.newest_snapshots(Pager::slice(ask.at(), SIZE))?;
+    let found = vault.newest_snapshots(Pager::slice(query.at(), SIZE))?;
     let link = |page: &str| links::with(&links::snapshots(name), &[("page", page)]);
     let page = SnapshotsPage {
         frame: PageFrame::of(name, "Snapshots", Vec::new()),
         snapshots: found.iter().map(|it| SnapshotRow::new(name, it, context.now)).collect(),
         compare_href: (total > 1).then(|| links::compare(name)),
-        pager: Pager::new(ask.at(), SIZE, total, link),
+        pager: Pager::new(query.at(), SIZE, total, link),
     };
     Ok(page.render()?)
 }

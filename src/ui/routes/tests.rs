@@ -1,4 +1,4 @@
-//! Requests over real connections: penalties, places and cookies.
+//! Tests over real connections: penalties, connection slots and cookies.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -29,15 +29,15 @@ impl Accounts for NoAccounts {
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A page with this token, where a client may be slow for `patience`.
-fn page(token: Option<&str>, patience: Duration, penalty: Duration) -> Server {
-    serving(Arc::new(NoAccounts), token, patience, penalty, LONG)
+/// A web UI with this token and time limit of requests.
+fn page(token: Option<&str>, request_timeout: Duration, penalty: Duration) -> Server {
+    serving(Arc::new(NoAccounts), token, request_timeout, penalty, LONG)
 }
 
 fn serving(
     accounts: Arc<dyn Accounts>,
     token: Option<&str>,
-    patience: Duration,
+    request_timeout: Duration,
     penalty: Duration,
     header_time: Duration,
 ) -> Server {
@@ -45,7 +45,7 @@ fn serving(
     let token = token.map(|token| AccessToken::new(token).unwrap());
     let guard = AccessGuard::new(listen, token, Vec::new()).unwrap();
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
-    let site = UiServer::new(accounts, clock, guard, patience);
+    let site = UiServer::new(accounts, clock, guard, request_timeout);
     *site.inner.penalties.lock().unwrap() = TokenPenalties::new(penalty, penalty);
     crate::ui::server::serve(listen, router(site), header_time).unwrap()
 }
@@ -74,14 +74,14 @@ fn form(token: &str, length: usize) -> String {
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 #[test]
-fn a_request_that_never_ends_is_ended() {
+fn an_unfinished_request_times_out() {
     let page = page(None, Duration::from_millis(50), Duration::ZERO);
     answers(&send(&page, &form("", 9)), "503");
     page.stop();
 }
 
 #[test]
-fn a_head_that_never_ends_is_ended() {
+fn an_unfinished_head_times_out() {
     assert_eq!(HEADER_TIME, Duration::from_secs(5));
     let short = Duration::from_millis(50);
     let page = serving(Arc::new(NoAccounts), None, LONG, Duration::ZERO, short);
@@ -92,10 +92,9 @@ fn a_head_that_never_ends_is_ended() {
     page.stop();
 }
 
-/// None of them is ended by its time, so that only a place of its own lets the
-/// health be asked for.
+/// None of them times out, so that only a free slot lets the health request through.
 #[test]
-fn unfinished_requests_keep_no_health_away() {
+fn unfinished_requests_do_not_block_the_health_check() {
     let page = page(Some("a token of sixteen"), LONG, LONG);
     let wrong = "GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\n\r\n";
     let mut held = Vec::new();
@@ -107,7 +106,7 @@ fn unfinished_requests_keep_no_health_away() {
     page.stop();
 }
 
-/// Tells that it is asked, and then waits.
+/// Reports each call, and then waits.
 struct Slow(Mutex<(Sender<()>, Receiver<()>)>);
 
 impl Accounts for Slow {
@@ -128,7 +127,7 @@ impl Accounts for Slow {
 }
 
 #[test]
-fn a_page_that_is_being_made_keeps_its_place() {
+fn a_page_that_is_being_rendered_keeps_its_slot() {
     let ((tell, asked), (go_on, wait)) = (channel(), channel());
     let slow = Arc::new(Slow(Mutex::new((tell, wait))));
     let page = serving(slow, None, LONG, Duration::ZERO, LONG);
@@ -151,11 +150,11 @@ fn bearer(token: &str) -> String {
 #[track_caller]
 fn is_not_answered(mut stream: &TcpStream) {
     stream.set_nonblocking(true).unwrap();
-    let told = stream.read(&mut [0]).unwrap_err();
-    assert_eq!(told.kind(), std::io::ErrorKind::WouldBlock);
+    let error = stream.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// The cookie that the page gave.
+/// The cookie in a response.
 fn cookie(mut stream: TcpStream) -> String {
     let mut answer = vec![0; 4096];
     let length = stream.read(&mut answer).unwrap();
@@ -169,7 +168,7 @@ fn a_wrong_token_slows_down_its_address_on_every_connection() {
     for wrong in [bearer("wrong"), form("wrong", 11)] {
         let page = page(Some(TOKEN), LONG, LONG);
         let cookie = cookie(send(&page, &form(TOKEN, TOKEN.len() + 6)));
-        // The connection ends with the answer, and the penalty does not.
+        // The penalty outlives the connection.
         answers(&send(&page, &wrong), "401");
         let slowed = [
             send(&page, &bearer("wrong")),
@@ -188,7 +187,7 @@ fn a_wrong_token_slows_down_its_address_on_every_connection() {
 }
 
 #[test]
-fn a_token_that_waited_longer_than_a_body_may_take_is_compared() {
+fn a_token_may_wait_longer_than_the_time_limit_of_a_body() {
     let page = page(Some(TOKEN), Duration::from_secs(1), Duration::from_secs(2));
     for right in [form(TOKEN, TOKEN.len() + 6), bearer(TOKEN)] {
         answers(&send(&page, &bearer("wrong")), "401");
@@ -200,7 +199,7 @@ fn a_token_that_waited_longer_than_a_body_may_take_is_compared() {
 
 /// A browser sends the cookies of a host to every port of it.
 #[test]
-fn pages_on_two_ports_of_a_host_have_cookies_of_two_names() {
+fn web_uis_on_two_ports_have_different_cookie_names() {
     let pages = [(); 2].map(|()| page(Some(TOKEN), LONG, Duration::ZERO));
     let ask = |page: &Server, request: &str| {
         let host = format!("localhost:{}", page.address().port());
