@@ -23,7 +23,7 @@ use crate::files::{beside, make_private, private_file, read_named, read_private,
 use crate::progress::Progress;
 use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
-use crate::vault::lock::Lock;
+use crate::vault::lock::{Lock, LockCommand};
 
 /// How to work on an account, beside what its configuration says.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,7 +56,7 @@ impl AccountSession {
     pub fn open(
         env: &Env,
         account: &AccountConfig,
-        command: &str,
+        command: &LockCommand,
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
@@ -87,7 +87,7 @@ impl AccountSession {
     pub fn open_to_read(
         env: &Env,
         account: &AccountConfig,
-        command: &str,
+        command: &LockCommand,
         bounds: &SessionLimits,
         progress: Arc<dyn Progress + Send + Sync>,
     ) -> Result<Self, OpError> {
@@ -183,7 +183,7 @@ impl AccountSession {
 fn lock(
     env: &Env,
     account: &AccountConfig,
-    command: &str,
+    command: &LockCommand,
     bounds: &SessionLimits,
 ) -> Result<Lock, OpError> {
     env.catch_interrupts();
@@ -345,8 +345,8 @@ pub fn reported_limit(account: &AccountConfig) -> Option<u64> {
 /// The words of this process's command line, for a process that finds the lock held.
 /// Values of flags stay out: some of them are secrets' neighbours.
 #[must_use]
-pub fn command_words(name: &str, account: &str) -> String {
-    format!("linkvault {name} {account}")
+pub fn lock_command(name: &str, account: &str) -> LockCommand {
+    format!("linkvault {name} {account}").as_str().into()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account_options::{configured_backup, statistics_mode};
-use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::backup_attempts::{
     attempt_of_error, attempt_of_snapshot, emptied, recent, save_attempt,
 };
@@ -22,6 +22,7 @@ use crate::health::rules::{HealthFacts, evaluate};
 use crate::model::Resource;
 use crate::progress::Progress;
 use crate::vault::Vault;
+use crate::vault::lock::{LockCommand, LockPurpose};
 use crate::vault::snapshot::{RequestUsage, Snapshot};
 
 /// Which account to back up, and what of it.
@@ -158,7 +159,10 @@ pub fn mirror(
     spent: &mut RequestUsage,
 ) -> Result<(CrawlReport, Vault), OpError> {
     let account = request.account;
-    let words = command_words(request.command, &account.name);
+    let words = LockCommand {
+        purpose: LockPurpose::Backup,
+        ..lock_command(request.command, &account.name)
+    };
     let mut session =
         AccountSession::open(env, account, &words, &request.limits, Arc::clone(progress))?;
     let options = request.options(&session.service)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::account_options::retention_decisions;
-use super::account_session::command_words;
+use super::account_session::lock_command;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::clock::Clock;
 use crate::config::{AccountConfig, RetentionRules};
@@ -56,7 +56,7 @@ pub(super) fn plan_locked<'a>(
     patience: Duration,
     clock: &dyn Clock,
 ) -> Result<RetentionPlan<'a>, OpError> {
-    let words = command_words(command, &account.name);
+    let words = lock_command(command, &account.name);
     let lock = Lock::take(&account.vault, &words, patience, clock)?;
     decide(account, rules, Vault::open(&account.vault)?, Some(lock))
 }

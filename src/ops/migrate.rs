@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::apply::{RunOptions, RunRequest, run_confirmed, warn_of_problems};
 use super::error_sources::{apply_error, cannot_write};
 use super::input::{self, scope};
@@ -343,7 +343,7 @@ fn back_up(
     which: &[Resource],
 ) -> Result<(Vault, Snapshot), OpError> {
     let progress = env.progress(&from.name);
-    let words = command_words("migrate", &from.name);
+    let words = lock_command("migrate", &from.name);
     let mut session =
         AccountSession::open_to_read(env, from, &words, &request.limits, Arc::clone(&progress))
             .map_err(|failure| whose(from, failure))?;

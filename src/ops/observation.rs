@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::apply::max_staleness;
 use super::{Env, OpError};
 use crate::apply;
@@ -77,7 +77,7 @@ pub fn observe_account(
     which: &[Resource],
 ) -> Result<Observation, OpError> {
     let progress = env.progress(&account.name);
-    let words = command_words("plan", &account.name);
+    let words = lock_command("plan", &account.name);
     let mut session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
     let own = Vault::open_if_there(&account.vault)?;
     observe_aside(&*env.clock, account, &mut session, own.as_ref(), &*progress, which)

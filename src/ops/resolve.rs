@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::account_session::command_words;
+use super::account_session::lock_command;
 use super::error_sources::apply_error;
 use super::{Env, OpError, OpErrorKind, state_ref};
 use crate::apply::ApplyError;
@@ -31,7 +31,7 @@ pub fn resolve(env: &Env, request: &ResolveRequest<'_>) -> Result<Vec<OpenStep>,
     let (account, run) = (request.account, request.run);
     let name = &account.name;
     state_ref::open(account)?;
-    let words = command_words("resolve", name);
+    let words = lock_command("resolve", name);
     let _lock = Lock::take(&account.vault, &words, Duration::ZERO, &*env.clock)?;
     let mut vault = Vault::open(&account.vault)?;
     let told = |error| apply_error(error, name);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::account_session::{command_words, service};
+use super::account_session::{lock_command, service};
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::config::AccountConfig;
 use crate::escaped::Escaped;
@@ -28,7 +28,7 @@ pub fn verify_copy(
     account: &AccountConfig,
     file: &Path,
 ) -> Result<VerifiedCopy, OpError> {
-    let words = command_words("vault restore", &account.name);
+    let words = lock_command("vault restore", &account.name);
     let lock = Lock::take(&account.vault, &words, Duration::ZERO, &*env.clock)?;
     let candidate =
         RestoreCandidate::prepare(file, &account.vault).map_err(|error| match error {

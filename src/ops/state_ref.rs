@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, FixedOffset};
 
 use super::Env;
-use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::apply::deleted_since;
 use crate::change::desired::RecordIds;
@@ -256,7 +256,7 @@ impl StateRef {
         which: &[Resource],
     ) -> Result<LoadedState, OpError> {
         let progress = env.progress(&self.account.name);
-        let words = command_words("(reading live)", &self.account.name);
+        let words = lock_command("(reading live)", &self.account.name);
         let mut session =
             AccountSession::open(env, &self.account, &words, bounds, Arc::clone(&progress))?;
         // The live account must be the account of the vault.

@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::config::AccountConfig;
 use crate::health::attempt::VaultSummary;
 use crate::vault::Vault;
-use crate::vault::lock::Lock;
+use crate::vault::lock::{Lock, LockPurpose};
 
 /// What the vault of `account` holds; nothing where there is none.
 ///
@@ -50,8 +50,6 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
 
 /// Since when a process has been backing `account` up.
 fn backup_running_since(account: &AccountConfig) -> Option<Timestamp> {
-    let backs_up = |command: &str| {
-        ["linkvault daemon", "linkvault backup"].iter().any(|it| command.starts_with(it))
-    };
-    Lock::holder(&account.vault).filter(|it| backs_up(&it.command)).map(|it| it.since)
+    let holder = Lock::holder(&account.vault)?;
+    (holder.purpose == LockPurpose::Backup).then_some(holder.since)
 }

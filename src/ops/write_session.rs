@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Env;
-use super::account_session::{AccountSession, SessionLimits, command_words};
+use super::account_session::{AccountSession, SessionLimits, lock_command};
 use super::observation::{Observation, observe_aside, observe_into};
 use super::{NextStep, OpError, OpErrorKind};
 use crate::clock::Clock;
@@ -12,7 +12,7 @@ use crate::config::AccountConfig;
 use crate::model::Resource;
 use crate::progress::{NoProgress, Progress};
 use crate::vault::Vault;
-use crate::vault::lock::Lock;
+use crate::vault::lock::{Lock, LockCommand};
 
 /// One account, locked and ready to be written to.
 pub struct WriteSession<'a> {
@@ -31,7 +31,7 @@ pub struct WriteSession<'a> {
 /// the account's id is known.
 struct WriteLock {
     held: Option<Lock>,
-    command: String,
+    command: LockCommand,
     patience: Duration,
 }
 
@@ -57,7 +57,7 @@ impl<'a> WriteSession<'a> {
         bounds: &SessionLimits,
     ) -> Result<Self, OpError> {
         let progress = env.progress(&account.name);
-        let words = command_words(command, &account.name);
+        let words = lock_command(command, &account.name);
         let session = AccountSession::open(env, account, &words, bounds, Arc::clone(&progress))?;
         let vault = Vault::open_or_create(&account.vault)?;
         let clock = Arc::clone(&env.clock);

@@ -20,8 +20,44 @@ pub struct LockHolder {
     pub pid: u32,
     /// Its linkvault command.
     pub command: String,
+    /// What it does, where it tells.
+    #[serde(default)]
+    pub purpose: LockPurpose,
     /// When it took the lock.
     pub since: Timestamp,
+}
+
+/// What a lock is held for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LockPurpose {
+    /// A backup of the account.
+    Backup,
+    /// All else.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// The command that takes a lock, as other processes are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockCommand {
+    /// Its words on the command line.
+    pub text: String,
+    /// What it does.
+    pub purpose: LockPurpose,
+}
+
+impl From<&str> for LockCommand {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), purpose: LockPurpose::Other }
+    }
+}
+
+impl From<&Self> for LockCommand {
+    fn from(command: &Self) -> Self {
+        command.clone()
+    }
 }
 
 /// A held lock. Dropping it releases the lock.
@@ -62,7 +98,7 @@ impl Lock {
     /// [`LockError::Held`] if another process still has it after that time.
     pub fn take(
         vault: &Path,
-        command: &str,
+        command: impl Into<LockCommand>,
         patience: Duration,
         clock: &dyn Clock,
     ) -> Result<Self, LockError> {
@@ -86,8 +122,8 @@ impl Lock {
                 }
             }
         };
-        let holder =
-            LockHolder { pid: std::process::id(), command: command.to_owned(), since: clock.now() };
+        let LockCommand { text: command, purpose } = command.into();
+        let holder = LockHolder { pid: std::process::id(), command, purpose, since: clock.now() };
         let lock = Self { target, file };
         write(&lock.file, &holder).map_err(fail)?;
         Ok(lock)

@@ -496,7 +496,7 @@ fn the_source_is_opened_only_to_read_it() {
         AccountSession::open_to_read(
             &env,
             account,
-            words,
+            &words.into(),
             &SessionLimits::default(),
             Arc::new(NoProgress),
         )

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use linkvault::clock::{Clock, SleepOutcome, Timestamp};
 use linkvault::vault::Vault;
-use linkvault::vault::lock::{Lock, LockError, LockHolder};
+use linkvault::vault::lock::{Lock, LockCommand, LockError, LockHolder, LockPurpose};
 
 use crate::vault::snapshot_builder::day;
 
@@ -83,6 +83,22 @@ fn take(vault: &Path, command: &str) -> Result<Lock, LockError> {
 }
 
 #[test]
+fn a_holder_tells_its_purpose_and_one_without_a_known_purpose_is_read_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let vault = folder.path().join("main.db");
+    let purpose = || Lock::holder(&vault).map(|it| it.purpose);
+    let command = LockCommand { purpose: LockPurpose::Backup, ..LockCommand::from("x") };
+    let lock = Lock::take(&vault, &command, Duration::ZERO, &LettingGo::new((), 0)).unwrap();
+    assert_eq!(purpose(), Some(LockPurpose::Backup));
+    for other in ["", r#","purpose":"of a newer program""#] {
+        let text = format!(r#"{{"pid":1,"command":"linkvault backup main","since":0{other}}}"#);
+        std::fs::write(folder.path().join("main.db.lock"), text).unwrap();
+        assert_eq!(purpose(), Some(LockPurpose::Other), "{other}");
+    }
+    drop(lock);
+}
+
+#[test]
 fn the_second_is_told_who_holds_the_lock_and_since_when() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
@@ -91,6 +107,7 @@ fn the_second_is_told_who_holds_the_lock_and_since_when() {
     let ours = LockHolder {
         pid: std::process::id(),
         command: "linkvault backup main".to_owned(),
+        purpose: LockPurpose::Other,
         since: day(0),
     };
     let error = take(&vault, "linkvault forget main").unwrap_err();
