@@ -1,9 +1,9 @@
-//! Where a service lives, checked before a key is ever sent there. Text in,
-//! text out; nothing is resolved or opened.
+//! The address of a service, checked before a key is sent there. Pure: no name lookup, no
+//! connection.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A service's address: everything before `/api`.
+/// A service's address: the URL before `/api`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     secure: bool,
@@ -12,34 +12,41 @@ pub struct BaseUrl {
     prefix: String,
 }
 
-/// Why a text is not the address of a service.
+/// Why a text is not a valid address of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
+    /// The text does not begin with `https://` or `http://`.
     #[error("the url must begin with https://")]
     Scheme,
+    /// There is no host, or an invalid IPv6 address.
     #[error("the url names no host")]
     Host,
+    /// The port is not a number from 1 to 65535.
     #[error("the url's port is not a number from 1 to 65535")]
     Port,
+    /// There is an `@` before the path.
     #[error("the url must not hold a user name or password; the key has its own place")]
     UserInfo,
+    /// There is a query or a fragment.
     #[error("the url must not hold a query or a fragment")]
     Query,
+    /// A character is not allowed in a URL, or the path has a segment `.` or `..`.
     #[error("the url holds a character that no url can hold")]
     Character,
     #[error(
         "plain http would show the key to everybody on the way; \
          use https, or set allow_http for this account"
     )]
+    /// The scheme is `http`, the host is not this machine, and `allow_http` is off.
     PlainHttp,
 }
 
 impl BaseUrl {
-    /// Reads an address. A trailing slash, and a trailing `/api`, may stand or not.
+    /// Parses an address. A trailing slash and a trailing `/api` are optional.
     ///
     /// # Errors
-    /// [`BaseUrlError`]; plain `http` is accepted for this machine's own
-    /// addresses, and elsewhere only with `allow_http`.
+    /// [`BaseUrlError`]. Plain `http` is accepted for loopback addresses, and for others only with
+    /// `allow_http`.
     pub fn parse(text: &str, allow_http: bool) -> Result<Self, BaseUrlError> {
         let text = text.trim();
         let (secure, rest) = scheme(text).ok_or(BaseUrlError::Scheme)?;
@@ -64,13 +71,13 @@ impl BaseUrl {
         self.secure
     }
 
-    /// The host alone, for messages.
+    /// The host, without port and path.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The whole url of `path`, which begins with `/api`.
+    /// The complete URL of `path`, which must begin with `/api`.
     #[must_use]
     pub fn join(&self, path: &str) -> String {
         format!("{self}{path}")
@@ -108,8 +115,8 @@ fn host(authority: &str) -> Result<String, BaseUrlError> {
     } else {
         let (host, port) =
             authority.split_once(':').map_or((authority, None), |(h, p)| (h, Some(p)));
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-        if !host.bytes().all(fits) {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        if !host.bytes().all(allowed) {
             return Err(BaseUrlError::Character);
         }
         (host, port)
@@ -137,7 +144,7 @@ fn prefix(path: &str) -> Result<String, BaseUrlError> {
     Ok(path.strip_suffix("/api").unwrap_or(path).trim_end_matches('/').to_owned())
 }
 
-/// Only what is surely this machine: a name may resolve to anything.
+/// Whether the host is certainly this machine. Other names may resolve to any address.
 fn is_loopback(host: &str) -> bool {
     host == "localhost"
         || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())

@@ -1,5 +1,5 @@
-//! What a body says, read leniently and without copying. Only the envelope
-//! is opened here; the records inside stay raw text for `model` to decode.
+//! Parses the envelope of a response body, leniently and without copying. The records inside remain
+//! raw text, which `model` decodes.
 
 use super::error::{ApiErrorKind, excerpt, message};
 use super::http::Response;
@@ -8,40 +8,43 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The top level of an answer that says success.
+/// The top level of a successful response.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseBody<'a> {
-    /// The whole document.
+    /// The complete document.
     pub bytes: &'a [u8],
-    /// The service's message, if there is one: a JSON string, quotes included.
+    /// The service's message: a JSON string with its quotes.
     pub message: Option<&'a RawValue>,
 }
 
-/// One page of a list. The counts are `None` where the service sent none, or
-/// something that is not a whole number (`null`, `false`).
+/// One page of a list. A count is `None` if the service sent none, or something that is not a whole
+/// number (`null`, `false`).
 #[derive(Debug, Default)]
 pub struct ResponsePage<'a> {
+    /// The records as raw JSON, in the service's order.
     pub records: Vec<&'a RawValue>,
+    /// The member `result`: number of records of the page or of the list, depending on the service.
     pub result: Option<u64>,
+    /// The member `perpage`: maximum number of records of a page.
     pub perpage: Option<u64>,
+    /// The member `currentpage`: number of this page, from 1.
     pub currentpage: Option<u64>,
+    /// The member `nextpage`: number of the next page.
     pub nextpage: Option<u64>,
+    /// The member `maxpage`: number of the last page.
     pub maxpage: Option<u64>,
 }
 
-/// What an answer says about having been refused for the limit.
+/// Whether a response reports an exceeded rate limit.
 #[derive(Debug, Default)]
 pub(super) struct ThrottleSignal {
     pub refused: bool,
-    /// The body's `Retry-After` as text.
+    /// `Retry-After` from the body, as text.
     pub retry_after: Option<String>,
 }
 
-/// Decides what the answer to a write is. Some services answer a delete with
-/// nothing but a status of success.
-///
-/// # Errors
-/// As [`classify`].
+/// Classifies the response to a write. Some services respond to a deletion with a success status
+/// and an empty body.
 pub fn classify_write(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
     let blank = response.body.iter().all(u8::is_ascii_whitespace);
     if (200..300).contains(&response.status) && blank {
@@ -50,10 +53,10 @@ pub fn classify_write(response: &Response) -> Result<ResponseBody<'_>, ApiErrorK
     classify(response)
 }
 
-/// Decides what an answer is: success, or which error.
+/// Classifies a response as a success or an error.
 ///
 /// # Errors
-/// Any kind that the service itself can cause.
+/// Any kind that a response can cause.
 pub fn classify(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
     let status = response.status;
     if (300..400).contains(&status) {
@@ -64,13 +67,13 @@ pub fn classify(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
         return Ok(ResponseBody { bytes: &response.body, message: None });
     }
     match head(&response.body) {
-        Ok(head) => judge(response, &head),
+        Ok(head) => classify_head(response, &head),
         Err(damage) => Err(not_json(response, damage)),
     }
 }
 
-/// The values of `message`, at the top level of an answer that says success. `None` for an answer
-/// that is an error, whatever its status: the service also sends failures as 200.
+/// The values of `message` at the top level of a successful response. `None` for an error, whatever
+/// its status: the service also sends errors with status 200.
 pub(super) fn success_messages(response: &Response) -> Option<Vec<&RawValue>> {
     classify(response).ok()?;
     let mut messages = Vec::new();
@@ -83,11 +86,11 @@ pub(super) fn success_messages(response: &Response) -> Option<Vec<&RawValue>> {
     Some(messages)
 }
 
-/// Reads one page of a list whose records stand in `data` under one of `list_keys`.
+/// Parses one page of a list whose records are in `data` under one of `list_keys`.
 ///
 /// # Errors
-/// Why the page is not one, in words. A missing list is an error and never an
-/// empty list, which a comparison of states would read as "all deleted".
+/// Why the body is not a page, in words. A missing list is an error and never an empty list, which
+/// a comparison of states would take for "all deleted".
 pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<ResponsePage<'a>, String> {
     let mut page = ResponsePage::default();
     let mut best = None;
@@ -95,7 +98,7 @@ pub fn page<'a>(body: &'a [u8], list_keys: &[&str]) -> Result<ResponsePage<'a>, 
         name: "data",
         seed: PageSeed { keys: list_keys, page: &mut page, best: &mut best },
     };
-    // Of text, serde_json need not check each record's bytes.
+    // In valid UTF-8, serde_json need not check each record's bytes.
     let found = match std::str::from_utf8(body) {
         Ok(text) => read(seed, serde_json::Deserializer::from_str(text)),
         Err(_) => read(seed, serde_json::Deserializer::from_slice(body)),
@@ -118,8 +121,8 @@ fn read<'a, S: DeserializeSeed<'a>, R: serde_json::de::Read<'a>>(
     json.end().map(|()| value)
 }
 
-/// Reads the value of `key` at the top level: `data` of the account, `details`
-/// and `data` of a QR code.
+/// Finds the value of `key` at the top level: `data` of the account, `details` and `data` of a QR
+/// code.
 ///
 /// # Errors
 /// Why there is no such value, in words.
@@ -137,23 +140,25 @@ pub fn single<'a>(body: &'a [u8], key: &str) -> Result<&'a RawValue, String> {
     }
 }
 
-/// Longer answers are lists and never refusals.
-const LONG: usize = 4096;
+/// A body of at least this many bytes is a list and never an error.
+const MIN_LIST_LENGTH: usize = 4096;
 
-/// Whether a long answer says success right away and ends as a list does, so
-/// that it is not cut off. What is between, [`page`] and [`single`] examine:
-/// pages are large, and need not be read twice for this.
+/// Whether a long body begins like a success and ends like a list, so that it is not cut off.
+/// [`page`] and [`single`] check the rest: pages are large and should be parsed only once.
 fn is_long_success(body: &[u8]) -> bool {
     let begins = body.starts_with(b"{\"error\":\"0\",") || body.starts_with(b"{\"error\":0,");
-    body.len() >= LONG && begins && body.trim_ascii_end().ends_with(b"]}}")
+    body.len() >= MIN_LIST_LENGTH && begins && body.trim_ascii_end().ends_with(b"]}}")
 }
 
-/// Whether and how an answer refuses for the limit.
+/// Whether a response reports an exceeded rate limit, and its `Retry-After`.
 pub(super) fn throttle(response: &Response) -> ThrottleSignal {
     let by_status = response.status == 429;
-    // Only small bodies can be refusals, and pages need not be read for this.
-    let head =
-        if by_status || response.body.len() < LONG { head(&response.body).ok() } else { None };
+    // Only small bodies can be errors, so that pages need not be parsed for this.
+    let head = if by_status || response.body.len() < MIN_LIST_LENGTH {
+        head(&response.body).ok()
+    } else {
+        None
+    };
     let Some(head) = head else {
         return ThrottleSignal { refused: by_status, retry_after: None };
     };
@@ -174,7 +179,7 @@ fn says_throttled(head: &Head<'_>) -> bool {
     }
 }
 
-/// The members of the top level that tell success from failure.
+/// The top-level members that distinguish success from failure.
 #[derive(Default)]
 struct Head<'a> {
     error: Option<&'a RawValue>,
@@ -189,7 +194,7 @@ impl Head<'_> {
     }
 }
 
-/// How a body failed to be a JSON object.
+/// Why a body is not a JSON object.
 struct Damage {
     why: String,
     cut: bool,
@@ -224,19 +229,19 @@ fn damage(body: &[u8], error: &serde_json::Error) -> Damage {
     Damage { why, cut }
 }
 
-/// What the `error` member means.
+/// The meaning of the `error` member.
 enum EnvelopeVerdict {
     Ok,
     Failed,
     Status(u16),
-    /// A list or an object: no service was seen to mean anything by it.
-    Odd,
+    /// A list or an object, which no known service sends.
+    Unexpected,
 }
 
 fn verdict(raw: &RawValue) -> EnvelopeVerdict {
     let text = text(raw);
     match text.trim() {
-        _ if raw.get().starts_with(['[', '{']) => EnvelopeVerdict::Odd,
+        _ if raw.get().starts_with(['[', '{']) => EnvelopeVerdict::Unexpected,
         "0" | "0.0" | "false" | "null" | "" => EnvelopeVerdict::Ok,
         other => match other.parse::<u16>() {
             Ok(status) if (400..600).contains(&status) => EnvelopeVerdict::Status(status),
@@ -245,20 +250,23 @@ fn verdict(raw: &RawValue) -> EnvelopeVerdict {
     }
 }
 
-fn judge<'a>(response: &'a Response, head: &Head<'a>) -> Result<ResponseBody<'a>, ApiErrorKind> {
+fn classify_head<'a>(
+    response: &'a Response,
+    head: &Head<'a>,
+) -> Result<ResponseBody<'a>, ApiErrorKind> {
     let good_status = (200..300).contains(&response.status);
     let verdict = head.error.map(verdict);
     match verdict {
         Some(EnvelopeVerdict::Ok) if good_status => {}
-        // No `error` at all: the rest has to look like an answer of this API.
+        // Without `error`, the other members must be those of this API.
         None if good_status && head.has_content => {}
         None if good_status => {
             let damage = Damage { why: "it has no `error`".into(), cut: false };
             return Err(malformed(response, damage));
         }
         Some(EnvelopeVerdict::Status(code)) if good_status => return Err(refusal(code, head)),
-        // Whether a write was executed, such an answer does not tell.
-        Some(EnvelopeVerdict::Odd) if good_status && !says_throttled(head) => {
+        // Such a response does not tell whether a write was executed.
+        Some(EnvelopeVerdict::Unexpected) if good_status && !says_throttled(head) => {
             let damage = Damage { why: "its `error` is no number".into(), cut: false };
             return Err(malformed(response, damage));
         }
@@ -272,15 +280,15 @@ fn refusal(status: u16, head: &Head<'_>) -> ApiErrorKind {
     let message = message(if text.is_empty() { "the service gave no reason" } else { &text });
     if status == 429 || says_throttled(head) {
         ApiErrorKind::Throttled(message)
-    } else if status == 401 || names_the_key(&text) {
+    } else if status == 401 || mentions_key(&text) {
         ApiErrorKind::Unauthorised { status, message }
     } else {
         ApiErrorKind::Refused { status, message }
     }
 }
 
-/// Whether a message speaks of the API key, as in "A valid API key is required".
-fn names_the_key(text: &str) -> bool {
+/// Whether a message is about the API key, as in "A valid API key is required".
+fn mentions_key(text: &str) -> bool {
     text.to_lowercase().contains("api key")
 }
 
@@ -290,8 +298,8 @@ fn not_json(response: &Response, damage: Damage) -> ApiErrorKind {
     match status {
         429 => ApiErrorKind::Throttled(shown()),
         401 => ApiErrorKind::Unauthorised { status, message: shown() },
-        403 if names_the_key(&shown()) => ApiErrorKind::Unauthorised { status, message: shown() },
-        // Whatever else forbids, a firewall say, is not the API that declines.
+        403 if mentions_key(&shown()) => ApiErrorKind::Unauthorised { status, message: shown() },
+        // A 403 of something else, such as a firewall, is not a refusal by the API.
         404 => ApiErrorKind::NotOffered { status, message: shown() },
         _ => malformed(response, damage),
     }
@@ -301,8 +309,7 @@ fn malformed(response: &Response, damage: Damage) -> ApiErrorKind {
     malformed_response(response, damage.why, damage.cut)
 }
 
-/// The error for an answer whose envelope is not what was asked for, for
-/// callers of [`page`] and [`single`].
+/// The error for a response with an unexpected envelope, for callers of [`page`] and [`single`].
 #[must_use]
 pub fn malformed_response(response: &Response, why: String, cut: bool) -> ApiErrorKind {
     ApiErrorKind::Malformed {
@@ -314,7 +321,7 @@ pub fn malformed_response(response: &Response, why: String, cut: bool) -> ApiErr
     }
 }
 
-/// A scalar as text: a string's content, anything else as it is written.
+/// A scalar as text: a string's content, anything else unchanged.
 fn text(raw: &RawValue) -> Cow<'_, str> {
     let written = raw.get();
     if written.starts_with('"')
@@ -325,19 +332,19 @@ fn text(raw: &RawValue) -> Cow<'_, str> {
     Cow::Borrowed(written)
 }
 
-/// A whole number, written as a number or in a string.
+/// Parses a whole number, written as a number or as a string.
 fn number(raw: &RawValue) -> Option<u64> {
     let written = raw.get().trim_matches('"').trim();
     written.parse().ok().or_else(|| {
         let float: f64 = written.parse().ok()?;
-        // Whole and small enough to be exact, so the cast changes nothing.
+        // Whole and small enough for an exact cast.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64)
     })
 }
 
-/// Calls `each` with every member of the top-level object, without copying.
-/// Values are skipped, not built, so depth and size cost nothing but time.
+/// Calls `each` with every member of the top-level object, without copying. Values are skipped, not
+/// parsed into a tree, so deep nesting cannot overflow the stack.
 fn visit<'a>(body: &'a [u8], each: impl FnMut(&str, &'a RawValue)) -> serde_json::Result<()> {
     let mut json = serde_json::Deserializer::from_slice(body);
     json.deserialize_map(Each(each))?;
@@ -366,7 +373,8 @@ impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for Each<F> {
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Finds one member of an object and hands it to `seed`; true when it was there.
+/// Finds one member of an object and deserializes it with `seed`. Returns whether the member
+/// exists.
 struct Member<'n, S> {
     name: &'n str,
     seed: S,
@@ -394,7 +402,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Member<'_, S> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            // Which of two would be meant? Guessing could lose records.
+            // With two members of one name, a guess could lose records.
             let Some(seed) = seed.take() else { return Err(twice(&name)) };
             map.next_value_seed(seed)?;
         }
@@ -406,8 +414,8 @@ fn twice<E: serde::de::Error>(name: &str) -> E {
     E::custom(format_args!("`{name}` is given twice"))
 }
 
-/// Reads `data` of a list into `page`. `best` is the place in `keys` of the
-/// list that was taken.
+/// Deserializes `data` of a list into `page`. `best` is the index in `keys` of the list that was
+/// chosen.
 struct PageSeed<'p, 'k, 'a> {
     keys: &'k [&'k str],
     page: &'p mut ResponsePage<'a>,
@@ -436,7 +444,7 @@ impl<'de> Visitor<'de> for PageSeed<'_, '_, 'de> {
                 if std::mem::replace(&mut seen[place], true) {
                     return Err(twice(&name));
                 }
-                self.offer(place, map.next_value::<Records<'de>>()?.0);
+                self.consider(place, map.next_value::<Records<'de>>()?.0);
                 continue;
             }
             let slot = match &*name {
@@ -457,9 +465,9 @@ impl<'de> Visitor<'de> for PageSeed<'_, '_, 'de> {
 }
 
 impl<'a> PageSeed<'_, '_, 'a> {
-    /// Takes a list found under the key at `place`. Where a deployment sends
-    /// the list under two names, the fuller one counts, then the earlier name.
-    fn offer(&mut self, place: usize, records: Vec<&'a RawValue>) {
+    /// Takes a list found under the key at index `place`. If a service sends the list under two
+    /// names, the longer list is used, otherwise the earlier name.
+    fn consider(&mut self, place: usize, records: Vec<&'a RawValue>) {
         let better = match *self.best {
             None => true,
             Some(best) => {
@@ -474,8 +482,8 @@ impl<'a> PageSeed<'_, '_, 'a> {
     }
 }
 
-/// A list, or an object with numbers for names: what PHP makes of an array
-/// with gaps. Anything else, `null` too, is an error.
+/// A list, or an object with numbers as names, which PHP makes of an array with gaps. Anything
+/// else, including `null`, is an error.
 struct Records<'a>(Vec<&'a RawValue>);
 
 impl<'de> serde::Deserialize<'de> for Records<'de> {

@@ -1,5 +1,4 @@
-//! What can go wrong between a request and its answer. Every error names the request; none
-//! ever holds the key.
+//! Errors of requests. Each names its request; none contains the API key.
 
 use super::http::Method;
 use crate::api::refusal;
@@ -7,56 +6,89 @@ use crate::escaped::Escaped;
 use crate::format::truncate;
 use std::fmt;
 
-/// The longest piece of foreign text that an error carries, in characters.
-const LONGEST_TEXT: usize = 500;
+/// Maximum number of characters of foreign text in an error.
+const MAX_TEXT: usize = 500;
 
-/// Why a request has no usable answer.
+/// Why a request has no usable response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiErrorKind {
-    /// No byte left this machine: safe to repeat.
+    /// No byte of the request was sent: it is safe to repeat.
     NotSent(String),
     /// The service's certificate was not accepted: nothing was sent.
     Untrusted(String),
-    /// Bytes may have left: the service may have done the work.
+    /// Bytes may have been sent: the service may have carried out the request.
     Unknown(String),
-    /// Refused for the limit each time it was tried, and so never executed.
+    /// Every attempt was refused because of the rate limit: the request was not executed.
     Throttled(String),
-    /// The service understood and said no. `message` is its own, word for word.
-    Refused { status: u16, message: String },
-    /// The key was missing or not accepted.
-    Unauthorised { status: u16, message: String },
+    /// The service refused the request.
+    Refused {
+        /// The HTTP status, or the code in the envelope.
+        status: u16,
+        /// The service's message, truncated.
+        message: String,
+    },
+    /// The key is missing or not accepted.
+    Unauthorised {
+        /// The HTTP status, or the code in the envelope.
+        status: u16,
+        /// The service's message, truncated.
+        message: String,
+    },
     /// The service does not offer this path to this account.
-    NotOffered { status: u16, message: String },
-    /// The answer is not what the service's document describes.
-    Malformed { status: u16, content_type: String, excerpt: String, why: String, cut: bool },
-    /// The service points elsewhere. The key is never sent after it.
-    Redirected { status: u16, target: String },
-    /// The answer is larger than this many bytes.
+    NotOffered {
+        /// The HTTP status, or the code in the envelope.
+        status: u16,
+        /// The service's message, truncated.
+        message: String,
+    },
+    /// The response is not what the service's documentation describes.
+    Malformed {
+        /// The HTTP status.
+        status: u16,
+        /// The `Content-Type` header; empty if there is none.
+        content_type: String,
+        /// The beginning of the body.
+        excerpt: String,
+        /// What is wrong with the body, for people.
+        why: String,
+        /// Whether the body is empty or cut off.
+        cut: bool,
+    },
+    /// The service redirects the request, which is not followed, so that the key is not sent there.
+    Redirected {
+        /// The HTTP status.
+        status: u16,
+        /// The `Location` header.
+        target: String,
+    },
+    /// The response is larger than this many bytes.
     TooLarge(u64),
-    /// Somebody asked the program to stop.
+    /// The user interrupted the program.
     Interrupted,
-    /// A bound on time or on requests was reached; the work can be resumed.
+    /// A limit on time or on requests is reached; the operation can be continued.
     LimitReached(String),
 }
 
-/// An error with the request it belongs to.
+/// An error with its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
+    /// What failed.
     pub kind: ApiErrorKind,
+    /// The HTTP method of the request.
     pub method: Method,
-    /// The path as asked for, with its query.
+    /// The path of the request with its query.
     pub path: String,
 }
 
 impl ApiError {
-    /// Names the request that `kind` belongs to.
+    /// An error of the request with this method and path.
     #[must_use]
     pub fn new(kind: ApiErrorKind, method: Method, path: &str) -> Self {
         Self { kind, method, path: path.to_owned() }
     }
 
-    /// Whether asking for less at a time may help: the service was too slow,
-    /// broke down, or sent more than fits.
+    /// Whether fewer records per request may help: the service was too slow, failed, or sent too
+    /// much.
     #[must_use]
     pub fn is_overload(&self) -> bool {
         match &self.kind {
@@ -69,7 +101,7 @@ impl ApiError {
         }
     }
 
-    /// Whether the same read may well succeed when it is simply repeated.
+    /// Whether the same read may succeed if it is retried.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.kind {
@@ -82,8 +114,8 @@ impl ApiError {
         }
     }
 
-    /// Whether a resource that is not offered may be a key that is no longer
-    /// accepted: neither the address nor the plan is named as the reason.
+    /// Whether a resource that is not offered may mean an invalid key: the message names neither a
+    /// missing path nor the subscription as the reason.
     #[must_use]
     pub fn may_be_a_key_error(&self) -> bool {
         match &self.kind {
@@ -96,14 +128,14 @@ impl ApiError {
         }
     }
 
-    /// Whether the answer is not one of the API's.
+    /// Whether the response is not one of the API.
     #[must_use]
     pub const fn is_malformed(&self) -> bool {
         matches!(self.kind, ApiErrorKind::Malformed { .. })
     }
 
-    /// Whether the service may have done the work although it did not say so.
-    /// A write that ended like this must never be repeated blindly.
+    /// Whether the service may have carried out the request although it did not report success.
+    /// Such a write must not be repeated without a check.
     #[must_use]
     pub fn has_unknown_outcome(&self) -> bool {
         match &self.kind {
@@ -144,7 +176,7 @@ impl fmt::Display for ApiErrorKind {
             Self::NotOffered { status, message } => {
                 write!(f, "not offered: {} (HTTP {status})", one_line(message))
             }
-            // What is broken there, or in front of it, does not speak the API.
+            // A failing service, or a proxy in front of it, does not send JSON.
             Self::Malformed { status: status @ 500.., excerpt, .. } => {
                 let said = titled(excerpt).unwrap_or(excerpt);
                 let colon = if said.is_empty() { "" } else { ": " };
@@ -171,31 +203,31 @@ impl fmt::Display for ApiErrorKind {
     }
 }
 
-/// The title of a page, which says more than its markup.
+/// The title of an HTML page, which is more useful than its markup.
 fn titled(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("<title>")?;
     let (title, _) = rest.split_once("</title>")?;
     Some(title.trim()).filter(|title| !title.is_empty())
 }
 
-/// `text` without anything that could move a terminal's cursor or break a line.
+/// Escapes everything in `text` that could move a terminal's cursor or break a line.
 fn one_line(text: &str) -> String {
     Escaped(text).to_string()
 }
 
-/// A service's message, bounded.
+/// A service's message, truncated.
 #[must_use]
 pub(super) fn message(text: &str) -> String {
-    truncate(text, LONGEST_TEXT).into_owned()
+    truncate(text, MAX_TEXT).into_owned()
 }
 
-/// The beginning of a body for a person to recognise, control characters escaped.
+/// The beginning of a body for people, with control characters escaped.
 #[must_use]
 pub(super) fn excerpt(body: &[u8]) -> String {
-    const MOST: usize = 120;
-    // Four bytes hold the longest character, so this many always suffice.
-    let head = &body[..body.len().min(4 * MOST + 4)];
-    one_line(&truncate(String::from_utf8_lossy(head).trim(), MOST))
+    const MAX: usize = 120;
+    // A character has at most four bytes, so this many are enough.
+    let head = &body[..body.len().min(4 * MAX + 4)];
+    one_line(&truncate(String::from_utf8_lossy(head).trim(), MAX))
 }
 
 #[cfg(test)]

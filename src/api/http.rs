@@ -1,4 +1,5 @@
-//! Requests and responses as plain data, and [`Transport`], the door to the network.
+//! Requests and responses as plain data, and the [`Transport`] trait, through which all requests
+//! are sent.
 
 use std::fmt;
 
@@ -9,13 +10,13 @@ pub use crate::model::spec::Method;
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Wraps a key as it was read from its source, without surrounding white space.
+    /// Wraps a key, without surrounding white space.
     #[must_use]
     pub fn new(key: &str) -> Self {
         Self(key.trim().to_owned())
     }
 
-    /// The key itself, for the `Authorization` header alone.
+    /// The key itself. Use it only for the `Authorization` header.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -28,11 +29,12 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// One request. `path` begins with `/api` and may carry a query; the transport
-/// puts the base URL in front of it.
+/// A request to the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    /// The HTTP method.
     pub method: Method,
+    /// Path and query, beginning with `/api`. The transport puts the base URL in front of it.
     pub path: String,
     /// Sent as `Authorization: Bearer …` when present.
     pub key: Option<ApiKey>,
@@ -48,12 +50,14 @@ impl Request {
     }
 }
 
-/// One answer, whole, after decompression.
+/// A complete response, after decompression.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Response {
+    /// The HTTP status, 200 to 599.
     pub status: u16,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
+    /// The body; empty if there is none.
     pub body: Vec<u8>,
 }
 
@@ -65,29 +69,30 @@ impl Response {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// No byte of the request left this machine: it is safe to repeat.
+    /// No byte of the request was sent: it is safe to repeat.
     #[error("{0}")]
     NotSent(String),
-    /// The other side's certificate was not accepted: nothing left, and a repeat ends the same.
+    /// The server's certificate was not accepted: nothing was sent, and a retry would fail in the
+    /// same way.
     #[error("{0}")]
     Untrusted(String),
-    /// Bytes may have left: the service may have done the work.
+    /// Bytes may have been sent: the service may have carried out the request.
     #[error("{0}")]
     Unknown(String),
-    /// The answer began to arrive and was larger than the limit, in bytes.
+    /// The response is larger than this limit, in bytes.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(u64),
 }
 
-/// The program's only way to a service.
+/// Sends requests to a service. The program has no other way to send one.
 pub trait Transport: Send {
-    /// Sends one request and waits for the whole answer.
+    /// Sends one request and waits for the complete response.
     ///
     /// # Errors
-    /// [`TransportError`] when no answer arrived; any HTTP status is an answer.
+    /// [`TransportError`] if there is no response. A response of any HTTP status is not an error.
     fn send(&mut self, request: &Request) -> Result<Response, TransportError>;
 }
 

@@ -1,18 +1,18 @@
-//! How to speak to the service. Only `api::ureq` touches the network; all
-//! else is decided here on plain data.
+//! The HTTP client of the service. Only `api::ureq` uses the network; everything else is decided on
+//! plain data.
 //!
-//! * [`base_url`]: where a service lives, and whether a key may go there
-//! * [`webhook_url`]: addresses for messages to the owner
-//! * [`http`]: requests, responses, and the door they go through
-//! * [`error`]: what can go wrong, and what to do about it
-//! * [`envelope`]: what a body says, read leniently
-//! * [`rate_limit_headers`]: what an answer says about the limit and the time
-//! * `refusal`: what the words of a refusal say about its reason
-//! * [`pacer`]: when the next request may leave
-//! * [`client`]: one request, with its waits, repeats and bounds
-//! * [`redact`]: secrets are removed from what comes from outside
-//! * [`read_only`]: a way on which nothing can be changed
-//! * [`ureq`]: the real network
+//! * [`base_url`]: address of a service; rejects addresses to which a key must not be sent
+//! * [`webhook_url`]: addresses for alerts and heartbeats
+//! * [`http`]: requests, responses, and the [`Transport`](http::Transport) trait
+//! * [`error`]: errors of requests
+//! * [`envelope`]: the envelope of a response body, parsed leniently
+//! * [`rate_limit_headers`]: rate limit and time in a response's headers
+//! * `refusal`: recognises the reason of a refusal by its wording
+//! * [`pacer`]: when the next request may be sent
+//! * [`client`]: one request with its waits, retries and limits
+//! * [`redact`]: removes secrets from text that comes from outside
+//! * [`read_only`]: a transport that refuses writes
+//! * [`ureq`]: the network
 
 pub mod base_url;
 pub mod client;

@@ -1,39 +1,38 @@
-//! What one answer says about the limit and about the service's clock, read
-//! from its headers (and `Retry-After` from its body). Pure text to numbers;
-//! what follows from the numbers is decided in [`crate::api::pacer`].
+//! Parses the rate limit and the time of the service from a response's headers, and `Retry-After`
+//! also from its body. Pure. [`crate::api::pacer`] decides what follows from them.
 
 use crate::api::envelope;
 use crate::api::http::Response;
 use chrono::{DateTime, NaiveDateTime};
 
-/// A moment as the service wrote it.
+/// A time sent by the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetTime {
-    /// Milliseconds from the moment of the answer.
+    /// Milliseconds after the response.
     Relative(u64),
-    /// Milliseconds since 1970 on the service's own clock.
+    /// Milliseconds since 1970, by the service's clock.
     Absolute(i64),
 }
 
-/// Everything the pacer needs to know of one answer.
+/// The data of a response that the pacer needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimitHeaders {
-    /// `X-RateLimit-Limit`; zero means that there is no limit.
+    /// `X-RateLimit-Limit`, in requests per minute; zero means that there is no limit.
     pub limit: Option<u64>,
-    /// `X-RateLimit-Remaining`.
+    /// `X-RateLimit-Remaining`: requests left in the present window.
     pub remaining: Option<u64>,
-    /// `X-RateLimit-Reset`, read by its magnitude.
+    /// `X-RateLimit-Reset`: the end of the window, relative or absolute by its magnitude.
     pub reset: Option<ResetTime>,
-    /// `Date`, in milliseconds since 1970, truncated to the second by the service.
+    /// `Date`, in milliseconds since 1970. The service truncates it to the second.
     pub date: Option<i64>,
-    /// `Retry-After`, from the header or else from the body.
+    /// `Retry-After` of a failed request, from the header or otherwise from the body.
     pub retry_after: Option<ResetTime>,
-    /// The request was refused for the limit, and so was not executed.
+    /// The request exceeded the rate limit and was not executed.
     pub throttled: bool,
 }
 
 impl RateLimitHeaders {
-    /// Reads the signals of one answer.
+    /// Parses the headers of a response.
     #[must_use]
     pub fn read(response: &Response) -> Self {
         let throttle = envelope::throttle(response);
@@ -41,58 +40,58 @@ impl RateLimitHeaders {
         Self {
             limit: response.header("x-ratelimit-limit").and_then(whole),
             remaining: response.header("x-ratelimit-remaining").and_then(whole),
-            reset: response.header("x-ratelimit-reset").and_then(moment),
+            reset: response.header("x-ratelimit-reset").and_then(reset_time),
             date: response.header("date").and_then(date),
             retry_after: response
                 .header("retry-after")
-                .and_then(moment)
-                .or_else(|| throttle.retry_after.as_deref().and_then(moment))
-                // Beside a good answer it says nothing that anybody should wait for.
+                .and_then(reset_time)
+                .or_else(|| throttle.retry_after.as_deref().and_then(reset_time))
+                // Beside a success it must not cause a wait.
                 .filter(|_| failed),
             throttled: throttle.refused,
         }
     }
 }
 
-/// A whole number; anything below zero is zero. Some servers repeat a header,
-/// and some libraries join the copies by commas: the first counts.
+/// Parses a whole number; a negative one is zero. Some servers repeat a header, and some libraries
+/// join the copies by commas: the first counts.
 fn whole(text: &str) -> Option<u64> {
     let first = text.split(',').next()?.trim();
     let number: f64 = first.parse().ok()?;
-    // A float carries whole numbers of this size exactly; larger ones saturate.
+    // A float represents whole numbers of this size exactly; larger ones saturate.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     number.is_finite().then_some(number.max(0.0) as u64)
 }
 
-/// Above this many seconds a bare number is a date and not a wait: three years.
-const LONGEST_WAIT_SECONDS: f64 = 1e8;
-/// Above this a bare number counts milliseconds: the year 5138 in seconds.
-const LARGEST_EPOCH_SECONDS: f64 = 1e11;
+/// A number of seconds from which on it is a date and not a wait: three years.
+const MAX_WAIT_SECONDS: f64 = 1e8;
+/// A number from which on it is a date in milliseconds: the year 5138 in seconds.
+const MAX_EPOCH_SECONDS: f64 = 1e11;
 
-/// A moment in any of the forms that services use.
+/// Parses a time in any of the forms that services use: seconds to wait, a Unix time in seconds or
+/// milliseconds, or a date.
 #[must_use]
-pub fn moment(text: &str) -> Option<ResetTime> {
+pub fn reset_time(text: &str) -> Option<ResetTime> {
     let text = text.trim();
     if let Ok(number) = text.parse::<f64>() {
-        return number_moment(number);
+        return reset_from_number(number);
     }
     date(text).map(ResetTime::Absolute)
 }
 
-fn number_moment(number: f64) -> Option<ResetTime> {
+fn reset_from_number(number: f64) -> Option<ResetTime> {
     // `as` saturates, and the bounds below keep everything in range.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     match number {
         n if !n.is_finite() || n < 0.0 => None,
-        n if n < LONGEST_WAIT_SECONDS => Some(ResetTime::Relative((n * 1000.0) as u64)),
-        n if n < LARGEST_EPOCH_SECONDS => Some(ResetTime::Absolute((n * 1000.0) as i64)),
+        n if n < MAX_WAIT_SECONDS => Some(ResetTime::Relative((n * 1000.0) as u64)),
+        n if n < MAX_EPOCH_SECONDS => Some(ResetTime::Absolute((n * 1000.0) as i64)),
         n => Some(ResetTime::Absolute(n as i64)),
     }
 }
 
-/// A date in HTTP's form, in ISO 8601, or as `YYYY-MM-DD HH:MM:SS`. A date
-/// that names no zone is taken as UTC; were it not, it would lie hours off,
-/// which the pacer distrusts.
+/// Parses a date in HTTP's form, in ISO 8601, or as `YYYY-MM-DD HH:MM:SS`. A date without a zone is
+/// UTC. If it is not, it is off by hours, and the pacer ignores it.
 fn date(text: &str) -> Option<i64> {
     const WITHOUT_ZONE: [&str; 3] =
         ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%a, %d %b %Y %H:%M:%S GMT"];
@@ -126,16 +125,16 @@ mod tests {
             ("2026-11-20 12:31:25", ResetTime::Absolute(at)),
             ("2026-11-20T12:31:25", ResetTime::Absolute(at)),
         ] {
-            assert_eq!(moment(text), Some(expected), "{text}");
+            assert_eq!(reset_time(text), Some(expected), "{text}");
         }
     }
 
     #[test]
     fn nonsense_is_no_moment() {
         for text in ["", "soon", "-5", "NaN", "inf", "1e999", "2026-13-45 99:00:00", "\u{0}"] {
-            assert_eq!(moment(text), None, "{text}");
+            assert_eq!(reset_time(text), None, "{text}");
         }
-        assert_eq!(moment("1e300"), Some(ResetTime::Absolute(i64::MAX)));
+        assert_eq!(reset_time("1e300"), Some(ResetTime::Absolute(i64::MAX)));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! A way to a service that nothing can be changed on.
+//! A transport that cannot change anything on the service.
 
 use super::http::{Method, Request, Response, Transport, TransportError};
 
-/// A transport that lets only reads through.
+/// Forwards `GET` requests and refuses all others with [`TransportError::NotSent`].
 #[derive(Debug, Clone)]
 pub struct ReadOnlyTransport<T>(pub T);
 

@@ -1,18 +1,17 @@
-//! The secrets of this process, and their removal from every text that comes from outside.
+//! Removes the secrets of this process from every text that comes from outside.
 //!
-//! A service may send a key back in any spelling: JSON, percent or HTML escapes, twice escaped,
-//! as hexadecimal digits or base64, with blanks in between, in other letter case. [`Redactor`]
-//! finds a secret in all of them and puts [`PLACEHOLDER`] in its place; everything else keeps
-//! its bytes. [`RedactingTransport`] does that with each answer and each error of a transport, so that no
-//! other part of the program ever sees a secret that was not its own.
+//! A service may return a key in any encoding: with JSON, percent or HTML escapes, escaped twice,
+//! as hexadecimal digits or base64, with white space in between, in other letter case. [`Redactor`]
+//! finds a secret in all of them and replaces it by [`PLACEHOLDER`]; all other bytes remain.
+//! [`RedactingTransport`] applies it to each response and error of a transport, so that no other
+//! part of the program receives a secret from the service.
 //!
-//! How long a secret is decides what is removed:
+//! The length of a secret decides where it is removed:
 //!
-//! * 8 characters or more (digits alone: 16): everywhere.
-//! * 4 to 7 characters (digits alone: up to 15): as a whole word, and not from records that
-//!   were read, where such a word may stand for itself. An answer has records if its envelope
-//!   says success; its `message` is no record.
-//! * fewer: nothing, since a letter or two stand in every text.
+//! * 8 characters or more (digits only: 16): everywhere.
+//! * 4 to 7 characters (digits only: up to 15): as a whole word, but not in records of a
+//!   successful response, where the word may be data. The response's `message` is not a record.
+//! * fewer: nowhere, since one or two letters are in every text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -31,50 +30,51 @@ mod decoding;
 #[cfg(test)]
 mod tests;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 pub const PLACEHOLDER: &str = "[redacted]";
-/// Secrets of this length are removed wherever they stand.
+/// Length from which on secrets are removed everywhere.
 pub const STRONG_SECRET_LENGTH: usize = 8;
-/// Shorter secrets are not removed at all.
-pub const SHORTEST: usize = 4;
-/// A shorter part of an address is no secret of its own.
-const TOKEN: usize = 16;
-/// A longer secret is searched for only in its literal form.
-const LONGEST: usize = 4 << 10;
-/// How often text that shows further escapes is read again.
-const PASSES: usize = 12;
-/// Text is searched for places in pieces of this size, which overlap.
+/// Length from which on secrets are removed at all.
+pub const MIN_SECRET_LENGTH: usize = 4;
+/// Length from which on a part of an address is a secret by itself.
+const MIN_TOKEN_LENGTH: usize = 16;
+/// Length up to which the encodings of a secret are searched for; a longer one only literally.
+const MAX_ENCODED_LENGTH: usize = 4 << 10;
+/// Maximum number of times that nested escapes are resolved.
+const MAX_PASSES: usize = 12;
+/// Size of the overlapping pieces in which text is searched.
 const PIECE: usize = 1 << 20;
 const OVERLAP: usize = 1 << 16;
 
 const AS_WRITTEN: Decoding = Decoding { decode: false, loose: true };
 const DECODED: Decoding = Decoding { decode: true, loose: true };
 
-/// The secrets of a process. Clones share them.
+/// The secrets of a process. Clones share the same list.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<RwLock<Known>>);
 
 #[derive(Default)]
 struct Known {
-    /// Every secret that was added.
+    /// All secrets.
     all: Vec<String>,
-    /// Their searchers, in groups that double: adding one is cheap, and there are few groups.
+    /// Searchers for long secrets, in groups of doubling size: adding one is cheap, and there are
+    /// few groups.
     strong: Vec<Group>,
     weak: Vec<Vec<u8>>,
-    /// One of them has a character that begins an escape.
+    /// Whether a secret has a character that begins an escape.
     escapes: bool,
 }
 
-/// Some secrets, and what finds any spelling of them in a text that was read.
+/// Some secrets, and a searcher for all their encodings.
 struct Group {
     secrets: Vec<Vec<Pattern>>,
     search: AhoCorasick,
-    /// Tells faster whether there is any, where the processor and the number of patterns allow it.
+    /// A faster search for any of them, if the processor and the number of patterns allow it.
     any: Option<packed::Searcher>,
 }
 
 impl Group {
-    fn stands_in(&self, text: &[u8]) -> bool {
+    fn is_in(&self, text: &[u8]) -> bool {
         match &self.any {
             Some(any) => any.find(text).is_some(),
             None => self.search.is_match(text),
@@ -82,11 +82,11 @@ impl Group {
     }
 }
 
-/// One thing to search for.
+/// One byte string to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pattern {
     text: Vec<u8>,
-    /// It lacks its first and last digits, which depend on what stands beside it.
+    /// Whether it is base64 without the first and last digits, which depend on adjacent bytes.
     base64: bool,
 }
 
@@ -97,14 +97,14 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// From now on `secret` is removed, by the rule of this module.
+    /// Adds a secret, which is removed by the rules of this module.
     pub fn add(&self, secret: &str) {
         let secret = secret.trim();
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if secret.len() < SHORTEST || known.all.iter().any(|it| it == secret) {
+        if secret.len() < MIN_SECRET_LENGTH || known.all.iter().any(|it| it == secret) {
             return;
         }
-        // What stands in the placeholder would be found in it for ever.
+        // A secret within the placeholder would be found there again.
         if PLACEHOLDER.contains(&secret.to_lowercase()) {
             return;
         }
@@ -118,8 +118,8 @@ impl Redactor {
         known.add(vec![patterns(secret)]);
     }
 
-    /// From now on an address for messages is removed: the whole of it, and those of its parts
-    /// that are long enough to be secrets.
+    /// Adds the address of a webhook: the whole of it, and each part that is long enough to be a
+    /// secret.
     pub fn add_address(&self, hook: &WebhookUrl) {
         let address = hook.reveal();
         let Some((_, place)) = address.split_once("://") else { return };
@@ -128,9 +128,10 @@ impl Redactor {
             return;
         }
         self.add(address);
-        // Words without a digit are names, which may stand in any record.
-        let token =
-            |part: &&str| part.len() >= TOKEN && part.bytes().any(|byte| byte.is_ascii_digit());
+        // Words without a digit are names, which may be in any record.
+        let token = |part: &&str| {
+            part.len() >= MIN_TOKEN_LENGTH && part.bytes().any(|byte| byte.is_ascii_digit())
+        };
         path.split(['/', '?', '&', '=']).filter(token).for_each(|part| self.add(part));
     }
 
@@ -143,7 +144,7 @@ impl Redactor {
         }
     }
 
-    /// `response` to `request` without secrets. JSON stays JSON.
+    /// `response` to `request` without secrets. Valid JSON remains valid.
     #[must_use]
     pub fn response(&self, request: &Request, mut response: Response) -> Response {
         if let Some(clean) = self.body(request, &response) {
@@ -159,16 +160,16 @@ impl Redactor {
         response
     }
 
-    /// The body of `response` without secrets, if there is one in it.
+    /// The body of `response` without secrets; `None` if it contains none.
     fn body(&self, request: &Request, response: &Response) -> Option<Vec<u8>> {
         let weak = !self.0.read().unwrap_or_else(PoisonError::into_inner).weak.is_empty();
-        // Bodies are large: they are only read for their envelope where it decides something.
+        // Bodies are large: the envelope is parsed only if it makes a difference.
         let reads = weak && request.method == Method::Get;
         let Some(messages) = reads.then(|| success_messages(response)).flatten() else {
             return self.bytes(&response.body, weak);
         };
         let mut body = Cow::Borrowed(&response.body[..]);
-        // The last one first: the others stay where they are.
+        // From the last on, so that the offsets of the others remain valid.
         for message in messages.iter().rev().map(|it| it.get()) {
             if let Some(clean) = self.bytes(message.as_bytes(), true) {
                 let begin = message.as_ptr().addr() - response.body.as_ptr().addr();
@@ -182,18 +183,19 @@ impl Redactor {
         })
     }
 
-    /// `text` without secrets, if there is one in it.
+    /// `text` without secrets; `None` if it contains none.
     fn bytes(&self, text: &[u8], weak: bool) -> Option<Vec<u8>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if !known.stands_in(text, weak) {
+        if !known.is_in(text, weak) {
             return None;
         }
         let json = |text: &[u8]| serde_json::from_slice::<IgnoredAny>(text).is_ok();
         let clean = known.removed(text, weak);
-        if !known.stands_in(&clean, weak) && (json(&clean) || !json(text)) {
+        if !known.is_in(&clean, weak) && (json(&clean) || !json(text)) {
             return Some(clean);
         }
-        // The secret is a number, say. Or there is none: its first letter is that of an escape.
+        // Replacing the bytes made the JSON invalid, for example for a number, or the beginning of
+        // the secret is part of an escape.
         if let Ok(mut document) = serde_json::from_slice::<Value>(text) {
             let before = document.clone();
             known.clean(&mut document, weak);
@@ -211,24 +213,24 @@ impl Known {
         }
         let texts = || secrets.iter().flatten().map(|pattern| &pattern.text);
         let search = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts());
-        // Only as many patterns as no process has cannot be searched for.
+        // Building fails only for an unrealistic number of patterns.
         if let Ok(search) = search {
             let any = packed::Searcher::new(texts());
             self.strong.push(Group { secrets, search, any });
         }
     }
 
-    fn stands_in(&self, text: &[u8], weak: bool) -> bool {
+    fn is_in(&self, text: &[u8], weak: bool) -> bool {
         if self.strong.is_empty() {
-            return weak && self.weak_stands_in(text);
+            return weak && self.weak_is_in(text);
         }
-        let found = |text: &[u8]| self.strong.iter().any(|group| group.stands_in(text));
+        let found = |text: &[u8]| self.strong.iter().any(|group| group.is_in(text));
         let (mut now, mut next) = (Vec::new(), Vec::new());
         let mut escaped = quick_pass(text, &mut now);
         if found(&now) {
             return true;
         }
-        // What was taken for an escape may be the begin of the secret.
+        // What was resolved as an escape may be the beginning of the secret.
         if escaped && found(text) {
             return true;
         }
@@ -238,7 +240,7 @@ impl Known {
                 return true;
             }
         }
-        for _ in 1..PASSES {
+        for _ in 1..MAX_PASSES {
             escaped = escaped && has_escape(&now);
             if !escaped {
                 break;
@@ -249,14 +251,14 @@ impl Known {
             }
             std::mem::swap(&mut now, &mut next);
         }
-        weak && self.weak_stands_in(text)
+        weak && self.weak_is_in(text)
     }
 
-    fn weak_stands_in(&self, text: &[u8]) -> bool {
+    fn weak_is_in(&self, text: &[u8]) -> bool {
         !self.weak.is_empty() && !self.weak_places(text).is_empty()
     }
 
-    /// `text` with the placeholder where it, read in any way, has a secret.
+    /// `text` with the placeholder in place of each secret in any encoding.
     fn removed(&self, text: &[u8], weak: bool) -> Vec<u8> {
         let mut places = Vec::new();
         let mut begin = 0;
@@ -322,9 +324,9 @@ impl Known {
     /// Removes secrets from each text and number of `value`.
     fn clean(&self, value: &mut Value, weak: bool) {
         let clean = |text: &str| {
-            let found = self.stands_in(text.as_bytes(), weak);
+            let found = self.is_in(text.as_bytes(), weak);
             found.then(|| match self.removed(text.as_bytes(), weak) {
-                clean if self.stands_in(&clean, weak) => PLACEHOLDER.to_owned(),
+                clean if self.is_in(&clean, weak) => PLACEHOLDER.to_owned(),
                 clean => String::from_utf8_lossy(&clean).into_owned(),
             })
         };
@@ -352,8 +354,8 @@ impl Known {
     }
 }
 
-/// Where `find` finds something in `text`, read as written and with its escapes resolved, layer
-/// by layer.
+/// Ranges in `text` of the matches of `find`, which gets the text unchanged and after each pass of
+/// resolving escapes.
 fn each_reading(
     text: &[u8],
     [as_written, decoded]: [Decoding; 2],
@@ -369,7 +371,7 @@ fn each_reading(
     note(&plain);
     let mut now = Mapped::default();
     let mut escaped = pass(text, decoded, &mut now);
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         if !escaped {
             break;
         }
@@ -381,18 +383,18 @@ fn each_reading(
     places
 }
 
-/// `range` with the digits beside it that belong to the same base64 text.
+/// `range` extended by adjacent digits of the same base64 text.
 fn with_neighbours(text: &[u8], range: Range<usize>) -> Range<usize> {
-    const MOST: usize = 2;
+    const MAX_DIGITS: usize = 2;
     let digit = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(byte);
-    let before = text[..range.start].iter().rev().take(MOST).take_while(digit).count();
-    let after = text[range.end..].iter().take(MOST).take_while(digit).count();
+    let before = text[..range.start].iter().rev().take(MAX_DIGITS).take_while(digit).count();
+    let after = text[range.end..].iter().take(MAX_DIGITS).take_while(digit).count();
     range.start - before..range.end + after
 }
 
-/// What to search for to find `secret`.
+/// The byte strings to search for `secret`.
 fn patterns(secret: &str) -> Vec<Pattern> {
-    if secret.len() > LONGEST {
+    if secret.len() > MAX_ENCODED_LENGTH {
         return vec![Pattern { text: secret.into(), base64: false }];
     }
     let as_read = |text: &[u8], how: Decoding| {
@@ -402,7 +404,7 @@ fn patterns(secret: &str) -> Vec<Pattern> {
     };
     let mut texts = vec![secret.into(), as_read(secret.as_bytes(), AS_WRITTEN).0];
     let mut resolved = secret.as_bytes().to_vec();
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         let (read, again) = as_read(&resolved, DECODED);
         resolved = read;
         if !again {
@@ -410,7 +412,7 @@ fn patterns(secret: &str) -> Vec<Pattern> {
         }
     }
     texts.push(resolved);
-    // As a form writes blanks.
+    // In the encoding of HTML forms.
     texts.push(secret.replace(' ', "+").to_ascii_lowercase().into_bytes());
     let hex: Vec<_> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     texts.extend([hex.concat().into_bytes(), hex.join(":").into_bytes()]);
@@ -434,8 +436,8 @@ fn patterns(secret: &str) -> Vec<Pattern> {
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The base64 digits that `secret` alone decides where `before` bytes stand before it in its
-/// group of three.
+/// The base64 digits that depend only on `secret`, if `before` bytes precede it in its group of
+/// three.
 fn base64_core(secret: &[u8], before: usize, alphabet: &[u8; 64]) -> Vec<u8> {
     let bit = |at: usize| {
         let byte = (at / 8).checked_sub(before).and_then(|at| secret.get(at))?;
@@ -446,10 +448,12 @@ fn base64_core(secret: &[u8], before: usize, alphabet: &[u8; 64]) -> Vec<u8> {
     (0..digits).filter_map(digit).map(|digit| alphabet[digit]).collect()
 }
 
-/// A transport whose answers and errors hold no secret.
+/// Removes secrets from the responses and errors of a transport.
 #[derive(Debug, Clone)]
 pub struct RedactingTransport<T> {
+    /// The transport that sends the requests.
     pub inner: T,
+    /// The secrets to remove.
     pub redactor: Redactor,
 }
 

@@ -1,8 +1,7 @@
-//! What the words of a refusal say about its reason. Services refuse with
-//! status 200 or 400 as well as with 403 and 404, so the status alone tells
-//! too little. Pure.
+//! Recognises the reason of a refusal by its message. Services refuse with status 200 or 400 as
+//! well as with 403 and 404, so the status alone is not enough. Pure.
 
-/// Whether a refusal says that the account's plan lacks what was asked for.
+/// Whether the message says that the account's subscription does not include the resource.
 #[must_use]
 pub fn mentions_subscription(message: &str) -> bool {
     const WORDS: &[&str] = &[
@@ -22,7 +21,7 @@ pub fn mentions_subscription(message: &str) -> bool {
     words.any(|word| WORDS.contains(&word)) && !mentions_page_size(&message)
 }
 
-/// Whether a refusal says that there is nothing under that address.
+/// Whether the message says that nothing exists at that address.
 #[must_use]
 pub fn mentions_absence(message: &str) -> bool {
     const PHRASES: &[&str] =
@@ -30,8 +29,8 @@ pub fn mentions_absence(message: &str) -> bool {
     contains_any(message, PHRASES)
 }
 
-/// Whether a refusal says that the service does not offer what was asked for.
-/// One that speaks of the size of a page, or of a passing trouble, does not.
+/// Whether the message says that the service does not offer the resource. Not so if it is about the
+/// page size or a temporary problem.
 #[must_use]
 pub fn says_not_offered(message: &str) -> bool {
     const PHRASES: &[&str] = &[
@@ -54,7 +53,7 @@ pub fn says_not_offered(message: &str) -> bool {
     named && !mentions_page_size(message) && !contains_any(message, PASSING)
 }
 
-/// Whether a refusal speaks of how many records were asked for.
+/// Whether the message is about the number of records per page.
 fn mentions_page_size(message: &str) -> bool {
     contains_any(message, &["limit", "per page", "perpage", "per_page", "page size"])
 }

@@ -1,14 +1,14 @@
-//! The real network: [`UreqTransport`], the only place that knows ureq.
+//! The network: [`UreqTransport`], the only user of the ureq library.
 //!
-//! * The key goes to the account's own base URL and nowhere else: redirects
-//!   are handed back as answers, never followed.
-//! * A proxy from the environment (`ALL_PROXY`, `HTTPS_PROXY`, …, `NO_PROXY`)
-//!   is used for https alone, where it carries an encrypted tunnel and never
-//!   sees the key. Plain http always connects directly.
-//! * Writes get a connection of their own. On a kept one that the service is
-//!   just closing, it could not be told whether a write arrived.
-//! * Whether bytes may have left is not guessed from the kind of error: a
-//!   layer above TCP and TLS notes the moment when the request is first written.
+//! * The key is only sent to the account's base URL. Redirects are returned as responses and
+//!   never followed.
+//! * A proxy from the environment (`ALL_PROXY`, `HTTPS_PROXY`, …, `NO_PROXY`) is used only for
+//!   https, where it forwards an encrypted tunnel and cannot read the key. Plain http always
+//!   connects directly.
+//! * Each write has its own connection. On a reused one that the service is just closing, it
+//!   would be unknown whether the write arrived.
+//! * Whether bytes may have been sent is not derived from the kind of error: a layer above TCP
+//!   and TLS records when the request is first written.
 
 use self::certificates::TrustedCertificates;
 use super::base_url::{BaseUrl, BaseUrlError};
@@ -24,21 +24,22 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport as wire;
 use ureq::{Agent, Body, Error};
 
-/// How the transport behaves.
+/// Options of the transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportOptions {
-    /// For looking up the host, and again for connecting, TLS included.
+    /// Timeout for resolving the host name, and again for connecting, including TLS.
     pub connect: Duration,
-    /// For the answer to begin, and between any two pieces of it.
+    /// Timeout for the beginning of the response, and between any two parts of it.
     pub read: Duration,
-    /// For a request and its whole answer.
+    /// Timeout for a request with its complete response.
     pub overall: Duration,
-    /// The largest answer in bytes, after decompression.
+    /// Maximum size of a response in bytes, after decompression.
     pub max_body: u64,
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// Accept plain http for hosts other than this machine.
+    /// Whether to accept plain http for hosts other than this machine.
     pub allow_http: bool,
-    /// The certificates that are trusted instead of the built-in ones.
+    /// The certificate authorities to trust instead of the built-in ones.
     pub trust: Option<TrustedCertificates>,
 }
 
@@ -56,26 +57,26 @@ impl Default for TransportOptions {
     }
 }
 
-/// Speaks HTTP to one base URL.
+/// Sends HTTP requests to one base URL.
 #[derive(Debug)]
 pub struct UreqTransport {
     base: BaseUrl,
-    /// Keeps connections, for reads.
+    /// For reads; reuses connections.
     reading: Agent,
-    /// Keeps none, for writes.
+    /// For writes; does not reuse connections.
     writing: Agent,
     left: Arc<AtomicBool>,
     max_body: u64,
 }
 
-/// Room is made at once for answers that tell their length, up to this one.
-const TRUSTED_LENGTH: u64 = 1 << 20;
+/// Up to this `Content-Length`, the memory for a body is allocated at once.
+const MAX_PREALLOCATED: u64 = 1 << 20;
 
 impl UreqTransport {
-    /// A transport to `base_url`: everything before `/api`.
+    /// A transport to `base_url`, the URL before `/api`.
     ///
     /// # Errors
-    /// [`BaseUrlError`] when the key must not be sent there.
+    /// [`BaseUrlError`] if the key must not be sent there.
     pub fn new(base_url: &str, options: &TransportOptions) -> Result<Self, BaseUrlError> {
         let base = BaseUrl::parse(base_url, options.allow_http)?;
         let left = Arc::new(AtomicBool::new(false));
@@ -105,9 +106,10 @@ impl UreqTransport {
 
     fn read(&self, response: http::Response<Body>) -> Result<Response, TransportError> {
         let (parts, mut body) = response.into_parts();
-        let told = body.content_length().unwrap_or(0).min(TRUSTED_LENGTH);
+        let told = body.content_length().unwrap_or(0).min(MAX_PREALLOCATED);
         let mut bytes = Vec::with_capacity(usize::try_from(told).unwrap_or(0));
-        // One byte more than allowed tells a full answer from one too large.
+        // One byte more than allowed, to distinguish a complete response from one that is too
+        // large.
         let mut reader = body.as_reader().take(self.max_body.saturating_add(1));
         reader.read_to_end(&mut bytes).map_err(|error| self.failure(&Error::from(error)))?;
         if bytes.len() as u64 > self.max_body {
@@ -124,7 +126,7 @@ impl UreqTransport {
         if certificates::refused(error).is_some() {
             return TransportError::Untrusted(text);
         }
-        // A proxy that refused its tunnel has seen a request of its own alone.
+        // A proxy that refused the tunnel has only received its own request.
         let untouched = matches!(error, Error::ConnectProxyFailed(_));
         if untouched || !self.left.load(Ordering::SeqCst) {
             TransportError::NotSent(text)
@@ -165,19 +167,20 @@ fn agent(base: &BaseUrl, options: &TransportOptions, left: &Arc<AtomicBool>, kep
     if let Some(trust) = &options.trust {
         config = config.tls_config(trust.config());
     }
-    let connector = wire::Connector::chain(wire::DefaultConnector::default(), Mark(left.clone()));
-    Agent::with_parts(config.build(), connector, Lookup::default())
+    let connector =
+        wire::Connector::chain(wire::DefaultConnector::default(), SentMarker(left.clone()));
+    Agent::with_parts(config.build(), connector, IpAwareResolver::default())
 }
 
 fn bearer(key: &ApiKey) -> Result<HeaderValue, Error> {
-    // The error of a bad value does not hold the value.
+    // The error of an invalid value does not contain the value.
     let mut value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()))
         .map_err(|_| Error::Other("the key holds a character that no header can carry".into()))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// What went wrong, for a person. It names kinds and never what was sent.
+/// The error for people. It contains the kind of error, and nothing of the request.
 fn describe(error: &Error) -> String {
     if let Some(why) = certificates::refused(error) {
         return why;
@@ -192,12 +195,12 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Looks hosts up, unless they are addresses already: to bound the time of a
-/// look-up, the default one spends a thread on every request.
+/// Resolves host names. For IP addresses it avoids the default resolver, which starts a thread for
+/// each request to limit its time.
 #[derive(Debug, Default)]
-struct Lookup(DefaultResolver);
+struct IpAwareResolver(DefaultResolver);
 
-impl Resolver for Lookup {
+impl Resolver for IpAwareResolver {
     fn resolve(
         &self,
         uri: &http::Uri,
@@ -211,38 +214,38 @@ impl Resolver for Lookup {
     }
 }
 
-/// The address of a URL whose host is one.
+/// The socket address of a URL whose host is an IP address.
 fn literal(uri: &http::Uri) -> Option<SocketAddr> {
     let address: IpAddr = uri.host()?.trim_matches(['[', ']']).parse().ok()?;
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     Some(SocketAddr::new(address, uri.port_u16().unwrap_or(usual)))
 }
 
-/// Notes in the flag when a request is first written to a connection.
+/// Sets the flag when a request is first written to a connection.
 #[derive(Debug)]
-struct Mark(Arc<AtomicBool>);
+struct SentMarker(Arc<AtomicBool>);
 
-impl<In: wire::Transport> wire::Connector<In> for Mark {
-    type Out = Marked<In>;
+impl<In: wire::Transport> wire::Connector<In> for SentMarker {
+    type Out = MarkedTransport<In>;
 
     fn connect(
         &self,
         _details: &wire::ConnectionDetails<'_>,
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, Error> {
-        // A proxy's tunnel may have set the flag; the request itself has not left.
+        // A proxy's tunnel may have set the flag; the request itself was not sent.
         self.0.store(false, Ordering::SeqCst);
-        Ok(chained.map(|inner| Marked { inner, left: self.0.clone() }))
+        Ok(chained.map(|inner| MarkedTransport { inner, left: self.0.clone() }))
     }
 }
 
 #[derive(Debug)]
-struct Marked<T> {
+struct MarkedTransport<T> {
     inner: T,
     left: Arc<AtomicBool>,
 }
 
-impl<T: wire::Transport> wire::Transport for Marked<T> {
+impl<T: wire::Transport> wire::Transport for MarkedTransport<T> {
     fn buffers(&mut self) -> &mut dyn wire::Buffers {
         self.inner.buffers()
     }

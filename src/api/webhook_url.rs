@@ -1,11 +1,11 @@
-//! Addresses that the account's owner named for messages: webhooks and
-//! heartbeats. Their paths are often secret, so only the host is ever shown.
+//! Addresses from the configuration for alerts and heartbeats. Their paths are often secret, so
+//! only the host is shown.
 
 use std::fmt;
 
 use crate::api::base_url::{BaseUrl, BaseUrlError};
 
-/// A checked address.
+/// A valid address. `Display` and `Debug` show only the host.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookUrl {
     url: String,
@@ -14,10 +14,10 @@ pub struct WebhookUrl {
 }
 
 impl WebhookUrl {
-    /// Reads an address; no account's key goes there, so plain http will do.
+    /// Parses an address. Plain `http` is accepted, because no API key is sent there.
     ///
     /// # Errors
-    /// [`BaseUrlError`] when it is none.
+    /// [`BaseUrlError`] if it is not valid.
     pub fn parse(text: &str) -> Result<Self, BaseUrlError> {
         let text = text.trim();
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
@@ -28,7 +28,7 @@ impl WebhookUrl {
         Ok(Self { url: text.to_owned(), host: base.host().to_owned(), secure: base.secure() })
     }
 
-    /// The whole address, for the request alone.
+    /// The complete address. Use it only for the request.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.url

@@ -46,7 +46,7 @@ pub struct ChangedRecord {
 pub struct ChangeCount {
     /// Records that only the later snapshot shows.
     pub added: u64,
-    /// Records with changed_versions fields.
+    /// Records with different fields.
     pub changed: u64,
     /// Records that only the earlier snapshot shows.
     pub removed: u64,
@@ -69,7 +69,7 @@ impl Vault {
         self.db.execute_batch("BEGIN").map_err(|source| self.sql(source))
     }
 
-    /// The require_readable snapshots, newest first.
+    /// The readable snapshots, newest first.
     pub fn newest_snapshots(&self, range: PageRange) -> Result<Vec<Snapshot>, VaultError> {
         self.snapshots_where(
             "finished IS NOT NULL AND forgotten IS NULL ORDER BY snapshot DESC LIMIT ?1 OFFSET ?2",
@@ -77,14 +77,14 @@ impl Vault {
         )
     }
 
-    /// Number of require_readable snapshots.
+    /// Number of readable snapshots.
     pub fn count_snapshots(&self) -> Result<u64, VaultError> {
         self.number(
             "SELECT count(*) FROM snapshot WHERE finished IS NOT NULL AND forgotten IS NULL",
         )
     }
 
-    /// Number and start time of the newest `most` require_readable snapshots, newest first.
+    /// Number and start time of the newest `most` readable snapshots, newest first.
     pub fn snapshot_times(&self, most: u64) -> Result<Vec<(i64, Timestamp)>, VaultError> {
         let sql = "SELECT snapshot, started FROM snapshot
                    WHERE finished IS NOT NULL AND forgotten IS NULL
@@ -92,7 +92,7 @@ impl Vault {
         self.query_all(sql, [signed(most)], |row| Ok((row.get(0)?, Timestamp(row.get(1)?))))
     }
 
-    /// The require_readable snapshot before `number`.
+    /// The readable snapshot before `number`.
     pub fn snapshot_before(&self, number: i64) -> Result<Option<i64>, VaultError> {
         let sql = "SELECT max(snapshot) FROM snapshot
                    WHERE snapshot < ?1 AND finished IS NOT NULL AND forgotten IS NULL";
@@ -103,7 +103,7 @@ impl Vault {
             .map_err(|source| self.sql(source))
     }
 
-    /// The newest require_readable snapshot of status complete.
+    /// The newest readable snapshot of status complete.
     pub fn newest_complete(&self) -> Result<Option<Snapshot>, VaultError> {
         let found = self.snapshots_where(
             "status = 'complete' AND finished IS NOT NULL AND forgotten IS NULL
@@ -420,7 +420,7 @@ fn keys(resource: Resource) -> String {
     keys.join(", ")
 }
 
-/// SQL condition: the like_pattern ?2 matches one of the record's fields.
+/// SQL condition: the pattern ?2 matches one of the record's fields.
 fn search_condition(resource: Resource) -> String {
     let texts = columns(resource).filter(|field| !matches!(field.kind, FieldKind::Bool));
     let parts: Vec<_> =
@@ -428,7 +428,7 @@ fn search_condition(resource: Resource) -> String {
     format!("({})", parts.join(" OR "))
 }
 
-/// A LIKE like_pattern that matches `text` anywhere; wildcards in `text` are escaped.
+/// A LIKE pattern that matches `text` anywhere; wildcards in `text` are escaped.
 fn like_pattern(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{text}%")

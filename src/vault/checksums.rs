@@ -1,4 +1,4 @@
-//! Checksums over data that no snapshot's digest message: the list of snapshots, the account, sent
+//! Checksums over data that no snapshot's digest covers: the list of snapshots, the account, sent
 //! values, runs, id mappings. They are stored in `meta`, and `check` recomputes them from the rows.
 
 use rusqlite::{Connection, OptionalExtension};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::vault::digest::{DigestSum, fields};
 use crate::vault::{Transaction, TransactionError};
 
-/// The rows that a checksum message.
+/// The rows that a checksum covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChecksumScope {
     /// Number, times, tag, scope and digest of every snapshot.

@@ -13,37 +13,91 @@ use rusqlite::ErrorCode;
 /// unchanged. An `# Errors` section names only further conditions.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
+    /// There is no file at this path.
     #[error("there is no vault at {0}")]
     Missing(PathBuf),
+    /// The file at this path is not an SQLite database with linkvault's application id.
     #[error("{0} is not a vault of linkvault")]
     NotAVault(PathBuf),
+    /// The vault has a format that a newer version of linkvault wrote.
     #[error("{path} has vault format {found}, and this program knows formats up to {known}")]
-    Newer { path: PathBuf, found: i64, known: i64 },
+    Newer {
+        /// Path of the vault.
+        path: PathBuf,
+        /// The format of the file.
+        found: i64,
+        /// The newest format that this program supports.
+        known: i64,
+    },
+    /// The vault belongs to another account or service than the one that responded.
     #[error("the vault belongs to {what} {ours}, and the service answers for {theirs}")]
-    OtherAccount { what: IdentityPart, ours: String, theirs: String },
+    OtherAccount {
+        /// The part in which the two differ.
+        what: IdentityPart,
+        /// The account or URL in the vault.
+        ours: String,
+        /// The account or URL that responded.
+        theirs: String,
+    },
+    /// The content of the vault is inconsistent.
     #[error("{path} is damaged: {what}")]
-    Damaged { path: PathBuf, what: String },
+    Damaged {
+        /// Path of the vault.
+        path: PathBuf,
+        /// What is inconsistent, for people.
+        what: String,
+    },
+    /// The disk with this file is full.
     #[error("the disk that holds {0} is full")]
     Full(PathBuf),
+    /// The file at this path, or its disk, is read-only.
     #[error("{0} cannot be written: the file or its disk is read-only")]
     ReadOnly(PathBuf),
+    /// Another error of the file system.
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
+    /// Another error of SQLite.
     #[error("{path}: {source}")]
-    Sql { path: PathBuf, source: rusqlite::Error },
+    Sql {
+        /// Path of the vault.
+        path: PathBuf,
+        /// The error.
+        source: rusqlite::Error,
+    },
+    /// The log or journal beside the vault belongs to another file, which SQLite would apply to it.
     #[error("cannot open {path}: {log} is the log of another file")]
-    ForeignLog { path: PathBuf, log: PathBuf },
+    ForeignLog {
+        /// Path of the vault.
+        path: PathBuf,
+        /// Path of the log or journal.
+        log: PathBuf,
+    },
+    /// The vault is missing, and its log contains changes.
     #[error("cannot open {path}: it is missing, but {log} has changes of it")]
-    LogAlone { path: PathBuf, log: PathBuf },
+    LogAlone {
+        /// Path of the vault.
+        path: PathBuf,
+        /// Path of the log.
+        log: PathBuf,
+    },
+    /// Another process has the vault at this path open or locked.
     #[error("cannot open {0}: another process works on it")]
     InUse(PathBuf),
+    /// The snapshot with this number is not running any more.
     #[error("cannot write to snapshot #{0}: another process has finished it")]
     Finished(i64),
+    /// There is no readable snapshot with this number.
     #[error("there is no snapshot #{0}")]
     NoSnapshot(i64),
+    /// There is no run with this number.
     #[error("there is no run {0}")]
     NoRun(i64),
-    /// A commit hook asked for this; only simulations install one.
+    /// A [`CommitHook`](super::CommitHook) stopped the operation; only simulations have one.
     #[error("stopped by the commit hook")]
     Stopped,
 }

@@ -61,7 +61,7 @@ pub(super) fn register_connection(path: &Path) -> Result<ConnectionGuard, VaultE
     Ok(ConnectionGuard(id))
 }
 
-/// The error for a missing_error vault. A log without its vault contains changes that would be lost.
+/// The error for a missing vault. A log without its vault contains changes that would be lost.
 pub(super) fn missing_error(path: &Path) -> VaultError {
     let log = beside(path, "-wal");
     match std::fs::metadata(&log) {

@@ -70,12 +70,20 @@ pub struct Lock {
 /// Why a lock is not held.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
+    /// Another process has the lock; its text, if it can be read.
     #[error("another process works on this account: {}", describe(.0.as_ref()))]
     Held(Option<LockHolder>),
+    /// The user interrupted the wait.
     #[error("interrupted while waiting for the lock")]
     Interrupted,
+    /// The lock file or the vault cannot be opened or written.
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
 }
 
 fn describe(holder: Option<&LockHolder>) -> String {

@@ -398,7 +398,7 @@ fn check_format(db: &Connection, path: &Path) -> Result<i64, VaultError> {
     Ok(format)
 }
 
-/// Returns an error if the tables are not exactly those that this program creates. A view in guard
+/// Returns an error if the tables are not exactly those that this program creates. A view in place
 /// of a table could return any data.
 fn check_tables(db: &Connection, path: &Path) -> Result<(), VaultError> {
     let fail = |source| VaultError::sql(path, source);
@@ -455,7 +455,7 @@ fn encode(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-/// Creates an empty vault atomically, because other processes may register_connection for it meanwhile.
+/// Creates an empty vault atomically, because other processes may look for it meanwhile.
 fn create(path: &Path) -> Result<(), VaultError> {
     let refused = |source: io::Error| match source.kind() {
         io::ErrorKind::PermissionDenied => VaultError::ReadOnly(path.to_owned()),
@@ -527,7 +527,7 @@ fn remove_unfinished(folder: &Path, start: &OsStr) {
             continue;
         }
         let Ok(file) = open_private(&entry.path()) else { continue };
-        // The lock is batch_since until the file is removed.
+        // The lock is held until the file is removed.
         if file.try_lock().is_ok() {
             let _ = std::fs::remove_file(entry.path());
         }

@@ -113,7 +113,7 @@ fn header(bytes: &[u8]) -> Option<(usize, u32)> {
     (size >= 512).then_some((size, cookie))
 }
 
-/// The marks in the committed_log part of a log.
+/// The marks in the committed part of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Log {
     /// The log's header, which changes whenever SQLite restarts the log.
@@ -218,7 +218,7 @@ fn read_full(file: &mut impl io::Read, bytes: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// The committed_log part of the log beside `path`, read like SQLite does: up to the last commit before
+/// The committed part of the log beside `path`, read like SQLite does: up to the last commit before
 /// the first frame that is incomplete or of an earlier log. `None` without a log.
 fn committed_log(path: &Path) -> io::Result<Option<Log>> {
     let file = match open_private(&beside(path, "-wal")) {

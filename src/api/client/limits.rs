@@ -1,21 +1,21 @@
-//! How often, how long and how far: the numbers that bound a client.
+//! The limits of a client: retries, waits, time, requests.
 
 use std::time::Duration;
 
 use crate::backoff::doubling;
 
-/// How reads are repeated.
+/// How reads are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a read is repeated after the first try.
+    /// Number of retries of a read after the first attempt.
     pub retries: usize,
-    /// The first delay; each further one is twice as long.
+    /// The delay before the first retry; each further one is twice as long.
     pub first_delay: Duration,
-    /// No delay is longer, jitter aside.
+    /// Maximum delay, without jitter.
     pub longest_delay: Duration,
-    /// How many refusals for the limit in a row are waited out.
+    /// Number of consecutive rate-limit refusals after which a read is given up.
     pub throttled: u32,
-    /// A service that asks for a longer wait is given up.
+    /// If the service asks for a longer wait, the request is given up.
     pub longest_wait: Duration,
 }
 
@@ -32,28 +32,28 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The delays before each repeat, without jitter.
+    /// The delays before each retry, without jitter.
     pub(super) fn delays(&self, retries: Option<usize>) -> impl Iterator<Item = Duration> + use<> {
         doubling(self.first_delay, self.longest_delay).take(retries.unwrap_or(self.retries))
     }
 }
 
-/// The bounds of one run.
+/// The limits of one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// Time from the client's making. No wait that would end later is begun.
+    /// Time since the creation of the client. A wait that would end later is not started.
     pub max_duration: Option<Duration>,
-    /// Requests that may leave.
+    /// Number of requests.
     pub max_requests: Option<u64>,
-    /// Records of one list, for those who read lists.
+    /// Number of records of one list; checked by the crawler.
     pub max_records: Option<u64>,
-    /// Bytes of one list.
+    /// Size of one list in bytes; checked by the crawler.
     pub max_bytes: Option<u64>,
 }
 
-/// What one read may do differently.
+/// Options of one read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GetOptions {
-    /// How often this read is repeated; `None` leaves it to the policy.
+    /// Number of retries of this read; `None` for that of the [`RetryPolicy`].
     pub retries: Option<usize>,
 }

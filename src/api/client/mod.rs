@@ -1,6 +1,5 @@
-//! One request at a time, with all that stands around it: the pacer's waits,
-//! repeats where they are safe, and the bounds on time and requests. It knows
-//! envelopes, and nothing of resources.
+//! Sends one request at a time: waits for the pacer, retries where that is safe, and respects
+//! limits on time and requests. It parses envelopes, but not records.
 
 mod limits;
 mod request_trace;
@@ -19,30 +18,30 @@ use crate::progress::{Event, NoProgress, Progress};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An error shows less than this of a body, in bytes.
-const MOST_SHOWN: usize = 1024;
+/// Number of bytes of a body that may be in an error.
+const MAX_SHOWN: usize = 1024;
 
-/// No wait for the next window of the limit is as long.
+/// Longer than any wait for the next window of the rate limit.
 pub const LONG_PAUSE: Duration = Duration::from_secs(70);
 
-/// The log's name for requests and answers.
+/// The log target of requests and responses.
 pub const WIRE: &str = "requests";
 
-/// Where the pacer's state is kept for the next process.
+/// Saves the pacer's state for the next process.
 pub type SavePacerState = Box<dyn FnMut(&PacerState) + Send>;
 
-/// What the requests so far came to.
+/// Counters of the requests so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestCounters {
-    /// Requests that left, or may have left.
+    /// Requests that were sent, or may have been.
     pub requests: u64,
-    /// Answers that refused for the limit.
+    /// Responses that reported an exceeded rate limit.
     pub throttled: u64,
-    /// Time spent waiting for the limit and before repeats.
+    /// Time spent waiting for the rate limit and before retries.
     pub waited: Duration,
 }
 
-/// Speaks to one account of one service.
+/// Sends requests to one account of one service.
 pub struct Client {
     transport: RedactingTransport<Box<dyn Transport>>,
     clock: Arc<dyn Clock>,
@@ -55,16 +54,16 @@ pub struct Client {
     progress: Arc<dyn Progress + Send + Sync>,
     counters: RequestCounters,
     started: Duration,
-    /// When the last request left.
-    left: Option<ClockReading>,
-    /// Requests that got no answer.
-    broken: u64,
-    /// Requests that left after a long pause.
+    /// When the last request was sent.
+    last_sent: Option<ClockReading>,
+    /// Requests without a response.
+    failures: u64,
+    /// Requests sent after a long pause.
     pauses: u64,
 }
 
 impl Client {
-    /// A client that paces by `pacer` and has no key, no bounds and no watcher yet.
+    /// A client with this pacer, without a key, limits and progress.
     #[must_use]
     pub fn new(transport: Box<dyn Transport>, clock: Arc<dyn Clock>, pacer: Pacer) -> Self {
         let started = clock.monotonic();
@@ -80,149 +79,147 @@ impl Client {
             progress: Arc::new(NoProgress),
             counters: RequestCounters::default(),
             started,
-            left: None,
-            broken: 0,
+            last_sent: None,
+            failures: 0,
             pauses: 0,
         }
     }
 
-    /// Sends `key` with every request, and removes it from every answer.
+    /// Sends `key` with every request, and removes it from every response.
     #[must_use]
     pub fn with_key(self, key: ApiKey) -> Self {
         self.redact_secret(key.reveal());
         self.with_public_key(key)
     }
 
-    /// Sends `key`, which is no secret: that of a service in this process.
+    /// Sends `key`, which is not secret, such as that of a sandbox in this process.
     #[must_use]
     pub fn with_public_key(self, key: ApiKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// Removes the secrets that `redactor` knows, or will know, from every answer. Call it
+    /// Removes the secrets of `redactor`, also those added later, from every response. Call it
     /// before [`Client::with_key`].
     #[must_use]
     pub fn with_redactor(self, redactor: Redactor) -> Self {
         Self { transport: RedactingTransport { redactor, ..self.transport }, ..self }
     }
 
-    /// From now on `secret` is removed from every answer.
+    /// Removes `secret` from every later response.
     pub fn redact_secret(&self, secret: &str) {
         self.transport.redactor.add(secret);
     }
 
-    /// Repeats reads by `retry`.
+    /// Retries reads by this policy.
     #[must_use]
     pub fn with_retry(self, retry: RetryPolicy) -> Self {
         Self { retry, ..self }
     }
 
-    /// Stops at `limits`, counted from the client's making.
+    /// Stops at these limits, counted from the creation of the client.
     #[must_use]
     pub fn with_limits(self, limits: ClientLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Draws the jitter of back-offs from `seed`, so that a run can be repeated.
+    /// Makes the jitter of retry delays reproducible.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { jitter: fastrand::Rng::with_seed(seed), ..self }
     }
 
-    /// Hands the pacer's state to `keep` before each request and after each answer.
+    /// Calls `keep` with the pacer's state before each request and after each response.
     #[must_use]
     pub fn with_pacer_saver(self, keep: SavePacerState) -> Self {
         Self { keep: Some(keep), ..self }
     }
 
-    /// Tells `progress` of waits and repeats.
+    /// Reports waits and retries to `progress`.
     #[must_use]
     pub fn with_progress(self, progress: Arc<dyn Progress + Send + Sync>) -> Self {
         Self { progress, ..self }
     }
 
-    /// What the requests so far came to.
+    /// Counters of the requests so far.
     #[must_use]
     pub fn counters(&self) -> RequestCounters {
         self.counters
     }
 
-    /// What bounds this client.
+    /// The limits of this client.
     #[must_use]
     pub const fn limits(&self) -> &ClientLimits {
         &self.limits
     }
 
-    /// How long `requests` more will take at this limit and reserve.
+    /// Estimated time of `requests` further requests at the present rate limit and reserve.
     #[must_use]
     pub fn estimate(&self, requests: u64) -> Duration {
         self.pacer.estimate(self.clock.monotonic(), requests)
     }
 
-    /// The service's limit per minute, once it has told one; zero means none.
+    /// The service's rate limit per minute; zero means none, `None` that it is not known yet.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.pacer.limit()
     }
 
-    /// How long ago the last request of this client left.
+    /// Time since the last request was sent.
     #[must_use]
     pub fn idle(&self) -> Option<Duration> {
-        Some(self.left?.age(&*self.clock))
+        Some(self.last_sent?.age(&*self.clock))
     }
 
-    /// How many requests got no answer, or none that could be read to its end: the
-    /// connection of the next one is another.
+    /// Number of requests without a complete response. Each of them closed its connection.
     #[must_use]
     pub const fn connection_failures(&self) -> u64 {
-        self.broken
+        self.failures
     }
 
-    /// How many requests left more than [`LONG_PAUSE`] after the one before them.
+    /// Number of requests sent more than [`LONG_PAUSE`] after the one before.
     #[must_use]
     pub const fn pauses(&self) -> u64 {
         self.pauses
     }
 
-    /// How many refusals for the limit in a row are waited out.
+    /// Number of consecutive rate-limit refusals after which a read is given up.
     #[must_use]
     pub fn longest_wait(&self) -> u32 {
         self.retry.throttled
     }
 
-    /// Waits until the next request may leave, and sends none.
+    /// Waits until the next request may be sent, without sending one.
     ///
     /// # Errors
-    /// [`ApiError`], for the request of `method` and `path`, when it must not leave
-    /// within the bounds.
+    /// [`ApiError`], with this method and path, if the request cannot be sent within the limits.
     pub fn wait_for_turn(&mut self, method: Method, path: &str) -> Result<(), ApiError> {
         self.pace().map_err(|kind| ApiError::new(kind, method, path))
     }
 
-    /// Reads `path`, repeating what may be repeated.
+    /// Reads `path`, and retries where that can help. A returned response is a success by its
+    /// envelope; the content is not checked.
     ///
     /// # Errors
-    /// [`ApiError`] when no good answer came within the bounds. A body that is
-    /// returned says success; what is inside it is not yet looked at.
+    /// [`ApiError`] of the last attempt.
     pub fn get(&mut self, path: &str) -> Result<Response, ApiError> {
         self.get_with(path, &GetOptions::default())
     }
 
-    /// Reads `path` with the caller's own bound on repeats.
+    /// Reads `path` with options for this read.
     ///
     /// # Errors
     /// As [`Client::get`].
     pub fn get_with(&mut self, path: &str, options: &GetOptions) -> Result<Response, ApiError> {
         let mut delays = self.retry.delays(options.retries);
-        let mut strange = false;
+        let mut malformed_before = false;
         loop {
-            let error = match self.unthrottled(Method::Get, path, None) {
+            let error = match self.send_until_not_throttled(Method::Get, path, None) {
                 Ok(response) => return Ok(response),
-                Err(error) => absent(error),
+                Err(error) => as_not_offered(error),
             };
-            // What is not of the API may be a proxy's passing page, or a wrong
-            // address, which asking often does not mend.
-            let once = error.is_malformed() && !std::mem::replace(&mut strange, true);
+            // A malformed response is retried once: it may be a temporary page of a proxy. With a
+            // wrong address, more retries would not help.
+            let once = error.is_malformed() && !std::mem::replace(&mut malformed_before, true);
             match delays.next() {
                 Some(delay) if error.is_transient() || once => self.back_off(delay, &error)?,
                 _ => return Err(error),
@@ -230,8 +227,8 @@ impl Client {
         }
     }
 
-    /// Reads the account, by which the key is tried: here every refusal of
-    /// access speaks of the key, in whatever words.
+    /// Reads the account to check the key: here every refusal of access is about the key, whatever
+    /// its wording.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -256,12 +253,12 @@ impl Client {
         })
     }
 
-    /// Sends one write, once. A refusal for the limit is not repeated either: what
-    /// must be so before the write leaves has to be checked again after its wait.
+    /// Sends a write once. A rate-limit refusal is not retried either, because the preconditions of
+    /// a write must be checked again after the wait.
     ///
     /// # Errors
-    /// [`ApiError`]; [`ApiError::has_unknown_outcome`] tells whether the service
-    /// may have done the work all the same.
+    /// [`ApiError`]. [`ApiError::has_unknown_outcome`] tells whether the service may have carried
+    /// out the write.
     pub fn send_once(
         &mut self,
         method: Method,
@@ -273,21 +270,21 @@ impl Client {
         outcome.map_err(|kind| ApiError::new(kind, method, path))
     }
 
-    /// The error for a good answer to a `GET` of `path` whose content is not what
-    /// was asked for: `why` comes from [`envelope::page`] or [`envelope::single`].
+    /// The error for a successful response to a `GET` of `path` with unexpected content. `why`
+    /// comes from [`envelope::page`] or [`envelope::single`].
     #[must_use]
     pub fn malformed_response(&self, path: &str, response: &Response, why: &str) -> ApiError {
-        // Its envelope may say success, so that short secrets are still in it.
+        // From a successful response, short secrets are not removed yet.
         let redactor = &self.transport.redactor;
-        let head = &response.body[..response.body.len().min(MOST_SHOWN)];
+        let head = &response.body[..response.body.len().min(MAX_SHOWN)];
         let body = redactor.text(&String::from_utf8_lossy(head)).into_owned().into_bytes();
         let shown = Response { body, status: response.status, headers: response.headers.clone() };
         let why = redactor.text(why).into_owned();
         ApiError::new(envelope::malformed_response(&shown, why, false), Method::Get, path)
     }
 
-    /// Sends until the answer is not a refusal for the limit, within the bound.
-    fn unthrottled(
+    /// Sends until the response is not a rate-limit refusal, up to the limit.
+    fn send_until_not_throttled(
         &mut self,
         method: Method,
         path: &str,
@@ -305,9 +302,9 @@ impl Client {
         }
     }
 
-    /// Waits until the pacer lets the next request leave.
+    /// Waits until the pacer allows the next request.
     fn pace(&mut self) -> Result<(), ApiErrorKind> {
-        if self.limits.max_requests.is_some_and(|most| self.counters.requests >= most) {
+        if self.limits.max_requests.is_some_and(|max| self.counters.requests >= max) {
             return Err(ApiErrorKind::LimitReached(format!(
                 "the bound of {} requests is reached",
                 self.counters.requests
@@ -327,7 +324,7 @@ impl Client {
     }
 
     fn back_off(&mut self, delay: Duration, error: &ApiError) -> Result<(), ApiError> {
-        // Up to half as much again, so that many clients do not return together.
+        // Adds up to 50 %, so that many clients do not retry at the same time.
         let delay = delay.mul_f64(1.0 + self.jitter.f64() / 2.0);
         let text = format!("{error}; trying again in {:.1} s", delay.as_secs_f64());
         tracing::debug!("{text}");
@@ -335,19 +332,19 @@ impl Client {
         self.sleep(delay, "a retry").map_err(|kind| ApiError::new(kind, error.method, &error.path))
     }
 
-    /// Waits `time`, unless the run's end or an interrupt comes first: a wait
-    /// that would end too late is not begun.
+    /// Waits for `time`, or until an interrupt. A wait that would exceed the time limit is not
+    /// started.
     fn sleep(&mut self, time: Duration, why: &str) -> Result<(), ApiErrorKind> {
         if self.clock.interrupted() {
             return Err(ApiErrorKind::Interrupted);
         }
         let spent = self.clock.monotonic().saturating_sub(self.started);
-        if let Some(most) = self.limits.max_duration
-            && spent.saturating_add(time) >= most
+        if let Some(max) = self.limits.max_duration
+            && spent.saturating_add(time) >= max
         {
             return Err(ApiErrorKind::LimitReached(format!(
                 "the bound of {} s would be reached while waiting {} s for {why}",
-                most.as_secs(),
+                max.as_secs(),
                 time.as_secs()
             )));
         }
@@ -365,19 +362,19 @@ impl Client {
         }
     }
 
-    /// Sends one request and tells the pacer what came of it.
+    /// Sends one request and reports the result to the pacer.
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
         self.counters.requests += 1;
         let begun = self.clock.monotonic();
         self.pauses += u64::from(self.idle().is_some_and(|idle| idle > LONG_PAUSE));
-        self.left = Some(ClockReading::now(&*self.clock));
+        self.last_sent = Some(ClockReading::now(&*self.clock));
         self.pacer.sent(begun);
         self.save();
         request_trace::request(request, &self.transport.redactor);
         let outcome = self.transport.send(request);
         let now = self.clock.monotonic();
         request_trace::outcome(request, &outcome, now.saturating_sub(begun));
-        self.broken += u64::from(outcome.is_err());
+        self.failures += u64::from(outcome.is_err());
         let outcome = match outcome {
             Ok(response) => {
                 let mut signals = RateLimitHeaders::read(&response);
@@ -422,7 +419,7 @@ impl Client {
     }
 }
 
-/// Whether a refusal is one of access.
+/// Whether the message is about authentication.
 fn names_access(message: &str) -> bool {
     let message = message.to_lowercase();
     ["token", "unauthenticated", "unauthorized", "unauthorised", "authentication", "credential"]
@@ -430,9 +427,9 @@ fn names_access(message: &str) -> bool {
         .any(|word| message.contains(word))
 }
 
-/// A read that is refused with 403 or 404, or in words that say so, is a
-/// resource that is not there.
-fn absent(error: ApiError) -> ApiError {
+/// A read that is refused with 403 or 404, or with such a message, is of a resource that is not
+/// offered.
+fn as_not_offered(error: ApiError) -> ApiError {
     match error.kind {
         ApiErrorKind::Refused { status, message }
             if matches!(status, 403 | 404)

@@ -1,4 +1,4 @@
-//! What the log says of requests: a line for each, and at the finest level their content.
+//! Logs requests: a line for each at level debug, and their content at level trace.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::api::http::{Request, Response, TransportError};
 use crate::api::redact::{PLACEHOLDER, Redactor};
 use crate::escaped::Escaped;
 
-/// So much of a body is logged.
-const LONGEST: usize = 4 << 10;
+/// Maximum number of bytes of a body that are logged.
+const MAX_LOGGED: usize = 4 << 10;
 
-/// What is sent.
+/// Logs a request.
 pub(super) fn request(request: &Request, redactor: &Redactor) {
     if !tracing::enabled!(target: WIRE, Level::TRACE) {
         return;
@@ -25,7 +25,7 @@ pub(super) fn request(request: &Request, redactor: &Redactor) {
     tracing::trace!(target: WIRE, "> {method} {path}{key}{body}");
 }
 
-/// The result.
+/// Logs the result of a request.
 pub(super) fn outcome(
     request: &Request,
     outcome: &Result<Response, TransportError>,
@@ -57,16 +57,17 @@ pub(super) fn outcome(
     }
 }
 
-/// The begin of a body, and how much is left out.
+/// The beginning of a body, and the number of bytes left out.
 fn bounded(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(LONGEST)]).into_owned();
-    match body.len().checked_sub(LONGEST) {
+    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_LOGGED)]).into_owned();
+    match body.len().checked_sub(MAX_LOGGED) {
         None | Some(0) => text,
         Some(more) => format!("{text}… and {more} bytes more"),
     }
 }
 
-/// A request's body without secrets. A password may be too short to be found.
+/// A request's body without secrets. The password is replaced explicitly, because it may be too
+/// short for the redactor.
 fn without_password(body: &[u8], redactor: &Redactor) -> String {
     let mut text = String::from_utf8_lossy(body).into_owned();
     if let Ok(Value::Object(mut members)) = serde_json::from_slice(body)

@@ -1,11 +1,11 @@
-//! The client on a clock of its own, with answers that a list gives it.
+//! Tests of the client with a simulated clock and scripted responses.
 
 use super::*;
 use crate::clock::Timestamp;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// A clock that stands still but for sleeping, and may be interrupted at a time.
+/// A clock that moves only by sleeping, and can be interrupted at a given time.
 #[derive(Default)]
 struct Still {
     now: Mutex<Duration>,
@@ -32,7 +32,7 @@ impl Clock for Still {
 
 type Outcome = Result<Response, TransportError>;
 
-/// Answers from a script, and remembers what was asked.
+/// A transport with scripted responses that records the requests.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<(VecDeque<Outcome>, Vec<Request>)>>);
 

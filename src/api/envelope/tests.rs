@@ -1,4 +1,4 @@
-//! Bodies as services send them, whole, odd and broken.
+//! Tests with bodies as services send them: valid, unusual and damaged.
 
 use super::*;
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn every_spelling_of_failure_keeps_the_message_word_for_word() {
     }
 }
 
-/// A write that was answered so may have been executed.
+/// A write with such a response may have been executed.
 #[test]
 fn a_good_status_with_an_odd_error_is_no_refusal() {
     for error in ["[]", "{}", "[1]", r#"{"name":["taken"]}"#] {
@@ -231,6 +231,6 @@ fn a_long_list_is_a_success_until_it_is_cut_or_says_otherwise() {
     assert!(matches!(kind(500, &list), ApiErrorKind::Refused { status: 500, .. }));
     let failed = list.replace(r#""error":"0""#, r#""error":"1""#);
     assert!(matches!(kind(200, &failed), ApiErrorKind::Refused { .. }));
-    // What is damaged inside is no page, whatever its ends look like.
+    // A body that is damaged inside is not a page.
     page(list.replacen("},{", "}{", 1).as_bytes(), &["qrs"]).unwrap_err();
 }

@@ -1,5 +1,5 @@
-//! When the next request may leave. A pure state machine: no IO, no clock;
-//! time comes in with every call.
+//! When the next request may be sent. A pure state machine without IO and clock; each call gets the
+//! time.
 //!
 //! ```text
 //!              sent()                      answered() with Remaining
@@ -7,25 +7,24 @@
 //!   │ ready │          │ in flight │  lost(): counts as spent       │ known │
 //!   └───────┘ ◀─────── └───────────┘ ─────────────────────────────▶ └───────┘
 //!       ▲    not_sent():    │ no headers, nothing known       remaining │ > reserve: ready at once
-//!       │    taken back     ▼                                           │ ≤ reserve: ready at `until`,
-//!       │              ┌──────────┐   a window's worth of our own       │   for one request, whose
-//!       └───────────── │ own pace │   requests in any 60 s              │   answer tells the rest
+//!       │    reverted       ▼                                           │ ≤ reserve: ready at `until`,
+//!       │              ┌──────────┐   the limit of our own              │   for one request, whose
+//!       └───────────── │ own pace │   requests in any 60 s              │   response tells the rest
 //!       ▲              └──────────┘                                     │
 //!       └───────────────────────────────────────────────────────────────┘
-//!   throttled, or Retry-After: nothing leaves before the time told; and after
-//!   a refusal our own pace is kept as well, whatever the headers say.
+//!   throttled, or Retry-After: no request before that time. After a
+//!   refusal, our own pace is also kept, whatever the headers say.
 //! ```
 //!
-//! Why this is never refused on a service that only we use:
+//! Why a service that only this client uses never refuses:
 //!
-//! * Requests go one at a time, so `Remaining` is exact when the next leaves.
-//!   A lost reply counts as spent.
-//! * `until` is an upper bound of the window's end. Times from the service are
-//!   taken as truncated to the second, and its clock as the slowest that its
-//!   `Date` headers allow.
-//! * A reset that cannot be true, or that stands on a clock we cannot read,
-//!   is replaced by a bound of our own: `limit - remaining` requests of ours
-//!   are in the window, so it began at the first of them at the latest.
+//! * Only one request is in flight, so `Remaining` is exact when the next is sent. A request
+//!   without a response counts as spent.
+//! * `until` is an upper bound of the window's end. Times from the service are assumed to be
+//!   truncated to the second, and its clock to be as slow as its `Date` headers allow.
+//! * A reset that is implausible, or relative to an unknown clock, is replaced by our own bound:
+//!   `limit - remaining` of our requests are in the window, so it began at the first of them
+//!   at the latest.
 
 mod request_log;
 
@@ -34,42 +33,42 @@ use crate::clock::Timestamp;
 use request_log::RequestLog;
 use std::time::Duration;
 
-/// Milliseconds on the monotonic clock. Signed, because what an earlier
-/// process did lies before its zero.
+/// Milliseconds on the monotonic clock. Signed, because requests of an earlier process are before
+/// its zero.
 type Ms = i64;
 
-/// The window of the service's limit.
+/// The window of the service's rate limit.
 const WINDOW: Ms = 60_000;
-/// Requests a window when the service does not say.
+/// Requests per window if the service does not tell the limit.
 const DEFAULT_LIMIT: u64 = 30;
-/// For timers and for clocks that run a little faster or slower than ours.
+/// Tolerance for timers and for clocks that run at slightly different speeds.
 const MARGIN: Ms = 50;
-/// What truncation to the second can hide.
+/// Maximum error of a time that is truncated to the second.
 const SECOND: Ms = 1_000;
-/// How far a told end of a window may lie behind the true one, as we read it:
-/// its rounding up, and what truncation may hide of it and of the clock.
+/// Maximum difference between the window's end by the service's headers and the true end: the
+/// service's rounding up, and truncation of the time and of the clock.
 const ROUNDING: Ms = 3 * SECOND + MARGIN;
-/// The longest wait that is kept as told; a longer one is kept as this long.
-const LONGEST_WAIT: Ms = 366 * 24 * 3_600_000;
-/// The longest wait that outlives its process.
-const LONGEST_KEPT: Ms = 3_600_000;
+/// Maximum wait; a longer `Retry-After` is reduced to it.
+const MAX_WAIT: Ms = 366 * 24 * 3_600_000;
+/// Maximum wait that the next process still respects.
+const MAX_RESTORED_WAIT: Ms = 3_600_000;
 
-/// What the service last said about its window.
+/// The window by the last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     remaining: u64,
-    /// The window has ended by then.
+    /// Upper bound of the window's end.
     until: Ms,
 }
 
-/// A request whose answer has not come.
+/// A request without a response yet.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     sent: Ms,
     known_before: Option<Known>,
 }
 
-/// A lower bound of (service clock - monotonic clock), and when it was taken.
+/// A lower bound of (service clock - monotonic clock), and when it was determined.
 #[derive(Debug, Clone, Copy)]
 struct Offset {
     low: i64,
@@ -77,48 +76,53 @@ struct Offset {
 }
 
 impl Offset {
-    /// The bound at `now`, allowing for clocks that drift apart by 0.01 %.
+    /// The bound at `now`, if the clocks drift apart by up to 0.01 %.
     fn at(self, now: Ms) -> i64 {
         self.low.saturating_sub(now.saturating_sub(self.taken).max(0) / 10_000)
     }
 }
 
-/// Decides when requests leave.
+/// Decides when requests may be sent.
 #[derive(Debug, Clone)]
 pub struct Pacer {
     reserve: u64,
-    /// The limit to keep to while the service tells none.
+    /// The limit to respect if the service does not tell it.
     assumed: u64,
     limit: Option<u64>,
     known: Option<Known>,
     not_before: Ms,
-    ledger: RequestLog,
+    log: RequestLog,
     offset: Option<Offset>,
     in_flight: Option<InFlight>,
-    /// Refused although the headers promised otherwise: they are not enough.
-    wary: bool,
-    /// `Remaining` was seen to be written before the request was counted.
+    /// A request was refused although the headers allowed it, so they are not sufficient.
+    distrusts_headers: bool,
+    /// The service writes `Remaining` before it counts the request.
     counts_late: bool,
 }
 
-/// What the next process has to know. Times are wall-clock milliseconds.
+/// The pacer's state for the next process. Times are milliseconds since 1970 by the wall clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct PacerState {
+    /// When the state was saved.
     pub saved: i64,
+    /// The service's rate limit per minute; zero means none.
     pub limit: Option<u64>,
+    /// Requests left in the window.
     pub remaining: Option<u64>,
+    /// Upper bound of the window's end.
     pub until: i64,
+    /// No request before this time, by `Retry-After` or a refusal.
     pub not_before: Option<i64>,
-    /// (time, requests), oldest first.
+    /// Time and number of the latest requests, oldest first.
     pub requests: Vec<(i64, u64)>,
-    /// Whether the last of `requests` was still without an answer.
+    /// Whether the last of `requests` had no response yet.
     pub in_flight: bool,
 }
 
 impl Pacer {
-    /// A pacer that knows nothing yet and leaves `reserve` requests of each
-    /// window to others.
+    /// A pacer without any information, which leaves `reserve` requests of each window to other
+    /// programs.
     #[must_use]
     pub fn new(reserve: u64) -> Self {
         Self {
@@ -127,66 +131,67 @@ impl Pacer {
             limit: None,
             known: None,
             not_before: Ms::MIN,
-            ledger: RequestLog::default(),
+            log: RequestLog::default(),
             offset: None,
             in_flight: None,
-            wary: false,
+            distrusts_headers: false,
             counts_late: false,
         }
     }
 
-    /// Keeps to `limit` requests a minute while the service tells no limit.
+    /// Assumes `limit` requests per minute if the service does not tell its limit.
     #[must_use]
     pub fn assuming(self, limit: Option<u64>) -> Self {
         Self { assumed: limit.unwrap_or(DEFAULT_LIMIT), ..self }
     }
 
-    /// How long the next request has to wait; zero when it may leave.
+    /// The time that the next request has to wait; zero if it may be sent now.
     #[must_use]
     pub fn wait(&self, now: Duration) -> Duration {
         let now = ms(now);
-        Duration::from_millis(u64::try_from(self.due(now).saturating_sub(now)).unwrap_or(0))
+        Duration::from_millis(u64::try_from(self.ready_at(now).saturating_sub(now)).unwrap_or(0))
     }
 
-    /// The service's limit per minute, if it told one; zero means none.
+    /// The service's rate limit per minute; zero means none, `None` that it is not known yet.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// A request leaves now. It counts as spent until its answer says otherwise.
+    /// Records that a request is sent now. It counts as spent until its response tells otherwise.
     pub fn sent(&mut self, now: Duration) {
         let now = ms(now);
         self.in_flight = Some(InFlight { sent: now, known_before: self.known });
-        self.ledger.push(now);
+        self.log.push(now);
         self.known = match self.known {
             Some(known) if known.remaining > self.reserve || now < known.until => {
                 Some(Known { remaining: known.remaining.saturating_sub(1), ..known })
             }
-            // The window ended and this request asks what the next one holds.
+            // The window has ended, and the response to this request will tell about the next.
             _ => None,
         };
     }
 
-    /// The request did not leave after all.
+    /// Reverts [`Pacer::sent`]: the request was not sent.
     pub fn not_sent(&mut self) {
         if let Some(flight) = self.in_flight.take() {
             self.known = flight.known_before;
-            self.ledger.remove_last();
+            self.log.remove_last();
         }
     }
 
-    /// No answer came. The request may have arrived, and stays spent.
+    /// Records that there is no response. The request may have arrived and remains spent.
     pub fn lost(&mut self, now: Duration) {
         self.in_flight = None;
-        self.ledger.mark_answered(ms(now));
+        self.log.mark_answered(ms(now));
     }
 
-    /// An answer arrived at `now`, which is `wall` on the wall clock.
+    /// Records a response, which arrived at `now` on the monotonic clock and `wall` on the wall
+    /// clock.
     pub fn answered(&mut self, now: Duration, wall: Timestamp, signals: &RateLimitHeaders) {
         let now = ms(now);
         let sent = self.in_flight.take().map_or(now, |flight| flight.sent);
-        self.ledger.mark_answered(now);
+        self.log.mark_answered(now);
         self.limit = signals.limit.or(self.limit);
         self.learn_clock(sent, now, signals.date);
         if let Some(remaining) = signals.remaining {
@@ -202,19 +207,19 @@ impl Pacer {
             self.known = Some(Known { remaining: 0, until });
             self.not_before = until;
         }
-        self.wary |= signals.throttled;
+        self.distrusts_headers |= signals.throttled;
     }
 
-    /// How long `requests` more will take, from `now`.
+    /// Estimated time of `requests` further requests from `now` on.
     #[must_use]
     pub fn estimate(&self, now: Duration, requests: u64) -> Duration {
         let now = ms(now);
-        let first = self.due(now).saturating_sub(now).max(0);
+        let first = self.ready_at(now).saturating_sub(now).max(0);
         let at_once = match self.known {
             _ if first > 0 || self.limit == Some(0) => self.share(),
             Some(known) if known.remaining > self.reserve => known.remaining - self.reserve,
             Some(_) => self.share(),
-            None => self.share().saturating_sub(self.ledger.live(now)),
+            None => self.share().saturating_sub(self.log.live(now)),
         };
         let Some(later) = requests.checked_sub(at_once).filter(|&later| later > 0) else {
             return millis(if requests == 0 { 0 } else { first });
@@ -227,8 +232,7 @@ impl Pacer {
         millis(window_end.saturating_add(full.saturating_mul(WINDOW)))
     }
 
-    /// What the next process has to know, as of now. To be kept both before a
-    /// request leaves and after its answer.
+    /// The state for the next process. Must be saved before each request and after its response.
     #[must_use]
     pub fn save(&self, now: Duration, wall: Timestamp) -> PacerState {
         let to_wall = |at: Ms| at.saturating_sub(ms(now)).saturating_add(wall.0);
@@ -238,43 +242,43 @@ impl Pacer {
             remaining: self.known.map(|known| known.remaining),
             until: self.known.map_or(0, |known| to_wall(known.until)),
             not_before: (self.not_before > ms(now)).then(|| to_wall(self.not_before)),
-            requests: self.ledger.entries().map(|(at, count)| (to_wall(at), count)).collect(),
+            requests: self.log.entries().map(|(at, count)| (to_wall(at), count)).collect(),
             in_flight: self.in_flight.is_some(),
         }
     }
 
-    /// Goes on from what an earlier process saved. A state from the future
-    /// (the wall clock was set back) is taken as saved just now.
+    /// Continues from the state of an earlier process. A state from the future, because the wall
+    /// clock was set back, is treated as saved just now.
     #[must_use]
     pub fn restore(reserve: u64, state: &PacerState, now: Duration, wall: Timestamp) -> Self {
-        /// How long after the save a request in flight may still arrive.
+        /// Time after saving in which a request in flight may still arrive.
         const FLIGHT: Ms = 2_000;
         let ahead = state.saved.saturating_sub(wall.0).max(0);
         let to_mono =
             |at: i64| at.saturating_sub(ahead).saturating_sub(wall.0).saturating_add(ms(now));
-        // Nothing was sent after the save, nor after now.
+        // Nothing was sent after saving, nor after now.
         let past = |at: i64| to_mono(at.min(state.saved)).min(ms(now));
         let mut requests: Vec<_> =
             state.requests.iter().map(|&(at, count)| (past(at), count)).collect();
         if let Some((at, _)) = requests.last_mut().filter(|_| state.in_flight) {
             *at = at.saturating_add(FLIGHT).min(ms(now));
         }
-        let furthest = |bound: Ms| ms(now).saturating_add(bound);
+        let latest = |bound: Ms| ms(now).saturating_add(bound);
         let until = to_mono(state.until);
         let known = state
             .remaining
-            .filter(|_| until <= furthest(2 * WINDOW + 2 * SECOND))
+            .filter(|_| until <= latest(2 * WINDOW + 2 * SECOND))
             .map(|remaining| Known { remaining, until });
-        // A service that asks for a very long wait is asked again by the next process:
-        // one mistaken answer must not lock an account for good.
-        let bound = if ahead > 0 { 2 * WINDOW } else { LONGEST_KEPT };
-        let not_before = state.not_before.map(to_mono).filter(|at| *at <= furthest(bound));
+        // After a very long `Retry-After`, the next process asks again: one wrong response must not
+        // block an account permanently.
+        let bound = if ahead > 0 { 2 * WINDOW } else { MAX_RESTORED_WAIT };
+        let not_before = state.not_before.map(to_mono).filter(|at| *at <= latest(bound));
         let not_before = not_before.unwrap_or(Ms::MIN);
-        let ledger = RequestLog::from_entries(requests);
-        Self { limit: state.limit, known, not_before, ledger, ..Self::new(reserve) }
+        let log = RequestLog::from_entries(requests);
+        Self { limit: state.limit, known, not_before, log, ..Self::new(reserve) }
     }
 
-    fn due(&self, now: Ms) -> Ms {
+    fn ready_at(&self, now: Ms) -> Ms {
         let earliest = now.max(self.not_before);
         if self.limit == Some(0) {
             return earliest;
@@ -284,16 +288,16 @@ impl Pacer {
             Some(known) => known.until,
             None => self.own_pace(now),
         };
-        let by_caution = if self.wary { self.own_pace(now) } else { now };
-        earliest.max(by_headers).max(by_caution)
+        let by_own_pace = if self.distrusts_headers { self.own_pace(now) } else { now };
+        earliest.max(by_headers).max(by_own_pace)
     }
 
-    /// When a service that tells nothing would surely accept one more.
+    /// The time at which a service without headers certainly accepts one more request.
     fn own_pace(&self, now: Ms) -> Ms {
-        self.ledger.free_at(self.share(), now).unwrap_or(now)
+        self.log.free_at(self.share(), now).unwrap_or(now)
     }
 
-    /// How many requests of a window are ours: at least one, or nothing would ever move.
+    /// Number of requests of a window that this client may send; at least one, to make progress.
     fn share(&self) -> u64 {
         match self.limit {
             Some(0) => u64::MAX,
@@ -301,16 +305,16 @@ impl Pacer {
         }
     }
 
-    /// Narrows the bound on the service's clock. `Date` is truncated, and was
-    /// written between `sent` and `now`.
+    /// Improves the bound on the service's clock. `Date` is truncated, and was written between
+    /// `sent` and `now`.
     fn learn_clock(&mut self, sent: Ms, now: Ms, date: Option<i64>) {
         let Some(date) = date else { return };
         let low = date.saturating_sub(now);
         let high = date.saturating_add(SECOND).saturating_sub(sent);
         let better = self.offset.is_none_or(|offset| {
-            let held = offset.at(now);
-            // Above the upper bound: the service's clock was set back.
-            low >= held || held > high
+            let known = offset.at(now);
+            // Above the upper bound, the service's clock was set back.
+            low >= known || known > high
         });
         if better {
             self.offset = Some(Offset { low, taken: now });
@@ -319,7 +323,7 @@ impl Pacer {
 
     fn learn_window(&mut self, now: Ms, remaining: u64, signals: &RateLimitHeaders) -> Known {
         if self.limit.is_some_and(|limit| limit > 0 && remaining >= limit) {
-            // All left although one was just spent.
+            // The full limit remains although a request was just spent.
             self.counts_late = true;
         } else if remaining == 0 && !signals.throttled {
             self.counts_late = false;
@@ -327,21 +331,23 @@ impl Pacer {
         let remaining = remaining.saturating_sub(u64::from(self.counts_late));
         let limit = self.limit.unwrap_or(self.assumed);
         let used = limit.saturating_sub(remaining).max(1);
-        let own = self.ledger.window_end(used, now);
+        let our_end = self.log.window_end(used, now);
         let until = match self.trusted_reset(now, signals) {
-            None => own.max(now + SECOND),
-            // Both name the same end, and ours is not rounded.
-            Some(told) if own < told && told - own <= ROUNDING => own.max(now),
-            Some(told) => told,
+            None => our_end.max(now + SECOND),
+            // Both mean the same end, and ours is not rounded.
+            Some(service_end) if our_end < service_end && service_end - our_end <= ROUNDING => {
+                our_end.max(now)
+            }
+            Some(service_end) => service_end,
         };
         Known { remaining, until }
     }
 
-    /// The window's end as the service tells it, at the latest, unless that
-    /// cannot be true or cannot be read.
+    /// Upper bound of the window's end by the service's headers; `None` if it is implausible or
+    /// cannot be determined.
     fn trusted_reset(&self, now: Ms, signals: &RateLimitHeaders) -> Option<Ms> {
         let bound = match signals.reset? {
-            // "Now" says nothing: some services always send the present time.
+            // Ignored: some services always send the present time.
             ResetTime::Relative(wait) if wait < 1 => return None,
             ResetTime::Relative(wait) => after(now, wait),
             ResetTime::Absolute(at) => {
@@ -361,24 +367,24 @@ impl Pacer {
                 at.saturating_sub(wall.0).saturating_add(now).saturating_add(SECOND + MARGIN)
             }),
         };
-        (bound > now).then_some(bound.min(now.saturating_add(LONGEST_WAIT)))
+        (bound > now).then_some(bound.min(now.saturating_add(MAX_WAIT)))
     }
 
-    /// The latest moment that `at` on the service's clock can be on ours.
+    /// The latest time on our clock of `at` on the service's clock.
     fn on_our_clock(&self, at: i64, now: Ms) -> Option<Ms> {
         let offset = self.offset?.at(now);
-        Some(at.saturating_add(hidden(at)).saturating_sub(offset).saturating_add(MARGIN))
+        Some(at.saturating_add(truncation(at)).saturating_sub(offset).saturating_add(MARGIN))
     }
 }
 
-/// The latest moment that "`wait` from now" can mean.
+/// The latest time that "`wait` from now" can mean.
 fn after(now: Ms, wait: u64) -> Ms {
     let wait = i64::try_from(wait).unwrap_or(i64::MAX);
-    now.saturating_add(wait).saturating_add(hidden(wait) + MARGIN)
+    now.saturating_add(wait).saturating_add(truncation(wait) + MARGIN)
 }
 
-/// What truncation may hide from a time: a whole number of seconds looks truncated.
-fn hidden(time: i64) -> Ms {
+/// The error that truncation may have caused: only a whole number of seconds can be truncated.
+fn truncation(time: i64) -> Ms {
     if time % SECOND == 0 { SECOND } else { 0 }
 }
 

@@ -1,14 +1,14 @@
-//! When our own latest requests reached the service, at the latest: the
-//! ground truth that does not depend on what the service says.
+//! Upper bounds of the times when our latest requests reached the service: data that does not
+//! depend on the service's headers.
 
 use crate::api::pacer::{MARGIN, Ms, WINDOW};
 use std::collections::VecDeque;
 
-/// More entries than this are merged pairwise, each pair taking its later
-/// time, so that a large limit costs some precision and never memory.
-const MOST_ENTRIES: usize = 64;
+/// From this number of entries on, they are merged pairwise, each pair with its later time. So a
+/// large limit costs some precision, but no memory.
+const MAX_ENTRIES: usize = 64;
 
-/// Requests by time, oldest first: (the latest they can have arrived, how many).
+/// Entries, oldest first: the latest possible time of arrival, and the number of requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestLog {
     entries: VecDeque<(Ms, u64)>,
@@ -16,57 +16,56 @@ pub(super) struct RequestLog {
 
 impl RequestLog {
     pub fn from_entries(entries: impl IntoIterator<Item = (Ms, u64)>) -> Self {
-        let mut ledger = Self::default();
+        let mut log = Self::default();
         for (at, count) in entries {
-            let at = ledger.entries.back().map_or(at, |&(last, _)| at.max(last));
-            ledger.entries.push_back((at, count));
-            ledger.shrink();
+            let at = log.entries.back().map_or(at, |&(last, _)| at.max(last));
+            log.entries.push_back((at, count));
+            log.merge_old();
         }
-        ledger
+        log
     }
 
     pub fn entries(&self) -> impl Iterator<Item = (Ms, u64)> + '_ {
         self.entries.iter().copied()
     }
 
-    /// Notes a request that leaves at `now`, and forgets those that no window
-    /// can hold any more.
+    /// Adds a request sent at `now`, and drops those that no present window can contain.
     pub fn push(&mut self, now: Ms) {
         while self.entries.front().is_some_and(|&(at, _)| after_window(at) <= now) {
             self.entries.pop_front();
         }
-        // Shrinking first keeps the new entry on its own, to be settled.
-        self.shrink();
+        // Merging first keeps the new entry separate, for [`RequestLog::mark_answered`].
+        self.merge_old();
         self.entries.push_back((now, 1));
     }
 
-    /// The request noted last was answered, or given up, at `now`.
+    /// The last request had its response, or was given up, at `now`.
     pub fn mark_answered(&mut self, now: Ms) {
         if let Some((at, _)) = self.entries.back_mut() {
             *at = now.max(*at);
         }
     }
 
-    /// The request noted last never left.
+    /// The last request was not sent.
     pub fn remove_last(&mut self) {
         self.entries.pop_back();
     }
 
-    /// When fewer than `allowed` requests lie in the window that ends there;
-    /// `None` when that is so already at `now`.
+    /// The time at which the window that ends then has fewer than `allowed` requests; `None` if
+    /// that is already so at `now`.
     pub fn free_at(&self, allowed: u64, now: Ms) -> Option<Ms> {
         let at = after_window(self.nth_latest(allowed)?);
         (at > now).then_some(at)
     }
 
-    /// How many requests a window that ends at `now` may hold.
+    /// Maximum number of requests in a window that ends at `now`.
     pub fn live(&self, now: Ms) -> u64 {
         let live = self.entries.iter().filter(|&&(at, _)| after_window(at) > now);
         live.fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// When the window that holds our latest `used` requests has surely ended.
-    /// Where fewer are known, the oldest known counts: it is later.
+    /// The time at which the window with our latest `used` requests has certainly ended. If fewer
+    /// are known, that of the oldest known one, which is later.
     pub fn window_end(&self, used: u64, now: Ms) -> Ms {
         let live = self.entries.iter().find(|&&(at, _)| after_window(at) > now);
         let oldest_live = live.map_or(now, |&(at, _)| at);
@@ -82,8 +81,8 @@ impl RequestLog {
         })
     }
 
-    fn shrink(&mut self) {
-        if self.entries.len() < MOST_ENTRIES {
+    fn merge_old(&mut self) {
+        if self.entries.len() < MAX_ENTRIES {
             return;
         }
         let old: Vec<_> = self.entries.drain(..).collect();

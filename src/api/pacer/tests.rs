@@ -1,5 +1,5 @@
-//! The pacer against small models of services: each a page of arithmetic on
-//! true time, with a clock, headers and a latency of its own.
+//! Tests of the pacer with small models of services, each with a clock, headers and a latency of
+//! its own, on true time.
 
 use super::*;
 use crate::api::http::Response;
@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Window {
-    /// Windows of 60 s whose first began at this millisecond before zero.
+    /// Fixed windows of 60 s; the first began this many milliseconds before zero.
     Fixed(i64),
-    /// A window of 60 s begins with the first request after the last ended.
+    /// A window of 60 s begins with the first request after the last window ended.
     FromFirst,
-    /// Any 60 s hold at most the limit; the reset tells when a place is free.
+    /// A sliding window of 60 s; the reset tells when one request is free.
     Sliding,
-    /// The same; the reset tells when all places are free.
+    /// A sliding window of 60 s; the reset tells when all requests are free.
     SlidingFull,
 }
 
@@ -38,7 +38,7 @@ enum Form {
 }
 
 impl Form {
-    /// Whether a reader can know when the window ends.
+    /// Whether the headers tell when the window ends.
     fn tells(self) -> bool {
         use Form::{Epoch, EpochMs, Http, Iso, Plain, Relative};
         matches!(self, Relative | Epoch | EpochMs | Http | Iso | Plain)
@@ -50,9 +50,9 @@ struct Service {
     window: Window,
     limit: u64,
     form: Form,
-    /// Service clock minus true time.
+    /// Service clock minus true time, in milliseconds.
     skew: i64,
-    /// Whole seconds of a reset are rounded up.
+    /// Whether whole seconds of a reset are rounded up.
     up: bool,
     hits: VecDeque<i64>,
     refused: u64,
@@ -63,7 +63,7 @@ impl Service {
         Self { window, limit, form, skew, up: false, hits: VecDeque::new(), refused: 0 }
     }
 
-    /// Forgets what the window at `t` does not hold.
+    /// Drops requests that are not in the window at `t`.
     fn turn(&mut self, t: i64) {
         let begin = match self.window {
             Window::Fixed(phase) => t - (t + phase).rem_euclid(WINDOW),
@@ -156,20 +156,20 @@ fn mono(t: i64) -> Duration {
     Duration::from_millis(u64::try_from(t).expect("positive"))
 }
 
-/// What goes wrong on the way of one request.
+/// A request with its faults.
 #[derive(Debug, Clone, Copy)]
 struct Trip {
     up: i64,
     down: i64,
-    /// The answer is lost.
+    /// The response is lost.
     lost: bool,
     /// The process is killed: 1 with the request in flight, 2 after its answer.
     killed: u8,
-    /// Other work before the next request.
+    /// Time before the next request.
     pause: i64,
 }
 
-/// Sends one request for each trip and returns when the last was answered.
+/// Sends one request for each trip and returns when the last had its response.
 fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
     let mut t = 1_000;
     for trip in trips {
@@ -196,7 +196,7 @@ fn drive(service: &mut Service, mut pacer: Pacer, trips: &[Trip]) -> i64 {
     t
 }
 
-/// The time that somebody who sees into the service would need.
+/// The time of a client that knows the service's state.
 fn ideal(service: &Service, share: u64, trips: &[Trip]) -> i64 {
     let mut service = Service { refused: 0, ..service.clone() };
     let mut t = 1_000;
@@ -262,7 +262,7 @@ fn trips(most: usize, faults: u32) -> impl Strategy<Value = Vec<Trip>> {
     let trips =
         prop_oneof![prop::collection::vec(trip, 1..most), prop::collection::vec(quick, 1..most)];
     trips.prop_map(|mut trips| {
-        // Before the first answer, a limit below the usual one is not known.
+        // Before the first response, a limit below the default is unknown.
         trips[0] = Trip { lost: false, killed: 0, ..trips[0] };
         trips
     })
@@ -274,7 +274,7 @@ proptest! {
         window in windows(), limit in 1u64..40, reserve in 0u64..45, form in forms(),
         skew in skews(), up in any::<bool>(), trips in trips(150, 6),
     ) {
-        // A service that tells no limit has the usual one.
+        // A service that does not tell its limit has the default one.
         let limit = if form == Form::Nothing { 30 } else { limit };
         let mut service = Service { up, ..Service::new(window, limit, form, skew) };
         drive(&mut service, Pacer::new(reserve), &trips);
@@ -291,7 +291,7 @@ proptest! {
         let trips = even(600, latency);
         let best = ideal(&service, 30 - reserve, &trips);
         let took = drive(&mut service, Pacer::new(reserve), &trips);
-        // Who is not told when the window ends loses up to one, once.
+        // A client that does not know the window's end loses up to one window, once.
         let once = if form.tells() { 0 } else { WINDOW };
         prop_assert!(took - once <= best + best / 20, "{took} of {best}");
         prop_assert_eq!(service.refused, 0);
@@ -307,12 +307,12 @@ proptest! {
         let state = PacerState { saved, limit, remaining, until, not_before, requests, in_flight };
         let mut pacer = Pacer::restore(3, &state, Duration::from_secs(9), Timestamp(wall));
         let now = Duration::from_secs(9);
-        prop_assert!(pacer.wait(now) <= millis(LONGEST_WAIT));
+        prop_assert!(pacer.wait(now) <= millis(MAX_WAIT));
         let _any = pacer.estimate(now, u64::MAX);
         pacer.sent(now);
         let _any = pacer.save(now, Timestamp(wall));
         pacer.answered(now, Timestamp(wall), &RateLimitHeaders::default());
-        prop_assert!(pacer.wait(now) <= millis(LONGEST_WAIT));
+        prop_assert!(pacer.wait(now) <= millis(MAX_WAIT));
     }
 
     #[test]
@@ -337,7 +337,7 @@ fn answer(headers: &[(&str, &str)], body: &str) -> RateLimitHeaders {
     RateLimitHeaders::read(&Response { status: 200, headers, body: body.as_bytes().to_vec() })
 }
 
-/// The signals of an answer with which the service failed.
+/// The headers of a failure response.
 fn failure(headers: &[(&str, &str)], body: &str) -> RateLimitHeaders {
     let headers = headers.iter().map(|&(name, value)| (name.into(), value.into())).collect();
     RateLimitHeaders::read(&Response { status: 503, headers, body: body.as_bytes().to_vec() })

@@ -1,21 +1,21 @@
-//! Text as it reads once its escapes are resolved. One pass resolves JSON, percent and HTML
-//! escapes; what an escape was escaped with comes out in the next pass.
+//! Resolves escapes in text. One pass resolves JSON, percent and HTML escapes; nested escapes take
+//! one pass for each level.
 
-/// How a pass reads.
+/// What a pass changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decoding {
     /// Resolve escapes.
     pub decode: bool,
-    /// Leave out white space, invisible characters and (with `decode`) HTML tags, and
-    /// make ASCII letters lower case.
+    /// Drop white space, invisible characters and (with `decode`) HTML tags, and convert ASCII
+    /// letters to lower case.
     pub loose: bool,
 }
 
-/// Where a pass writes to.
+/// Output of a pass.
 pub(super) trait DecodedText {
-    /// `bytes` stand at `at` in the input, as they are.
+    /// Appends `bytes`, which are unchanged at offset `at` of the input.
     fn run(&mut self, bytes: &[u8], at: usize, fold: bool);
-    /// `bytes` are the meaning of the `len` bytes at `at` in the input.
+    /// Appends `bytes`, the meaning of the `len` bytes at offset `at` of the input.
     fn unit(&mut self, bytes: &[u8], at: usize, len: usize, fold: bool);
 }
 
@@ -33,7 +33,7 @@ impl DecodedText for Vec<u8> {
     }
 }
 
-/// The text of a pass, and the place in its input that each byte comes from.
+/// The output of a pass, with the range of the input that each byte comes from.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     pub bytes: Vec<u8>,
@@ -42,7 +42,7 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// The places in the input of the pass before, `earlier`.
+    /// Translates the ranges to the input of the `earlier` pass.
     pub fn after(mut self, earlier: &Self) -> Self {
         for from in &mut self.from {
             *from = earlier.from[*from];
@@ -73,7 +73,7 @@ const BLANK: u8 = 1;
 const LEAD: u8 = 2;
 const ESCAPE: u8 = 3;
 
-/// What each byte may begin.
+/// The kind of sequence that each byte may begin.
 const CLASS: [u8; 256] = {
     let mut class = [PLAIN; 256];
     let mut byte = 0;
@@ -95,7 +95,7 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// Reads `input` into `out`, and returns whether an escape was resolved.
+/// Appends the decoded `input` to `out`, and returns whether an escape was resolved.
 pub(super) fn pass(input: &[u8], how: Decoding, out: &mut impl DecodedText) -> bool {
     let (mut at, mut changed) = (0, false);
     while at < input.len() {
@@ -130,8 +130,7 @@ pub(super) fn pass(input: &[u8], how: Decoding, out: &mut impl DecodedText) -> b
     changed
 }
 
-/// The same as [`pass`] with everything that [`Decoding`] can ask for, made for large texts that have
-/// nothing to find in them.
+/// Like [`pass`] with all changes of [`Decoding`], optimized for large texts with few escapes.
 pub(super) fn quick_pass(input: &[u8], out: &mut Vec<u8>) -> bool {
     out.clear();
     out.resize(input.len(), 0);
@@ -147,7 +146,7 @@ pub(super) fn quick_pass(input: &[u8], out: &mut Vec<u8>) -> bool {
             (at, end) = (at + BLOCK, end + BLOCK);
             continue;
         }
-        // What a blank leaves is overwritten by what comes after it.
+        // A dropped byte is overwritten by the next one.
         let mut class = PLAIN;
         for byte in rest.iter().take(BLOCK) {
             class = CLASS[usize::from(*byte)];
@@ -186,11 +185,10 @@ pub(super) fn quick_pass(input: &[u8], out: &mut Vec<u8>) -> bool {
     changed
 }
 
-/// How many bytes are read together.
+/// Number of bytes that are checked at once.
 const BLOCK: usize = 16;
 
-/// Whether none of these bytes begins anything but itself. Written so that it becomes a few
-/// instructions for all of them.
+/// Whether no byte begins a special sequence. Written so that the compiler can vectorize it.
 fn plain(block: &[u8; BLOCK]) -> bool {
     let special = block.iter().fold(0, |special, byte| {
         let lead = (*byte == 0xc2) | (*byte == 0xcd) | (*byte == 0xef);
@@ -213,7 +211,7 @@ pub(super) fn has_escape(text: &[u8]) -> bool {
 enum Meaning {
     Char(char),
     Byte(u8),
-    /// Markup, which shows nothing.
+    /// An HTML tag or comment, which is not visible.
     Tag,
 }
 
@@ -234,11 +232,11 @@ fn put(meaning: Meaning, at: usize, len: usize, loose: bool, out: &mut impl Deco
     }
 }
 
-/// The length of the invisible character at the start of `text`, if one stands there.
+/// The length of the invisible character at the start of `text`.
 fn invisible(text: &[u8]) -> Option<usize> {
     match *text {
         [0xc2, 0x80..=0xa0 | 0xad, ..] | [0xcd, 0x8f, ..] => Some(2),
-        // The blanks of Ogham, of Mongolian, and of Chinese and Japanese.
+        // The spaces of Ogham, Mongolian, and Chinese and Japanese.
         [0xe1, 0x9a, 0x80, ..] | [0xe1, 0xa0, 0x8e, ..] | [0xe3, 0x80, 0x80, ..] => Some(3),
         [0xe2, 0x80, 0x80..=0x8f | 0xa8..=0xaf, ..] => Some(3),
         [0xe2, 0x81, 0x9f..=0xaf, ..] | [0xef, 0xbb, 0xbf, ..] => Some(3),
@@ -246,7 +244,7 @@ fn invisible(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The escape at the start of `text`: its length, and what it means.
+/// The length and meaning of the escape at the start of `text`.
 fn escape(text: &[u8]) -> Option<(usize, Meaning)> {
     match *text.first()? {
         b'\\' => backslash(text),
@@ -310,7 +308,7 @@ fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
             (1 + length, char::from_u32(number)?)
         }
         ref rest => {
-            let length = rest.iter().take(LONGEST_NAME + 1).position(|byte| *byte == b';')?;
+            let length = rest.iter().take(MAX_NAME + 1).position(|byte| *byte == b';')?;
             (length, named(&rest[..length])?)
         }
     };
@@ -318,10 +316,10 @@ fn entity(text: &[u8]) -> Option<(usize, Meaning)> {
     Some((end + usize::from(text.get(end) == Some(&b';')), Meaning::Char(letter)))
 }
 
-/// The number at the start of `digits`, which may have many leading zeros, and its length.
+/// The number at the start of `digits`, which may have many leading zeros, and its length in bytes.
 fn number(digits: &[u8], radix: u32) -> Option<(usize, u32)> {
-    const MOST_ZEROS: usize = 200;
-    let zeros = digits.iter().take(MOST_ZEROS).take_while(|digit| **digit == b'0').count();
+    const MAX_ZEROS: usize = 200;
+    let zeros = digits.iter().take(MAX_ZEROS).take_while(|digit| **digit == b'0').count();
     let (mut length, mut number) = (zeros, 0_u32);
     for digit in digits[zeros..].iter().take(8) {
         let Some(digit) = char::from(*digit).to_digit(radix) else { break };
@@ -331,10 +329,10 @@ fn number(digits: &[u8], radix: u32) -> Option<(usize, u32)> {
     (length > 0).then_some((length, number))
 }
 
-/// The length of the longest name that [`named`] knows.
-const LONGEST_NAME: usize = "ZeroWidthSpace".len();
+/// The length of the longest name in [`named`].
+const MAX_NAME: usize = "ZeroWidthSpace".len();
 
-/// The ASCII characters that have a name in HTML, and the blanks.
+/// ASCII characters and white space with a name in HTML.
 fn named(name: &[u8]) -> Option<char> {
     const NAMES: &[(&str, char)] = &[
         ("amp", '&'),
@@ -399,17 +397,17 @@ fn named(name: &[u8]) -> Option<char> {
     found.map(|(_, letter)| *letter)
 }
 
-/// An HTML tag that may stand within a word, such as `<wbr>`, `</b>` or `<b id=1>`, or a comment.
-/// What is in them must be too short for a secret: that is not looked for in what is left out.
+/// The length of an HTML tag that may be within a word, such as `<wbr>`, `</b>` or `<b id=1>`, or
+/// of a comment. Their content is not searched, so it must be too short for a secret.
 fn tag(text: &[u8]) -> Option<(usize, Meaning)> {
     const NAMES: [&[u8]; 13] = [
         b"wbr", b"br", b"b", b"i", b"u", b"s", b"em", b"strong", b"span", b"code", b"tt", b"mark",
         b"font",
     ];
     const ATTRIBUTES: [&[u8]; 4] = [b" class=", b" id=", b" style=", b" title="];
-    const MOST: usize = crate::api::redact::STRONG_SECRET_LENGTH - 1;
+    const MAX_CONTENT: usize = crate::api::redact::STRONG_SECRET_LENGTH - 1;
     if let Some(comment) = text.strip_prefix(b"<!--") {
-        let end = comment.windows(3).take(MOST + 1).position(|end| end == b"-->")?;
+        let end = comment.windows(3).take(MAX_CONTENT + 1).position(|end| end == b"-->")?;
         return Some((4 + end + 3, Meaning::Tag));
     }
     let begin = if text.get(1) == Some(&b'/') { 2 } else { 1 };
@@ -421,7 +419,8 @@ fn tag(text: &[u8]) -> Option<(usize, Meaning)> {
     let rest = &text[begin + length..];
     let attribute = ATTRIBUTES.iter().find(|known| rest.starts_with(known));
     let attribute = attribute.map_or(0, |known| known.len());
-    let end = attribute + rest[attribute..].iter().take(MOST + 1).position(|it| *it == b'>')?;
+    let end =
+        attribute + rest[attribute..].iter().take(MAX_CONTENT + 1).position(|it| *it == b'>')?;
     let apart = matches!(rest.first(), Some(b'>' | b'/')) || rest[0].is_ascii_whitespace();
     apart.then_some((begin + length + end + 1, Meaning::Tag))
 }

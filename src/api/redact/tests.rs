@@ -1,4 +1,4 @@
-//! Every spelling of a secret is found, and nothing else.
+//! Tests that every encoding of a secret is found, and nothing else.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn clean(secret: &str, text: &str) -> String {
     redactor(secret).text(text).into_owned()
 }
 
-/// Ways to write one character.
+/// Encodings of one character.
 const SPELLINGS: usize = 15;
 
 fn spell(letter: char, how: usize) -> String {
@@ -182,7 +182,7 @@ fn places_are_found_over_the_borders_of_pieces() {
         let wanted = [vec![b'.'; before], PLACEHOLDER.into(), vec![b'.'; 10]].concat();
         assert_eq!(redactor.bytes(&text, false), Some(wanted));
     }
-    // Spread over more than a piece, it takes the whole text with it.
+    // A secret that is spread over more than a piece removes the whole text.
     let text = [KEY[..9].into(), vec![b' '; 2 * PIECE], KEY[9..].into()].concat();
     assert_eq!(redactor.bytes(&text, false), Some(PLACEHOLDER.into()));
 }
@@ -326,7 +326,7 @@ proptest! {
             spelled += blank(*nth);
         }
         let told = clean(&secret, &format!("{before}{spelled}{after}"));
-        // What stands before an escaped sign may be its escape.
+        // The text before an escaped sign may be its escape.
         prop_assert!(told.contains(PLACEHOLDER), "{secret} as {spelled}: {told}");
         prop_assert!(told.len() <= before.len() + after.len() + PLACEHOLDER.len() + 4, "{told}");
     }

@@ -1,4 +1,4 @@
-//! Which certificates are trusted, and what is wrong with one that is not.
+//! Trusted certificates, and the reasons for which a certificate is not accepted.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rustls::CertificateError;
 use ureq::Error;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Certificates of authorities that are trusted instead of the built-in ones.
+/// Certificate authorities that are trusted instead of the built-in ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedCertificates(Vec<Vec<u8>>);
 
@@ -14,7 +14,7 @@ impl TrustedCertificates {
     /// Reads the certificates of a PEM file.
     ///
     /// # Errors
-    /// When it has none, or is damaged.
+    /// In words, if the file has no certificate or is damaged.
     pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
         let mut found = Vec::new();
         for item in parse_pem(pem) {
@@ -37,7 +37,7 @@ impl TrustedCertificates {
     }
 }
 
-/// Why the other side's certificate was not accepted, where that is what went wrong.
+/// Why the server's certificate was not accepted; `None` for other errors.
 pub(super) fn refused(error: &Error) -> Option<String> {
     let inner = match error {
         Error::Rustls(error) => error,

@@ -1,5 +1,5 @@
-//! One message to an address that the owner named. It carries no key, follows
-//! no redirect, and reads next to nothing of the answer.
+//! Sends a message to an address from the configuration, without an API key and without following
+//! redirects. It reads only the status of the response.
 
 use std::time::Duration;
 
@@ -9,14 +9,13 @@ use crate::api::ureq::certificates::TrustedCertificates;
 use crate::api::ureq::describe;
 use crate::api::webhook_url::WebhookUrl;
 
-/// How long a message and its answer may take.
+/// Timeout of a message with its response.
 const TIME: Duration = Duration::from_secs(30);
 
-/// Asks `hook`, with `body` as a POST of JSON with these headers, else as a GET.
+/// Sends `body` as JSON with these headers in a POST to `hook`; without a body, sends a GET.
 ///
 /// # Errors
-/// What went wrong, for a person, without the address's path. Every status
-/// other than 2xx is an error.
+/// In words, without the address's path. A status other than 2xx is an error.
 pub fn post_message(
     hook: &WebhookUrl,
     body: Option<&[u8]>,

@@ -1,11 +1,11 @@
-//! Against real sockets on this machine, one thread per service.
+//! Tests with real sockets on this machine, one thread per service.
 
 use super::*;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-/// Serves one connection with each reply, and returns what was asked on each.
+/// Serves one connection with each reply, and returns the request of each.
 fn serve(replies: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -23,7 +23,7 @@ fn serve(replies: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
     (url, thread)
 }
 
-/// The head of a request, and as much of its body as the head promises.
+/// The head of a request, and the body by its `Content-Length`.
 fn read_request(stream: &mut TcpStream) -> String {
     let (mut bytes, mut byte) = (Vec::new(), [0]);
     while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
