@@ -18,7 +18,7 @@ use linkvault::clock::{Clock, Interrupt, SystemClock};
 use linkvault::crawl::{self, CrawlOptions, StatisticsMode};
 use linkvault::model::{Resource, State};
 use linkvault::progress::NoProgress;
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::vault::Vault;
 
@@ -70,7 +70,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new(Interrupt::default()));
     let key = ApiKey::new("any word will do");
-    let service = SandboxService::new(lifelike(clock.now()), key.clone(), Behaviour::default());
+    let service =
+        SandboxService::new(sample_account(clock.now()), key.clone(), Behaviour::default());
     let inner = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(&clock));
 
     let recording = Recording::default();

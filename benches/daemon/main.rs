@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use linkvault::api::http::ApiKey;
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, Faults, SandboxService, ServeOptions, serve};
 use linkvault::server::Server;
 use table::{Kind, Table};
@@ -78,10 +78,10 @@ fn memory(table: &mut Table, name: &str, bytes: u64, most: u64) {
     table.row(Kind::Exact, name, measured, format!("≤ {most} MiB"), bytes <= most << 20);
 }
 
-/// Services with the lifelike account, each with a limit of its own.
+/// Services with the sample account, each with a limit of its own.
 fn services(count: usize, behaviour: &str) -> Vec<Server> {
     let clock = Arc::new(SystemClock::new(Interrupt::default()));
-    let store = lifelike(clock.now());
+    let store = sample_account(clock.now());
     let start = |_| {
         let behaviour = Behaviour::parse(behaviour).unwrap();
         let service =

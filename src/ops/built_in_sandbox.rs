@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::config::Home;
 use crate::files::{Durability, private_folder_of, read_private, replace};
 use crate::sandbox::behaviour::RateLimit;
-use crate::sandbox::sample_account::lifelike;
+use crate::sandbox::sample_account::sample_account;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 
 /// The key of the built-in account; it opens nothing else.
@@ -32,7 +32,7 @@ pub fn transport(
     let store = match load(&file)? {
         Some(store) => store,
         None => {
-            let store = lifelike(clock.now());
+            let store = sample_account(clock.now());
             save(&store, &file).map_err(|error| cannot_write(&file, &error))?;
             store
         }

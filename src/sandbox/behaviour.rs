@@ -1,12 +1,11 @@
-//! What the document leaves open, as named choices. The default of each is the
-//! plainest reading of the document; where it is silent, what a live
-//! deployment was seen to do. Declared once here: parsing, `--help` and the
-//! docs read the same table.
+//! The behaviours that the API document leaves open, as named choices. Each default is the plainest
+//! reading of the document, or what live services do where the document is silent. This table is
+//! the source of the parser, `--behaviour list` and the docs.
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use crate::sandbox::behaviour_values::{ChoiceValue, Elsewhere, NotOffered, RateLimit};
+pub use crate::sandbox::behaviour_values::{ChoiceValue, NotOffered, RateLimit, RedirectTarget};
 
 use crate::sandbox::behaviour_values::choice;
 
@@ -78,11 +77,12 @@ choice!(Layout { Compact = "compact", Pretty = "pretty" });
 choice!(Compression { None = "none", Gzip = "gzip" });
 choice!(ContentType { Ignored = "ignored", Required = "required" });
 
-/// One behaviour as the command line and the docs show it.
+/// The declaration of one behaviour.
 #[derive(Debug)]
 pub struct Choice {
+    /// Name on the command line.
     pub name: &'static str,
-    /// One sentence, without a full stop.
+    /// Description in one sentence, without a period.
     pub about: &'static str,
     values: fn() -> &'static [&'static str],
     show: fn(&Behaviour) -> String,
@@ -90,19 +90,19 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The words that can be given; capitals stand for something to fill in.
+    /// The allowed values; a word in capitals is a placeholder.
     #[must_use]
     pub fn values(&self) -> &'static [&'static str] {
         (self.values)()
     }
 
-    /// What holds when nothing is said.
+    /// The default value.
     #[must_use]
     pub fn default_value(&self) -> String {
         (self.show)(&Behaviour::default())
     }
 
-    /// What holds in `behaviour`.
+    /// The value in `behaviour`.
     #[must_use]
     pub fn value_in(&self, behaviour: &Behaviour) -> String {
         (self.show)(behaviour)
@@ -111,7 +111,7 @@ impl Choice {
 
 macro_rules! behaviours {
     ($($name:literal $field:ident: $type:ty = $default:expr, $about:literal;)+) => {
-        /// How the sandbox reads what the document leaves open.
+        /// The behaviour of a sandbox where the API document leaves it open.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Behaviour { $(#[doc = $about] pub $field: $type,)+ }
 
@@ -121,7 +121,7 @@ macro_rules! behaviours {
             }
         }
 
-        /// Every behaviour, in the order of the docs.
+        /// All behaviours, in the order of the docs.
         pub static CHOICES: &[Choice] = &[$(Choice {
             name: $name,
             about: $about,
@@ -145,27 +145,27 @@ behaviours! {
     "booleans" booleans: Booleans = Booleans::Json,
         "How `public` and `starred` are written";
     "result" result: ResultIs = ResultIs::Page,
-        "What `result` of a list counts: the page's records, all records, or it is absent";
+        "What `result` of a list counts: the records of the page, all records, or no `result` at all";
     "nextpage" next_page: NextPage = NextPage::Following,
-        "What `nextpage` says on the last page";
+        "The value of `nextpage` on the last page";
     "perpage" per_page: u64 = 15,
-        "The page size when no `limit` is asked for";
+        "The page size without the parameter `limit`";
     "max-limit" max_limit: Option<u64> = None,
-        "The largest `limit`";
+        "The maximum `limit`";
     "over-limit" over_limit: OverLimit = OverLimit::Clamp,
-        "What happens to a `limit` above the largest";
+        "What happens to a `limit` above the maximum";
     "beyond-last" beyond_last: BeyondLast = BeyondLast::Empty,
-        "The answer for a page after the last; repeat: the last page's records under the number asked for";
+        "The response for a page after the last; repeat: the records of the last page with the requested number";
     "envelope" envelope: Envelope = Envelope::Full,
-        "Which fields of a list's envelope are there";
+        "Which fields the envelope of a list has";
     "order" order: Order = Order::Ascending,
         "The order of lists: by id or by name";
     "twins" twins: Twins = Twins::None,
-        "Whether the first record of each list is listed twice: beside itself, or again as the last one";
+        "Whether the first record of each list is listed twice: next to itself, or again at the end";
     "campaign-list" campaign_list: CampaignList = CampaignList::Documented,
         "The key of a campaign's name in lists; documented: `domain` in the second record of a page, else `name`";
     "campaign-create" campaign_create: CampaignCreate = CampaignCreate::Domain,
-        "The key of a campaign's name in the answers to create and update";
+        "The key of a campaign's name in the responses to create and update";
     "overlay-key" overlay_key: OverlayKey = OverlayKey::Cta,
         "The list key of overlays";
     "empty-maps" empty_maps: EmptyMaps = EmptyMaps::Object,
@@ -173,97 +173,116 @@ behaviours! {
     "create-status" create_status: CreateStatus = CreateStatus::Ok,
         "The HTTP status of a create";
     "channel-update" channel_update: ChannelUpdate = ChannelUpdate::Message,
-        "What a channel update answers: a message, or the whole channel";
+        "The response to a channel update: a message, or the whole channel";
     "pixel-answer" pixel_answer: PixelAnswer = PixelAnswer::Id,
-        "What a pixel create answers beside `error`";
+        "The response to a pixel create, besides `error`";
     "pixel-type" pixel_type: PixelType = PixelType::Warn,
         "What happens to a pixel type outside the list";
     "qr-name" qr_name: QrName = QrName::Ignored,
-        "Whether a QR code create takes a `name`";
+        "Whether a QR code create accepts a `name`";
     "qr-data" qr_data: QrData = QrData::Documented,
-        "When QR code data can be an object, as PHP writes an array with keys; documented: for every type but text and link; lists: never";
+        "When QR code data can be an object, as PHP writes an array with keys; documented: for every type except text and link; lists: never";
     "qr-update-type" qr_update_type: QrUpdateType = QrUpdateType::Ignored,
         "What a QR code update does with `type`";
     "unlisted-fields" unlisted: Unlisted = Unlisted::Ignore,
         "What happens to request fields that the document does not list";
     "assign-again" assign_again: AssignAgain = AssignAgain::Accept,
-        "What assigning what is assigned already answers";
+        "The response to an assignment that already exists";
     "links" links: Option<u64> = None,
         "The largest id of a short link or bio page that exists; none: every id exists";
     "dns" dns: Dns = Dns::Pointed,
         "Whether new domains point to the service; those under .invalid never do";
     "names" names: Names = Names::Kept,
-        "What the service does to the names it is given";
+        "How the service stores names";
     "error-status" error_status: ErrorStatus = ErrorStatus::Fitting,
         "The HTTP status of a refusal";
     "unknown-path" unknown_path: UnknownPath = UnknownPath::Json,
-        "What a path outside the document answers, with 404";
+        "The body of the 404 response for a path outside the document";
     "bad-key" bad_key: BadKey = BadKey::Forbidden,
         "The HTTP status for a missing or wrong key";
     "authorization" authorization: Authorization = Authorization::Read,
-        "Whether the Authorization header reaches the service";
+        "Whether the service reads the Authorization header";
     "not-offered" not_offered: NotOffered = NotOffered(Vec::new()),
-        "Parts of the API that this deployment does not have";
+        "Parts of the API that are not offered";
     "not-offered-status" not_offered_status: NotOfferedStatus = NotOfferedStatus::NotFound,
         "The HTTP status of a part that is not offered";
-    "redirect" redirect: Elsewhere = Elsewhere(None),
-        "Where every request is redirected with 301";
+    "redirect" redirect: RedirectTarget = RedirectTarget(None),
+        "The host that every request is redirected to, with 301";
     "cap-domains" cap_domains: Option<u64> = None,
-        "How many domains the plan allows";
+        "The maximum number of domains in the plan";
     "cap-campaigns" cap_campaigns: Option<u64> = None,
-        "How many campaigns the plan allows";
+        "The maximum number of campaigns in the plan";
     "cap-channels" cap_channels: Option<u64> = None,
-        "How many channels the plan allows";
+        "The maximum number of channels in the plan";
     "cap-pixels" cap_pixels: Option<u64> = None,
-        "How many pixels the plan allows";
+        "The maximum number of pixels in the plan";
     "cap-qr" cap_qr: Option<u64> = None,
-        "How many QR codes the plan allows";
+        "The maximum number of QR codes in the plan";
     "rate-limit" rate_limit: RateLimit = RateLimit::Per(30),
         "Requests per window; zero: no limit, written as 0; none: no limit";
     "rate-window" rate_window: u64 = 60,
-        "The length of the limit's window in seconds";
+        "The window of the rate limit in seconds";
     "window" window: Window = Window::Fixed,
-        "How the window runs: from its first request, on the clock's multiples, or sliding";
+        "When a window starts: at its first request, at multiples of its length, or sliding";
     "throttle" throttle: Throttle = Throttle::Json429,
-        "What a request above the limit gets";
+        "The response to a request above the limit";
     "throttle-error" throttle_error: ThrottleError = ThrottleError::Status,
         "The value of `error` for a request above the limit";
     "retry-after" retry_after: RetryAfter = RetryAfter::Body,
-        "Where a request above the limit is told how many seconds to wait";
+        "Where the response to a request above the limit has the seconds to wait";
     "rate-headers" rate_headers: RateHeaders = RateHeaders::Yes,
-        "Whether answers carry the X-RateLimit headers";
+        "Whether responses have the X-RateLimit headers";
     "reset" reset: Reset = Reset::EpochSeconds,
         "How X-RateLimit-Reset is written";
     "date-header" date_header: DateHeader = DateHeader::Yes,
-        "Whether answers carry a Date header";
+        "Whether responses have a Date header";
     "skew" skew: i64 = 0,
         "Seconds by which the service's clock is ahead";
     "json-escapes" escapes: Escapes = Escapes::Plain,
-        "Whether slashes and everything beyond ASCII are escaped in JSON";
+        "Whether slashes and non-ASCII characters are escaped in JSON";
     "json-layout" layout: Layout = Layout::Compact,
         "Whether JSON is indented";
     "compression" compression: Compression = Compression::None,
-        "Whether answers over a socket are compressed for who accepts it";
+        "Whether responses over a socket are compressed if the client accepts it";
     "content-type" content_type: ContentType = ContentType::Ignored,
-        "Whether a body over a socket must be announced as application/json";
+        "Whether a body over a socket needs the content type application/json";
 }
 
-/// Why a behaviour could not be understood.
+/// Why a behaviour cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BehaviourError {
-    #[error("`{0}` is not of the form name=value")]
+    /// Not of the form `name=value`.
+    #[error("`{0}` does not have the form name=value")]
     Form(String),
-    #[error("there is no behaviour `{given}`; the nearest is `{nearest}`")]
-    Name { given: String, nearest: &'static str },
-    #[error("`{given}` is no value of behaviour `{name}`; the nearest is `{nearest}` of {all}")]
-    Value { name: &'static str, given: String, nearest: &'static str, all: String },
+    /// No behaviour has this name.
+    #[error("unknown behaviour `{given}`; did you mean `{nearest}`?")]
+    Name {
+        /// The given name.
+        given: String,
+        /// The most similar name.
+        nearest: &'static str,
+    },
+    /// The behaviour does not have this value.
+    #[error(
+        "invalid value `{given}` for behaviour `{name}`; did you mean `{nearest}`? Allowed are {all}"
+    )]
+    Value {
+        /// Name of the behaviour.
+        name: &'static str,
+        /// The given value.
+        given: String,
+        /// The most similar value.
+        nearest: &'static str,
+        /// All allowed values, separated by commas.
+        all: String,
+    },
 }
 
 impl Behaviour {
     /// Sets the behaviour called `name`.
     ///
     /// # Errors
-    /// An unknown name or value, with the nearest valid one.
+    /// An unknown name or an invalid value, with the most similar valid one.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), BehaviourError> {
         let Some(choice) = CHOICES.iter().find(|choice| choice.name == name) else {
             let nearest = nearest(name, CHOICES.iter().map(|choice| choice.name));
@@ -280,20 +299,20 @@ impl Behaviour {
         })
     }
 
-    /// The default with `text` applied: `name=value`, separated by commas.
+    /// Parses `name=value` pairs separated by commas; other behaviours have their defaults.
     ///
     /// # Errors
-    /// The first part that is not a behaviour.
+    /// The error of the first invalid pair.
     pub fn parse(text: &str) -> Result<Self, BehaviourError> {
         let mut behaviour = Self::default();
         behaviour.apply(text)?;
         Ok(behaviour)
     }
 
-    /// Applies `name=value` pairs, separated by commas, in their order.
+    /// Applies `name=value` pairs separated by commas, in order.
     ///
     /// # Errors
-    /// The first part that is not a behaviour; those before it are applied.
+    /// The error of the first invalid pair; the pairs before it are applied.
     pub fn apply(&mut self, text: &str) -> Result<(), BehaviourError> {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, value) =
@@ -312,7 +331,7 @@ impl FromStr for Behaviour {
     }
 }
 
-/// The choices that differ from the default, as [`Behaviour::parse`] reads them.
+/// The choices that differ from the default, in the form of [`Behaviour::parse`].
 impl fmt::Display for Behaviour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chosen =
@@ -333,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_described_without_a_full_stop() {
+    fn names_are_unique_and_descriptions_have_no_period() {
         for (index, choice) in CHOICES.iter().enumerate() {
             assert!(CHOICES[..index].iter().all(|other| other.name != choice.name));
             assert!(!choice.about.is_empty() && !choice.about.ends_with('.'), "{}", choice.name);
@@ -341,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn every_listed_word_can_be_set_and_is_shown_as_it_was_given() {
+    fn every_value_can_be_set_and_is_shown_unchanged() {
         for choice in CHOICES {
             for word in choice.values().iter().filter(|word| !word.contains(char::is_uppercase)) {
                 let behaviour = Behaviour::parse(&format!("{}={word}", choice.name)).unwrap();
@@ -351,14 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_of_each_enumeration_is_its_default() {
+    fn the_first_value_is_the_default() {
         for choice in CHOICES.iter().filter(|choice| choice.values()[0] != "NUMBER") {
             assert_eq!(choice.default_value(), choice.values()[0], "{}", choice.name);
         }
     }
 
     #[test]
-    fn what_is_shown_can_be_read_back() {
+    fn the_displayed_text_parses_back() {
         let text = "ids=strings,result=total,max-limit=100,not-offered=overlay+splash,skew=-90";
         let behaviour = Behaviour::parse(text).unwrap();
         assert_eq!(behaviour.to_string(), text);
@@ -367,11 +386,11 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_or_value_names_the_nearest() {
+    fn an_unknown_name_or_value_suggests_a_similar_one() {
         let wrong = Behaviour::parse("resullt=total").unwrap_err();
-        assert!(wrong.to_string().contains("nearest is `result`"), "{wrong}");
+        assert!(wrong.to_string().contains("did you mean `result`?"), "{wrong}");
         let wrong = Behaviour::parse("ids=string").unwrap_err();
-        assert!(wrong.to_string().contains("nearest is `strings`"), "{wrong}");
+        assert!(wrong.to_string().contains("did you mean `strings`?"), "{wrong}");
         assert!(Behaviour::parse("ids").is_err());
         assert!(Behaviour::parse("perpage=0").is_err());
     }

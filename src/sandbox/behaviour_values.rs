@@ -1,20 +1,21 @@
-//! What a behaviour's value can be: how it is written, read and listed.
+//! The types of behaviours' values: how each is parsed, shown and listed.
 
-/// A value that a behaviour can take, in the words of the command line.
+/// A value of a behaviour, in the spelling of the command line.
 pub trait ChoiceValue: Sized {
-    /// Reads the value; `None` when it is not one.
+    /// Parses a value; `None` if the text is not one.
     fn parse(text: &str) -> Option<Self>;
-    /// The value as [`ChoiceValue::parse`] reads it.
+    /// The value in the form of [`ChoiceValue::parse`].
     fn show(&self) -> String;
-    /// The words that can stand here; capitals stand for something to fill in.
+    /// The allowed values; a word in capitals is a placeholder.
     fn values() -> &'static [&'static str];
 }
 
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
+        #[doc = "Values of a choice in [`CHOICES`](crate::sandbox::behaviour::CHOICES), which describes it."]
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name { $($variant),+ }
+        pub enum $name { $(#[doc = concat!("`", $text, "` on the command line.")] $variant),+ }
 
         impl $crate::sandbox::behaviour_values::ChoiceValue for $name {
             fn parse(text: &str) -> Option<Self> {
@@ -78,11 +79,11 @@ impl ChoiceValue for Option<u64> {
     }
 }
 
-/// The host that every request is sent on to.
+/// The host that every request is redirected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere(pub Option<String>);
+pub struct RedirectTarget(pub Option<String>);
 
-impl ChoiceValue for Elsewhere {
+impl ChoiceValue for RedirectTarget {
     fn parse(text: &str) -> Option<Self> {
         match text {
             "none" => Some(Self(None)),
@@ -102,11 +103,11 @@ impl ChoiceValue for Elsewhere {
     }
 }
 
-/// The parts of the API that this deployment does not have.
+/// The parts of the API that are not offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotOffered(pub Vec<&'static str>);
 
-/// Ways to name a part of the API: its list path without `/api/`.
+/// Names of the parts of the API: the list path without `/api/`.
 const PARTS: [&str; 8] =
     ["account", "domains", "overlay", "campaigns", "channels", "splash", "pixels", "qr"];
 
@@ -139,22 +140,22 @@ impl ChoiceValue for NotOffered {
     }
 }
 
-/// How many requests a window holds.
+/// The number of requests allowed in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimit {
-    /// That many; one more is refused.
+    /// This number of requests; the next one is refused.
     Per(u64),
-    /// No limit, written as a limit of 0.
+    /// No limit, reported as a limit of 0.
     Zero,
-    /// No limit in practice: a very large number, never reached.
-    Endless,
+    /// No limit, reported as a very large number.
+    Unlimited,
 }
 
 impl ChoiceValue for RateLimit {
     fn parse(text: &str) -> Option<Self> {
         match text {
             "zero" | "0" => Some(Self::Zero),
-            "none" => Some(Self::Endless),
+            "none" => Some(Self::Unlimited),
             number => number.parse().ok().map(Self::Per),
         }
     }
@@ -163,7 +164,7 @@ impl ChoiceValue for RateLimit {
         match self {
             Self::Per(number) => number.to_string(),
             Self::Zero => "zero".to_owned(),
-            Self::Endless => "none".to_owned(),
+            Self::Unlimited => "none".to_owned(),
         }
     }
 

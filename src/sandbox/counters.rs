@@ -12,12 +12,12 @@ impl Scans {
     }
 }
 
-/// The statistics of one code at one moment, before anything is put on the wire.
+/// The statistics of one code at one time, before rendering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanStatistics {
     pub clicks: u64,
     pub unique: u64,
-    /// Key on the wire, then label and count, largest first.
+    /// JSON key, with labels and counts, largest first.
     pub maps: [(&'static str, Vec<(&'static str, u64)>); 4],
     pub social: Vec<(&'static str, u64)>,
 }
@@ -29,8 +29,7 @@ const BROWSERS: [&str; 4] = ["Mobile browser", "Desktop browser", "In-app browse
 const SYSTEMS: [&str; 3] = ["Phone", "Tablet", "Desktop"];
 const NETWORKS: [&str; 3] = ["social_network", "microblog_network", "professional_network"];
 
-/// Statistics that agree with the code's scans at `now`: each map adds up to
-/// the clicks.
+/// Statistics that are consistent with the code's scans at `now`: each map adds up to the clicks.
 #[must_use]
 pub fn statistics(id: u64, code: &QrCode, now: Timestamp) -> ScanStatistics {
     let clicks = code.scans.at(now);
@@ -53,7 +52,7 @@ pub fn statistics(id: u64, code: &QrCode, now: Timestamp) -> ScanStatistics {
     }
 }
 
-/// Shares out `total`: half to the first label, half of the rest to the next.
+/// Divides `total` over the labels: half to the first, half of the rest to the next, and so on.
 fn spread(total: u64, labels: &[&'static str], turn: u64) -> Vec<(&'static str, u64)> {
     let start = usize::try_from(turn % labels.len() as u64).unwrap_or(0);
     let mut rest = total;
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn scans_move_with_time_and_never_back() {
+    fn scans_grow_with_time() {
         let scans = code(10, 500).scans;
         assert_eq!(scans.at(Timestamp(0)), 10);
         assert_eq!(scans.at(Timestamp(1_499)), 10);

@@ -1,5 +1,5 @@
-//! One request through service and fault: what comes back, and how it ends.
-//! Pure; waiting and bytes are the caller's.
+//! Processes one request by service and fault, and decides how the exchange ends. Pure: the caller
+//! waits and transfers bytes.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use crate::clock::Timestamp;
 /// How one exchange ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExchangeEnd {
+    /// The response arrives.
     Answer(Response),
-    /// The answer, whose body takes that long.
+    /// The response arrives; its body takes this time.
     Slow(Response, Duration),
-    /// The answer, of whose body only that many bytes arrive.
+    /// Only this number of bytes of the response's body arrives.
     Cut(Response, usize),
-    /// The connection closes without an answer.
+    /// The connection closes without a response.
     Silence,
     /// The connection is reset.
     Reset,
-    /// There was no connection.
+    /// The connection is refused.
     NoConnection,
 }
 
-/// Lets `service` answer `request` at `now` while `fault` happens.
+/// Lets `service` handle `request` at `now` with `fault`.
 pub fn exchange(
     service: &mut SandboxService,
     now: Timestamp,
@@ -106,7 +107,7 @@ mod tests {
     use crate::api::http::{ApiKey, Method};
     use crate::sandbox::{Behaviour, Store};
 
-    /// The ending of one create, and how many campaigns there are after it.
+    /// How one create ends, and the number of campaigns after it.
     fn create(fault: Fault) -> (ExchangeEnd, usize) {
         let key = ApiKey::new("k");
         let mut service = SandboxService::new(Store::default(), key.clone(), Behaviour::default());
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_request_does_nothing_and_a_lost_reply_does_all() {
+    fn a_lost_request_changes_nothing_and_a_lost_reply_does() {
         assert_eq!(create(Fault::LostRequest), (ExchangeEnd::Silence, 0));
         assert_eq!(create(Fault::LostReply), (ExchangeEnd::Silence, 1));
         assert_eq!(create(Fault::Reset), (ExchangeEnd::Reset, 0));
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_on_the_way_does_nothing() {
+    fn a_refused_request_changes_nothing() {
         for fault in [
             Fault::Throttled,
             Fault::ServerError,
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_answer_comes_after_the_work() {
+    fn a_damaged_response_comes_after_the_change() {
         for fault in [Fault::CutBody(3), Fault::Garbage(Garbage::Deep)] {
             assert_eq!(create(fault).1, 1);
         }

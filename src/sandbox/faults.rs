@@ -1,58 +1,57 @@
-//! What goes wrong on the way, and when: a pure plan, drawn from a seed or
-//! fixed by a script. How a fault is acted out is in `exchange`, `transport`
-//! and `serve`; how it is written on the command line is in `faults_text`.
+//! Fault injection: which fault happens to which request, by chance or by script. `exchange`,
+//! `transport` and `serve` carry the faults out; `faults_text` parses them.
 
 use std::time::Duration;
 
 use crate::api::http::{Method, Request};
 
-/// One thing that goes wrong.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The answer takes that long.
+    /// The response takes this time.
     Latency(Duration),
-    /// Refused for the limit although there was room; not executed.
+    /// Refused because of the rate limit, although it is not reached; not executed.
     Throttled,
     /// 503 with a JSON body; not executed.
     ServerError,
-    /// Executed, and answered with 503 all the same.
+    /// Executed, and answered with 503.
     FailedReply,
     /// 502 with an HTML body; not executed.
     ServerErrorHtml,
-    /// 200 with an HTML page, as a captive portal answers; not executed.
+    /// 200 with an HTML page, like a captive portal; not executed.
     HtmlPage,
     /// 302 to another host; not executed.
     Redirect,
-    /// No connection: not executed, and known to be so.
+    /// The connection is refused: certainly not executed.
     NoConnection,
-    /// The request gets lost on the way: not executed, no answer.
+    /// The request is lost: not executed, no response.
     LostRequest,
-    /// Executed, and the answer gets lost.
+    /// Executed, and the response is lost.
     LostReply,
-    /// Executed, and the connection ends after that many bytes of the body.
+    /// Executed, and the connection ends after this number of bytes of the body.
     CutBody(usize),
     /// Not executed; the connection is reset.
     Reset,
-    /// Executed, and the body is replaced by something else.
+    /// Executed, and the body is replaced.
     Garbage(Garbage),
-    /// Executed, and the body takes that long to arrive.
+    /// Executed, and the body takes this time to arrive.
     SlowBody(Duration),
 }
 
-/// What a body is replaced by.
+/// The replacement of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Garbage {
-    /// Bytes that are no UTF-8.
+    /// Bytes that are not valid UTF-8.
     NotUtf8,
-    /// Arrays within arrays, thousands deep.
+    /// Thousands of nested arrays.
     Deep,
-    /// JSON of the right shape with values of other types.
+    /// JSON with the documented keys and values of wrong types.
     WrongTypes,
     /// Ids and counts far beyond 64 bits.
     HugeNumbers,
-    /// The first half of the true body, announced as the whole.
+    /// The first half of the real body, with a matching length header.
     Truncated,
-    /// Nothing.
+    /// No bytes.
     Empty,
     /// The JSON value `null`.
     Null,
@@ -61,38 +60,45 @@ pub enum Garbage {
 /// When a fault happens.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FaultTrigger {
-    /// Each request, with this probability.
+    /// With this probability at each request.
     Chance(f64),
-    /// The n-th request alone, from 1.
+    /// At the n-th request only, from 1.
     Nth(u64),
-    /// Requests of this method (any when `None`) whose path begins so: each of
-    /// them, or the n-th of them alone.
-    Path { method: Option<Method>, path: String, nth: Option<u64> },
+    /// At requests with this method and path.
+    Path {
+        /// The method; `None` for any.
+        method: Option<Method>,
+        /// The beginning of the path.
+        path: String,
+        /// Only the n-th of these requests, from 1; `None` for all.
+        nth: Option<u64>,
+    },
 }
 
 #[derive(Debug, Clone)]
 struct Rule {
     fault: Fault,
     when: FaultTrigger,
-    /// How often a `FaultTrigger::Path` matched.
+    /// How often a [`FaultTrigger::Path`] matched.
     matched: u64,
 }
 
-/// What goes wrong with one request.
+/// The faults of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mishap {
+pub struct InjectedFaults {
+    /// Sum of all latencies.
     pub latency: Duration,
-    /// Anything but a latency.
+    /// A fault other than a latency.
     pub fault: Option<Fault>,
 }
 
-/// The source of mishaps: told of each request in turn.
+/// Decides the faults of each request in turn.
 #[derive(Debug, Clone)]
 pub struct Faults {
     rules: Vec<Rule>,
     rng: fastrand::Rng,
     requests: u64,
-    /// Faults that came true, latencies aside.
+    /// Injected faults, without latencies.
     injected: u64,
 }
 
@@ -103,20 +109,20 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// No faults yet; chances will be drawn from `seed`.
+    /// No rules yet; chances are drawn from `seed`.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self { rules: Vec::new(), rng: fastrand::Rng::with_seed(seed), requests: 0, injected: 0 }
     }
 
-    /// Nothing goes wrong.
+    /// No faults.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Adds a rule. Where several hold for a request, latencies add up and the
-    /// first other fault happens.
+    /// Adds a rule. If several match a request, latencies add up and the first other fault
+    /// happens.
     #[must_use]
     pub fn with(mut self, fault: Fault, when: FaultTrigger) -> Self {
         self.push(fault, when);
@@ -128,7 +134,7 @@ impl Faults {
         self.rules.push(Rule { fault, when, matched: 0 });
     }
 
-    /// Forgets all rules; counting goes on.
+    /// Removes all rules. The counts continue.
     pub fn clear(&mut self) {
         self.rules.clear();
     }
@@ -137,36 +143,35 @@ impl Faults {
         self.rng = fastrand::Rng::with_seed(seed);
     }
 
-    /// How many requests were told of.
+    /// The number of requests so far.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// How many of them met a fault, latencies aside.
+    /// The number of requests with a fault other than a latency.
     #[must_use]
     pub const fn injected(&self) -> u64 {
         self.injected
     }
 
-    /// What goes wrong with the next request.
-    pub fn next(&mut self, request: &Request) -> Mishap {
+    /// The faults of the next request.
+    pub fn next(&mut self, request: &Request) -> InjectedFaults {
         self.requests += 1;
-        let mut mishap = Mishap::default();
+        let mut injected = InjectedFaults::default();
         for rule in &mut self.rules {
-            // Every chance is drawn each time, so that one rule's luck never
-            // moves another's.
+            // Draws every chance each time, so that rules do not influence each other's sequence.
             if !rule.holds(&mut self.rng, self.requests, request) {
                 continue;
             }
             match &rule.fault {
-                Fault::Latency(time) => mishap.latency += *time,
-                _ if mishap.fault.is_some() => {}
-                other => mishap.fault = Some(other.clone()),
+                Fault::Latency(time) => injected.latency += *time,
+                _ if injected.fault.is_some() => {}
+                other => injected.fault = Some(other.clone()),
             }
         }
-        self.injected += u64::from(mishap.fault.is_some());
-        mishap
+        self.injected += u64::from(injected.fault.is_some());
+        injected
     }
 }
 
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_hits_the_request_it_names() {
+    fn a_script_hits_the_named_request() {
         let faults = Faults::none().with(Fault::Reset, FaultTrigger::Nth(2));
         assert_eq!(drawn(faults, 3), [None, Some(Fault::Reset), None]);
         let path = FaultTrigger::Path {
@@ -224,9 +229,9 @@ mod tests {
             .with(second, FaultTrigger::Nth(1))
             .with(Fault::Reset, FaultTrigger::Nth(1))
             .with(Fault::LostReply, FaultTrigger::Nth(1));
-        let mishap = faults.next(&Request::get("/api/qr"));
-        assert_eq!(mishap.latency, Duration::from_secs(2));
-        assert_eq!(mishap.fault, Some(Fault::Reset));
+        let injected = faults.next(&Request::get("/api/qr"));
+        assert_eq!(injected.latency, Duration::from_secs(2));
+        assert_eq!(injected.fault, Some(Fault::Reset));
         assert_eq!((faults.requests(), faults.injected()), (1, 1));
     }
 }

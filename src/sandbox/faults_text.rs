@@ -1,4 +1,4 @@
-//! Faults as the command line writes them: `lost-reply=0.2,latency=200ms,seed=7`.
+//! Parses faults from the command line: `lost-reply=0.2,latency=200ms,seed=7`.
 //!
 //! A part is `name=chance`, `name=chance:value`, `latency=time` (always),
 //! `name@when` or `name:value@when`, where `when` is the number of a request
@@ -11,11 +11,12 @@ use std::time::Duration;
 use super::faults::{Fault, FaultTrigger, Faults, Garbage};
 use crate::api::http::Method;
 
-/// One fault as the command line and the docs show it.
+/// The declaration of one fault.
 #[derive(Debug)]
 pub struct FaultName {
+    /// Name on the command line.
     pub name: &'static str,
-    /// One sentence, without a full stop.
+    /// Description in one sentence, without a period.
     pub about: &'static str,
     make: fn(Option<&str>) -> Option<Fault>,
 }
@@ -26,16 +27,16 @@ macro_rules! plain {
     };
 }
 
-/// Every fault, in the order of the docs.
+/// All faults, in the order of the docs.
 pub static NAMES: &[FaultName] = &[
     FaultName {
         name: "latency",
-        about: "The answer takes a time, as in latency=200ms or latency=0.1:5s",
+        about: "The response takes this time, as in latency=200ms or latency=0.1:5s",
         make: |value| time(value, 200).map(Fault::Latency),
     },
     FaultName {
         name: "throttled",
-        about: "Refused for the limit although there was room",
+        about: "Refused because of the rate limit, although it is not reached",
         make: plain!(Fault::Throttled),
     },
     FaultName {
@@ -45,7 +46,7 @@ pub static NAMES: &[FaultName] = &[
     },
     FaultName {
         name: "failed-reply",
-        about: "Executed, and answered with 503 and a JSON body all the same",
+        about: "Executed, and answered with 503 and a JSON body",
         make: plain!(Fault::FailedReply),
     },
     FaultName {
@@ -65,22 +66,22 @@ pub static NAMES: &[FaultName] = &[
     },
     FaultName {
         name: "no-connection",
-        about: "No connection; over a socket the same as reset",
+        about: "Connection refused; over a socket the same as reset",
         make: plain!(Fault::NoConnection),
     },
     FaultName {
         name: "lost-request",
-        about: "Not executed, and no answer",
+        about: "Not executed, and no response",
         make: plain!(Fault::LostRequest),
     },
     FaultName {
         name: "lost-reply",
-        about: "Executed, and no answer",
+        about: "Executed, and no response",
         make: plain!(Fault::LostReply),
     },
     FaultName {
         name: "cut-body",
-        about: "Executed, and the connection ends within the body, as in cut-body=0.1:20",
+        about: "Executed, and the connection ends after this number of bytes of the body, as in cut-body=0.1:20",
         make: |value| value.map_or(Some(20), |text| text.parse().ok()).map(Fault::CutBody),
     },
     FaultName {
@@ -95,25 +96,41 @@ pub static NAMES: &[FaultName] = &[
     },
     FaultName {
         name: "slow-body",
-        about: "Executed, and the body takes a time to arrive, as in slow-body=0.1:2s",
+        about: "Executed, and the body takes this time to arrive, as in slow-body=0.1:2s",
         make: |value| time(value, 1000).map(Fault::SlowBody),
     },
 ];
 
-/// Why a fault could not be understood.
+/// Why a fault cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FaultError {
-    #[error("`{0}` is neither name=chance nor name@when")]
+    /// Neither `name=chance` nor `name@when`.
+    #[error("`{0}` has neither the form name=chance nor name@when")]
     Form(String),
-    #[error("there is no fault `{given}`; the nearest is `{nearest}`")]
-    Name { given: String, nearest: &'static str },
-    #[error("`{0}` is no chance between 0 and 1")]
+    /// No fault has this name.
+    #[error("unknown fault `{given}`; did you mean `{nearest}`?")]
+    Name {
+        /// The given name.
+        given: String,
+        /// The most similar name.
+        nearest: &'static str,
+    },
+    /// Not a probability.
+    #[error("`{0}` is not a chance between 0 and 1")]
     Chance(String),
-    #[error("`{given}` is no value for fault `{name}`")]
-    Value { name: String, given: String },
-    #[error("`{0}` names no request: give its number, a path, or a method and a path")]
+    /// The fault does not have this value.
+    #[error("invalid value `{given}` for fault `{name}`")]
+    Value {
+        /// Name of the fault.
+        name: String,
+        /// The given value.
+        given: String,
+    },
+    /// Does not name a request.
+    #[error("`{0}` does not name a request: give its number, a path, or a method and a path")]
     When(String),
-    #[error("`{0}` is no seed")]
+    /// Not a seed.
+    #[error("`{0}` is not a seed: a seed is a whole number")]
     Seed(String),
 }
 
@@ -192,7 +209,7 @@ fn method(name: &str) -> Option<Method> {
     all.into_iter().find(|method| method.as_str() == name)
 }
 
-/// `200ms`, `1.5s` or `2m`.
+/// Parses `200ms`, `1.5s` or `2m`.
 fn time(text: Option<&str>, default_ms: u64) -> Option<Duration> {
     let Some(text) = text else { return Some(Duration::from_millis(default_ms)) };
     let end = text.find(char::is_alphabetic)?;
@@ -229,17 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_can_be_written_with_its_default_value() {
+    fn every_fault_parses_with_its_default_value() {
         for known in NAMES {
             let at = format!("{}@1", known.name);
-            let mishap = at.parse::<Faults>().unwrap().next(&Request::get("/api/qr"));
-            assert!(mishap.fault.is_some() != (known.name == "latency"), "{}", known.name);
+            let injected = at.parse::<Faults>().unwrap().next(&Request::get("/api/qr"));
+            assert!(injected.fault.is_some() != (known.name == "latency"), "{}", known.name);
             assert!(!known.about.ends_with('.'));
         }
     }
 
     #[test]
-    fn values_chances_and_places_are_read() {
+    fn values_chances_and_triggers_are_parsed() {
         assert_eq!(first("cut-body=1:7,seed=3"), Some(Fault::CutBody(7)));
         assert_eq!(first("garbage:deep@GET /api/qr"), Some(Fault::Garbage(Garbage::Deep)));
         assert_eq!(first("reset@POST /api/qr, reset@2, reset@/api/qr#2, reset=0"), None);
@@ -250,9 +267,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fault_is_refused() {
+    fn invalid_faults_are_refused() {
         let wrong = "lost-replay=0.5".parse::<Faults>().unwrap_err();
-        assert!(wrong.to_string().contains("nearest is `lost-reply`"), "{wrong}");
+        assert!(wrong.to_string().contains("did you mean `lost-reply`?"), "{wrong}");
         for text in [
             "reset",
             "reset=2",

@@ -1,11 +1,10 @@
-//! Reading the fields of a request's body, and refusing what is not as the
-//! document says. What becomes of the values is not decided here.
+//! Parses the fields of a request's body, and refuses values that the API document does not allow.
 
 use serde_json::{Map, Value};
 
 use super::behaviour::{Behaviour, Unlisted};
 
-/// An answer with `error` 1.
+/// A response with `error` 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestRefusal {
     pub status: u16,
@@ -17,12 +16,12 @@ impl RequestRefusal {
         Self { status, message: message.into() }
     }
 
-    /// The request asked for something that cannot be.
+    /// The request is invalid.
     pub fn bad(message: impl Into<String>) -> Self {
         Self::new(400, message)
     }
 
-    /// The path exists, and not with this method.
+    /// The path exists with another method.
     pub fn wrong_method() -> Self {
         Self::new(405, "This method is not supported at this address.")
     }
@@ -32,7 +31,7 @@ impl RequestRefusal {
         Self::new(404, "There is nothing at this address.")
     }
 
-    /// There is no such thing.
+    /// The record does not exist.
     pub fn unknown(what: &str) -> Self {
         Self::new(404, format!("The {what} does not exist."))
     }
@@ -43,7 +42,7 @@ impl RequestRefusal {
 pub struct RequestFields(Map<String, Value>);
 
 impl RequestFields {
-    /// Reads a body; none at all is a body without fields.
+    /// Parses a body; a missing body has no fields.
     pub fn read(
         body: Option<&[u8]>,
         listed: &[&str],
@@ -68,7 +67,7 @@ impl RequestFields {
         }
     }
 
-    /// The value as it was sent.
+    /// The unchecked value.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -81,7 +80,7 @@ impl RequestFields {
         }
     }
 
-    /// Text that must be there and not be empty.
+    /// Text that must not be missing or empty.
     pub fn required(&self, name: &str) -> Result<&str, RequestRefusal> {
         match self.text(name)? {
             Some(text) if !text.trim().is_empty() => Ok(text),
@@ -97,7 +96,7 @@ impl RequestFields {
         }
     }
 
-    /// An absolute URL, or nothing at all to clear it.
+    /// An absolute URL, or empty text to clear it.
     pub fn url(&self, name: &str) -> Result<Option<&str>, RequestRefusal> {
         match self.text(name)? {
             Some(text) if !text.is_empty() && host(text).is_none() => Err(RequestRefusal::bad(
@@ -107,7 +106,7 @@ impl RequestFields {
         }
     }
 
-    /// A colour by `valid`, or nothing at all.
+    /// A colour that `valid` accepts, or empty text.
     pub fn colour(
         &self,
         name: &str,
@@ -123,7 +122,7 @@ impl RequestFields {
     }
 }
 
-/// The host of a URL with http or https.
+/// The host of a URL with the scheme http or https.
 pub fn host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -134,13 +133,13 @@ pub fn host(url: &str) -> Option<&str> {
     Some(authority.split_once(':').map_or(authority, |(host, _)| host))
 }
 
-/// `#RRGGBB`.
+/// Whether the text is a colour `#RRGGBB`.
 pub fn is_hex(text: &str) -> bool {
     text.strip_prefix('#')
         .is_some_and(|digits| digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// `rgb(r,g,b)` with each part from 0 to 255.
+/// Whether the text is a colour `rgb(r,g,b)` with parts from 0 to 255.
 pub fn is_rgb(text: &str) -> bool {
     let inner = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')'));
     let part = |part: &str| {
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_of_their_form() {
+    fn colours_have_their_form() {
         assert!(is_hex("#00ff7A") && !is_hex("00ff7A") && !is_hex("#0f7") && !is_hex("#00ff7g"));
         assert!(is_rgb("rgb(0,128,255)") && is_rgb("rgb(0, 1, 2)"));
         for wrong in ["rgb(0,0)", "rgb(0,0,256)", "rgb(,,)", "rgb(+1,0,0)", "#000000"] {
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_found_in_a_url_alone() {
+    fn only_urls_have_a_host() {
         assert_eq!(host("https://go.example.com:8443/x?y"), Some("go.example.com"));
         for wrong in ["go.example.com", "ftp://a", "https://", "https:///x", "https://a b"] {
             assert_eq!(host(wrong), None, "{wrong}");
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_an_object_or_nothing() {
+    fn a_body_is_an_object_or_empty() {
         let read = |body: &[u8]| RequestFields::read(Some(body), &["a"], &Behaviour::default());
         assert!(read(b"").is_ok());
         assert!(read(b"[]").is_err());

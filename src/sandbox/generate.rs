@@ -1,5 +1,5 @@
-//! Accounts of any size, drawn from a seed, with text that is hard to carry:
-//! for tests and simulation.
+//! Generates accounts of any size from a seed, with text that is hard to handle. For tests and
+//! simulation.
 
 use serde_json::json;
 
@@ -9,22 +9,29 @@ use super::store::{
 };
 use crate::clock::Timestamp;
 
-/// How many of each there shall be.
+/// Number of records of each resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GeneratedCounts {
+    /// Number of branded domains.
     pub domains: u64,
+    /// Number of campaigns.
     pub campaigns: u64,
+    /// Number of channels.
     pub channels: u64,
-    /// In each channel.
+    /// Number of items in each channel.
     pub channel_items: u64,
+    /// Number of QR codes.
     pub qr_codes: u64,
+    /// Number of pixels.
     pub pixels: u64,
+    /// Number of overlays.
     pub overlays: u64,
+    /// Number of splash pages.
     pub splash_pages: u64,
 }
 
 impl GeneratedCounts {
-    /// The same number of everything.
+    /// The same number of every resource.
     #[must_use]
     pub const fn each(number: u64) -> Self {
         Self {
@@ -40,8 +47,9 @@ impl GeneratedCounts {
     }
 }
 
-/// Text that quoting, CSV, terminals and sorting get wrong. No NUL: it is
-/// valid JSON, and no deployment was seen to accept it.
+/// Text that causes mistakes in quoting, CSV, terminals and sorting. Contains no NUL: it is valid
+/// in
+/// JSON, but no live service accepts it.
 const WORDS: [&str; 18] = [
     "Harvest",
     "said \"yes\"",
@@ -63,11 +71,11 @@ const WORDS: [&str; 18] = [
     "ﬁ İ ß ſ",
 ];
 
-/// All dates lie before this instant.
+/// All dates are before this time.
 const NOW: Timestamp = Timestamp(1_760_000_000_000);
 
-/// An account drawn from `seed`: the same seed makes the same account. Names
-/// are unique within their resource.
+/// Generates an account from `seed`; the same seed gives the same account. Names are unique within
+/// their resource.
 #[must_use]
 pub fn generate(seed: u64, counts: GeneratedCounts) -> Store {
     let mut draw = Draw(fastrand::Rng::with_seed(seed));
@@ -105,7 +113,7 @@ pub fn generate(seed: u64, counts: GeneratedCounts) -> Store {
     store
 }
 
-/// Draws single records; `second_user` draws with it too.
+/// Generates single records, also for `second_user`.
 pub(super) struct Draw(pub fastrand::Rng);
 
 impl Draw {
@@ -165,7 +173,7 @@ impl Draw {
         row
     }
 
-    /// Ids rise with `place`, so that no item comes twice in its channel.
+    /// The id is `place`, so that items are unique in their channel.
     fn item(&mut self, store: &Store, place: u64) -> Item {
         let kind = ["links", "bio", "qr"][self.0.usize(..3)];
         let code = store.qr_codes.get(place).filter(|_| kind == "qr");

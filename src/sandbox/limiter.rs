@@ -1,4 +1,4 @@
-//! The rate limit, as a state machine that is told the time.
+//! The rate limit as a state machine. The caller passes the time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::wire::http_date;
 use crate::clock::Timestamp;
 use crate::sandbox::behaviour_values::RateLimit;
 
-/// Where the window stands.
+/// The state of the current window.
 #[derive(Debug, Clone, Default)]
 pub struct Limiter {
     opened: Option<Timestamp>,
@@ -17,18 +17,18 @@ pub struct Limiter {
     recent: VecDeque<Timestamp>,
 }
 
-/// What the limiter says of one request.
+/// The decision about one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitDecision {
     pub allowed: bool,
     pub limit: u64,
     pub remaining: u64,
-    /// When the next request would be allowed, or the window begins anew.
+    /// When the next request is allowed, or the next window begins.
     pub reset: Timestamp,
 }
 
-/// More requests than any client sends in a window.
-const ENDLESS: u64 = 1_000_000;
+/// A limit that no client reaches.
+const UNLIMITED: u64 = 1_000_000;
 
 impl Limiter {
     /// Counts one request at `now`. A refused request is not counted.
@@ -37,7 +37,7 @@ impl Limiter {
         let (limit, remaining) = match behaviour.rate_limit {
             RateLimit::Per(limit) => return self.count(now, limit, window, behaviour.window),
             RateLimit::Zero => (0, 0),
-            RateLimit::Endless => (ENDLESS, ENDLESS - 1),
+            RateLimit::Unlimited => (UNLIMITED, UNLIMITED - 1),
         };
         LimitDecision { allowed: true, limit, remaining, reset: now.plus(window) }
     }
@@ -63,8 +63,7 @@ impl Limiter {
         LimitDecision { allowed, limit, remaining, reset }
     }
 
-    /// How many requests the current window has seen, and when it ends; a new
-    /// window starts at `start`.
+    /// The number of requests in the current window, and its end. A new window starts at `start`.
     fn open(&mut self, now: Timestamp, window: Duration, start: Timestamp) -> (u64, Timestamp) {
         let running = self.opened.filter(|opened| now >= *opened && now < opened.plus(window));
         let opened = running.unwrap_or_else(|| {
@@ -90,8 +89,9 @@ fn aligned(now: Timestamp, window: Duration) -> Timestamp {
     Timestamp(now.0 - now.0.rem_euclid(length))
 }
 
-/// `X-RateLimit-Reset` as this deployment writes it. Whole seconds are rounded
-/// up, so that a client that waits until then has waited long enough.
+/// The value of `X-RateLimit-Reset`. Whole seconds are rounded up, so that a client which waits
+/// until
+/// then has waited long enough.
 #[must_use]
 pub fn reset_text(reset: Timestamp, now: Timestamp, form: Reset) -> String {
     let seconds = ceil_seconds(reset.0);
@@ -123,7 +123,7 @@ fn ceil_seconds(ms: i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// How many of `times` (in seconds) get through.
+    /// Which of the requests at `times`, in seconds, are allowed.
     fn allowed(behaviour: &str, times: &[i64]) -> Vec<bool> {
         let behaviour = Behaviour::parse(behaviour).unwrap();
         let mut limiter = Limiter::default();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aligned_window_ends_on_the_clocks_multiple() {
+    fn an_aligned_window_ends_at_a_multiple_of_its_length() {
         let got = allowed("rate-limit=2,window=aligned", &[50, 58, 59, 60]);
         assert_eq!(got, [true, true, false, true]);
     }
@@ -152,30 +152,30 @@ mod tests {
     fn no_limit_never_refuses() {
         assert!(allowed("rate-limit=zero", &[1; 500]).into_iter().all(|ok| ok));
         assert!(allowed("rate-limit=none", &[1; 500]).into_iter().all(|ok| ok));
-        let verdict =
+        let decision =
             Limiter::default().admit(Timestamp(0), &Behaviour::parse("rate-limit=0").unwrap());
-        assert_eq!((verdict.limit, verdict.remaining), (0, 0));
+        assert_eq!((decision.limit, decision.remaining), (0, 0));
     }
 
     #[test]
-    fn a_client_that_waits_until_the_reset_is_let_in() {
+    fn a_client_that_waits_until_the_reset_is_allowed() {
         for window in ["fixed", "aligned", "sliding"] {
             let behaviour = Behaviour::parse(&format!("rate-limit=3,window={window}")).unwrap();
             let mut limiter = Limiter::default();
             let mut now = Timestamp(1_700_000_000_123);
             for _ in 0..20 {
-                let mut verdict = limiter.admit(now, &behaviour);
-                if verdict.remaining == 0 {
-                    now = verdict.reset;
-                    verdict = limiter.admit(now, &behaviour);
+                let mut decision = limiter.admit(now, &behaviour);
+                if decision.remaining == 0 {
+                    now = decision.reset;
+                    decision = limiter.admit(now, &behaviour);
                 }
-                assert!(verdict.allowed, "{window}");
+                assert!(decision.allowed, "{window}");
             }
         }
     }
 
     #[test]
-    fn the_reset_is_written_as_chosen() {
+    fn the_reset_has_the_chosen_form() {
         let (now, reset) = (Timestamp(1_700_000_000_500), Timestamp(1_700_000_030_100));
         let text = |form| reset_text(reset, now, form);
         assert_eq!(text(Reset::EpochSeconds), "1700000031");

@@ -1,13 +1,13 @@
-//! A service of our own that speaks the whole API: for trying, testing and rehearsing.
+//! A built-in service with the whole API, for trials, tests and rehearsals.
 //!
-//! It is written from the service's document and from nothing else in this
-//! program, so that a misreading of the document cannot hide in both. What the
-//! document leaves open is a named choice in [`behaviour`].
+//! It is written from the API document alone and uses nothing else of this program, so that no
+//! misreading of the document is in both. What the document leaves open is a named choice in
+//! [`behaviour`].
 //!
-//! In reading order: [`store`] is the account's data, [`service`] answers one
-//! request, [`faults`] decides what goes wrong on the way, and [`transport`]
-//! and [`mod@serve`] put both within reach, in process or over a socket. Only
-//! [`mod@serve`] does IO.
+//! In reading order: [`store`] holds the account's data, [`service`] answers one request,
+//! [`faults`]
+//! decides which faults happen, and [`transport`] and [`mod@serve`] make the service available in
+//! process and over a socket. Only [`mod@serve`] does IO.
 
 pub mod behaviour;
 mod behaviour_values;

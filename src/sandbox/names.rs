@@ -1,39 +1,38 @@
-//! Which rows of a table bear a name, so that a new one need not be compared
-//! with each that is there.
+//! An index of names, so that a new name is not compared with every existing one.
 
 use std::collections::{BTreeSet, HashMap};
 
 /// A row that has a name.
 pub trait HasName {
+    /// The name.
     fn name(&self) -> &str;
 }
 
-/// Ids by name, in whatever case. It is told which rows may have changed, and
-/// looks at those when it is next asked.
+/// Ids by name, ignoring case. Changed rows are recorded and read again by the next query.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names {
-    /// Whether it knows every row but the changed ones.
-    whole: bool,
+pub(super) struct NameIndex {
+    /// Whether the index contains all rows except the changed ones.
+    complete: bool,
     changed: BTreeSet<u64>,
     ids: BTreeSet<(String, u64)>,
     names: HashMap<u64, String>,
 }
 
-impl Names {
-    /// The row of `id` came, went or may have another name.
+impl NameIndex {
+    /// Records that the row `id` was added, removed or may be renamed.
     pub fn touch(&mut self, id: u64) {
-        if self.whole {
+        if self.complete {
             self.changed.insert(id);
         }
     }
 
-    /// Any row may have another name.
+    /// Records that any row may be renamed.
     pub fn touch_all(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether a row other than `own` bears `name`, of which `get` gives the rows
-    /// and `all` their ids.
+    /// Whether a row other than `own` has `name`. `all` are the ids of all rows, and `get` returns
+    /// a row.
     pub fn is_taken<'a, T: HasName + 'a>(
         &mut self,
         name: &str,
@@ -41,7 +40,7 @@ impl Names {
         all: impl Iterator<Item = u64>,
         get: impl Fn(u64) -> Option<&'a T>,
     ) -> bool {
-        if !std::mem::replace(&mut self.whole, true) {
+        if !std::mem::replace(&mut self.complete, true) {
             self.changed.extend(all);
         }
         for id in std::mem::take(&mut self.changed) {
@@ -55,12 +54,12 @@ impl Names {
             }
         }
         let name = folded(name);
-        let bearers = self.ids.range((name.clone(), 0)..=(name, u64::MAX));
-        bearers.into_iter().any(|(_, id)| Some(*id) != own)
+        let found = self.ids.range((name.clone(), 0)..=(name, u64::MAX));
+        found.into_iter().any(|(_, id)| Some(*id) != own)
     }
 }
 
-/// What is equal for names that are equal without case.
+/// The name in lower case.
 fn folded(name: &str) -> String {
     name.chars().flat_map(char::to_lowercase).collect()
 }
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_free_again_once_no_record_has_it() {
+    fn a_name_is_free_after_its_record_is_removed_or_renamed() {
         let mut table = StoreTable::default();
         let (one, other) = (table.add(channel("a")), table.add(channel("A")));
         assert!(table.has_name("a", Some(one)));

@@ -1,4 +1,4 @@
-//! Which records a page holds, and the envelope around them.
+//! Divides a list into pages, and builds the envelope of a page.
 
 use serde_json::{Value, json};
 
@@ -8,21 +8,25 @@ use super::behaviour::{
 use super::fields::RequestRefusal;
 use super::render::{Object, RenderOptions};
 
-/// A page as it will be served.
+/// A page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListPage {
     pub size: u64,
-    /// The number that the answer gives.
+    /// The number in the response.
     pub number: u64,
-    /// The number of the page whose records it holds.
+    /// The number of the page whose records it has.
     holds: u64,
     pub last: u64,
     total: u64,
 }
 
 impl ListPage {
-    /// Reads `limit` and `page` from a query and fits them to `total` records.
-    pub fn asked(query: &str, total: usize, behaviour: &Behaviour) -> Result<Self, RequestRefusal> {
+    /// Parses `limit` and `page` from a query, for a list of `total` records.
+    pub fn from_query(
+        query: &str,
+        total: usize,
+        behaviour: &Behaviour,
+    ) -> Result<Self, RequestRefusal> {
         let twin = total > 0 && behaviour.twins != Twins::None;
         let total = total as u64 + u64::from(twin);
         let size = size(parameter(query, "limit"), behaviour)?;
@@ -36,7 +40,7 @@ impl ListPage {
         Ok(Self { size, number, holds, last, total })
     }
 
-    /// The records of this page, in the order of this deployment.
+    /// The records of this page, in the order of the behaviour.
     pub fn of<'a, T>(
         &self,
         rows: impl DoubleEndedIterator<Item = (u64, &'a T)>,
@@ -54,7 +58,7 @@ impl ListPage {
         }
     }
 
-    /// Cuts the page out of the list, in which the first record may stand twice.
+    /// Slices the page out of the list, in which the first record may be listed twice.
     fn twinned<T: Copy>(&self, mut rows: impl Iterator<Item = T>, twins: Twins) -> Vec<T> {
         let Some(first) = (twins != Twins::None).then(|| rows.next()).flatten() else {
             return self.cut(rows);
@@ -76,16 +80,16 @@ impl ListPage {
 
     /// The envelope of a list, with its records under `key`.
     pub fn envelope(&self, key: &str, records: Vec<Value>, behaviour: &Behaviour) -> Object {
-        let look = RenderOptions(behaviour);
+        let options = RenderOptions(behaviour);
         let result = match behaviour.result {
             ResultIs::Page => Some(records.len() as u64),
             ResultIs::Total => Some(self.total),
             ResultIs::Absent => None,
         };
         let next = match behaviour.next_page {
-            _ if self.number < self.last => look.count(self.number + 1),
-            NextPage::Following => look.count(self.number.saturating_add(1)),
-            NextPage::Same => look.count(self.number),
+            _ if self.number < self.last => options.count(self.number + 1),
+            NextPage::Following => options.count(self.number.saturating_add(1)),
+            NextPage::Same => options.count(self.number),
             NextPage::Null => Value::Null,
         };
         let mut data = Object::new();
@@ -94,11 +98,11 @@ impl ListPage {
                 data.insert(name.to_owned(), value);
             }
         };
-        put("result", result.map(|count| look.count(count)));
-        put("perpage", Some(look.count(self.size)));
-        put("currentpage", Some(look.count(self.number)));
+        put("result", result.map(|count| options.count(count)));
+        put("perpage", Some(options.count(self.size)));
+        put("currentpage", Some(options.count(self.number)));
         put("nextpage", Some(next));
-        put("maxpage", Some(look.count(self.last)));
+        put("maxpage", Some(options.count(self.last)));
         data.insert(key.to_owned(), json!(records));
         data
     }
@@ -127,7 +131,7 @@ fn size(asked: Option<u64>, behaviour: &Behaviour) -> Result<u64, RequestRefusal
     }
 }
 
-/// A positive whole number from a query; anything else counts as not given.
+/// A positive whole number in a query; anything else counts as missing.
 fn parameter(query: &str, name: &str) -> Option<u64> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.rev().find(|(key, _)| *key == name)?;
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
 
     fn page(query: &str, total: usize, behaviour: &str) -> ListPage {
-        ListPage::asked(query, total, &Behaviour::parse(behaviour).unwrap()).unwrap()
+        ListPage::from_query(query, total, &Behaviour::parse(behaviour).unwrap()).unwrap()
     }
 
     fn rows(page: &ListPage, total: u64, order: Order) -> Vec<u64> {
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_part_the_records() {
+    fn pages_divide_the_records() {
         let served: Vec<u64> = (1..=3)
             .flat_map(|n| rows(&page(&format!("limit=3&page={n}"), 7, ""), 7, Order::Ascending))
             .collect();
@@ -160,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_as_named() {
+    fn lists_have_the_chosen_order() {
         let first = page("limit=2", 5, "");
         assert_eq!(rows(&first, 5, Order::Descending), [5, 4]);
         assert_eq!(rows(&first, 5, Order::ByName), [5, 4]);
     }
 
     #[test]
-    fn a_page_beyond_the_last_is_as_chosen() {
+    fn a_page_beyond_the_last_follows_the_behaviour() {
         let beyond = |behaviour| {
             let page = page("limit=2&page=9", 5, behaviour);
             (page.number, rows(&page, 5, Order::Ascending))
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_numbers_count_as_not_given() {
+    fn invalid_numbers_count_as_missing() {
         for query in ["limit=0&page=0", "limit=x&page=-1", "limit&page", "limit=&page="] {
             assert_eq!(page(query, 40, ""), page("", 40, ""), "{query}");
         }
@@ -190,7 +194,7 @@ mod tests {
     fn a_limit_above_the_largest_is_clamped_or_refused() {
         assert_eq!(page("limit=500", 9, "max-limit=100").size, 100);
         let strict = Behaviour::parse("max-limit=100,over-limit=refuse").unwrap();
-        assert_eq!(ListPage::asked("limit=101", 9, &strict).unwrap_err().status, 400);
-        assert_eq!(ListPage::asked("limit=100", 9, &strict).unwrap().size, 100);
+        assert_eq!(ListPage::from_query("limit=101", 9, &strict).unwrap_err().status, 400);
+        assert_eq!(ListPage::from_query("limit=100", 9, &strict).unwrap().size, 100);
     }
 }

@@ -1,4 +1,4 @@
-//! What each read of the document answers. Nothing here changes the store.
+//! Answers the read requests. Does not change the store.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::store::{Store, StoreTable};
 use super::writes::Answer;
 use crate::clock::Timestamp;
 
-/// One read at one moment.
+/// Answers reads at one time.
 pub struct Reader<'a> {
     pub store: &'a Store,
     pub behaviour: &'a Behaviour,
@@ -19,41 +19,41 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads what `route` asks for; `query` holds `limit` and `page`.
+    /// Answers the read `route`; `query` has `limit` and `page`.
     pub fn read(&self, route: &Route, query: &str) -> Result<Answer, RequestRefusal> {
-        let (look, store) = (RenderOptions(self.behaviour), self.store);
+        let (options, store) = (RenderOptions(self.behaviour), self.store);
         match route {
             Route::Account => {
-                let account = Value::Object(render::account(look, &store.account));
+                let account = Value::Object(render::account(options, &store.account));
                 Ok(Answer::plain([("data", account)]))
             }
             Route::Domains => {
-                let row = |_, id, row: &_| render::domain(look, id, row);
+                let row = |_, id, row: &_| render::domain(options, id, row);
                 self.list(query, "domains", &store.domains, |row| &row.domain, row)
             }
             Route::Overlays => {
-                let row = |_, id, row: &_| render::overlay(look, id, row);
+                let row = |_, id, row: &_| render::overlay(options, id, row);
                 self.list(query, self.overlay_key(), &store.overlays, |row| &row.name, row)
             }
             Route::Campaigns => {
-                let row = |place, id, row: &_| render::listed_campaign(look, place, id, row);
+                let row = |place, id, row: &_| render::listed_campaign(options, place, id, row);
                 self.list(query, "campaigns", &store.campaigns, |row| &row.name, row)
             }
             Route::Channels => {
-                let row = |_, id, row: &_| render::channel(look, id, row);
+                let row = |_, id, row: &_| render::channel(options, id, row);
                 self.list(query, "channels", &store.channels, |row| &row.name, row)
             }
             Route::Items(id) => self.items(query, *id),
             Route::SplashPages => {
-                let row = |_, id, row: &_| render::splash(look, id, row);
+                let row = |_, id, row: &_| render::splash(options, id, row);
                 self.list(query, "splash", &store.splash, |row| &row.name, row)
             }
             Route::Pixels => {
-                let row = |_, id, row: &_| render::pixel(look, id, row);
+                let row = |_, id, row: &_| render::pixel(options, id, row);
                 self.list(query, "pixels", &store.pixels, |row| &row.name, row)
             }
             Route::QrCodes => {
-                let row = |_, id, row: &_| render::qr_code(look, self.now, id, row);
+                let row = |_, id, row: &_| render::qr_code(options, self.now, id, row);
                 self.list(query, "qrs", &store.qr_codes, |row| &row.name, row)
             }
             Route::QrCode(id) => self.qr_code(*id),
@@ -74,14 +74,14 @@ impl Reader<'_> {
         key: &str,
         table: &StoreTable<T>,
         name: fn(&T) -> &str,
-        look: impl Fn(usize, u64, &T) -> Object,
+        render_row: impl Fn(usize, u64, &T) -> Object,
     ) -> Result<Answer, RequestRefusal> {
-        let page = ListPage::asked(query, table.len(), self.behaviour)?;
+        let page = ListPage::from_query(query, table.len(), self.behaviour)?;
         let rows = page.of(table.iter(), name, self.behaviour);
         let records = rows
             .into_iter()
             .enumerate()
-            .map(|(place, (id, row))| Value::Object(look(place, id, row)))
+            .map(|(place, (id, row))| Value::Object(render_row(place, id, row)))
             .collect();
         Ok(Answer::List(page.envelope(key, records, self.behaviour)))
     }
@@ -89,21 +89,21 @@ impl Reader<'_> {
     fn items(&self, query: &str, channel: u64) -> Result<Answer, RequestRefusal> {
         let row =
             self.store.channels.get(channel).ok_or_else(|| RequestRefusal::unknown("channel"))?;
-        let page = ListPage::asked(query, row.items.len(), self.behaviour)?;
+        let page = ListPage::from_query(query, row.items.len(), self.behaviour)?;
         let rows = row.items.iter().map(|item| (item.id, item));
         let rows = page.of(rows, |item| &item.title, self.behaviour);
-        let look = RenderOptions(self.behaviour);
+        let options = RenderOptions(self.behaviour);
         let records =
-            rows.into_iter().map(|(_, item)| Value::Object(render::item(look, item))).collect();
+            rows.into_iter().map(|(_, item)| Value::Object(render::item(options, item))).collect();
         Ok(Answer::List(page.envelope("items", records, self.behaviour)))
     }
 
     fn qr_code(&self, id: u64) -> Result<Answer, RequestRefusal> {
         let row = self.store.qr_codes.get(id).ok_or_else(|| RequestRefusal::unknown("QR code"))?;
-        let look = RenderOptions(self.behaviour);
+        let options = RenderOptions(self.behaviour);
         Ok(Answer::plain([
-            ("details", Value::Object(render::qr_code(look, self.now, id, row))),
-            ("data", Value::Object(render::qr_statistics(look, self.now, id, row))),
+            ("details", Value::Object(render::qr_code(options, self.now, id, row))),
+            ("data", Value::Object(render::qr_statistics(options, self.now, id, row))),
         ]))
     }
 }

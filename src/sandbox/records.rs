@@ -1,5 +1,5 @@
-//! Builds a store from records as they once came from a service: raw JSON by
-//! resource. Reading is lenient; what is not understood is kept and served back.
+//! Builds a store from raw JSON records. Parsing is lenient: unknown fields and values are kept and
+//! served unchanged.
 
 use serde_json::{Map, Value};
 
@@ -15,27 +15,31 @@ pub struct RawRecord<'a> {
     /// One of `account domains campaigns channels channel_items qr_codes
     /// pixels overlays splash_pages`.
     pub resource: &'a str,
-    /// The channel that holds it, for a channel item alone.
+    /// Id of its channel; only for channel items.
     pub channel: Option<u64>,
+    /// The record as JSON text.
     pub json: &'a str,
 }
 
-/// A store, and what could not be put into it, one sentence each.
+/// A store built from records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedStore {
+    /// The store.
     pub store: Store,
+    /// Problems with records that were skipped, one sentence each.
     pub skipped: Vec<String>,
 }
 
 impl Store {
-    /// Builds a store whose counters stand still. A channel item may come
-    /// before its channel.
+    /// Builds a store whose counters do not grow. A channel item may come before its channel.
     pub fn from_records<'a>(records: impl IntoIterator<Item = RawRecord<'a>>) -> LoadedStore {
         let mut loaded = LoadedStore { store: Self::default(), skipped: Vec::new() };
         let mut items = Vec::new();
         for record in records {
             let Some(reader) = Reader::of(record.json) else {
-                loaded.skipped.push(format!("a record of {} is no JSON object", record.resource));
+                loaded
+                    .skipped
+                    .push(format!("a record of {} is not a JSON object", record.resource));
                 continue;
             };
             if record.resource == "channel_items" {
@@ -49,7 +53,7 @@ impl Store {
                 loaded.skipped.push(why);
             }
         }
-        // The address of a campaign's list begins with the service's own.
+        // The URL of a campaign's list begins with the service's base URL.
         let base = |campaign: &Campaign| Some(campaign.list.split_once("/u/")?.0.to_owned());
         let found = loaded.store.campaigns.iter().find_map(|(_, campaign)| base(campaign));
         if let Some(base) = found {
@@ -70,15 +74,16 @@ impl Store {
             "splash_pages" => self.splash.put(id, splash(reader)),
             "pixels" => self.pixels.put(id, pixel(reader)),
             "qr_codes" => self.qr_codes.put(id, qr_code(reader)),
-            other => return Err(format!("there is no resource {other}")),
+            other => return Err(format!("unknown resource {other}")),
         }
         Ok(())
     }
 
     fn take_item(&mut self, channel: Option<u64>, mut reader: Reader) -> Result<(), String> {
-        let channel = channel.ok_or("a channel item comes without its channel")?;
+        let channel = channel.ok_or("a channel item has no channel")?;
         let row = self.channels.get_mut(channel);
-        let row = row.ok_or_else(|| format!("a channel item belongs to no channel: {channel}"))?;
+        let row =
+            row.ok_or_else(|| format!("channel {channel} of a channel item does not exist"))?;
         let id = reader.id().ok_or_else(|| format!("an item of channel {channel} has no id"))?;
         row.items.push(Item {
             kind: reader.text("type"),
@@ -93,7 +98,7 @@ impl Store {
     }
 }
 
-/// Takes fields out of a record one by one; what is left is kept as it is.
+/// Takes known fields out of a record; the others are kept unchanged.
 struct Reader(Map<String, Value>);
 
 impl Reader {
@@ -114,7 +119,7 @@ impl Reader {
         self.take(name, |value| value.as_str().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// The first of `names` that holds text.
+    /// The first of `names` whose value is text.
     fn text_under(&mut self, names: &[&str]) -> String {
         let found = names.iter().find(|name| self.0.get(**name).is_some_and(Value::is_string));
         found.map(|name| self.text(name)).unwrap_or_default()
@@ -275,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_of_another_type_is_kept() {
+    fn unknown_fields_and_other_types_are_kept() {
         let json = r#"{"id":1,"domain":"https://a.example.com","redirectroot":null,"ssl":true}"#;
         let store = load(&[("domains", None, json)]).store;
         let extra = &store.domains.get(1).unwrap().extra;
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn invalid_records_are_reported() {
         let loaded = load(&[("domains", None, "[]"), ("moons", None, r#"{"id":1}"#)]);
         assert_eq!(loaded.skipped.len(), 2);
         assert!(loaded.skipped[1].contains("moons"));

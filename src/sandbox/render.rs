@@ -1,5 +1,4 @@
-//! How records look on the wire. Which records, and whether at all, is decided
-//! elsewhere.
+//! Renders records as JSON, in the form that the behaviour selects.
 
 use serde_json::{Map, Value, json};
 
@@ -11,9 +10,10 @@ use super::store::{
 };
 use crate::clock::Timestamp;
 
+/// A JSON object.
 pub type Object = Map<String, Value>;
 
-/// Writes ids, counts and booleans the way one deployment does.
+/// Renders ids, counts and booleans in the form of a behaviour.
 #[derive(Clone, Copy)]
 pub struct RenderOptions<'a>(pub &'a Behaviour);
 
@@ -25,7 +25,7 @@ impl RenderOptions<'_> {
         }
     }
 
-    /// The id of a kind that some deployments write as a string in lists.
+    /// An id in a list where some services send strings.
     fn list_id(self, id: u64) -> Value {
         match self.0.ids {
             Ids::Integers => json!(id),
@@ -48,7 +48,7 @@ impl RenderOptions<'_> {
         }
     }
 
-    /// A statistics map, whose counts are strings by the document.
+    /// A statistics map. Its counts are strings, as documented.
     fn map(self, entries: &[(&str, u64)]) -> Value {
         if !entries.is_empty() {
             return entries.iter().map(|(label, n)| ((*label).to_owned(), n.to_string())).collect();
@@ -68,11 +68,11 @@ fn with(extra: &Extra, fields: Vec<(&str, Value)>) -> Object {
     object
 }
 
-pub fn account(look: RenderOptions, row: &StoredAccount) -> Object {
+pub fn account(options: RenderOptions, row: &StoredAccount) -> Object {
     with(
         &row.extra,
         vec![
-            ("id", look.id(row.id)),
+            ("id", options.id(row.id)),
             ("email", json!(row.email)),
             ("username", json!(row.username)),
             ("avatar", json!(row.avatar)),
@@ -83,11 +83,11 @@ pub fn account(look: RenderOptions, row: &StoredAccount) -> Object {
     )
 }
 
-pub fn domain(look: RenderOptions, id: u64, row: &Domain) -> Object {
+pub fn domain(options: RenderOptions, id: u64, row: &Domain) -> Object {
     with(
         &row.extra,
         vec![
-            ("id", look.list_id(id)),
+            ("id", options.list_id(id)),
             ("domain", json!(row.domain)),
             ("redirectroot", json!(row.redirectroot)),
             ("redirect404", json!(row.redirect404)),
@@ -95,11 +95,11 @@ pub fn domain(look: RenderOptions, id: u64, row: &Domain) -> Object {
     )
 }
 
-pub fn overlay(look: RenderOptions, id: u64, row: &StoredOverlay) -> Object {
+pub fn overlay(options: RenderOptions, id: u64, row: &StoredOverlay) -> Object {
     with(
         &row.extra,
         vec![
-            ("id", look.list_id(id)),
+            ("id", options.list_id(id)),
             ("type", json!(row.kind)),
             ("name", json!(row.name)),
             ("date", json!(row.date)),
@@ -107,60 +107,60 @@ pub fn overlay(look: RenderOptions, id: u64, row: &StoredOverlay) -> Object {
     )
 }
 
-/// A campaign in a list, at `place` (from 0) of its page.
-pub fn listed_campaign(look: RenderOptions, place: usize, id: u64, row: &Campaign) -> Object {
-    let key = match look.0.campaign_list {
+/// A campaign in a list, at index `place` of its page.
+pub fn listed_campaign(options: RenderOptions, place: usize, id: u64, row: &Campaign) -> Object {
+    let key = match options.0.campaign_list {
         CampaignList::Documented if place == 1 => "domain",
         CampaignList::Documented | CampaignList::Name => "name",
         CampaignList::Domain => "domain",
         CampaignList::Campaign => "campaign",
     };
-    campaign(look, key, id, row)
+    campaign(options, key, id, row)
 }
 
-/// A campaign as create and update answer it.
-pub fn written_campaign(look: RenderOptions, id: u64, row: &Campaign) -> Object {
-    let key = match look.0.campaign_create {
+/// A campaign in the response to a create or an update.
+pub fn written_campaign(options: RenderOptions, id: u64, row: &Campaign) -> Object {
+    let key = match options.0.campaign_create {
         CampaignCreate::Domain => "domain",
         CampaignCreate::Name => "name",
         CampaignCreate::Campaign => "campaign",
     };
-    campaign(look, key, id, row)
+    campaign(options, key, id, row)
 }
 
-fn campaign(look: RenderOptions, key: &str, id: u64, row: &Campaign) -> Object {
+fn campaign(options: RenderOptions, key: &str, id: u64, row: &Campaign) -> Object {
     let rotator = row.rotator.as_ref().map_or(json!(false), |url| json!(url));
     with(
         &row.extra,
         vec![
-            ("id", look.id(id)),
+            ("id", options.id(id)),
             (key, json!(row.name)),
-            ("public", look.flag(row.public)),
+            ("public", options.flag(row.public)),
             ("rotator", rotator),
             ("list", json!(row.list)),
         ],
     )
 }
 
-pub fn channel(look: RenderOptions, id: u64, row: &StoredChannel) -> Object {
+pub fn channel(options: RenderOptions, id: u64, row: &StoredChannel) -> Object {
     with(
         &row.extra,
         vec![
-            ("id", look.id(id)),
+            ("id", options.id(id)),
             ("name", json!(row.name)),
             ("description", json!(row.description)),
             ("color", json!(row.color)),
-            ("starred", look.flag(row.starred)),
+            ("starred", options.flag(row.starred)),
         ],
     )
 }
 
-pub fn item(look: RenderOptions, row: &Item) -> Object {
+pub fn item(options: RenderOptions, row: &Item) -> Object {
     with(
         &row.extra,
         vec![
             ("type", json!(row.kind)),
-            ("id", look.id(row.id)),
+            ("id", options.id(row.id)),
             ("title", json!(row.title)),
             ("preview", json!(row.preview)),
             ("link", json!(row.link)),
@@ -169,18 +169,18 @@ pub fn item(look: RenderOptions, row: &Item) -> Object {
     )
 }
 
-pub fn splash(look: RenderOptions, id: u64, row: &Splash) -> Object {
+pub fn splash(options: RenderOptions, id: u64, row: &Splash) -> Object {
     with(
         &row.extra,
-        vec![("id", look.id(id)), ("name", json!(row.name)), ("date", json!(row.date))],
+        vec![("id", options.id(id)), ("name", json!(row.name)), ("date", json!(row.date))],
     )
 }
 
-pub fn pixel(look: RenderOptions, id: u64, row: &Pixel) -> Object {
+pub fn pixel(options: RenderOptions, id: u64, row: &Pixel) -> Object {
     with(
         &row.extra,
         vec![
-            ("id", look.list_id(id)),
+            ("id", options.list_id(id)),
             ("type", json!(row.kind)),
             ("name", json!(row.name)),
             ("tag", json!(row.tag)),
@@ -189,13 +189,13 @@ pub fn pixel(look: RenderOptions, id: u64, row: &Pixel) -> Object {
     )
 }
 
-pub fn qr_code(look: RenderOptions, now: Timestamp, id: u64, row: &QrCode) -> Object {
+pub fn qr_code(options: RenderOptions, now: Timestamp, id: u64, row: &QrCode) -> Object {
     with(
         &row.extra,
         vec![
-            ("id", look.list_id(id)),
+            ("id", options.list_id(id)),
             ("link", json!(row.link)),
-            ("scans", look.count(row.scans.at(now))),
+            ("scans", options.count(row.scans.at(now))),
             ("name", json!(row.name)),
             ("date", json!(row.date)),
         ],
@@ -203,14 +203,16 @@ pub fn qr_code(look: RenderOptions, now: Timestamp, id: u64, row: &QrCode) -> Ob
 }
 
 /// The statistics of a single QR code.
-pub fn qr_statistics(look: RenderOptions, now: Timestamp, id: u64, row: &QrCode) -> Object {
+pub fn qr_statistics(options: RenderOptions, now: Timestamp, id: u64, row: &QrCode) -> Object {
     if let Some(kept) = &row.statistics {
         return kept.clone();
     }
     let numbers = statistics(id, row, now);
-    let mut fields =
-        vec![("clicks", look.count(numbers.clicks)), ("uniqueClicks", look.count(numbers.unique))];
-    fields.extend(numbers.maps.iter().map(|(key, map)| (*key, look.map(map))));
+    let mut fields = vec![
+        ("clicks", options.count(numbers.clicks)),
+        ("uniqueClicks", options.count(numbers.unique)),
+    ];
+    fields.extend(numbers.maps.iter().map(|(key, map)| (*key, options.map(map))));
     let social: Object =
         numbers.social.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect();
     fields.push(("socialCount", Value::Object(social)));

@@ -1,4 +1,4 @@
-//! The paths of the document, and nothing about what they do.
+//! The paths of the API document.
 
 use crate::api::http::Method;
 
@@ -33,7 +33,7 @@ pub enum Route {
     DeleteQrCode(u64),
 }
 
-/// What stands at a method and a path.
+/// The result of looking up a method and a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
     Found(Route),
@@ -42,7 +42,7 @@ pub enum Lookup {
     Unknown,
 }
 
-/// Looks up `path`, without its query.
+/// Looks up a path without query.
 #[must_use]
 pub fn find(method: Method, path: &str) -> Lookup {
     let Some(rest) = path.strip_prefix("/api/") else { return Lookup::Unknown };
@@ -123,13 +123,13 @@ fn delete(segments: &[&str]) -> Option<Route> {
     })
 }
 
-/// `str::parse` alone would also take a plus sign.
+/// Parses digits only: `str::parse` accepts a plus sign too.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 impl Route {
-    /// The list path, without `/api/`, of the part of the API it belongs to.
+    /// The part of the API that the route belongs to: its list path without `/api/`.
     #[must_use]
     pub const fn part(&self) -> &'static str {
         match self {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_told_from_its_method() {
+    fn a_known_path_with_a_wrong_method_is_not_unknown() {
         assert_eq!(find(Method::Get, "/api/qr"), Lookup::Found(Route::QrCodes));
         assert_eq!(find(Method::Get, "/api/channel/4"), Lookup::Found(Route::Items(4)));
         assert_eq!(find(Method::Get, "/api/qr/add"), Lookup::WrongMethod);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_digits_and_nothing_else() {
+    fn ids_have_only_digits() {
         for path in
             ["/api/qr/-1", "/api/qr/+1", "/api/qr/", "/api/qr/1e3", "/api/qr/9".repeat(9).as_str()]
         {

@@ -1,5 +1,6 @@
-//! The built-in account: small, believable, and readable in fewer than thirty
-//! requests, so that trying the program never has to wait for the limit.
+//! The built-in account: small, realistic, and readable in fewer than thirty requests, so that
+//! trials
+//! do not wait for the rate limit.
 
 use serde_json::json;
 
@@ -32,7 +33,7 @@ const CAMPAIGNS: [(&str, Option<&str>, bool); 8] = [
     ("Press", None, false),
 ];
 
-/// Name, description, colour, starred, and the items' kinds with titles.
+/// Name, description, colour, starred, and items with type and title.
 type ChannelRow =
     (&'static str, &'static str, &'static str, bool, &'static [(&'static str, &'static str)]);
 
@@ -111,9 +112,9 @@ const OVERLAYS: [(&str, &str); 3] =
 
 const SPLASH: [&str; 2] = ["Before you leave", "Event tonight"];
 
-/// The account as it stands at `now`.
+/// The account at `now`.
 #[must_use]
-pub fn lifelike(now: Timestamp) -> Store {
+pub fn sample_account(now: Timestamp) -> Store {
     let mut store = Store::default();
     "links@lantern-books.example.com".clone_into(&mut store.account.email);
     "lantern".clone_into(&mut store.account.username);
@@ -232,15 +233,15 @@ mod tests {
 
     #[test]
     fn the_account_can_be_read_in_fewer_than_thirty_requests() {
-        let store = lifelike(Timestamp(1_750_000_000_000));
+        let store = sample_account(Timestamp(1_750_000_000_000));
         assert!(store.channels.iter().all(|(_, channel)| channel.items.len() <= 15));
         let requests = 1 + 7 + store.channels.len() + store.qr_codes.len();
         assert_eq!(requests, 25);
     }
 
     #[test]
-    fn every_qr_item_is_a_code_of_the_account() {
-        let store = lifelike(Timestamp(1_750_000_000_000));
+    fn every_qr_item_is_a_qr_code_of_the_account() {
+        let store = sample_account(Timestamp(1_750_000_000_000));
         let items = store.channels.iter().flat_map(|(_, channel)| &channel.items);
         for item in items.filter(|item| item.kind == "qr") {
             assert_eq!(store.qr_codes.get(item.id).unwrap().link, item.link);
@@ -248,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn some_code_moves_within_seconds() {
+    fn some_scan_counter_grows_within_seconds() {
         let now = Timestamp(1_750_000_000_000);
-        let store = lifelike(now);
+        let store = sample_account(now);
         let scans = |at| store.qr_codes.iter().map(|(_, c)| c.scans.at(at)).sum::<u64>();
         assert!(scans(Timestamp(now.0 + 5_000)) > scans(now));
     }

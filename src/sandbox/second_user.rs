@@ -1,11 +1,10 @@
-//! Somebody else who works in the same account while we read it: changes
-//! behind the API's back, drawn from a seed.
+//! Simulates a second user who changes the account while it is read: random changes from a seed.
 
 use super::generate::Draw;
 use super::store::{Store, StoreTable};
 
-/// Does one thing to the account, and says what.
-pub fn meddle(store: &mut Store, rng: &mut fastrand::Rng) -> String {
+/// Makes one random change of the account, and describes it.
+pub fn random_change(store: &mut Store, rng: &mut fastrand::Rng) -> String {
     let mut draw = Draw(rng.fork());
     let kind = rng.u8(..KINDS);
     match rng.u8(..7) {
@@ -13,7 +12,7 @@ pub fn meddle(store: &mut Store, rng: &mut fastrand::Rng) -> String {
         2 | 3 => change(store, &mut draw),
         4 | 5 => delete(store, &mut draw, kind, false),
         _ => {
-            // The new record gets the id of the old one where ids are given again.
+            // If the table reuses ids, the new record gets the id of the deleted one.
             let deleted = delete(store, &mut draw, kind, true);
             format!("{deleted}, {}", insert(store, &mut draw, kind))
         }
@@ -25,7 +24,7 @@ const KINDS: u8 = 5;
 
 /// Adds one record.
 fn insert(store: &mut Store, draw: &mut Draw, kind: u8) -> String {
-    // Beyond what `generate` numbers, so that names stay unique.
+    // Larger than the numbers in `generate`, so that names stay unique.
     let n = draw.0.u64(1_000_000_000..);
     match kind {
         0 => format!("added domain {}", store.domains.add(draw.domain(n))),
@@ -42,7 +41,7 @@ fn insert(store: &mut Store, draw: &mut Draw, kind: u8) -> String {
     }
 }
 
-/// Changes one record where there is one.
+/// Changes one record, if there is one.
 fn change(store: &mut Store, draw: &mut Draw) -> String {
     let n = draw.0.u64(1_000_000_000..);
     match draw.0.u8(..4) {
@@ -74,7 +73,7 @@ fn edit<T>(
     }
 }
 
-/// Deletes one record where there is one: the last one, or any.
+/// Deletes one record, if there is one: the last one or a random one.
 fn delete(store: &mut Store, draw: &mut Draw, kind: u8, last: bool) -> String {
     let (what, id) = match kind {
         0 => ("domain", take(&mut store.domains, draw, last)),
@@ -108,27 +107,29 @@ mod tests {
     use crate::sandbox::generate::{GeneratedCounts, generate};
 
     #[test]
-    fn meddling_is_steady_and_does_all_three_things() {
+    fn changes_are_reproducible_and_of_all_kinds() {
         let run = || {
             let mut store = generate(1, GeneratedCounts::each(10));
             let mut rng = fastrand::Rng::with_seed(5);
-            let said: Vec<String> = (0..60).map(|_| meddle(&mut store, &mut rng)).collect();
-            (store, said)
+            let descriptions: Vec<String> =
+                (0..60).map(|_| random_change(&mut store, &mut rng)).collect();
+            (store, descriptions)
         };
-        let (store, said) = run();
-        assert_eq!((store, said.clone()), run());
+        let (store, descriptions) = run();
+        assert_eq!((store, descriptions.clone()), run());
         for verb in ["added", "changed", "deleted"] {
-            assert!(said.iter().any(|line| line.starts_with(verb)), "{verb}");
+            assert!(descriptions.iter().any(|line| line.starts_with(verb)), "{verb}");
         }
     }
 
     #[test]
-    fn a_record_that_replaces_another_gets_its_id_where_ids_are_given_again() {
+    fn a_replacing_record_gets_the_reused_id() {
         let mut store = generate(1, GeneratedCounts::each(3));
         store.reuse_ids();
         let mut rng = fastrand::Rng::with_seed(5);
-        let mut said = (0..200).map(|_| meddle(&mut store, &mut rng));
-        let replaced = said.find(|line| line.starts_with("deleted") && line.contains(", added"));
+        let mut descriptions = (0..200).map(|_| random_change(&mut store, &mut rng));
+        let replaced =
+            descriptions.find(|line| line.starts_with("deleted") && line.contains(", added"));
         let replaced = replaced.unwrap();
         let ids: Vec<_> =
             replaced.split([' ', ',']).filter_map(|it| it.parse::<u64>().ok()).collect();

@@ -1,5 +1,5 @@
-//! The sandbox over a socket: HTTP/1.1 on a thread of its own. The only place
-//! in the sandbox that does IO; what is answered is decided in `exchange`.
+//! Serves the sandbox over a socket with HTTP/1.1. The only part of the sandbox that does IO;
+//! `exchange` decides the responses.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -30,14 +30,15 @@ use crate::api::http::{ApiKey, Method, Request, Response};
 use crate::clock::Clock;
 use crate::server::Server;
 
-/// Called after each request that changed the store, while nothing else is answered.
+/// Called after each request that changed the store. Other requests wait meanwhile.
 pub type ServeWriteHook = Arc<dyn Fn(&SandboxService) + Send + Sync>;
 
-/// How to serve.
+/// Options of [`serve()`].
 #[derive(Clone)]
 pub struct ServeOptions {
     /// The largest request body in bytes.
     pub body_limit: usize,
+    /// Called after each request that changed the store.
     pub on_write: Option<ServeWriteHook>,
 }
 
@@ -58,24 +59,24 @@ pub fn serve(
     faults: Arc<Mutex<Faults>>,
     options: ServeOptions,
 ) -> io::Result<Server> {
-    let host = Arc::new(Host { service, clock, faults, options });
+    let host = Arc::new(SharedServer { service, clock, faults, options });
     Server::start("sandbox", listener, move |stream, _| connection(stream, Arc::clone(&host)))
 }
 
-/// What all connections share.
-struct Host {
+/// The state that all connections share.
+struct SharedServer {
     service: Arc<Mutex<SandboxService>>,
     clock: Arc<dyn Clock>,
     faults: Arc<Mutex<Faults>>,
     options: ServeOptions,
 }
 
-/// Asks for the connection to end; hyper closes it without an answer.
+/// An error that makes hyper close the connection without a response.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection ends here")]
-struct HangUp;
+#[error("the connection is closed on purpose")]
+struct CloseConnection;
 
-async fn connection(stream: TcpStream, host: Arc<Host>) {
+async fn connection(stream: TcpStream, host: Arc<SharedServer>) {
     let reset = Arc::new(AtomicBool::new(false));
     let flag = reset.clone();
     let service = service_fn(move |request| -> Answering {
@@ -91,42 +92,43 @@ async fn connection(stream: TcpStream, host: Arc<Host>) {
     }
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<hyper::Response<Sent>, HangUp>> + Send>>;
+type Answering =
+    Pin<Box<dyn Future<Output = Result<hyper::Response<FaultyBody>, CloseConnection>> + Send>>;
 
 async fn answer(
-    host: Arc<Host>,
+    host: Arc<SharedServer>,
     reset: Arc<AtomicBool>,
     request: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Sent>, HangUp> {
+) -> Result<hyper::Response<FaultyBody>, CloseConnection> {
     let packed = accepts_gzip(request.headers());
     let request = match host.request(request).await {
         Ok(request) => request,
         Err(refusal) => return Ok(whole(refusal?)),
     };
-    let mishap = open(&host.faults).next(&request);
-    if !mishap.latency.is_zero() {
-        sleep(mishap.latency).await;
+    let injected = lock(&host.faults).next(&request);
+    if !injected.latency.is_zero() {
+        sleep(injected.latency).await;
     }
-    let (ending, gzip) = block_in_place(|| host.exchange(&request, mishap.fault));
+    let (ending, gzip) = block_in_place(|| host.exchange(&request, injected.fault));
     let pack = |response| if packed && gzip { compressed(response) } else { response };
     match ending {
         ExchangeEnd::Answer(response) => Ok(whole(pack(response))),
         ExchangeEnd::Slow(response, time) => Ok(slow(pack(response), time)),
         ExchangeEnd::Cut(response, at) => Ok(cut(pack(response), at)),
-        ExchangeEnd::Silence => Err(HangUp),
+        ExchangeEnd::Silence => Err(CloseConnection),
         ExchangeEnd::Reset | ExchangeEnd::NoConnection => {
             reset.store(true, Ordering::SeqCst);
-            Err(HangUp)
+            Err(CloseConnection)
         }
     }
 }
 
-impl Host {
-    /// The request as plain data; otherwise the answer that it gets instead.
+impl SharedServer {
+    /// The request as plain data; as an error, the response to it or the end of the connection.
     async fn request(
         &self,
         request: hyper::Request<Incoming>,
-    ) -> Result<Request, Result<Response, HangUp>> {
+    ) -> Result<Request, Result<Response, CloseConnection>> {
         let (head, body) = request.into_parts();
         let refuse = |status, message: &str| Err(Ok(self.refusal(status, message)));
         let body = match Limited::new(body, self.options.body_limit).collect().await {
@@ -134,7 +136,7 @@ impl Host {
             Err(error) if error.is::<LengthLimitError>() => {
                 return refuse(413, "The request body is too large.");
             }
-            Err(_) => return Err(Err(HangUp)),
+            Err(_) => return Err(Err(CloseConnection)),
         };
         let Some(method) = method(&head.method) else {
             return refuse(405, "This method is not supported at this address.");
@@ -150,9 +152,9 @@ impl Host {
         })
     }
 
-    /// Answers one request, and whether the answer may be compressed.
+    /// Answers one request. Also returns whether the response may be compressed.
     fn exchange(&self, request: &Request, fault: Option<super::Fault>) -> (ExchangeEnd, bool) {
-        let mut service = open(&self.service);
+        let mut service = lock(&self.service);
         let before = service.revision();
         let ending = exchange(&mut service, self.clock.now(), request, fault);
         if let Some(save) = self.options.on_write.as_ref().filter(|_| service.revision() != before)
@@ -163,15 +165,15 @@ impl Host {
     }
 
     fn is_strict(&self) -> bool {
-        open(&self.service).behaviour().content_type == ContentType::Required
+        lock(&self.service).behaviour().content_type == ContentType::Required
     }
 
-    /// A refusal before the service is asked.
+    /// A refusal without calling the service.
     fn refusal(&self, status: u16, message: &str) -> Response {
         let mut body = Object::new();
         body.insert("error".to_owned(), 1.into());
         body.insert("message".to_owned(), message.into());
-        wire::json(status, body, open(&self.service).behaviour())
+        wire::json(status, body, lock(&self.service).behaviour())
     }
 }
 
@@ -210,31 +212,31 @@ fn compressed(mut response: Response) -> Response {
     response
 }
 
-fn whole(response: Response) -> hyper::Response<Sent> {
+fn whole(response: Response) -> hyper::Response<FaultyBody> {
     let body = Bytes::from(response.body.clone());
-    message(response, Sent::parts([body]))
+    message(response, FaultyBody::parts([body]))
 }
 
-/// In eight parts with a pause before each.
-fn slow(response: Response, time: Duration) -> hyper::Response<Sent> {
+/// A response in eight parts with a pause before each.
+fn slow(response: Response, time: Duration) -> hyper::Response<FaultyBody> {
     let body = Bytes::from(response.body.clone());
     let size = body.len().div_ceil(8).max(1);
     let parts = (0..body.len()).step_by(size);
     let parts = parts.map(|at| body.slice(at..body.len().min(at + size)));
-    let mut sent = Sent::parts(parts);
+    let mut sent = FaultyBody::parts(parts);
     sent.pause = time / 8;
     message(response, sent)
 }
 
-/// Announces the whole body and breaks off after `at` bytes.
-fn cut(response: Response, at: usize) -> hyper::Response<Sent> {
+/// A response with the full length in its header, whose body ends after `at` bytes.
+fn cut(response: Response, at: usize) -> hyper::Response<FaultyBody> {
     let body = Bytes::from(response.body.clone());
-    let mut sent = Sent::parts([body.slice(..at.min(body.len()))]);
+    let mut sent = FaultyBody::parts([body.slice(..at.min(body.len()))]);
     sent.breaks = at < body.len();
     message(response, sent)
 }
 
-fn message(response: Response, body: Sent) -> hyper::Response<Sent> {
+fn message(response: Response, body: FaultyBody) -> hyper::Response<FaultyBody> {
     let mut message = hyper::Response::new(body);
     *message.status_mut() = hyper::StatusCode::from_u16(response.status).unwrap_or_default();
     let headers = message.headers_mut();
@@ -248,18 +250,18 @@ fn message(response: Response, body: Sent) -> hyper::Response<Sent> {
     message
 }
 
-/// A body that can take its time and can break off.
-struct Sent {
+/// A body that can be slow and can end early.
+struct FaultyBody {
     parts: VecDeque<Bytes>,
     pause: Duration,
     breaks: bool,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-/// Long enough for what was sent before to leave.
+/// Time for the bytes sent before to leave.
 const BEFORE_BREAK: Duration = Duration::from_millis(20);
 
-impl Sent {
+impl FaultyBody {
     fn parts(parts: impl IntoIterator<Item = Bytes>) -> Self {
         Self {
             parts: parts.into_iter().collect(),
@@ -269,7 +271,7 @@ impl Sent {
         }
     }
 
-    /// Waits once before the next step.
+    /// Waits for `time` before the next frame.
     fn wait(&mut self, time: Duration, cx: &mut Context<'_>) -> Poll<()> {
         if time.is_zero() {
             return Poll::Ready(());
@@ -283,25 +285,25 @@ impl Sent {
     }
 }
 
-impl Body for Sent {
+impl Body for FaultyBody {
     type Data = Bytes;
-    type Error = HangUp;
+    type Error = CloseConnection;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, HangUp>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, CloseConnection>>> {
         if self.parts.is_empty() {
             if !self.breaks {
                 return Poll::Ready(None);
             }
-            return self.wait(BEFORE_BREAK, cx).map(|()| Some(Err(HangUp)));
+            return self.wait(BEFORE_BREAK, cx).map(|()| Some(Err(CloseConnection)));
         }
         let pause = self.pause;
         self.wait(pause, cx).map(|()| self.parts.pop_front().map(|part| Ok(Frame::data(part))))
     }
 }
 
-fn open<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

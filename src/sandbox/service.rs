@@ -1,6 +1,5 @@
-//! The service itself: one request in, one answer out. Pure: no IO, and the
-//! time is told. Paths are in `routes`, what they do in `reads` and `writes`, looks in
-//! `render`.
+//! The service: answers one request. Pure: no IO, and the caller passes the time. Paths are in
+//! `routes`, the handlers in `reads` and `writes`, the JSON form in `render`.
 
 use std::collections::VecDeque;
 
@@ -21,30 +20,33 @@ use super::writes::{Answer, WriteHandler};
 use crate::api::http::{ApiKey, Method, Request, Response};
 use crate::clock::Timestamp;
 
-/// What happened to one request.
+/// One handled request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// By the service's own clock, which may be ahead.
+    /// Time by the service's own clock, which may be ahead.
     pub at: Timestamp,
+    /// HTTP method.
     pub method: Method,
-    /// With its query.
+    /// Path with query.
     pub path: String,
+    /// Body of the request.
     pub body: Option<Vec<u8>>,
+    /// HTTP status of the response.
     pub status: u16,
-    /// Refused for the limit, so not executed.
+    /// Whether it was refused because of the rate limit, so not executed.
     pub throttled: bool,
 }
 
-/// How many requests came to what.
+/// Counts of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServiceTotals {
-    /// Every request that reached the service.
+    /// All requests that reached the service.
     pub handled: u64,
-    /// Of these, refused for the limit.
+    /// Requests that the rate limit refused.
     pub throttled: u64,
 }
 
-/// One account's service.
+/// The service of one account.
 #[derive(Debug, Clone)]
 pub struct SandboxService {
     store: Store,
@@ -59,7 +61,7 @@ pub struct SandboxService {
 }
 
 impl SandboxService {
-    /// A service that answers to `key`.
+    /// A service that accepts `key`.
     #[must_use]
     pub fn new(store: Store, key: ApiKey, behaviour: Behaviour) -> Self {
         Self {
@@ -75,14 +77,14 @@ impl SandboxService {
         }
     }
 
-    /// Answers below `prefix` alone, as in `/links` + `/api/account`.
+    /// Serves only paths under `prefix`, such as `/links` + `/api/account`.
     #[must_use]
     pub fn with_prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.trim_end_matches('/').to_owned();
         self
     }
 
-    /// Remembers the last `entries` requests alone; 0 keeps no log.
+    /// Keeps only the last `entries` requests in the log; 0 for no log.
     #[must_use]
     pub fn with_log_limit(mut self, entries: usize) -> Self {
         self.log_limit = entries;
@@ -91,30 +93,31 @@ impl SandboxService {
         self
     }
 
-    /// What the account holds now.
+    /// The current data of the account.
     #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Changes the account behind the API's back, as a second user would.
+    /// Changes the account without the API, like a second user.
     pub fn mutate<T>(&mut self, change: impl FnOnce(&mut Store) -> T) -> T {
         self.revision += 1;
         change(&mut self.store)
     }
 
-    /// Moves with every change of the store.
+    /// Increases with every change of the store.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.revision
     }
 
+    /// The current behaviour.
     #[must_use]
     pub const fn behaviour(&self) -> &Behaviour {
         &self.behaviour
     }
 
-    /// Changes how the service behaves from the next request on.
+    /// The behaviour, to change it from the next request on.
     pub const fn behaviour_mut(&mut self) -> &mut Behaviour {
         &mut self.behaviour
     }
@@ -125,11 +128,12 @@ impl SandboxService {
         &self.log
     }
 
-    /// Forgets the log, not the totals.
+    /// Clears the log, but not the totals.
     pub fn clear_log(&mut self) {
         self.log.clear();
     }
 
+    /// Counts of requests so far.
     #[must_use]
     pub const fn totals(&self) -> ServiceTotals {
         self.totals
@@ -138,19 +142,22 @@ impl SandboxService {
     /// Answers one request at `now`.
     pub fn handle(&mut self, now: Timestamp, request: &Request) -> Response {
         let now = self.own_time(now);
-        let verdict = self.limiter.admit(now, &self.behaviour);
-        let response =
-            if verdict.allowed { self.answer(now, request) } else { self.throttled(now, verdict) };
-        self.finish(now, request, verdict, response)
+        let decision = self.limiter.admit(now, &self.behaviour);
+        let response = if decision.allowed {
+            self.answer(now, request)
+        } else {
+            self.throttled(now, decision)
+        };
+        self.finish(now, request, decision, response)
     }
 
-    /// Refuses one request for the limit although there was room.
+    /// Refuses one request because of the rate limit, even if it is not reached.
     pub fn refuse_for_limit(&mut self, now: Timestamp, request: &Request) -> Response {
         let now = self.own_time(now);
         let counted = self.limiter.admit(now, &self.behaviour);
-        let verdict = LimitDecision { allowed: false, remaining: 0, ..counted };
-        let response = self.throttled(now, verdict);
-        self.finish(now, request, verdict, response)
+        let decision = LimitDecision { allowed: false, remaining: 0, ..counted };
+        let response = self.throttled(now, decision);
+        self.finish(now, request, decision, response)
     }
 
     fn own_time(&self, now: Timestamp) -> Timestamp {
@@ -161,15 +168,15 @@ impl SandboxService {
         &mut self,
         now: Timestamp,
         request: &Request,
-        verdict: LimitDecision,
+        decision: LimitDecision,
         mut response: Response,
     ) -> Response {
-        self.note(now, request, &response, !verdict.allowed);
+        self.add_to_log(now, request, &response, !decision.allowed);
         if self.behaviour.rate_headers == RateHeaders::Yes {
-            let reset = reset_text(verdict.reset, now, self.behaviour.reset);
+            let reset = reset_text(decision.reset, now, self.behaviour.reset);
             response.headers.extend([
-                ("x-ratelimit-limit".to_owned(), verdict.limit.to_string()),
-                ("x-ratelimit-remaining".to_owned(), verdict.remaining.to_string()),
+                ("x-ratelimit-limit".to_owned(), decision.limit.to_string()),
+                ("x-ratelimit-remaining".to_owned(), decision.remaining.to_string()),
                 ("x-ratelimit-reset".to_owned(), reset),
             ]);
         }
@@ -179,7 +186,13 @@ impl SandboxService {
         response
     }
 
-    fn note(&mut self, at: Timestamp, request: &Request, response: &Response, throttled: bool) {
+    fn add_to_log(
+        &mut self,
+        at: Timestamp,
+        request: &Request,
+        response: &Response,
+        throttled: bool,
+    ) {
         self.totals.handled += 1;
         self.totals.throttled += u64::from(throttled);
         if self.log_limit == 0 {
@@ -198,9 +211,9 @@ impl SandboxService {
         });
     }
 
-    fn throttled(&self, now: Timestamp, verdict: LimitDecision) -> Response {
+    fn throttled(&self, now: Timestamp, decision: LimitDecision) -> Response {
         let behaviour = &self.behaviour;
-        let wait = wait_seconds(verdict.reset, now);
+        let wait = wait_seconds(decision.reset, now);
         let title = "Too Many Requests";
         let mut response = match behaviour.throttle {
             Throttle::Json429 => wire::json(429, self.throttle_body(wait), behaviour),
@@ -229,8 +242,8 @@ impl SandboxService {
     }
 
     fn answer(&mut self, now: Timestamp, request: &Request) -> Response {
-        if let Some(elsewhere) = &self.behaviour.redirect.0 {
-            return redirect(elsewhere, &request.path);
+        if let Some(target) = &self.behaviour.redirect.0 {
+            return redirect(target, &request.path);
         }
         match self.work(now, request) {
             Ok(answer) => self.success(answer),
@@ -329,8 +342,8 @@ impl SandboxService {
     }
 }
 
-fn redirect(elsewhere: &str, path: &str) -> Response {
+fn redirect(target: &str, path: &str) -> Response {
     let mut response = wire::html(301, "Moved Permanently");
-    response.headers.push(("location".to_owned(), format!("{elsewhere}{path}")));
+    response.headers.push(("location".to_owned(), format!("{target}{path}")));
     response
 }

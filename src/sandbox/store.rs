@@ -1,26 +1,26 @@
-//! The data of one account: plain, serialisable, without rules of the API.
-//! The rules are in `writes`; what goes to the wire is decided in `render`.
+//! The data of one account: plain and serialisable, without the rules of the API. `writes` has the
+//! rules, `render` the JSON form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::names::{HasName, Names};
+use super::names::{HasName, NameIndex};
 use crate::clock::Timestamp;
 
-/// Rows by id. An id is never given twice, not even after its row is gone, unless
-/// the table reuses ids.
+/// Rows by id. An id is never given twice, even after its row is removed, unless the table reuses
+/// ids.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoreTable<T> {
     next: u64,
     rows: BTreeMap<u64, T>,
-    /// The id after the highest is the next, as in databases that keep no sequence.
+    /// Whether the next id follows the highest existing one, as in databases without a sequence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     reuses: bool,
-    /// Made from the rows when it is needed.
+    /// Built from the rows on demand.
     #[serde(skip)]
-    names: Names,
+    names: NameIndex,
 }
 
 impl<T: PartialEq> PartialEq for StoreTable<T> {
@@ -31,19 +31,19 @@ impl<T: PartialEq> PartialEq for StoreTable<T> {
 
 impl<T> Default for StoreTable<T> {
     fn default() -> Self {
-        Self { next: 1, rows: BTreeMap::new(), reuses: false, names: Names::default() }
+        Self { next: 1, rows: BTreeMap::new(), reuses: false, names: NameIndex::default() }
     }
 }
 
 impl<T> StoreTable<T> {
-    /// Adds a row under the next id, and answers that id.
+    /// Adds a row with the next id, and returns the id.
     pub fn add(&mut self, row: T) -> u64 {
         let id = self.next;
         self.put(id, row);
         id
     }
 
-    /// Sets the row of `id`, replacing what was there.
+    /// Sets the row of `id`.
     pub fn put(&mut self, id: u64, row: T) {
         self.next = self.next.max(id.saturating_add(1));
         self.names.touch(id);
@@ -56,16 +56,19 @@ impl<T> StoreTable<T> {
         self.next
     }
 
+    /// The row of `id`.
     #[must_use]
     pub fn get(&self, id: u64) -> Option<&T> {
         self.rows.get(&id)
     }
 
+    /// The row of `id`, to change it.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut T> {
         self.names.touch(id);
         self.rows.get_mut(&id)
     }
 
+    /// Removes the row of `id` and returns it.
     pub fn remove(&mut self, id: u64) -> Option<T> {
         self.names.touch(id);
         let removed = self.rows.remove(&id);
@@ -75,22 +78,24 @@ impl<T> StoreTable<T> {
         removed
     }
 
+    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
+    /// Whether it has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// All rows by ascending id.
+    /// All rows in ascending order of ids.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
         self.rows.iter().map(|(id, row)| (*id, row))
     }
 
-    /// All rows by ascending id, to change them.
+    /// All rows in ascending order of ids, to change them.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (u64, &mut T)> {
         self.names.touch_all();
         self.rows.iter_mut().map(|(id, row)| (*id, row))
@@ -98,7 +103,7 @@ impl<T> StoreTable<T> {
 }
 
 impl<T: HasName> StoreTable<T> {
-    /// Whether a row other than that of `own` bears `name`, in whatever case.
+    /// Whether a row other than `own` has `name`, ignoring case.
     pub fn has_name(&mut self, name: &str, own: Option<u64>) -> bool {
         let Self { rows, names, .. } = self;
         names.is_taken(name, own, rows.keys().copied(), |id| rows.get(&id))
@@ -117,135 +122,203 @@ impl HasName for StoredChannel {
     }
 }
 
-/// Fields that the document does not know, or whose value is not of the
-/// documented type. They are served as they came and win over the typed field.
+/// Fields that the API document does not have, and values that are not of the documented type. They
+/// are served unchanged, in place of the typed field.
 pub type Extra = Map<String, Value>;
 
 /// The account's own record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredAccount {
+    /// Id.
     pub id: u64,
+    /// E-mail url.
     pub email: String,
+    /// User name.
     pub username: String,
+    /// URL of the avatar.
     pub avatar: String,
+    /// Name of the plan.
     pub status: String,
+    /// End of the plan, `YYYY-MM-DD HH:MM:SS`.
     pub expires: String,
+    /// Registration, `YYYY-MM-DD HH:MM:SS`.
     pub registered: String,
+    /// Other fields.
     pub extra: Extra,
 }
 
+/// A branded domain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Domain {
+    /// URL of the domain.
     pub domain: String,
+    /// URL that the root redirects to; empty for none.
     pub redirectroot: String,
+    /// URL for unknown links; empty for none.
     pub redirect404: String,
+    /// Other fields.
     pub extra: Extra,
 }
 
+/// A call-to-action overlay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredOverlay {
+    /// Type of the overlay.
     pub kind: String,
+    /// Name.
     pub name: String,
+    /// Creation, `YYYY-MM-DD HH:MM:SS`.
     pub date: String,
+    /// Other fields.
     pub extra: Extra,
 }
 
+/// A campaign.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Campaign {
+    /// Name; may be empty.
     pub name: String,
+    /// Whether the list page is public.
     pub public: bool,
-    /// What the rotator's URL was built from. The service never shows it.
+    /// The slug in the rotator's URL. The service never shows it.
     pub slug: Option<String>,
-    /// `None` is served as `false`.
+    /// URL of the rotator; `None` is served as `false`.
     pub rotator: Option<String>,
+    /// URL of the list page.
     pub list: String,
-    /// Ids of the short links assigned. The service never shows them.
+    /// Ids of the assigned short links. The service never shows them.
     pub members: BTreeSet<u64>,
+    /// Other fields.
     pub extra: Extra,
 }
 
+/// A channel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredChannel {
+    /// Name.
     pub name: String,
+    /// Description; may be empty.
     pub description: String,
+    /// Colour `#RRGGBB`, or empty.
     pub color: String,
+    /// Whether it is starred.
     pub starred: bool,
+    /// Its items, in order of assignment.
     pub items: Vec<Item>,
+    /// Other fields.
     pub extra: Extra,
 }
 
-/// Something that a channel holds; its id counts within its kind.
+/// An item of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Item {
+    /// Type: `links`, `bio` or `qr`.
     pub kind: String,
+    /// Id, unique within its type.
     pub id: u64,
+    /// Title.
     pub title: String,
+    /// URL of the preview.
     pub preview: String,
+    /// URL that it opens.
     pub link: String,
+    /// Date of the assignment, `YYYY-MM-DD`.
     pub date: String,
+    /// Other fields.
     pub extra: Extra,
 }
 
+/// A custom splash page.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Splash {
+    /// Name.
     pub name: String,
+    /// Creation, `YYYY-MM-DD HH:MM:SS`.
     pub date: String,
+    /// Other fields.
     pub extra: Extra,
 }
 
+/// A tracking pixel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pixel {
+    /// Type, such as `gtmpixel`.
     pub kind: String,
+    /// Name.
     pub name: String,
+    /// Tag of the provider.
     pub tag: String,
+    /// Creation, `YYYY-MM-DD HH:MM:SS`.
     pub date: String,
+    /// Other fields.
     pub extra: Extra,
 }
 
-/// A QR code. Its content is taken on create and never shown again.
+/// A QR code. The service never shows its content after the create.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct QrCode {
+    /// URL that the code opens.
     pub link: String,
+    /// Name.
     pub name: String,
+    /// Creation, `YYYY-MM-DD HH:MM:SS`.
     pub date: String,
+    /// Its content, which the service never shows.
     pub content: QrContentData,
+    /// The scan counter.
     pub scans: Scans,
-    /// Statistics as they were once read; `None` draws them from the scans.
+    /// Recorded statistics; `None` to compute them from the scans.
     pub statistics: Option<Map<String, Value>>,
+    /// Other fields.
     pub extra: Extra,
 }
 
-/// What a QR code was made of.
+/// The content of a QR code.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct QrContentData {
+    /// Type, such as `link`.
     pub kind: Option<String>,
+    /// The data to encode: text, a list or an object.
     pub data: Option<Value>,
+    /// Background colour `rgb(r,g,b)`.
     pub background: Option<String>,
+    /// Foreground colour `rgb(r,g,b)`.
     pub foreground: Option<String>,
+    /// URL of the logo.
     pub logo: Option<String>,
 }
 
-/// A counter that moves by itself: one scan each `period` from `since` on.
+/// A counter that grows by one every `period` after `since`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scans {
+    /// Scans at `since`.
     pub base: u64,
+    /// Start of the counting.
     pub since: Timestamp,
-    /// Milliseconds; 0 stands still.
+    /// Milliseconds between two scans; 0 for a constant counter.
     pub period: u64,
 }
 
-/// Everything one account holds.
+/// All data of one account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Store {
-    /// Where the links of this account live: scheme and host.
+    /// Scheme and host of the account's links.
     pub base: String,
+    /// The account's own record.
     pub account: StoredAccount,
+    /// Branded domains.
     pub domains: StoreTable<Domain>,
+    /// Call-to-action overlays.
     pub overlays: StoreTable<StoredOverlay>,
+    /// Campaigns.
     pub campaigns: StoreTable<Campaign>,
+    /// Channels with their items.
     pub channels: StoreTable<StoredChannel>,
+    /// Custom splash pages.
     pub splash: StoreTable<Splash>,
+    /// Tracking pixels.
     pub pixels: StoreTable<Pixel>,
+    /// QR codes.
     pub qr_codes: StoreTable<QrCode>,
 }
 
@@ -275,8 +348,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// From now on the id of a record that was the last of its list, and is
-    /// gone, is given again.
+    /// Makes the tables reuse the id of a deleted record that was the last of its list.
     pub fn reuse_ids(&mut self) {
         self.domains.reuses = true;
         self.campaigns.reuses = true;
@@ -310,32 +382,32 @@ impl Store {
         format!("{}/{}", self.base, short_code(id))
     }
 
-    /// Moves the account to `base`: every address that the service makes begins
-    /// with it. Addresses of branded domains and everything that the owner wrote
-    /// stay.
+    /// Replaces the base URL in all URLs that the service makes. Branded domains and values that
+    /// the
+    /// owner wrote stay unchanged.
     pub fn serve_at(&mut self, base: &str) {
         let old = std::mem::replace(&mut self.base, base.to_owned());
-        let moved = |address: &mut String| {
-            let rest = address.strip_prefix(&old).filter(|it| it.is_empty() || it.starts_with('/'));
+        let rebase = |url: &mut String| {
+            let rest = url.strip_prefix(&old).filter(|it| it.is_empty() || it.starts_with('/'));
             if let Some(rest) = rest {
-                *address = format!("{base}{rest}");
+                *url = format!("{base}{rest}");
             }
         };
-        moved(&mut self.account.avatar);
+        rebase(&mut self.account.avatar);
         for (_, campaign) in self.campaigns.iter_mut() {
-            campaign.rotator.iter_mut().for_each(moved);
-            moved(&mut campaign.list);
+            campaign.rotator.iter_mut().for_each(rebase);
+            rebase(&mut campaign.list);
         }
         for (_, channel) in self.channels.iter_mut() {
             for item in &mut channel.items {
-                moved(&mut item.link);
-                moved(&mut item.preview);
+                rebase(&mut item.link);
+                rebase(&mut item.preview);
             }
         }
-        self.qr_codes.iter_mut().for_each(|(_, code)| moved(&mut code.link));
+        self.qr_codes.iter_mut().for_each(|(_, code)| rebase(&mut code.link));
     }
 
-    /// Adds a campaign whose URLs are built from its slug.
+    /// Adds a campaign, with URLs made from its slug.
     pub fn add_campaign(&mut self, name: &str, slug: Option<&str>, public: bool) -> u64 {
         let slug = slug.filter(|slug| !slug.is_empty());
         let id = self.campaigns.next_id();
@@ -351,7 +423,7 @@ impl Store {
         id
     }
 
-    /// Deletes a QR code, and takes it out of the channels that hold it.
+    /// Deletes a QR code, and removes it from all channels.
     pub fn remove_qr(&mut self, id: u64) -> Option<QrCode> {
         let removed = self.qr_codes.remove(id)?;
         for (_, channel) in self.channels.iter_mut() {
@@ -361,10 +433,10 @@ impl Store {
     }
 }
 
-/// A short, steady code for `id`, as the end of a link.
+/// A short reproducible code for `id`, as the end of a URL.
 fn short_code(id: u64) -> String {
     const DIGITS: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
-    // An odd factor scatters neighbours over the range without collisions.
+    // An odd factor maps ids to distinct, scattered numbers.
     let mut rest = id.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(20);
     let mut code = String::new();
     for _ in 0..13 {
@@ -407,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn deleting_a_qr_code_takes_it_out_of_its_channels() {
+    fn deleting_a_qr_code_removes_it_from_its_channels() {
         let mut store = Store::default();
         let code = store.qr_codes.add(QrCode::default());
         let item = |kind: &str| Item { kind: kind.to_owned(), id: code, ..Item::default() };
@@ -418,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_reads_back_from_its_json_form() {
+    fn a_store_round_trips_through_json() {
         let mut store = Store::default();
         store.add_campaign("Größe \u{1f4a1}", Some("size"), true);
         store.qr_codes.put(9, QrCode { link: "x".to_owned(), ..QrCode::default() });

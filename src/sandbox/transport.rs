@@ -1,5 +1,5 @@
-//! The sandbox in process: a [`Transport`] that needs no socket. Time passes
-//! on the clock it is given and nowhere else.
+//! The sandbox in process: a [`Transport`] without a socket. All waiting is done on the given
+//! clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::service::SandboxService;
 use crate::api::http::{Request, Response, Transport, TransportError};
 use crate::clock::{Clock, Timestamp};
 
-/// Called before each request, as the moment for a second user to act.
+/// Called before each request, for example to act as a second user.
 pub type RequestHook = Box<dyn FnMut(&mut SandboxService, Timestamp) + Send>;
 
 /// Called after each request that changed the store.
 pub type WriteHook = Box<dyn FnMut(&SandboxService) + Send>;
 
-/// Sends requests to a service that others may share.
+/// A transport that sends requests to a shared service.
 pub struct SandboxTransport {
     service: Arc<Mutex<SandboxService>>,
     clock: Arc<dyn Clock>,
@@ -27,7 +27,7 @@ pub struct SandboxTransport {
 }
 
 impl SandboxTransport {
-    /// A transport on which nothing goes wrong and no time passes.
+    /// A transport without faults and latency.
     #[must_use]
     pub fn new(service: Arc<Mutex<SandboxService>>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -40,14 +40,14 @@ impl SandboxTransport {
         }
     }
 
-    /// Lets `faults` happen. They stay in the caller's reach.
+    /// Injects `faults`, which the caller can still change.
     #[must_use]
     pub fn with_faults(mut self, faults: Arc<Mutex<Faults>>) -> Self {
         self.faults = faults;
         self
     }
 
-    /// Lets each request take that long.
+    /// Lets each request take this time.
     #[must_use]
     pub const fn with_latency(mut self, latency: Duration) -> Self {
         self.latency = latency;
@@ -64,8 +64,7 @@ impl SandboxTransport {
         self
     }
 
-    /// Calls `save` after each request that changed the store, even when its
-    /// answer was lost.
+    /// Calls `save` after each request that changed the store, even if its response is lost.
     #[must_use]
     pub fn with_on_write(mut self, save: impl FnMut(&SandboxService) + Send + 'static) -> Self {
         self.on_write = Some(Box::new(save));
@@ -81,16 +80,16 @@ impl SandboxTransport {
 
 impl Transport for SandboxTransport {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
-        let mishap = open(&self.faults).next(request);
-        self.pass(self.latency + mishap.latency);
+        let injected = lock(&self.faults).next(request);
+        self.pass(self.latency + injected.latency);
         let now = self.clock.now();
         let ending = {
-            let mut service = open(&self.service);
+            let mut service = lock(&self.service);
             if let Some(hook) = &mut self.hook {
                 hook(&mut service, now);
             }
             let before = service.revision();
-            let ending = exchange(&mut service, now, request, mishap.fault);
+            let ending = exchange(&mut service, now, request, injected.fault);
             if let Some(save) = self.on_write.as_mut().filter(|_| service.revision() != before) {
                 save(&service);
             }
@@ -117,8 +116,8 @@ fn unknown(text: impl Into<String>) -> Result<Response, TransportError> {
     Err(TransportError::Unknown(text.into()))
 }
 
-/// A panic elsewhere leaves plain data behind, which is still worth answering from.
-fn open<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Ignores poisoning: the data is plain and stays usable after a panic.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_comes_from_the_shared_service() {
+    fn responses_come_from_the_shared_service() {
         let (mut transport, service, _) = transport("");
         assert_eq!(transport.send(&channels()).unwrap().status, 200);
         assert_eq!(service.lock().unwrap().totals().handled, 1);
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_saved_even_when_its_answer_is_lost() {
+    fn a_write_is_saved_even_if_its_response_is_lost() {
         let saved = Arc::new(AtomicI64::new(0));
         let counter = saved.clone();
         let (transport, ..) = transport("lost-reply@2");

@@ -1,4 +1,4 @@
-//! JSON and headers as bytes, in the handwriting of one deployment.
+//! Serialises JSON, HTML and dates, in the form that the behaviour selects.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::render::Object;
 use crate::api::http::Response;
 use crate::clock::Timestamp;
 
-/// A JSON answer.
+/// A JSON response.
 pub fn json(status: u16, object: Object, behaviour: &Behaviour) -> Response {
     let value = Value::Object(object);
     let text = match behaviour.layout {
@@ -27,7 +27,7 @@ pub fn json(status: u16, object: Object, behaviour: &Behaviour) -> Response {
     }
 }
 
-/// An HTML page, as a web server in front of the service answers.
+/// An HTML page, as a web server in front of the service sends it.
 #[must_use]
 pub fn html(status: u16, title: &str) -> Response {
     let body = format!(
@@ -41,8 +41,9 @@ pub fn html(status: u16, title: &str) -> Response {
     }
 }
 
-/// Slashes and everything beyond ASCII stand in JSON inside strings alone, so
-/// they can be escaped in the finished text.
+/// Escapes slashes and non-ASCII characters. In JSON they occur only within strings, so the
+/// finished
+/// text can be escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut units = [0; 2];
@@ -60,7 +61,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// `Tue, 14 Nov 2023 22:13:51 GMT`.
+/// The time as an HTTP date: `Tue, 14 Nov 2023 22:13:51 GMT`.
 #[must_use]
 pub fn http_date(time: Timestamp) -> String {
     let format = "%a, %d %b %Y %H:%M:%S GMT";

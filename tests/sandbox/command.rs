@@ -163,16 +163,16 @@ fn its_behaviours_and_faults_are_listed() {
 }
 
 #[test]
-fn a_choice_that_is_none_gets_the_nearest() {
+fn an_unknown_choice_suggests_a_similar_one() {
     let environment = TestEnvironment::new();
     for (arguments, nearest) in [
         (
             &["--behaviour", "rate-limt=5"][..],
-            "there is no behaviour `rate-limt`; the nearest is `rate-limit`",
+            "unknown behaviour `rate-limt`; did you mean `rate-limit`?",
         ),
-        (&["--behaviour", "window=fixd"], "the nearest is `fixed`"),
-        (&["--fault", "lost-replay=1"], "the nearest is `lost-reply`"),
-        (&["--fault", "reset"], "`reset` is neither name=chance nor name@when"),
+        (&["--behaviour", "window=fixd"], "did you mean `fixed`?"),
+        (&["--fault", "lost-replay=1"], "did you mean `lost-reply`?"),
+        (&["--fault", "reset"], "`reset` has neither the form name=chance nor name@when"),
     ] {
         let all = [&["sandbox", "--listen", "127.0.0.1:0"], arguments].concat();
         let ran = environment.run(&all).exits_with(64).prints("");

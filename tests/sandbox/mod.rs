@@ -12,7 +12,7 @@ mod writes;
 
 use linkvault::api::http::{ApiKey, Method, Request, Response};
 use linkvault::clock::Timestamp;
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, SandboxService, Store};
 use serde_json::Value;
 
@@ -26,16 +26,16 @@ struct TestService {
 }
 
 impl TestService {
-    /// The lifelike account, never refusing for the limit.
+    /// The sample account, never refusing for the limit.
     fn new(behaviour: &str) -> Self {
         let mut service = Self::limited(behaviour);
         service.service.behaviour_mut().set("rate-limit", "none").unwrap();
         service
     }
 
-    /// The lifelike account at its own limit.
+    /// The sample account at its own limit.
     fn limited(behaviour: &str) -> Self {
-        Self::with(lifelike(NOW), behaviour)
+        Self::with(sample_account(NOW), behaviour)
     }
 
     fn with(store: Store, behaviour: &str) -> Self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use linkvault::api::http::ApiKey;
 use linkvault::clock::{Interrupt, SystemClock};
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, SandboxService, ServeOptions, serve};
 use linkvault::server::Server;
 
@@ -22,7 +22,7 @@ struct Served {
 
 fn served(behaviour: &str, faults: &str) -> Served {
     let behaviour = Behaviour::parse(behaviour).unwrap();
-    let service = SandboxService::new(lifelike(NOW), ApiKey::new(KEY), behaviour);
+    let service = SandboxService::new(sample_account(NOW), ApiKey::new(KEY), behaviour);
     let service = Arc::new(Mutex::new(service));
     let saved = Arc::new(AtomicUsize::new(0));
     let counter = saved.clone();

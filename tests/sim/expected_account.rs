@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use linkvault::change::plan::{Plan, PlanStep, PlannedRequest};
 use linkvault::model::{Resource, Verb};
 use linkvault::sandbox::Store;
-use linkvault::sandbox::second_user::meddle;
+use linkvault::sandbox::second_user::random_change;
 use linkvault::vault::Vault;
 use linkvault::vault::journal::{JournalStep, StepState};
 use serde_json::{Value, json};
@@ -142,7 +142,7 @@ pub fn touched(plan: &Plan) -> Vec<(Resource, u64)> {
 /// Lets somebody else do something: to a record of `touched` as often as to any other.
 pub fn interfere(store: &mut Store, touched: &[(Resource, u64)], rng: &mut fastrand::Rng) {
     let picked = if rng.bool() { rng.choice(touched) } else { None };
-    let Some((resource, id)) = picked else { return drop(meddle(store, rng)) };
+    let Some((resource, id)) = picked else { return drop(random_change(store, rng)) };
     let (id, deletes, text) = (*id, rng.u8(..3) == 0, format!("theirs {}", rng.u32(..)));
     macro_rules! edit {
         ($table:ident $field:ident) => {

@@ -11,7 +11,7 @@ use linkvault::crawl::{CrawlError, CrawlReport};
 use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
-use linkvault::sandbox::second_user::meddle;
+use linkvault::sandbox::second_user::random_change;
 use linkvault::sandbox::store::Item;
 use linkvault::vault::snapshot::{ReadState, ResourceOutcome, Snapshot, SnapshotStatus};
 use linkvault::vault::{IdentityPart, Vault, VaultError};
@@ -264,7 +264,7 @@ impl<'d> History<'d> {
 /// What a second user does, channel items included.
 fn change(store: &mut Store, rng: &mut fastrand::Rng) {
     if rng.u8(..5) > 0 {
-        meddle(store, rng);
+        random_change(store, rng);
         return;
     }
     let id = rng.u64(10_000..1_000_000);

@@ -15,7 +15,7 @@ use linkvault::crawl::{self, StatisticsMode};
 use linkvault::model::{CountOrPercent, Resource, State, Verb};
 use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
-use linkvault::sandbox::second_user::meddle;
+use linkvault::sandbox::second_user::random_change;
 use linkvault::vault::journal::{JournalStep, StepState};
 use linkvault::vault::snapshot::ResourceOutcome as Read;
 
@@ -188,7 +188,7 @@ impl Life {
         if !trouble.is_alone() {
             for _ in 0..self.rng.u8(..3) {
                 let rng = &mut self.rng;
-                self.world.change(|store| drop(meddle(store, rng)));
+                self.world.change(|store| drop(random_change(store, rng)));
             }
         }
         let Some(pushed) = self.push(&wish, &trouble, Some(edited.impossible)) else {

@@ -113,7 +113,7 @@ impl World {
 
     /// A small account as people have it.
     pub fn lifelike() -> Self {
-        Self::of(sample_account::lifelike(BEGIN), "")
+        Self::of(sample_account::sample_account(BEGIN), "")
     }
 
     /// An account with nothing but `number` QR codes that are not scanned.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use linkvault::api::http::{ApiKey, Method, Request, Response};
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, SandboxService};
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ impl EchoService {
     pub fn with(key: &str, how: usize, write: Write, others: &[&str]) -> Self {
         let clock = SystemClock::new(Interrupt::default());
         let behaviour = Behaviour::parse("rate-limit=none").unwrap();
-        let service = SandboxService::new(lifelike(clock.now()), ApiKey::new(key), behaviour);
+        let service = SandboxService::new(sample_account(clock.now()), ApiKey::new(key), behaviour);
         let service = Arc::new(Mutex::new(service));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use linkvault::api::http::{ApiKey, Method, Request};
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 use linkvault::sandbox::behaviour::RateLimit;
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, Faults, SandboxService, ServeOptions, Store, serve};
 use linkvault::server::Server;
 
@@ -23,9 +23,9 @@ pub struct LiveService {
 }
 
 impl LiveService {
-    /// The lifelike account, without a limit unless `behaviour` sets one.
+    /// The sample account, without a limit unless `behaviour` sets one.
     pub fn start(behaviour: &str, faults: &str) -> Self {
-        let store = lifelike(SystemClock::new(Interrupt::default()).now());
+        let store = sample_account(SystemClock::new(Interrupt::default()).now());
         Self::serving(store, behaviour, faults)
     }
 
@@ -89,7 +89,7 @@ impl LiveService {
     /// What the service answers to `path` itself, without limit and paging.
     pub fn answer(&self, path: &str) -> serde_json::Value {
         let mut service = self.inside().clone();
-        service.behaviour_mut().rate_limit = RateLimit::Endless;
+        service.behaviour_mut().rate_limit = RateLimit::Unlimited;
         service.behaviour_mut().max_limit = None;
         let now = SystemClock::new(Interrupt::default()).now();
         let request = Request { key: Some(ApiKey::new(KEY)), ..Request::get(path) };

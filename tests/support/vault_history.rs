@@ -10,7 +10,7 @@ use linkvault::api::pacer::Pacer;
 use linkvault::clock::{Clock, Interrupt, SimulatedClock, SystemClock, Timestamp};
 use linkvault::crawl::{self, CrawlOptions};
 use linkvault::progress::NoProgress;
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 use linkvault::vault::Vault;
 
@@ -24,7 +24,7 @@ pub fn vault_with_history(vault: &Path, days: u32, faults: &str, day: impl Fn(u3
     let begin = Timestamp(now.0 - 3_600_000 - past);
     let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::new(begin));
     let key = ApiKey::new("any");
-    let service = SandboxService::new(lifelike(begin), key.clone(), Behaviour::default());
+    let service = SandboxService::new(sample_account(begin), key.clone(), Behaviour::default());
     let service = Arc::new(Mutex::new(service.with_log_limit(0)));
     let mut vault = Vault::open_or_create(vault).unwrap();
     for nth in 0..days {

@@ -17,7 +17,7 @@ use linkvault::clock::{Clock, SimulatedClock, Timestamp};
 use linkvault::config::{Config, Home};
 use linkvault::crawl::{self, CrawlOptions};
 use linkvault::progress::NoProgress;
-use linkvault::sandbox::sample_account::lifelike;
+use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, SandboxService, SandboxTransport};
 use linkvault::ui::{self, WebUiSettings};
 use linkvault::vault::Vault;
@@ -100,7 +100,8 @@ fn back_up(vault: &Path, clock: &Arc<dyn Clock>) -> Result<(), Box<dyn std::erro
         std::fs::create_dir_all(folder)?;
     }
     let key = ApiKey::new("any");
-    let service = SandboxService::new(lifelike(clock.now()), key.clone(), Behaviour::default());
+    let service =
+        SandboxService::new(sample_account(clock.now()), key.clone(), Behaviour::default());
     let transport = SandboxTransport::new(Arc::new(Mutex::new(service)), Arc::clone(clock));
     let client = Client::new(Box::new(transport), Arc::clone(clock), Pacer::new(0));
     let mut client = client.with_key(key);

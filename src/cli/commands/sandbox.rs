@@ -14,7 +14,7 @@ use crate::config::parse_address;
 use crate::ops::built_in_sandbox::{load, save, saver};
 use crate::ops::error_sources::cannot_write;
 use crate::sandbox::behaviour::CHOICES;
-use crate::sandbox::sample_account::lifelike;
+use crate::sandbox::sample_account::sample_account;
 use crate::sandbox::{Behaviour, FAULT_NAMES, Faults, SandboxService, ServeOptions, Store, serve};
 use crate::vault::Vault;
 
@@ -110,7 +110,7 @@ fn behaviour(args: &Args) -> Result<Behaviour, CliError> {
 }
 
 /// The account that is served: the one in the state file, a vault's newest
-/// snapshot, or the small lifelike one.
+/// snapshot, or the built-in sample account.
 fn store(args: &Args, app: &App) -> Result<Store, CliError> {
     let kept = args.state.as_deref().map(load).transpose()?.flatten();
     if let Some(store) = kept {
@@ -118,7 +118,7 @@ fn store(args: &Args, app: &App) -> Result<Store, CliError> {
     }
     let store = match &args.from {
         Some(from) => from_vault(app, from)?,
-        None => lifelike(app.env.clock.now()),
+        None => sample_account(app.env.clock.now()),
     };
     if let Some(file) = &args.state {
         save(&store, file).map_err(|error| cannot_write(file, &error))?;

@@ -1,4 +1,4 @@
-//! The account's own record. A password is taken and kept nowhere.
+//! The account's own record. A password is accepted and not stored.
 
 use super::{Answer, WriteHandler, set};
 use crate::sandbox::fields::RequestRefusal;

@@ -1,6 +1,6 @@
 //! Campaigns and the short links assigned to them.
 
-use super::{Answer, WriteHandler, room, set};
+use super::{Answer, WriteHandler, check_cap, set};
 use crate::sandbox::behaviour::AssignAgain;
 use crate::sandbox::fields::{RequestFields, RequestRefusal};
 use crate::sandbox::render::{Object, RenderOptions, written_campaign};
@@ -13,7 +13,7 @@ impl WriteHandler<'_> {
         let name = self.name(fields.text("name")?.unwrap_or_default());
         let slug = slug(&fields)?;
         let public = fields.flag("public")?.unwrap_or_default();
-        room(self.store.campaigns.len(), self.behaviour.cap_campaigns)?;
+        check_cap(self.store.campaigns.len(), self.behaviour.cap_campaigns)?;
         self.free_campaign_name(None, &name)?;
         let id = self.store.add_campaign(&name, slug.as_deref(), public);
         self.campaign(id).map(Answer::Created)
@@ -34,7 +34,7 @@ impl WriteHandler<'_> {
             self.set_slug(id, &slug);
         }
         if let Some(row) = self.store.campaigns.get_mut(id) {
-            // A name that was read under another key must not come back beside the new one.
+            // An old name under another key must not be served next to the new one.
             for key in ["domain", "campaign"] {
                 row.extra.shift_remove(key);
             }
@@ -66,7 +66,7 @@ impl WriteHandler<'_> {
         Ok(Answer::message("Link successfully added to the campaign."))
     }
 
-    /// An empty name is no name, so any number of campaigns can go without.
+    /// Any number of campaigns can have an empty name.
     fn free_campaign_name(&mut self, own: Option<u64>, name: &str) -> Result<(), RequestRefusal> {
         if !name.is_empty() && self.store.campaigns.has_name(name, own) {
             return Err(RequestRefusal::bad("You already have a campaign with that name."));
@@ -74,7 +74,7 @@ impl WriteHandler<'_> {
         Ok(())
     }
 
-    /// An empty slug takes the rotator away.
+    /// Sets the slug and the URLs made from it. An empty slug removes the rotator.
     fn set_slug(&mut self, id: u64, slug: &str) {
         let slug = Some(slug).filter(|slug| !slug.is_empty());
         let rotator = slug.map(|slug| self.store.rotator_url(slug));
@@ -93,7 +93,7 @@ impl WriteHandler<'_> {
     }
 }
 
-/// A slug becomes a segment of two URLs, so what would end the segment is replaced.
+/// The slug, with characters replaced that would end its segment of a URL.
 fn slug(fields: &RequestFields) -> Result<Option<String>, RequestRefusal> {
     let ends = |c: char| c.is_whitespace() || "/?#".contains(c);
     Ok(fields.text("slug")?.map(|slug| slug.replace(ends, "-")))

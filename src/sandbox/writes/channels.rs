@@ -1,6 +1,6 @@
-//! Channels and what is assigned to them.
+//! Channels and their items.
 
-use super::{Answer, WriteHandler, room, set};
+use super::{Answer, WriteHandler, check_cap, set};
 use crate::sandbox::behaviour::{AssignAgain, ChannelUpdate};
 use crate::sandbox::fields::{RequestRefusal, is_hex};
 use crate::sandbox::render::{self, RenderOptions};
@@ -19,7 +19,7 @@ impl WriteHandler<'_> {
             starred: fields.flag("starred")?.unwrap_or_default(),
             ..StoredChannel::default()
         };
-        room(self.store.channels.len(), self.behaviour.cap_channels)?;
+        check_cap(self.store.channels.len(), self.behaviour.cap_channels)?;
         self.free_channel_name(None, &row.name)?;
         let answer =
             render::channel(RenderOptions(self.behaviour), self.store.channels.next_id(), &row);
@@ -84,7 +84,7 @@ impl WriteHandler<'_> {
         Ok(Answer::message("Item successfully added to the channel."))
     }
 
-    /// Short links and bio pages are known by their ids alone.
+    /// The item to assign. Short links and bio pages are not stored: they exist by id.
     fn item(&self, kind: &str, id: u64) -> Result<Item, RequestRefusal> {
         let store = &self.store;
         let (title, link) = match kind {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Answer, WriteHandler, object, room, set};
+use super::{Answer, WriteHandler, check_cap, object, set};
 use crate::sandbox::behaviour::Dns;
 use crate::sandbox::fields::{RequestRefusal, host};
 use crate::sandbox::render::RenderOptions;
@@ -16,7 +16,7 @@ impl WriteHandler<'_> {
         let missing = fields.url("redirect404")?.unwrap_or_default();
         let host = host(domain)
             .ok_or_else(|| RequestRefusal::bad("The domain must be a URL with http or https."))?;
-        room(self.store.domains.len(), self.behaviour.cap_domains)?;
+        check_cap(self.store.domains.len(), self.behaviour.cap_domains)?;
         if self.store.domains.iter().any(|(_, row)| same_host(&row.domain, host)) {
             return Err(RequestRefusal::bad("The domain has been already used."));
         }
@@ -56,7 +56,7 @@ impl WriteHandler<'_> {
     }
 }
 
-/// One host is one domain, whatever the scheme.
-fn same_host(domain: &str, wanted: &str) -> bool {
-    host(domain).is_some_and(|host| host.eq_ignore_ascii_case(wanted))
+/// Whether `domain` has this host, with any scheme.
+fn same_host(domain: &str, expected: &str) -> bool {
+    host(domain).is_some_and(|host| host.eq_ignore_ascii_case(expected))
 }

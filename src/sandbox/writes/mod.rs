@@ -1,5 +1,4 @@
-//! What each write of the document does to the store. One file per resource;
-//! none of them knows how its answer is put on the wire.
+//! Handles the write requests, one file per resource.
 
 mod account;
 mod campaigns;
@@ -18,13 +17,13 @@ use super::routes::Route;
 use super::store::{Extra, Store};
 use crate::clock::Timestamp;
 
-/// A successful answer, before `error` and the status are added.
+/// A successful response, before `error` and the status are added.
 #[derive(Debug)]
 pub enum Answer {
     /// The envelope of a list or of a channel's items.
     List(Object),
     Plain(Object),
-    /// Something new came to be.
+    /// The response to a create.
     Created(Object),
 }
 
@@ -42,7 +41,7 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Object {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// One write at one moment.
+/// Handles writes at one time.
 pub struct WriteHandler<'a> {
     pub store: &'a mut Store,
     pub behaviour: &'a Behaviour,
@@ -50,7 +49,7 @@ pub struct WriteHandler<'a> {
 }
 
 impl WriteHandler<'_> {
-    /// Does what `route` asks for; a refusal leaves the store as it was.
+    /// Executes the write `route`. A refused write does not change the store.
     pub fn write(&mut self, route: Route, body: Option<&[u8]>) -> Result<Answer, RequestRefusal> {
         match route {
             Route::UpdateAccount => self.update_account(body),
@@ -81,7 +80,7 @@ impl WriteHandler<'_> {
         RequestFields::read(body, listed, self.behaviour)
     }
 
-    /// A name as this deployment keeps it.
+    /// A name as the service stores it.
     fn name(&self, given: &str) -> String {
         match self.behaviour.names {
             Names::Kept => given.to_owned(),
@@ -94,15 +93,15 @@ impl WriteHandler<'_> {
     }
 }
 
-/// Refuses one more when the plan's cap is reached.
-fn room(held: usize, cap: Option<u64>) -> Result<(), RequestRefusal> {
-    if cap.is_some_and(|cap| held as u64 >= cap) {
+/// Refuses another record if the plan's maximum is reached.
+fn check_cap(count: usize, cap: Option<u64>) -> Result<(), RequestRefusal> {
+    if cap.is_some_and(|cap| count as u64 >= cap) {
         return Err(RequestRefusal::bad("You have reach the maximum limit for this feature."));
     }
     Ok(())
 }
 
-/// Sets a field that was sent; what a record carried in its place goes away.
+/// Sets a field that was sent, and removes an unusual value kept in its place.
 fn set<T>(field: &mut T, extra: &mut Extra, name: &str, value: Option<T>) {
     if let Some(value) = value {
         extra.shift_remove(name);
@@ -115,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cap_leaves_room_below_it() {
-        assert!(room(2, Some(3)).is_ok() && room(99, None).is_ok());
-        assert!(room(3, Some(3)).is_err() && room(0, Some(0)).is_err());
+    fn a_cap_refuses_at_its_value() {
+        assert!(check_cap(2, Some(3)).is_ok() && check_cap(99, None).is_ok());
+        assert!(check_cap(3, Some(3)).is_err() && check_cap(0, Some(0)).is_err());
     }
 }

@@ -1,14 +1,14 @@
-//! Pixels, which can be created and never changed.
+//! Pixels, which can be created and not changed.
 
 use serde_json::json;
 
-use super::{Answer, WriteHandler, object, room};
+use super::{Answer, WriteHandler, check_cap, object};
 use crate::sandbox::behaviour::{PixelAnswer, PixelType};
 use crate::sandbox::fields::RequestRefusal;
 use crate::sandbox::render::{Object, RenderOptions};
 use crate::sandbox::store::{Pixel, datetime};
 
-/// In the order of the document's table.
+/// The pixel types, in the order of the API document.
 pub const TYPES: [&str; 13] = [
     "gtmpixel",
     "gapixel",
@@ -35,7 +35,7 @@ impl WriteHandler<'_> {
         if !known && self.behaviour.pixel_type == PixelType::Refuse {
             return Err(RequestRefusal::bad("The pixel type is not supported."));
         }
-        room(self.store.pixels.len(), self.behaviour.cap_pixels)?;
+        check_cap(self.store.pixels.len(), self.behaviour.cap_pixels)?;
         if self.store.pixels.iter().any(|(_, row)| row.kind == kind && row.tag == tag) {
             return Err(RequestRefusal::bad("A pixel with this provider and tag already exists."));
         }

@@ -1,8 +1,8 @@
-//! QR codes. What they are made of is taken and never shown again.
+//! QR codes. Their content is stored and never shown.
 
 use serde_json::{Value, json};
 
-use super::{Answer, WriteHandler, object, room};
+use super::{Answer, WriteHandler, check_cap, object};
 use crate::sandbox::behaviour::{QrData, QrName, QrUpdateType};
 use crate::sandbox::fields::{RequestFields, RequestRefusal, is_rgb};
 use crate::sandbox::render::RenderOptions;
@@ -22,7 +22,7 @@ impl WriteHandler<'_> {
             QrName::Taken => fields.text("name")?,
             QrName::Ignored => None,
         };
-        room(self.store.qr_codes.len(), self.behaviour.cap_qr)?;
+        check_cap(self.store.qr_codes.len(), self.behaviour.cap_qr)?;
         let id = self.store.qr_codes.next_id();
         let link = self.store.qr_url(id);
         let row = QrCode {
@@ -84,8 +84,9 @@ impl WriteHandler<'_> {
         })
     }
 
-    /// What the code contains: text, or parts. The document's type is "string or
-    /// array depending on type", and PHP writes an array with keys as an object.
+    /// The data of the code: text or parts. The documented type is "string or array depending on
+    /// type",
+    /// and PHP writes an array with keys as an object.
     fn data(&self, fields: &RequestFields, kind: &str) -> Result<Value, RequestRefusal> {
         let objects = match self.behaviour.qr_data {
             QrData::Documented => !matches!(kind, "text" | "link"),
