@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{KEY, LiveService, TestEnvironment};
 
-/// An edited export of the lifelike account, planned into `plan.json`.
+/// An edited export of the sample account, planned into `plan.json`.
 fn saved() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());

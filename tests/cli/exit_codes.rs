@@ -9,7 +9,7 @@ use linkvault::vault::lock::Lock;
 
 use crate::support::{KEY, LiveService, TestEnvironment, until};
 
-/// The lifelike account as `main`, backed up and exported to `sheets`.
+/// The sample account as `main`, backed up and exported to `sheets`.
 fn backed_up() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());

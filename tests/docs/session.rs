@@ -227,7 +227,7 @@ fn check_session(path: &str) {
     let mut now = text.clone();
     for block in blocks(&text, "console") {
         if block.before.contains("<!-- wait -->") {
-            // Only time changes the counters of the built-in account.
+            // Only time changes the counters of the sample account.
             #[allow(clippy::disallowed_methods)]
             std::thread::sleep(Duration::from_secs(4));
         }

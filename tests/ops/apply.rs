@@ -1,10 +1,10 @@
-//! An edited export on its way into the account: plan, apply, conflicts.
+//! Applying an edited export: plan, apply, conflicts.
 
 use serde_json::{Value, json};
 
 use crate::support::{KEY, LiveService, TestEnvironment};
 
-/// The lifelike account, backed up and exported to `sheets`.
+/// The sample account, backed up and exported to the folder `sheets`.
 fn exported() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
@@ -14,7 +14,7 @@ fn exported() -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
-/// The same, with one campaign renamed in the sheet.
+/// The sample account, with one campaign renamed in the export.
 fn edited() -> (TestEnvironment, LiveService) {
     let (environment, service) = exported();
     environment.edit("sheets/campaigns.csv", "Summer Sale", "Autumn Sale");
@@ -202,7 +202,7 @@ fn only_the_edited_cells_are_pushed() {
     assert_eq!(service.store().campaigns.len(), 8);
 }
 
-/// Campaign 4 was renamed here and there.
+/// Campaign 4 is renamed in the export and on the service.
 fn conflict() -> (TestEnvironment, LiveService) {
     let (environment, service) = edited();
     let theirs = "Winter Sale".to_owned();
@@ -280,7 +280,7 @@ fn an_account_that_is_locked_ends_with_11() {
     service.faults("latency=1s");
     let holder = environment.start(&["apply", "sheets", "--to", "main", "--yes"]);
     crate::support::until("a first request", || !service.requests().is_empty());
-    // It answers no request for a while.
+    // The service does not respond to any request for a while.
     let still = service.inside();
     service.faults("");
     for command in [&["apply", "sheets", "--to", "main", "-y"][..], &["resume", "main"]] {
@@ -336,7 +336,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// A service without a limit, and a sheet that gives its eight campaigns other names.
+/// A service without a rate limit, and an export that renames its eight campaigns.
 fn renames() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("rate-limit=zero", "");
     let environment = TestEnvironment::new().account(&service.url());

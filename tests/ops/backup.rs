@@ -1,4 +1,4 @@
-//! A first backup from nothing, and the second.
+//! The first backup of an account, and the second.
 
 use serde_json::Value;
 
@@ -142,7 +142,7 @@ fn only_and_skip_choose_what_is_read() {
     assert_eq!(service.handled(), 3);
     environment.run(&["backup", "--skip", "qr_codes,campaigns"]).succeeds();
     assert!(!service.requests()[3..].iter().any(|path| path.starts_with("/api/qr")));
-    // What was not read stays as last known.
+    // Records that were not read stay as in the snapshot before.
     environment.run(&["show", "main", "campaigns"]).succeeds().prints_among("Spring Reading List");
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds().says(
         "warning: main@#2 did not read campaigns, qr_codes (skipped); \

@@ -1,4 +1,4 @@
-//! Files on either side of a comparison.
+//! `diff` with files on either side.
 
 use linkvault::clock::Timestamp;
 use linkvault::model::{RecordKey, Resource};
@@ -6,7 +6,7 @@ use linkvault::vault::Vault;
 
 use crate::support::TestEnvironment;
 
-/// The built-in account, backed up and exported to `sheets`.
+/// The sample account, backed up and exported to the folder `sheets`.
 fn exported() -> TestEnvironment {
     let environment = TestEnvironment::new();
     environment.run(&["backup", "sandbox", "-q"]).succeeds();

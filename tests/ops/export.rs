@@ -1,4 +1,4 @@
-//! Files out of a state.
+//! `export`: a state as files.
 
 use serde_json::Value;
 

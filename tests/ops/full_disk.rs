@@ -7,7 +7,7 @@ use linkvault::sandbox::generate::{GeneratedCounts, generate};
 
 use crate::support::{LiveService, TestEnvironment};
 
-/// More than fits into half a megabyte.
+/// An account with more data than half a megabyte.
 fn large() -> (TestEnvironment, LiveService) {
     let counts = GeneratedCounts { qr_codes: 3000, ..GeneratedCounts::each(5) };
     let service = LiveService::serving(generate(3, counts), "max-limit=100", "");
@@ -17,7 +17,7 @@ fn large() -> (TestEnvironment, LiveService) {
 
 const BACKUP: [&str; 5] = ["backup", "main", "--stats", "none", "--json"];
 
-/// The backup that goes on where one was stopped by the disk.
+/// Asserts that the next backup continues the one that the disk stopped.
 fn goes_on(environment: &TestEnvironment) {
     let document = environment.run(&BACKUP).succeeds().json();
     assert_eq!(document["resources"]["qr_codes"]["records"], 3000);
@@ -31,7 +31,7 @@ fn a_backup_that_hits_a_limit_on_files_goes_on_once_there_is_room() {
     let (environment, _service) = large();
     let inner = environment.command(&BACKUP[..4]);
     let mut shell = Command::new("sh");
-    // In blocks of 512 or 1024 bytes, as the shell likes.
+    // In blocks of 512 or 1024 bytes, depending on the shell.
     shell.args(["-c", "ulimit -f 600; exec \"$@\"", "sh"]).arg(inner.get_program());
     shell.args(inner.get_args()).env_clear().stdin(Stdio::null());
     shell.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -42,18 +42,18 @@ fn a_backup_that_hits_a_limit_on_files_goes_on_once_there_is_room() {
     goes_on(&environment);
 }
 
-/// Adds some bytes to a file, until there is no room for them.
+/// Appends bytes to a file until the disk is full.
 #[cfg(target_os = "linux")]
 fn fill(path: &Path) -> std::io::Result<()> {
     use std::io::Write as _;
     std::fs::OpenOptions::new().append(true).open(path)?.write_all(&[1; 4096])
 }
 
-/// A disk of its own below the home, in memory; gone with the test.
+/// A disk in memory below the home folder; unmounted at the end of the test.
 struct Disk(PathBuf);
 
 impl Disk {
-    /// `None` where this user may not mount one.
+    /// `None` if this user may not mount one.
     fn mount(environment: &TestEnvironment, size: &str) -> Option<Self> {
         let disk = Self(environment.path("vaults"));
         std::fs::create_dir(&disk.0).unwrap();
@@ -92,7 +92,7 @@ fn a_full_disk_is_named_and_the_next_run_goes_on() {
     );
     disk.change("size=50m");
     goes_on(&environment);
-    // A disk that is full from the start: the record has its place already.
+    // The disk is full from the start: the space for the state file is reserved.
     std::fs::write(environment.path("vaults/filler"), vec![1; 40 << 20]).unwrap();
     let used = std::fs::metadata(environment.path("vaults/main.db")).unwrap().len() / 1024;
     disk.change(&format!("size={}k", used + (40 << 10) + 200));

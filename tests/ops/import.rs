@@ -1,4 +1,4 @@
-//! Rows of CSV files on their way into the account, and what comes of refused ones.
+//! `import` of CSV rows, and the rejected rows.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn bodies(service: &LiveService) -> Vec<Value> {
     bodies.map(|body| serde_json::from_slice(body).unwrap()).collect()
 }
 
-/// One row renames a campaign to what another is called; the service minds.
+/// One row renames a campaign to the name of another, which the service refuses.
 const REFUSED: &str = "id,name,public\n2,Newsletter,yes\n,Winter,no\n5,Readers' Club,no\n";
 
 const MESSAGE: &str = "You already have a campaign with that name.";
@@ -36,8 +36,8 @@ fn rows_without_an_id_create_or_match_by_name() {
     again.prints("Nothing to do.\n");
 }
 
-/// The remembered slug hid what the rotator shows. A service may make another slug of the
-/// one that it was sent: that is no reason to send it again.
+/// The stored slug must not hide the one in the rotator's address. A service may change a slug that
+/// it gets; then it is not sent again.
 #[test]
 fn a_slug_that_was_replaced_at_the_service_is_sent_again() {
     let (environment, service) = live("");
@@ -56,7 +56,7 @@ fn a_slug_that_was_replaced_at_the_service_is_sent_again() {
         });
     };
     replace();
-    // An export that is made now has the slug that the account has.
+    // A new export has the account's present slug.
     environment.run(&["backup", "main"]).succeeds();
     environment.run(&["export", "main", "--to", "now", "--only", "campaigns"]).succeeds();
     import(&environment, "now/campaigns.csv", &[]).succeeds().prints(nothing);
@@ -70,7 +70,8 @@ fn a_slug_that_was_replaced_at_the_service_is_sent_again() {
     environment.run(&restore).succeeds().prints(nothing);
 }
 
-/// What is restored is what the rotator told then, and it was the very slug that was sent.
+/// The restored slug is that of the rotator's address at the time, which is also the one that was
+/// sent.
 #[test]
 fn a_slug_that_was_sent_is_restored_after_it_was_replaced_at_the_service() {
     let (environment, service) = live("");
@@ -181,7 +182,7 @@ fn what_depends_on_a_refused_step_is_skipped() {
     let rejected = environment.text("sheets/campaign_links.rejected.csv");
     assert_eq!(rejected, "campaign,link,problem\nWinter,7,step 1 was refused\n");
     assert!(environment.path("sheets/campaigns.rejected.csv").exists());
-    // What was done is not asked for again.
+    // Steps that are done are not repeated.
     service.inside().behaviour_mut().apply("cap-campaigns=none").unwrap();
     environment.run(&apply).succeeds();
     let last = service.writes().split_off(2);
@@ -237,7 +238,7 @@ fn codes_are_known_by_what_was_sent_for_them() {
     assert_eq!(bodies(&service)[1], wifi);
     import(&environment, "qr_codes.csv", &[]).succeeds().prints("Nothing to do.\n");
 
-    // An update has to send the data, and it is remembered.
+    // An update must send the data, which is stored as a sent value.
     environment.write("qr_codes.csv", "id,background\n13,\"rgb(9,9,9)\"\n");
     import(&environment, "qr_codes.csv", &[]).succeeds().prints_among("1 done");
     let update = json!({"background": "rgb(9,9,9)", "data": "https://a.example.com"});

@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: the next run finds a sound vault and goes on.
+//! `kill -9` at any time: the next run finds an intact vault and continues.
 
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use serde_json::Value;
@@ -42,7 +42,7 @@ fn killed_twenty_times_a_backup_ends_equal_to_the_service() {
     let document = environment.run(&[&backup[..], &["--json"]].concat()).succeeds().json();
     assert_eq!((&document["resumed"], &document["snapshot"]), (&true.into(), &1.into()));
     assert_eq!(service.throttled(), 0);
-    // All pages once, twenty times an account and a page of overlap, and little more.
+    // All pages once, twenty times the account and an overlapping page, and little more.
     let pages = 2 + 26 + 2 + 12 + 81 + 16 + 4 + 4;
     assert!(service.handled() <= pages + 20 * 4, "{killed} + {}", service.handled() - killed);
     environment.run(&["check", "main"]).succeeds();
@@ -68,8 +68,8 @@ pub fn equals_the_service(environment: &TestEnvironment, service: &LiveService) 
     assert_eq!(items["records"].as_array().unwrap().len(), theirs);
 }
 
-/// The record without the counter that moves by itself, and with a campaign's name under one key: the document's service
-/// writes it as `domain` in the second record of each page.
+/// The record without its counter, and with a campaign's name under one key: the service writes it
+/// as `domain` in the second record of each page.
 fn named(record: &Value) -> Value {
     let mut record = record.clone();
     if let Some(fields) = record.as_object_mut() {

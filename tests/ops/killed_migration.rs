@@ -1,4 +1,4 @@
-//! Moves that are killed on the way.
+//! Migrations that are killed and resumed.
 
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
@@ -74,7 +74,7 @@ fn an_account_with_everything_moves_though_it_is_killed_five_times() {
     let begin = [&all[..], &["--yes", "-q"]].concat();
     let resume = ["resume", "new", "-q"];
 
-    // Once while it reads, and four times while it writes.
+    // Killed once while it reads, and four times while it writes.
     let kill = |arguments: &[&str], so: &dyn Fn() -> bool| {
         let mut child = environment.start(arguments);
         until("some progress", so);
@@ -90,7 +90,7 @@ fn an_account_with_everything_moves_though_it_is_killed_five_times() {
     let ended = environment.run(&["resume", "new"]).exits_with(3);
     ended.says_among("`linkvault migrate old@#2 new`");
 
-    // One report of it all, from the state that was moved.
+    // One report of everything, from the migrated state.
     let (read, made) = (old.handled(), writes(&new));
     let report =
         [&["migrate", "old@#2"], &begin[2..], &["--json", "--report", "moved.md"]].concat();

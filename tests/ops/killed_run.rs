@@ -1,8 +1,8 @@
-//! `kill -9` at moments drawn at random, with faults on, of every command that
-//! writes: after each kill the vault is sound and the next start goes on; in the
-//! end the vault equals the service, and nothing is there twice.
+//! `kill -9` of every writing command at random times, with faults: after each kill the vault is
+//! intact and the next start continues; in the end the vault equals the service, and nothing exists
+//! twice.
 //!
-//! `LINKVAULT_KILLS` is how many kills there are in all, `LINKVAULT_KILLS_SEED` repeats a run.
+//! `LINKVAULT_KILLS` is the total number of kills; `LINKVAULT_KILLS_SEED` repeats a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use crate::ops::killed_backup::equals_the_service;
 use crate::support::{KEY, LiveService, Ran, TestEnvironment, until};
 
-/// Few in `cargo test`: each takes a part of a second.
+/// Few in `cargo test`: each takes a fraction of a second.
 const KILLS: u64 = 18;
 
 const FAULTS: &str = "latency=0.3:2ms,lost-reply=0.01,server-error=0.005,cut-body=0.005";
@@ -36,16 +36,16 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// An account `main`, an empty one `other`, and what happened to them.
+/// An account `main`, an empty account `other`, and the kills so far.
 struct World {
     rng: Rng,
     clock: SystemClock,
     main: LiveService,
     other: LiveService,
     environment: TestEnvironment,
-    /// How often each command was killed.
+    /// Number of kills of each command.
     kills: BTreeMap<&'static str, u64>,
-    /// Makes names that no record has yet.
+    /// Counter for names that no record has yet.
     names: u64,
     seed: u64,
 }
@@ -90,12 +90,12 @@ impl World {
         self.other.faults(&faults);
     }
 
-    /// Starts a command and kills it after a number of requests and a part of a
-    /// millisecond, both drawn. `None` when it was killed, else its end.
+    /// Starts a command and kills it after a random number of requests and a random part of a
+    /// millisecond. `None` if it was killed, otherwise its result.
     fn strike(&mut self, command: &'static str, arguments: &[&str], requests: u64) -> Option<Ran> {
         let handled = || self.main.handled() + self.other.handled();
         let at = handled() + self.rng.u64(..=requests);
-        // Most of its work is between requests, or there are none.
+        // Most of its work is between requests, or it sends none.
         let pause = Duration::from_micros(match self.rng.u8(..3) {
             0 => 0,
             1 => self.rng.u64(..3_000),
@@ -116,7 +116,7 @@ impl World {
         None
     }
 
-    /// What must hold at any moment.
+    /// Asserts what must hold at any time.
     fn sound(&self) {
         for account in ["main", "other"] {
             if self.environment.path("vaults").join(format!("{account}.db")).exists() {
@@ -125,8 +125,8 @@ impl World {
         }
     }
 
-    /// Kills `begin`, and after that `resume` of the run it began, until one of them
-    /// ends or `most` were killed; then lets it end without faults.
+    /// Kills `begin`, and then `resume` of its run, until one of them finishes or `most` were
+    /// killed; then lets it finish without faults.
     fn strike_a_run(
         &mut self,
         command: &'static str,
@@ -139,7 +139,7 @@ impl World {
         for _ in 0..self.rng.u8(1..5) {
             let arguments = if self.unfinished(account) { &resume[..] } else { begin };
             if let Some(ran) = self.strike(command, arguments, requests) {
-                // With faults it may end anyhow, but never in a way that has no code.
+                // With faults it may end with any result that has an exit code.
                 assert!(matches!(ran.code(), Some(0 | 1 | 3 | 6)), "{}", ran.stderr());
             }
         }
@@ -159,7 +159,7 @@ impl World {
         runs["runs"].as_array().unwrap().iter().any(|run| run["finished"].is_null())
     }
 
-    /// Somebody else changes the account.
+    /// Another user changes the account.
     fn edit(&mut self) {
         let (name, other) = (self.name(), self.name());
         let nth = self.rng.usize(..10);
@@ -183,7 +183,7 @@ impl World {
         self.up_to_date();
     }
 
-    /// A backup without faults equals the service.
+    /// Asserts that a backup without faults equals the service.
     fn up_to_date(&self) {
         self.faults("");
         self.run(&["backup", "main", "-q"]).succeeds();
@@ -196,7 +196,7 @@ impl World {
         for _ in 0..self.rng.u8(1..3) {
             let ended = self.strike("daemon", &["daemon", "--listen", "off", "-q"], 20);
             assert!(ended.is_none(), "the daemon ended");
-            // It reads what it kept of the account.
+            // It reads its stored state of the account.
             let status = self.run(&["status", "main"]);
             assert!(matches!(status.code(), Some(0 | 1 | 3)), "{}", status.stderr());
             assert!(!status.stderr().contains("error"), "{}", status.stderr());
@@ -212,8 +212,7 @@ impl World {
         self.once("main", &names);
     }
 
-    /// The service takes the same code twice, so that nothing but the journal
-    /// keeps a create from being done twice.
+    /// The service accepts the same code twice, so that only the journal prevents a second create.
     fn import_codes(&mut self) {
         let names: Vec<_> = (0..10).map(|_| self.name()).collect();
         let rows: String = names.iter().map(|name| format!("text,{name}\n")).collect();
@@ -302,7 +301,7 @@ impl World {
         equals_the_service(&self.environment, &self.main);
     }
 
-    /// A copy of the vault takes its place, or the vault stays: nothing is between.
+    /// The vault is either replaced by the copy or unchanged.
     fn vault_restore(&mut self) {
         self.up_to_date();
         self.environment.sqlite("main").execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
@@ -329,7 +328,7 @@ impl World {
         self.up_to_date();
     }
 
-    /// Each name stands once in the account, and no name stands twice.
+    /// Asserts that each name is in the account once, and that no name is there twice.
     fn once(&self, account: &str, names: &[String]) {
         let service = if account == "main" { &self.main } else { &self.other };
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
@@ -364,7 +363,7 @@ fn a_killed_command_can_be_continued_at_any_moment() {
     while done.values().sum::<u64>() + world.killed() < kills {
         stages[nth % stages.len()](&mut world);
         nth += 1;
-        // An account of some hundred records is killed as well as a new one.
+        // An account of some hundred records is tested as well as a new one.
         if nth % 48 == 0 {
             let next = World::new(seed + nth as u64);
             let old = std::mem::replace(&mut world, next);

@@ -1,4 +1,4 @@
-//! What commands leave behind, and what they must not.
+//! Files that commands leave, and files that they must remove.
 
 use linkvault::change::desired::SourceLocation;
 use linkvault::change::plan::UnsupportedChange;
@@ -36,7 +36,7 @@ fn an_observation_that_no_run_used_leaves_no_snapshot() {
     assert_eq!(service.writes(), Vec::<String>::new());
     environment.run(&["check", "main"]).succeeds();
     environment.run(&[&import[..], &["--yes"]].concat()).succeeds();
-    // One before the run, one after it.
+    // One snapshot before the run, one after it.
     assert_eq!(snapshots(&environment), 3);
 }
 

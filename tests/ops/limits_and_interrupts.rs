@@ -1,4 +1,4 @@
-//! Limits, locks and interrupts: a backup that stops can go on.
+//! Limits, locks and interrupts: an interrupted backup can be continued.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -61,7 +61,7 @@ fn a_bound_on_time_stops_before_a_wait_that_would_be_longer() {
     assert_eq!(service.throttled(), 0);
 }
 
-/// A backup under way: the service has answered, and goes on slowly.
+/// A running backup: the service has sent a response, and continues slowly.
 fn under_way(environment: &TestEnvironment, service: &LiveService) -> Child {
     let child = environment.start(&["backup", "main"]);
     until("a few requests", || service.handled() >= 3);

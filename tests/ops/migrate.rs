@@ -1,4 +1,4 @@
-//! A move from one service to another that behaves differently.
+//! Migrations to a service of different behaviour.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn environment(old: &LiveService, new: &LiveService) -> TestEnvironment {
     TestEnvironment::new().variable("LINKS_KEY", KEY).config(&text)
 }
 
-/// The old account has a little of everything; the new one has nothing.
+/// The old account has records of every resource; the new one is empty.
 pub fn services() -> (LiveService, LiveService) {
     (LiveService::start(OLD, ""), LiveService::serving(Store::default(), NEW, ""))
 }
@@ -35,7 +35,7 @@ pub fn services() -> (LiveService, LiveService) {
 pub const FILES: [&str; 6] =
     ["--links", "map.csv", "--qr-data", "codes.csv", "--qr-content", "link"];
 
-/// A map of all short links, and the content of two codes.
+/// Writes a file with the targets of all short links, and the content of two codes.
 pub fn with_files(environment: TestEnvironment) -> TestEnvironment {
     let links: String = (1..200).map(|id| format!("{id},{}\n", id + 1000)).collect();
     let codes = "id,type,data\n1,link,https://lantern-books.example.com/hours\n\
@@ -59,7 +59,7 @@ pub fn names(service: &LiveService, path: &str, list: &str, fields: &[&str]) -> 
     all
 }
 
-/// The last part of each rotator's address.
+/// The last segment of each rotator's address.
 pub fn slugs(service: &LiveService) -> Vec<String> {
     let all = service.list("/api/campaigns", "campaigns");
     let slug = |it: &Value| it["rotator"].as_str()?.rsplit('/').next().map(str::to_owned);
@@ -68,7 +68,7 @@ pub fn slugs(service: &LiveService) -> Vec<String> {
     all
 }
 
-/// How many items all channels of a service have.
+/// Number of items in all channels of a service.
 pub fn items(service: &LiveService) -> usize {
     let channels = service.list("/api/channels", "channels");
     let id = |channel: &Value| channel["id"].to_string().replace('"', "");
@@ -162,7 +162,7 @@ fn everything_moves_once_and_what_cannot_is_told() {
     assert_eq!(writes(&new), before);
     assert_eq!(old.throttled() + new.throttled(), 0);
     let ran = migrate(&environment, &["--verify-only"]).exits_with(2).fits();
-    // Overlays and bio pages cannot move, so there is no all-clear.
+    // Overlays and bio pages cannot be migrated, so the report is not free of warnings.
     ran.says_among("new has all of old@#").prints_among("NOT VERIFIED");
 }
 
@@ -181,7 +181,7 @@ fn a_bare_number_moves_that_snapshot_and_asks_the_source_nothing() {
 fn a_rename_at_the_source_is_one_update() {
     let (old, new) = services();
     let environment = with_files(environment(&old, &new));
-    // One campaign is there already, under another id and with a name that is nearly the same.
+    // One campaign exists in the target already, with another id and a very similar name.
     new.inside().mutate(|store| {
         store.add_campaign("someone else's", None, false);
         store.add_campaign("newsletter", None, true);
@@ -236,7 +236,7 @@ fn values_that_linkvault_sent_to_the_source_are_migrated() {
     assert_eq!(writes(&old), 0);
     environment.run(&[&arguments[..7], &["--verify-only"]].concat()).exits_with(2);
 
-    // No list tells that somebody has added the other link by hand.
+    // No list shows that somebody has added the other link by hand.
     let id = campaign.as_u64().unwrap();
     new.inside().mutate(|store| {
         store.campaigns.get_mut(id).unwrap().members.insert(1009);
@@ -409,7 +409,7 @@ fn a_part_moves_under_other_names_from_a_snapshot() {
     assert!(domains.contains(&"https://to.lantern.example.com".to_owned()), "{domains:?}");
 }
 
-/// As the design writes it: `--set domain:old=new`.
+/// The form `--set domain:old=new`.
 #[test]
 fn a_domain_is_named_without_its_resource_and_its_scheme() {
     let (old, new) = services();
@@ -470,7 +470,7 @@ fn the_saved_plan_of_a_move_is_rehearsed_first() {
     migrate(&environment, &["--verify-only"]).exits_with(2);
 }
 
-/// All that a move can be asked for leaves the source as it is.
+/// No option of a migration changes the source.
 #[test]
 fn the_source_is_opened_only_to_read_it() {
     let (old, new) = services();
@@ -481,7 +481,7 @@ fn the_source_is_opened_only_to_read_it() {
     assert!(writes(&new) > 30);
     assert_eq!(writes(&old), 0);
 
-    // The client that it is given could not write either.
+    // Its transport would refuse writes.
     let key = environment.file("key", KEY).mode("key", 0o600);
     let text = format!("[accounts.old]\nurl = \"{}\"\nkey_file = \"key\"\n", old.url());
     let home = Home::at(&key.path(""));

@@ -1,4 +1,4 @@
-//! Each use case from end to end: the real binary against the sandbox over a socket.
+//! End-to-end tests of each use case: the real binary against the sandbox over a socket.
 
 mod apply;
 mod backup;

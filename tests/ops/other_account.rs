@@ -1,5 +1,5 @@
-//! Ids mean something in their own account alone: states and exports of another
-//! one, and exports of which it is not known what was there.
+//! Ids are valid only within their account: states and exports of another account, and exports with
+//! an unknown base.
 
 use linkvault::sandbox::Store;
 
@@ -76,7 +76,7 @@ fn an_account_that_was_renamed_knows_its_exports() {
     assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
 }
 
-/// An edited export of an account that has another name now.
+/// An edited export of an account that is renamed since.
 fn renamed() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
@@ -96,7 +96,7 @@ fn an_export_whose_snapshot_is_gone_deletes_nothing() {
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "sheets", "-q"]).succeeds();
     environment.run(&["export", "main", "--to", "json", "--format", "json", "-q"]).succeeds();
-    // Somebody goes on working, and the backup after that is all that is kept.
+    // Another user changes the account, and only the backup after that is kept.
     service.inside().mutate(|store| store.add_campaign("Theirs", None, true));
     environment.run(&["backup", "-q"]).succeeds();
     environment.run(&["forget", "main", "--keep-last", "1", "-q", "-y"]).succeeds();

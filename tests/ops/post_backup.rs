@@ -1,4 +1,4 @@
-//! What the daemon does after a backup, and what other tools make of its copies.
+//! The daemon's work after a backup, and other tools that handle its copies.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +39,7 @@ fn old_snapshots_go_and_the_newest_is_exported_and_copied() {
     assert_eq!(numbers(&copy), [3]);
     assert_eq!(copy.check().unwrap().problems, [""; 0]);
     drop(copy);
-    // And again, over what is there, and over what a killed process left.
+    // Again, over the existing copy, and over the leftovers of a killed process.
     environment.write("copies/.main.db.part-x", "half a cop");
     environment.run(&["backup", "-q"]).succeeds();
     assert_eq!(done(&environment), [""; 0]);
@@ -79,7 +79,7 @@ fn what_fails_is_told_and_keeps_nothing_else_from_being_done() {
     let vault = Vault::open_read_only(&environment.path("vaults/main.db")).unwrap();
     assert_eq!(vault.snapshots().unwrap().len(), 1);
     assert!(environment.path("full/main/mine.txt").exists());
-    // Who only looks at exit codes learns of it, too.
+    // The exit code reports it, too.
     let more = format!("schedule = \"0 3 * * *\"\n{more}");
     let environment = environment.account_with(&service.url(), &more);
     std::fs::remove_file(environment.path("vaults/main.db")).unwrap();
@@ -87,8 +87,8 @@ fn what_fails_is_told_and_keeps_nothing_else_from_being_done() {
     environment.run(&["status"]).exits_with(3).prints_among("was not copied");
 }
 
-/// Where the tool is not installed this says so and tries nothing; with
-/// `LINKVAULT_NEEDS_RESTIC` that is a failure.
+/// Without the tool, the test prints a note and does nothing; with `LINKVAULT_NEEDS_RESTIC` it
+/// fails.
 #[test]
 #[allow(clippy::print_stderr)]
 fn restic_takes_the_copies_away_and_brings_them_back() {
@@ -107,7 +107,7 @@ fn restic_takes_the_copies_away_and_brings_them_back() {
     };
     if let Err(error) = restic(&["version"]) {
         assert!(std::env::var_os("LINKVAULT_NEEDS_RESTIC").is_none(), "{error}");
-        // It is not installed here.
+        // The tool is not installed here.
         return;
     }
     let works = |arguments: &[&str]| {

@@ -1,4 +1,4 @@
-//! Everything that reads a vault: snapshots, show, log, diff, forget, check, doctor.
+//! The commands that read a vault: snapshots, show, log, diff, forget, check, doctor.
 
 use serde_json::json;
 
@@ -80,7 +80,7 @@ fn a_difference_names_every_field() {
     environment.run(&["diff", "main"]).succeeds().prints_among("0 added, 0 changed, 0 removed");
     environment.run(&["diff", "main", "--detailed-exitcode"]).succeeds();
     environment.run(&["diff", "main@#1", "--detailed-exitcode"]).exits_with(2);
-    // An account alone is its newest snapshot as soon as there is something to hold it against.
+    // An account name alone means its newest snapshot if the other side is given.
     let to_live = environment.run(&["diff", "main", "main@live"]).succeeds();
     to_live.prints_among("main@#3 to main@live: ");
     environment.run(&["diff", "main", "main@#1"]).succeeds().prints_among("main@#3 to main@#1: ");

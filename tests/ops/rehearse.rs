@@ -1,11 +1,11 @@
-//! A run that changes nothing: what it tells, and what it leaves alone.
+//! `rehearse`: what it reports, and that it changes nothing.
 
 use linkvault::clock::{Clock, Interrupt, SystemClock};
 use serde_json::{Value, json};
 
 use crate::support::{LiveService, TestEnvironment};
 
-/// The lifelike account, backed up and exported to `sheets`.
+/// The sample account, backed up and exported to the folder `sheets`.
 fn exported() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
@@ -17,7 +17,7 @@ fn exported() -> (TestEnvironment, LiveService) {
 
 const REHEARSE: [&str; 4] = ["rehearse", "sheets", "--to", "main"];
 
-/// New campaigns, as a file.
+/// A CSV file with new campaigns.
 fn new_campaigns(count: usize) -> String {
     let rows = (1..=count).map(|number| format!("Rehearsed {number}\n"));
     std::iter::once("name\n".to_owned()).chain(rows).collect()
@@ -86,7 +86,7 @@ fn a_plans_cap_refuses_what_is_beyond_it() {
     let rehearse = ["rehearse", "campaigns.csv", "--to", "main", "--json"];
     let document = environment.run(&rehearse).succeeds().json();
     assert_eq!(states(&document), ["done"; 4]);
-    // The account has 8.
+    // The account has 8 campaigns.
     let capped = [&rehearse[..], &["--cap", "campaigns=10,qr_codes=0"]].concat();
     let document = environment.run(&capped).exits_with(3).json();
     assert_eq!(states(&document), ["done", "done", "refused", "refused"]);
@@ -102,7 +102,7 @@ fn a_plans_cap_refuses_what_is_beyond_it() {
 #[test]
 fn a_run_of_minutes_is_rehearsed_at_once() {
     let (environment, _service) = exported();
-    // Without what the service told, it is 30 a minute.
+    // If the service's limit is unknown, it is 30 a minute.
     std::fs::remove_file(environment.path("vaults/main.db.pace")).unwrap();
     environment.write("campaigns.csv", &new_campaigns(100));
     let rehearse = ["rehearse", "campaigns.csv", "--to", "main", "--json"];
@@ -110,13 +110,13 @@ fn a_run_of_minutes_is_rehearsed_at_once() {
     let document = environment.run(&rehearse).succeeds().json();
     assert!(watch.monotonic().as_secs() < 60, "it waited for real");
     let seconds = document["seconds"].as_f64().unwrap();
-    // 104 requests or so: three minutes of waiting, and 0.2 s for each answer after that.
+    // About 104 requests: three minutes of waiting, and 0.2 s for each response after that.
     assert!((180.0..190.0).contains(&seconds), "{seconds}");
     let kept = environment.run(&[&rehearse[..], &["--reserve", "5"]].concat()).succeeds().json();
     let seconds = kept["seconds"].as_f64().unwrap();
     assert!((240.0..250.0).contains(&seconds), "{seconds}");
     let plan = environment.run(&["plan", "campaigns.csv", "--to", "main", "--json"]).json();
-    // The service has no limit. At 30 a minute, the account is proven in each further minute.
+    // The service has no limit. At 30 a minute, the account is confirmed in each further minute.
     assert_eq!(document["requests"].as_u64(), plan["requests"].as_u64().map(|it| it + 3));
     std::fs::remove_file(environment.path("vaults/main.db.pace")).unwrap();
     let slow = environment.run(&[&rehearse[..], &["--reserve", "20"]].concat()).succeeds().json();
@@ -212,7 +212,7 @@ fn a_live_state_is_not_asked_for() {
     assert_eq!(service.new_requests(), Vec::<String>::new());
 }
 
-/// docs/csv.md and plan allow lists and objects for what a code contains; so does the sandbox.
+/// docs/csv.md and `plan` allow lists and objects as the content of a code; so does the sandbox.
 #[test]
 fn a_code_of_parts_is_rehearsed_as_it_is_planned() {
     let (environment, service) = exported();
@@ -230,7 +230,7 @@ fn a_code_of_parts_is_rehearsed_as_it_is_planned() {
     assert_eq!((&document["done"], &document["refused"]), (&json!(6), &json!(0)), "{document:#}");
     environment.run(&["import", "qr_codes.csv", "--to", "main", "--yes"]).succeeds();
     assert_eq!(service.writes().len(), 6);
-    // An update names no type; it is that of the code.
+    // An update has no type; it is that of the code.
     let id = service.inside().store().qr_codes.iter().map(|(id, _)| id).max().unwrap() - 5;
     let update = format!("id,data\n{id},\"{{\"\"name\"\":\"\"Grace\"\"}}\"\n");
     environment.write("qr_codes.csv", &update);

@@ -1,8 +1,8 @@
-//! `vault restore`: a copy in the place of a vault, and only one that may be there.
+//! `vault restore`: replaces a vault by a copy that is valid for it.
 
 use crate::support::{LiveService, TestEnvironment};
 
-/// An account with two snapshots, and a copy of its vault from between.
+/// An account with two snapshots, and a copy of its vault made between them.
 fn with_copy() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
@@ -77,13 +77,13 @@ fn the_copy_of_another_account_and_what_is_no_vault_are_refused() {
     assert_eq!(snapshots(&environment), 2);
 }
 
-/// What a crash and a copy over the vault leave: every command refuses it and names the way out.
+/// After a crash and a copy over the vault, every command refuses the vault and names the solution.
 #[test]
 fn a_vault_beside_the_log_of_another_is_refused_until_it_is_restored() {
     let (environment, _service) = with_copy();
     let vault = environment.path("vaults/main.db");
     let log = environment.path("vaults/main.db-wal");
-    // Open while the log is copied, as if the process was killed then.
+    // Open while the log is copied, as if the process was killed at that time.
     let mut open = linkvault::vault::Vault::open(&vault).unwrap();
     open.learn_page_size(linkvault::model::Resource::Pixels, 10).unwrap();
     let left = std::fs::read(&log).unwrap();

@@ -1,5 +1,5 @@
-//! Runs that stop: at a bound, at an interrupt, at `kill -9`, at an answer that
-//! never came. Each goes on, and does nothing twice.
+//! Runs that stop at a limit, at an interrupt, at `kill -9`, or at a lost response. Each can be
+//! continued, and does nothing twice.
 
 use std::collections::BTreeMap;
 use std::process::Child;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{LiveService, TestEnvironment, until};
 
-/// A service without records, and a file of `count` campaigns to be created there.
+/// A service without records, and a CSV file that creates `count` campaigns.
 fn rows(count: usize, behaviour: &str, faults: &str) -> (TestEnvironment, LiveService) {
     let service = LiveService::serving(Store::default(), behaviour, faults);
     let environment = TestEnvironment::new().account(&service.url());
@@ -25,7 +25,7 @@ fn posts(service: &LiveService) -> usize {
     service.writes().len()
 }
 
-/// Each of `count` campaigns is there, none twice, and nothing is left to do.
+/// Asserts that each of `count` campaigns exists once, and no step remains.
 #[track_caller]
 fn all_there_once(environment: &TestEnvironment, service: &LiveService, count: usize) {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
@@ -182,7 +182,7 @@ fn an_update_whose_answer_is_lost_is_sent_again() {
     assert_eq!(names, ["Eins", "Zwei", "Drei"]);
 }
 
-/// A code whose answer is lost while somebody else creates one: two may be it.
+/// A code whose response is lost while another user creates one: either may be it.
 fn two_candidates() -> (TestEnvironment, LiveService) {
     let faults = "lost-reply@POST /api/qr/add,latency=150ms";
     let service = LiveService::serving(Store::default(), "", faults);
@@ -222,7 +222,7 @@ fn an_unknown_create_is_adopted_by_a_person() {
     let decided = environment.run(&["resolve", "main", "1", "--adopt", "1=1"]).succeeds();
     decided.says_among("`linkvault resume main 1` continues it\n");
     environment.run(&["resume", "main"]).succeeds().prints_among("1 done, 1 verified");
-    // The code is known by what was sent for it.
+    // The code is identified by its sent values.
     let again = ["import", "qr_codes.csv", "--to", "main", "--yes"];
     environment.run(&again).succeeds().prints("Nothing to do.\n");
     assert_eq!(posts(&service), 1);
@@ -252,7 +252,7 @@ fn what_was_seen_before_more_was_sent_is_not_what_a_run_left() {
     };
     assert!(seen().is_some());
     environment.run(&["resolve", "main", "1", "--retry", "1"]).succeeds();
-    // One request asks whose account it is, one makes the code.
+    // One request confirms the account, one creates the code.
     environment.run(&["resume", "main", "--max-requests", "2"]).exits_with(8);
     assert_eq!((posts(&service), seen()), (2, None));
     environment.run(&["resume", "main"]).succeeds();
@@ -334,7 +334,7 @@ fn a_damaged_journal_is_told_and_nothing_is_sent() {
     }
 }
 
-/// A run of assignments that a bound stopped in the middle.
+/// A run of assignments that a limit stopped in the middle.
 fn stopped_assigning(file: &str) -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());

@@ -1,10 +1,10 @@
-//! Two names of the configuration that mean one account.
+//! Two names in the configuration for the same account.
 
 use serde_json::json;
 
 use crate::support::{KEY, LiveService, TestEnvironment, until};
 
-/// `main` and `copy`, with these sources of the key.
+/// Accounts `main` and `copy`, with these sources of the key.
 fn two(url: &str, keys: [&str; 2]) -> TestEnvironment {
     let [main, copy] = keys;
     TestEnvironment::new().variable("LINKS_KEY", KEY).variable("OTHER_KEY", KEY).config(&format!(
@@ -28,7 +28,7 @@ fn two_names_with_the_same_url_and_key_are_told() {
         .says_among("hint: remove all but one of them from the configuration\n");
 }
 
-/// The keys differ in where they come from; what the service says does not.
+/// The keys have different sources; the id that the service returns is the same.
 #[test]
 fn two_names_of_one_account_id_are_told_once_both_have_a_vault() {
     let service = LiveService::start("", "");
@@ -58,7 +58,7 @@ fn writes_to_one_account_by_two_names_take_turns() {
     let by_copy = ["import", "campaigns.csv", "--to", "copy", "--yes", "-q"];
     let refused = environment.run(&by_copy).exits_with(11);
     refused.says_among("another process works on this account: pid ").says_among("import main");
-    // A backup by the other name only reads.
+    // A backup with the other name only reads.
     service.faults("");
     environment.run(&["backup", "copy", "-q", "--only", "pixels"]).succeeds();
     environment.ended(child).succeeds();

@@ -1,4 +1,4 @@
-//! What `status` says where no daemon runs, and what `backup` warns about.
+//! `status` without a daemon, and the warnings of `backup`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{KEY, LiveService, TestEnvironment, until};
 use crate::ui::serving::Page;
 
-/// The account `main` as `status` shows it, which ends with `code`.
+/// The account `main` in the output of `status`, which must exit with `code`.
 #[track_caller]
 fn status(environment: &TestEnvironment, code: i32) -> Value {
     environment.run(&["status", "--json"]).exits_with(code).json()["accounts"][0].clone()
@@ -22,7 +22,7 @@ fn kinds(status: &Value) -> Vec<&str> {
     problems.iter().map(|it| it["kind"].as_str().unwrap()).collect()
 }
 
-/// An account whose key stands in the file `key`.
+/// An account whose key is in the file `key`.
 fn with_key_file(service: &LiveService) -> TestEnvironment {
     let url = service.url();
     TestEnvironment::new()
@@ -31,7 +31,7 @@ fn with_key_file(service: &LiveService) -> TestEnvironment {
         .mode("key", 0o600)
 }
 
-/// Moves a time in the notes an hour back. Gives them as they are then.
+/// Moves a time in the state file an hour back. Returns the new content.
 fn an_hour_back(environment: &TestEnvironment, time: fn(&mut Value) -> &mut Value) -> Value {
     let file = "vaults/main.db.daemon";
     let mut notes: Value = serde_json::from_str(&environment.text(file)).unwrap();
@@ -58,7 +58,7 @@ fn a_key_that_backup_was_refused_with_is_a_problem_without_a_daemon() {
     let since = status(&environment, 1)["problems"][0]["since"].clone();
     environment.run(&["backup", "-q"]).exits_with(7);
     assert_eq!(status(&environment, 1)["problems"][0]["since"], since, "the first of them");
-    // A backup that is stopped proves nothing.
+    // An interrupted backup proves nothing.
     environment.run(&["backup", "-q", "--max-requests", "0"]);
     assert_eq!(kinds(&status(&environment, 1)), ["key_refused"]);
     environment.write("key", KEY);
@@ -104,7 +104,7 @@ fn a_backup_that_failed_before_it_made_a_vault_is_a_problem() {
     assert_eq!(kinds(&status(&environment, 1)), ["failed"]);
 }
 
-/// `max_age` counts where no schedule says how often there is a backup.
+/// `max_age` applies to an account without a schedule.
 #[test]
 fn max_age_counts_without_a_schedule() {
     let service = LiveService::start("", "");
@@ -117,7 +117,7 @@ fn max_age_counts_without_a_schedule() {
     assert_eq!(status(&environment, 0)["health"], "good");
 }
 
-/// An account without any complete backup grows too old as well.
+/// `max_age` also applies to an account without a complete backup.
 #[test]
 fn max_age_counts_from_the_first_attempt_where_none_was_complete() {
     let service = LiveService::start("", "html@/api/pixels");
@@ -143,7 +143,7 @@ fn a_write_whose_outcome_is_unknown_is_a_problem() {
     assert_eq!(told["health"], "warning");
 }
 
-/// One that waits for another process is recorded; it is no failure for an hour.
+/// A backup that waits for another process is recorded, and counts as a failure only after an hour.
 #[test]
 fn a_backup_that_could_not_begin_is_recorded() {
     let service = LiveService::start("", "");
@@ -163,7 +163,7 @@ fn a_backup_that_could_not_begin_is_recorded() {
     assert_eq!(status(&environment, 0)["health"], "good");
 }
 
-/// 16 campaigns among many other records.
+/// An account with 16 campaigns among many other records.
 fn sixteen() -> (LiveService, TestEnvironment) {
     let counts = GeneratedCounts {
         campaigns: 16,
@@ -195,7 +195,7 @@ fn a_list_that_vanishes_is_told_though_it_is_little_of_the_account() {
     ran.says_among("warning: 10 of 16 campaigns were removed from the account\n")
         .says_among("hint: run `linkvault diff main@latest~1` to list them");
     assert_eq!(kinds(&status(&environment, 3)), ["removed"]);
-    // The rest is fewer than ten, and still it is the whole list.
+    // The rest is fewer than ten records, but the whole list.
     remove_campaigns(&service, 6);
     let ran = environment.run(&backup).succeeds();
     let alerts = ran.json()["alerts"].clone();
@@ -212,8 +212,7 @@ fn a_list_that_vanishes_is_told_though_it_is_little_of_the_account() {
     assert_eq!(status(&environment, 0)["health"], "good");
 }
 
-/// The newest backup that says something of the whole account counts, though one
-/// of a part came later.
+/// The newest backup of the whole account counts, even if one of a part came later.
 #[test]
 fn a_partial_backup_is_told_until_a_whole_one_is_complete() {
     let service = LiveService::start("", "");
@@ -226,7 +225,7 @@ fn a_partial_backup_is_told_until_a_whole_one_is_complete() {
     assert_eq!(kinds(&status(&environment, 3)), ["partial"]);
 }
 
-/// One evaluation: `status`, the page, the metrics, the daemon and its alerts.
+/// `status`, the page, the metrics, the daemon and its alerts use the same evaluation.
 #[test]
 fn status_page_metrics_and_alerts_tell_the_same() {
     let service = LiveService::start("", "");
@@ -251,7 +250,7 @@ fn status_page_metrics_and_alerts_tell_the_same() {
     let shown = page.get("/accounts/main");
     assert!(shown.contains(message.split('`').next().unwrap()), "{message}\n{shown}");
     page.interrupt();
-    // Nothing is scheduled, but the daemon looks at the record.
+    // No backup is scheduled, but the daemon reads the record of the last one.
     let daemon = environment.run(&["daemon", "--once", "--json"]).succeeds().json();
     for key in ["health", "words", "problems", "last", "last_complete", "totals", "records"] {
         assert_eq!(daemon["accounts"][0][key], told[key], "{key}");
@@ -270,7 +269,7 @@ fn status_page_metrics_and_alerts_tell_the_same() {
     assert_eq!(told["accounts"][0]["health"], "good");
 }
 
-/// The daemon cannot look into it either.
+/// The daemon cannot read it either.
 #[test]
 fn a_vault_that_cannot_be_read_is_told_by_the_daemon_as_by_status() {
     let service = LiveService::start("", "");

@@ -1,4 +1,4 @@
-//! The way back: `undo` of a run, `restore` of a snapshot.
+//! `undo` of a run, and `restore` of a snapshot.
 
 use crate::support::{LiveService, TestEnvironment};
 
@@ -10,7 +10,7 @@ fn backed_up() -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
-/// A script says `--yes` everywhere.
+/// Scripts pass `--yes` everywhere.
 #[test]
 fn what_asks_nothing_takes_yes_all_the_same() {
     let (environment, service) = backed_up();
@@ -29,7 +29,7 @@ fn what_asks_nothing_takes_yes_all_the_same() {
     assert!(!environment.path("sheets").exists());
 }
 
-/// A shell takes `#1` for a remark.
+/// A shell treats `#1` as a comment.
 #[test]
 fn restore_takes_the_number_of_a_snapshot_alone() {
     let (environment, service) = backed_up();
@@ -50,7 +50,7 @@ fn undo_takes_back_creates_updates_and_nothing_else() {
     let (environment, service) = backed_up();
     environment.write("campaigns.csv", "id,name,slug\n4,Autumn Sale,\n,Winter,winter\n");
     environment.run(&["import", "campaigns.csv", "--to", "main", "--yes"]).succeeds();
-    // Somebody goes on working meanwhile.
+    // Another user changes the account meanwhile.
     service.inside().mutate(|store| {
         store.add_campaign("Later", None, true);
         store.campaigns.get_mut(5).unwrap().name = "Readers".to_owned();
@@ -103,7 +103,7 @@ fn undoing_an_undo_leads_forward_again() {
         environment.run(&["undo", "main", run, "--yes"]).succeeds();
         assert_eq!(service.inside().store().campaigns.get(4).unwrap().name, name);
     }
-    // The run was taken back and is there again.
+    // The run was undone and applied again.
     let again = environment.run(&["undo", "main", "2", "--yes"]).succeeds();
     again.prints("Nothing to do.\n");
 }
@@ -124,8 +124,8 @@ fn what_was_changed_since_is_a_conflict() {
     assert_eq!(service.inside().store().campaigns.get(4).unwrap().name, "Summer Sale");
 }
 
-/// A run that stopped after its writes, whose records somebody else changed before it
-/// went on and looked at what it left.
+/// A run that stopped after its writes. Another user changed its records before it was resumed and
+/// verified.
 fn edited_before_the_last_look(
     edit: impl FnOnce(&mut linkvault::sandbox::Store),
 ) -> (TestEnvironment, LiveService) {
@@ -301,14 +301,14 @@ fn a_deleted_campaign_is_restored_once() {
         assert_eq!(anew.rotator.as_deref(), Some("https://links.example.com/r/summer"));
     }
     environment.run(&RESTORE).succeeds().prints_among("Nothing to do.\n");
-    // Even when it is called something else by now, it is the same one.
+    // It is the same record even with another name.
     let name = "Another name".to_owned();
     service.inside().mutate(|store| store.campaigns.get_mut(9).unwrap().name = name);
     environment.run(&RESTORE).succeeds();
     assert_eq!(service.writes()[1..], ["PUT /api/campaign/9/update"]);
 }
 
-/// Snapshot 1 has campaign 8 (`Press`). It is deleted, and its id given to `Later`.
+/// Snapshot 1 has campaign 8 (`Press`), which is then deleted, and its id given to `Later`.
 fn given_again(
     delete: impl FnOnce(&TestEnvironment, &LiveService),
 ) -> (TestEnvironment, LiveService) {
@@ -380,7 +380,7 @@ fn a_record_that_was_restored_under_its_id_is_the_wanted_one() {
     service.inside().mutate(|store| store.campaigns.get_mut(8).unwrap().name = name);
     environment.run(&RESTORE).succeeds();
     assert_eq!(service.writes(), ["POST /api/campaign/add", "PUT /api/campaign/8/update"]);
-    // It is deleted once more.
+    // The record is deleted once more.
     deleted_before_a_backup(&environment, &service);
     service.inside().mutate(|store| store.add_campaign("Later", None, true));
     environment.run(&RESTORE).succeeds();
@@ -388,7 +388,8 @@ fn a_record_that_was_restored_under_its_id_is_the_wanted_one() {
     assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Later");
 }
 
-/// Others took an item out of its channel. The service dates items by when they were assigned.
+/// Another user removed an item from its channel. The service sets an item's date when it is
+/// assigned.
 #[test]
 fn an_item_that_was_restored_is_not_compared_with_the_one_of_then() {
     let (environment, service) = backed_up();
@@ -397,7 +398,7 @@ fn an_item_that_was_restored_is_not_compared_with_the_one_of_then() {
     environment.run(&RESTORE).succeeds().prints("Nothing to do.\n");
 }
 
-/// The service dates an item by when it was assigned.
+/// The service sets an item's date when it is assigned.
 #[test]
 fn a_channel_that_was_restored_under_its_id_has_other_items() {
     let (environment, service) = backed_up();
@@ -420,7 +421,7 @@ fn undo_does_not_change_what_has_the_id_of_a_record_by_now() {
     assert_eq!(service.writes()[sent..], ["POST /api/campaign/add"]);
     assert_eq!(service.inside().store().campaigns.get(8).unwrap().name, "Later");
     assert_eq!(service.inside().store().campaigns.get(9).unwrap().name, "Press");
-    // What the undo created is deleted by others, and its id given again.
+    // Another user deletes the record that the undo created, and its id is reused.
     service.inside().mutate(|store| {
         store.campaigns.remove(9);
         store.add_campaign("Latest", None, true);

@@ -1,4 +1,4 @@
-//! Each reading that the document leaves open, where no other file tests it.
+//! Each behaviour that the document leaves open and no other file tests.
 
 use linkvault::api::http::Method;
 use linkvault::sandbox::behaviour::CHOICES;

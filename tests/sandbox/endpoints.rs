@@ -1,5 +1,5 @@
-//! One test per statement of the document's table of endpoints, which is
-//! typed again in `endpoints.txt`.
+//! Tests of each statement in the document's table of endpoints, a copy of which is in
+//! `endpoints.txt`.
 
 use linkvault::api::http::Method;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::{TestService, json};
 struct Endpoint {
     method: Method,
     path: &'static str,
-    /// Name, whether required, type.
+    /// Name, whether it is required, and type.
     request: Vec<(&'static str, bool, &'static str)>,
     success: &'static str,
 }
@@ -43,7 +43,7 @@ impl Endpoint {
         (response.status, json(&response))
     }
 
-    /// Every listed field with a value of its type.
+    /// A body with every listed field, each with a value of its type.
     fn body(&self) -> Map<String, Value> {
         let fields = self.request.iter();
         fields.map(|(name, _, kind)| ((*name).to_owned(), sample(kind))).collect()

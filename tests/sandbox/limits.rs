@@ -10,7 +10,7 @@ fn get(service: &mut TestService) -> Response {
     service.send(Method::Get, "/api/account", None)
 }
 
-/// The answer to the 31st request.
+/// The response to the 31st request.
 fn refused(behaviour: &str) -> Response {
     let mut service = TestService::limited(behaviour);
     for _ in 0..30 {

@@ -1,4 +1,4 @@
-//! The sandbox against the service's document, through its public door alone.
+//! Compares the sandbox with the service's document, by its public API only.
 
 mod behaviours;
 mod command;
@@ -19,21 +19,21 @@ use serde_json::Value;
 const NOW: Timestamp = Timestamp(1_763_640_000_000);
 const KEY: &str = "good-key";
 
-/// A service on which time stands still unless a test moves it.
+/// A service with a clock that only the test moves.
 struct TestService {
     service: SandboxService,
     now: Timestamp,
 }
 
 impl TestService {
-    /// The sample account, never refusing for the limit.
+    /// The sample account without a rate limit.
     fn new(behaviour: &str) -> Self {
         let mut service = Self::limited(behaviour);
         service.service.behaviour_mut().set("rate-limit", "none").unwrap();
         service
     }
 
-    /// The sample account at its own limit.
+    /// The sample account with its rate limit.
     fn limited(behaviour: &str) -> Self {
         Self::with(sample_account(NOW), behaviour)
     }

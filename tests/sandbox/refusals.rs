@@ -1,4 +1,4 @@
-//! What the service refuses, and how.
+//! Refused requests, and the form of their responses.
 
 use linkvault::api::http::{ApiKey, Method, Request};
 use serde_json::{Value, json};

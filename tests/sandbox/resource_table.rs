@@ -1,5 +1,5 @@
-//! The resource table, which the client reads, against the document's list of
-//! endpoints, which is typed again in `endpoints.txt`.
+//! Compares the resource table of the client with the document's list of endpoints, a copy of which
+//! is in `endpoints.txt`.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use linkvault::model::{Endpoint, Field, FieldKind, Resource, Role, Verb};
 /// required, and success fields.
 type Line = (String, BTreeSet<String>, BTreeSet<String>);
 
-/// Whether a field's kind is what the document calls its type.
+/// Whether a field's kind is the document's type.
 type Fits = fn(FieldKind) -> bool;
 
 fn document() -> Vec<Line> {
@@ -19,7 +19,7 @@ fn document() -> Vec<Line> {
             let [place, request, success] = line.split(" | ").collect::<Vec<_>>()[..] else {
                 panic!("{line}");
             };
-            // The document's `:type` is written out where the sandbox is asked.
+            // The sandbox needs an actual type for the document's `:type`.
             let place = place.replace("/assign/links/", "/assign/:type/");
             let request = match request {
                 "none" => BTreeSet::new(),
@@ -82,7 +82,7 @@ fn every_answer_and_every_list_holds_the_fields_of_the_document() {
             let spec = resource.spec();
             let ours: BTreeSet<_> = spec
                 .read_fields()
-                // The channel of an item is the one that was asked for.
+                // The channel of an item is that of the request.
                 .filter(|field| !(resource == Resource::ChannelItems && field.name == "channel"))
                 .map(|field| field.name.to_owned())
                 .collect();

@@ -1,4 +1,4 @@
-//! The sandbox over a real socket, spoken to by hand.
+//! The sandbox over a real socket, with handwritten requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What writes change, seen through reads.
+//! The effect of writes, checked by reads.
 
 use linkvault::api::http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Accounts to write to, with a service of any behaviour, and what disturbs a run.
+//! Random accounts for runs, with a service of random behaviour, and disturbances of a run.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::world::World;
 use crate::sim::seeded_choices::{Hazards, few, is_large};
 
-/// What can go wrong with any request, and with some alone.
+/// Faults of any request, and of some only.
 pub const FAULTS: &[&str] = &[
     "throttled={}",
     "server-error={}",
@@ -62,7 +62,7 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("json-escapes", &["plain", "php"]),
 ];
 
-/// An account, how its service behaves, and what else may happen to it.
+/// An account with a random service behaviour and random hazards.
 pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, Hazards) {
     let large = is_large(rng);
     let mut behaviour = vec![more.to_owned()];
@@ -96,7 +96,7 @@ pub fn world(rng: &mut fastrand::Rng, seed: u64, more: &str) -> (World, String, 
     (world, behaviour, hazards)
 }
 
-/// The vault remembers some codes and links, as if linkvault had made them.
+/// Stores sent values of some codes and links in the vault, as if linkvault had created them.
 fn know_some(world: &mut World, rng: &mut fastrand::Rng) {
     world.backup();
     let store = world.service().store().clone();
@@ -116,7 +116,7 @@ fn know_some(world: &mut World, rng: &mut fastrand::Rng) {
     }
 }
 
-/// What disturbs a run.
+/// The disturbances of a run.
 pub struct Trouble {
     pub faults: String,
     pub drift: f64,

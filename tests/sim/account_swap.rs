@@ -1,35 +1,35 @@
-//! Another account that answers behind URL and key for a while: from the begin of a
-//! process or a long wait on, until the process ends.
+//! Another account that responds to the URL and key for a while: from the start of a process, or
+//! from a long wait, until the process ends.
 
 use std::time::Duration;
 
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::{SandboxService, Store};
 
-/// Stands in each of its records.
+/// Text in each of its records.
 pub const MARK: &str = "of-the-other-account";
 
-/// A process confirms the account after a shorter pause.
+/// A process confirms the account after a shorter pause than this.
 const LONG: Duration = Duration::from_secs(80);
 
 pub struct Stranger {
     rng: fastrand::Rng,
     chance: f64,
     theirs: Store,
-    /// Our account, while the other one answers.
+    /// Our account, while the other one responds.
     ours: Option<Store>,
     /// When the last request of the process ended.
     ended: Option<Duration>,
 }
 
 impl Stranger {
-    /// Comes after a long wait by this chance.
+    /// The chance that it appears after a long wait.
     pub fn new(seed: u64, chance: f64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
         Self { rng, chance, theirs: theirs(seed), ours: None, ended: None }
     }
 
-    /// A process begins.
+    /// Called when a process starts.
     pub const fn begin(&mut self) {
         self.ended = None;
     }
@@ -38,7 +38,7 @@ impl Stranger {
         self.ours.is_some()
     }
 
-    /// A request leaves at `now`.
+    /// Called when a request is sent at `now`.
     pub fn meet(&mut self, service: &mut SandboxService, now: Duration) {
         let may = self.ended.is_none_or(|ended| now.saturating_sub(ended) > LONG);
         if self.ours.is_some() || !may || self.rng.f64() >= self.chance {
@@ -49,13 +49,13 @@ impl Stranger {
         self.ours = Some(service.mutate(|store| std::mem::replace(store, theirs)));
     }
 
-    /// A request has ended at `now`. How long it took is no pause: where the proof of the account
-    /// itself takes minutes, no write can leave soon after it.
+    /// Called when a request has ended at `now`. Its duration is not a pause: if proving the
+    /// account takes minutes, no write could follow soon after.
     pub const fn request_ended(&mut self, now: Duration) {
         self.ended = Some(now);
     }
 
-    /// Our account is back; nothing was written to the other one.
+    /// Restores our account, and asserts that nothing was written to the other one.
     #[track_caller]
     pub fn leave(&mut self, service: &mut SandboxService) {
         let Some(ours) = self.ours.take() else { return };

@@ -1,4 +1,4 @@
-//! What an account comes to in the eyes of its owner, so that two can be compared.
+//! An account without ids, as its owner sees it, so that two can be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use linkvault::sandbox::Store;
 use linkvault::sandbox::store::{Campaign, Item, QrContentData, StoredChannel};
 use serde_json::{Value, json};
 
-/// Records by what their owner knows them by, each with all that can be set of it.
+/// Records by their natural key, each with its settable fields.
 pub type View = BTreeMap<String, Vec<Value>>;
 
-/// What `store` shows. Records keep the id that they have in each of `kept`;
-/// an id that is not in all of them is left out. `folds`: names have no case.
+/// The view of `store`. Records keep the id that they have in each of `kept`; an id that is not in
+/// all of them is left out. `folds`: names are case-insensitive.
 pub fn view(store: &Store, kept: &[&Store], folds: bool) -> View {
     let mut all = View::new();
     let name = |text: &str| if folds { fold(text) } else { text.to_owned() };
@@ -61,7 +61,7 @@ fn content(content: &QrContentData) -> String {
     format!("{:?} {:?}", content.kind, content.data)
 }
 
-/// An item by what it is: a code comes back under another id.
+/// An item by its target, because a recreated code has another id.
 fn held(store: &Store, item: &Item) -> String {
     match store.qr_codes.get(item.id).filter(|_| item.kind == "qr") {
         Some(code) => format!("qr {}", content(&code.content)),
@@ -80,7 +80,7 @@ pub fn has(store: &Store, resource: Resource, id: u64) -> bool {
     }
 }
 
-/// Where two accounts differ, in words; empty when they do not.
+/// The differences of two accounts, in words; empty if they are equal.
 pub fn differences(wanted: &View, found: &View) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
@@ -95,25 +95,25 @@ pub fn differences(wanted: &View, found: &View) -> String {
     text
 }
 
-/// What of an account cannot be brought back by somebody who knows `known`.
+/// What cannot be restored in an account, given what is known of it.
 pub struct Lost {
-    /// The type and data of these codes are remembered.
+    /// The codes whose type and data are known as sent values.
     pub codes: BTreeSet<u64>,
-    /// What was known of codes in the state that is brought back, where it is one.
+    /// The known content of codes in the state to restore, if it is a state.
     pub content: BTreeMap<u64, BTreeMap<String, Value>>,
-    /// The links of campaigns that are remembered.
+    /// The campaign links that are known as sent values.
     pub links: BTreeMap<u64, BTreeSet<u64>>,
-    /// The items of channels were read before.
+    /// Whether the items of channels were read before.
     pub items: bool,
-    /// What a code was is known from the steps, even if it was never remembered.
+    /// Whether the content of a code is known from the steps, even without sent values.
     pub restores_content: bool,
-    /// Whether records that are there now and were not then go away.
+    /// Whether records that were created since are deleted.
     pub deletes: bool,
-    /// But for a resource of which nothing was there: an empty wish deletes nothing.
+    /// Whether a resource without records in the desired state is left unchanged.
     pub spares: bool,
 }
 
-/// What is remembered of codes and links.
+/// The sent values of codes and links.
 pub fn lost(memory: &AccountMemory) -> Lost {
     let mut codes = BTreeSet::new();
     let mut links = BTreeMap::new();
@@ -138,7 +138,7 @@ pub fn lost(memory: &AccountMemory) -> Lost {
     }
 }
 
-/// The id that a lost record came back under.
+/// The id of a recreated record.
 fn new_id(
     now: &Store,
     ids: &BTreeMap<(Resource, i64), i64>,
@@ -155,7 +155,7 @@ fn new_id(
     None
 }
 
-/// What an older state knew, by the ids that its records have now.
+/// What an older state knew, by the present ids of its records.
 pub fn known_then(first: &State, now: &Store, ids: &BTreeMap<(Resource, i64), i64>) -> SentValues {
     let sent = first.sent.iter().flatten().map(|((resource, key), fields)| {
         let id = key.id().cast_unsigned();
@@ -166,7 +166,7 @@ pub fn known_then(first: &State, now: &Store, ids: &BTreeMap<(Resource, i64), i6
     sent.collect()
 }
 
-/// The same account where records that came back since have their new ids.
+/// The same account with the new ids of recreated records.
 pub fn renumbered(store: &Store, now: &Store, ids: &BTreeMap<(Resource, i64), i64>) -> Store {
     let mut store = store.clone();
     let new = |resource, old| new_id(now, ids, resource, old);
@@ -192,8 +192,8 @@ pub fn renumbered(store: &Store, now: &Store, ids: &BTreeMap<(Resource, i64), i6
     store
 }
 
-/// The same account where campaigns and channels that are gone from `now` have the ids of those
-/// that came since and have their names by now; and these ids, new by old.
+/// The same account in which deleted campaigns and channels have the ids of those that were created
+/// since with their names; and these ids, new by old.
 pub fn found_by_name(store: &Store, now: &Store) -> (Store, BTreeMap<(Resource, u64), u64>) {
     let (mut found, mut ids) = (store.clone(), BTreeMap::new());
     macro_rules! find {
@@ -214,8 +214,7 @@ pub fn found_by_name(store: &Store, now: &Store) -> (Store, BTreeMap<(Resource, 
     (found, ids)
 }
 
-/// What `before` comes to when it is brought back from `now`: all of it, save
-/// what the API cannot undo.
+/// The result of restoring `before` from `now`: everything except what the API cannot undo.
 pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
     let mut goal = before.clone();
     // Pixels are never deleted, and nothing is unassigned.
@@ -239,7 +238,7 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
     }
     if !lost.restores_content {
         for (id, row) in goal.qr_codes.iter_mut() {
-            // What was not known then stays as it is; of a lost code it is lost.
+            // An unknown value stays unchanged; that of a deleted code is lost.
             row.content = now.qr_codes.get(id).map(|it| it.content.clone()).unwrap_or_default();
             for (name, value) in lost.content.get(&id).into_iter().flatten() {
                 let text = || value.as_str().map(str::to_owned);
@@ -279,8 +278,7 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
     }
     keep!(domains, campaigns, channels, qr_codes);
     if lost.deletes && !(lost.spares && before.qr_codes.is_empty()) {
-        // What is assigned to a code that goes away goes with it, in channels that are
-        // spared as well.
+        // A deleted code is removed from channels, also from those left unchanged.
         for (_, row) in goal.channels.iter_mut() {
             row.items.retain(|it| it.kind != "qr" || before.qr_codes.get(it.id).is_some());
         }
@@ -288,8 +286,8 @@ pub fn back(before: &Store, now: &Store, lost: &Lost) -> Store {
     goal
 }
 
-/// The campaigns and channels of `now` that `goal` calls otherwise and that cannot be renamed:
-/// each of them would take a name that another one can only give up after it has.
+/// The campaigns and channels of `now` that cannot get their names in `goal`: each would take a
+/// name that another one can only give up later.
 pub fn rename_rings(goal: &Store, now: &Store) -> BTreeSet<(Resource, u64)> {
     let mut renames = BTreeMap::new();
     macro_rules! collect {
@@ -315,7 +313,7 @@ pub fn rename_rings(goal: &Store, now: &Store) -> BTreeSet<(Resource, u64)> {
     }
 }
 
-/// Keeps these records of `now` in `goal`, with what is assigned to them there.
+/// Copies these records of `now` into `goal`, with their assignments.
 pub fn keep_fields(goal: &mut Store, now: &Store, records: &BTreeSet<(Resource, u64)>) {
     for (resource, id) in records {
         if *resource == Resource::Campaigns {

@@ -1,5 +1,5 @@
-//! Plans applied on simulated time: whatever is lost on the way, and wherever
-//! the process dies, each record comes to be exactly once.
+//! Plans applied on simulated time: whatever is lost, and whenever the process is killed, each
+//! record is created exactly once.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn names(world: &World) -> Vec<String> {
     world.service().store().campaigns.iter().skip(4).map(|(_, it)| it.name.clone()).collect()
 }
 
-/// Applies, and goes on until the run has an end.
+/// Applies a plan, and resumes the run until it is finished.
 fn through(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
     let mut last = None;
     for start in 0..40 {
@@ -68,7 +68,7 @@ fn through(world: &mut World, plan: &Plan) -> Result<RunReport, ApplyError> {
         };
         match outcome {
             Ok(outcome) => return Ok(outcome),
-            // The process died after the run's last word.
+            // The process was killed after the run was finished.
             Err(ApplyError::Used(run)) => {
                 world.stranger = None;
                 return world.resume(run, &options());
@@ -271,8 +271,7 @@ fn killed_at_any_commit_the_run_goes_on_and_nothing_is_done_twice() {
     }
 }
 
-/// Two lost creates are intended again with one commit, and each has a step that waits
-/// for it.
+/// Two lost creates are marked as sent again in one commit, and each has a dependent step.
 #[test]
 fn creates_that_were_lost_together_are_sent_again_before_what_waits_for_them() {
     let mut world = world("rate-limit=zero");
@@ -303,8 +302,8 @@ fn a_code_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
     nothing_twice(world.service().store(), &plan);
 }
 
-/// Whenever the process dies, a channel whose answer told no id is found in the list,
-/// even under the id of one that the run deleted.
+/// Whenever the process is killed, a channel whose response did not contain its id is found in the
+/// list, even with the id of one that the run deleted.
 #[test]
 fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
     let mut plan = Plan::default();
@@ -322,7 +321,7 @@ fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
     }
 }
 
-/// The answers tell no id; the list at the end of the run does.
+/// The responses contain no id; the list at the end of the run does.
 #[test]
 fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
     let of = |resource, path: &str, body| {
@@ -353,8 +352,7 @@ fn each_record_is_created_exactly_once_whatever_is_lost() {
     live_all(200, live);
 }
 
-/// Another account answers behind URL and key when the run is taken up: nothing is
-/// written to it.
+/// Another account responds to URL and key when the run is resumed: nothing is written to it.
 fn goes_to_no_other_account(world: &mut World) {
     let Some(run) = world.open().unfinished_run().unwrap() else { return };
     let meddler = world.meddler.take();
@@ -407,7 +405,7 @@ const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("rate-limit", &["zero", "none", "12", "60"]),
 ];
 
-/// One account, one plan, and what happens to it.
+/// One account, one plan, and random disturbances.
 #[allow(clippy::print_stdout)]
 fn live(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -437,7 +435,7 @@ fn live(seed: u64) {
     let mut world = World::of(store, &behaviour.join(",")).seeded(seed);
     hazards.begin(&mut world);
     let store = world.service().store().clone();
-    // It cannot be told whose a code is when two people make codes at once.
+    // If two users create codes at the same time, it is unknown whose a code is.
     let plan = draw(&store, &mut rng, drift == 0.0, if large { 11 } else { 4 });
     println!("LINKVAULT_SIM_SEED={seed} {behaviour:?} {faults:?} drift {drift} deaths {dies:?}");
     if rng.bool() {
@@ -472,13 +470,13 @@ fn live(seed: u64) {
     let outcome = through(&mut world, &plan).unwrap();
     invariants::is_sound(&mut world.open());
     nothing_twice(world.service().store(), &plan);
-    // What waits for a step of unknown outcome needs a person first.
+    // Steps that depend on a step with an unknown outcome need a person first.
     assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
     if drift == 0.0 {
         let rows = rows(&world.open());
         is_as_done(&store, world.service().store(), &plan, &rows);
-        // What no list shows stays unknown where no answer ever came, and so does a create
-        // that got the id of a record whose delete had no answer either.
+        // Steps whose effect no list shows stay unknown if they have no response, and so does a
+        // create that got the id of a record whose delete had no response either.
         let shown = |row: &&JournalStep| {
             let step = &plan.steps[row.step as usize - 1];
             (step.resource, step.verb) != (Resource::Campaigns, Verb::Assign)

@@ -1,5 +1,5 @@
-//! Somebody else who edits, in mid-run, the very records that the run is about to
-//! change: what was edited longer ago than lists may be old is never overwritten.
+//! Another user edits the records that a run is about to change. An edit that is older than the
+//! maximum age of a list is never overwritten.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ fn options() -> ApplyOptions {
     }
 }
 
-/// What the account holds of what the plans here are about.
+/// The records of the account that the plans here change.
 fn look(world: &World) -> State {
     let which = [Resource::Campaigns, Resource::Channels, Resource::ChannelItems];
     let mut vault = linkvault::vault::Vault::in_memory().unwrap();
@@ -42,8 +42,7 @@ fn look(world: &World) -> State {
     vault.state(number, &which).unwrap()
 }
 
-/// A plan that gives each campaign another name, deletes some channels, and gives
-/// an item to others.
+/// A plan that renames each campaign, deletes some channels, and assigns an item to others.
 fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
     let mut desired = DesiredState::default();
     let (name, _) = Resource::Campaigns.spec().field("name").unwrap();
@@ -76,8 +75,8 @@ fn plan_for(state: &State, delete: usize, assign: usize) -> Plan {
     plan(&desired, current, None, &policy).unwrap()
 }
 
-/// Applies, and goes on until the run has an end; `None` when somebody was faster
-/// than the first look, and nothing was written.
+/// Applies a plan, and resumes the run until it is finished; `None` if another user's change came
+/// before the first observation and nothing was written.
 fn through(world: &mut World, plan: &Plan, options: &ApplyOptions) -> Option<RunReport> {
     for _ in 0..20 {
         let open = world.open().unfinished_run().unwrap();
@@ -98,8 +97,8 @@ fn through(world: &mut World, plan: &Plan, options: &ApplyOptions) -> Option<Run
     panic!("the run never ends")
 }
 
-/// What asking again whose account it is and reading lists again costs is in the price,
-/// to the request.
+/// The estimated cost includes confirming the account again and reading lists again, to the
+/// request.
 #[test]
 fn the_price_of_a_long_run_is_what_it_costs() {
     for (limit, reserve, max) in
@@ -121,7 +120,7 @@ fn the_price_of_a_long_run_is_what_it_costs() {
         let outcome = world.apply(&plan, &options).unwrap();
         let at = format!("{limit} - {reserve}, {max:?}: {price:?}");
         assert_eq!((outcome.done, outcome.requests), (260, price.requests), "{at}");
-        // The account is proven once in each window, or before each write.
+        // The account is confirmed once in each window, or before each write.
         let proofs = (price.requests / (limit - reserve)).min(260);
         assert!(price.rereads > proofs / 2, "{at}");
         assert!((price.rereads - proofs.min(price.rereads)) * 19 <= price.requests, "{at}");
@@ -129,12 +128,11 @@ fn the_price_of_a_long_run_is_what_it_costs() {
     }
 }
 
-/// A list is longer in the middle of a run that creates records, and shorter in one that
-/// deletes some.
+/// A list grows during a run that creates records, and shrinks during one that deletes some.
 #[test]
 fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
-    // Where a list tells its length, a deleted record costs a request only if it stood at
-    // the edge of a page.
+    // If a list reports its length, a deleted record costs a request only if it was at the edge of
+    // a page.
     for (behaviour, edges) in [("max-limit=20", 0), ("max-limit=20,result=total", 2)] {
         let counts = GeneratedCounts { campaigns: 30, channels: 50, ..GeneratedCounts::default() };
         let mut world = World::of(generate(5, counts), behaviour);
@@ -168,7 +166,7 @@ fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
     }
 }
 
-/// The assignment reads again the list that would show the record of the create.
+/// The assignment reads the list again that would show the created record.
 #[test]
 fn a_lost_create_is_not_sent_again_when_a_later_step_reads_its_list() {
     let link = json!({"campaign": 2, "link": 77});
@@ -238,7 +236,7 @@ fn what_others_edited_longer_ago_than_lists_may_be_old_is_never_overwritten() {
     live_all(12, live);
 }
 
-/// Who edited what, and when.
+/// The edits, with time, id and new name.
 type Edits = Arc<Mutex<Vec<(Timestamp, i64, String)>>>;
 
 #[allow(clippy::print_stdout)]

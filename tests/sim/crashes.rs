@@ -1,4 +1,4 @@
-//! Killed at every moment, and started again.
+//! Crawls that are killed at every commit, and restarted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use linkvault::vault::snapshot::{ReadState, SnapshotStatus};
 use super::world::World;
 use crate::sim::invariants;
 
-/// Every resource on more than one page, codes with due statistics, and a
-/// snapshot with other content before.
+/// Every resource on more than one page, codes with statistics to fetch, and a snapshot with other
+/// content before.
 fn world() -> World {
     let counts = GeneratedCounts { channels: 2, qr_codes: 5, ..GeneratedCounts::each(5) };
     let mut world = World::of(generate(11, counts), "max-limit=2,result=total");
@@ -57,8 +57,8 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
         let asked = world.asked();
         if moment < moments {
             assert_eq!(resumed.snapshot.number, 2, "at {moment}");
-            // The account, a page as overlap, and what the crash cut short: one
-            // request, or the proof of one list, which is page 1, an edge, and the account.
+            // The account, a page that overlaps, and what the crash interrupted: one request, or
+            // the proof of one list, which is page 1, an edge page, and the account.
             assert!(asked.len() <= least + 5, "at {moment}: {} for {least}", asked.len());
             fetched_once(&asked);
         }
@@ -70,7 +70,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
     }
 }
 
-/// No statistics are asked for twice, but for the one that the crash cut short.
+/// No statistics are requested twice, except for those interrupted by the crash.
 fn fetched_once(asked: &[String]) {
     let mut times = BTreeMap::new();
     for path in asked.iter().filter(|path| path.starts_with("/api/qr/")) {
@@ -80,15 +80,15 @@ fn fetched_once(asked: &[String]) {
     assert!(twice <= 1, "{asked:#?}");
 }
 
-/// A listing removes records and says that it is complete in one commit, so that
-/// no crash in between makes a removal look like the work of a failed read.
+/// A listing removes records and becomes complete in one commit, so that a crash in between cannot
+/// make a failed read remove records.
 #[test]
 fn killed_at_any_commit_no_failed_read_has_removed_a_record() {
     let mut whole = world();
     whole.backup();
     let moments = *whole.moments.lock().unwrap();
     for moment in 1..moments {
-        // Taken up with every list redirected, or given up for its age.
+        // Continued with every list redirected, or discarded because of its age.
         for (rest, faults) in [(60, "redirect@/api/domains,redirect@/api/channel"), (4000, "")] {
             let mut world = world();
             let before = world.shown(1);
@@ -101,7 +101,7 @@ fn killed_at_any_commit_no_failed_read_has_removed_a_record() {
             let shown = world.shown(2);
             for outcome in snapshot.outcomes.iter().filter(|it| it.state != ReadState::Complete) {
                 let (before, shown) = (&before[&outcome.resource], &shown[&outcome.resource]);
-                // The items of channel 1 go with it, by the list of channels.
+                // The items of channel 1 are deleted with it, by the list of channels.
                 let of_channel_1 =
                     |key: &&RecordKey| matches!(key, RecordKey::Item { channel: 1, .. });
                 let missing = before.keys().filter(|key| !shown.contains_key(key));
@@ -120,7 +120,7 @@ fn a_crawl_older_than_an_hour_starts_over() {
         stopped(world.start());
         let touched = world.open().running().unwrap().unwrap().0.touched;
         let passed = world.now().since(touched);
-        // The account is read first, and takes its time.
+        // The account is read first, which takes time.
         world.pass(rest.saturating_sub(passed + Duration::from_secs(30)));
         let summary = world.backup();
         assert_eq!(summary.resumed, resumes);

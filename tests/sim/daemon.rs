@@ -1,5 +1,5 @@
-//! The daemon's board on simulated time: a day of real backups of fifty
-//! accounts, and a year of an agenda with stops, jumps and new schedules.
+//! The daemon's state on simulated time: a day of backups of fifty accounts, and a year of a
+//! schedule with stops, clock changes and new schedules.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use linkvault::vault::snapshot::SnapshotStatus;
 
 use super::world::World;
 
-/// 2026-11-01T00:00:00Z, when every world begins.
+/// 2026-11-01T00:00:00Z, the start of every world.
 const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -34,7 +34,7 @@ fn scheduled(account: &str, line: &str) -> ScheduledAccount {
     }
 }
 
-/// A backup of an account in its own world, which is led to `now` before.
+/// A backup of an account in its own world, whose clock is first set to `now`.
 fn back_up(world: &mut World, now: Timestamp) -> BackupAttempt {
     world.pass(now.since(world.now()));
     let made = world.start();
@@ -65,7 +65,7 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
     }
     let clock = Arc::new(SimulatedClock::new(BEGIN));
     let daemon_state = DaemonState::new(clock.clone());
-    // Every six hours, and so at 2 and 8 and 14 and 20 by Berlin's clocks.
+    // Every six hours: at 2, 8, 14 and 20 o'clock in Berlin.
     let all_scheduled: Vec<_> =
         names.iter().map(|name| scheduled(name, "0 2,8,14,20 * * *")).collect();
     daemon_state.update_accounts(all_scheduled, BTreeMap::new());
@@ -103,7 +103,7 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
     let mut failed = 0;
     for (nth, name) in names.iter().enumerate() {
         let attempts = &made[name];
-        // At once, and then at the four times; those that fail again and again.
+        // Once at the start, and then at the four times; more often for accounts that fail.
         assert!(attempts.windows(2).all(|pair| pair[0].ended <= pair[1].started), "no overlap");
         let bad = attempts.iter().filter(|it| it.outcome == AttemptOutcome::Failed).count();
         if nth % 5 == 0 {
@@ -125,7 +125,7 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
     }
 }
 
-/// Serves an agenda minute by minute, as a daemon that is off between `off`.
+/// Runs a schedule minute by minute, like a daemon that is stopped between `off`.
 fn year(line: &str, zone: chrono_tz::Tz, off: impl Fn(Timestamp) -> bool) -> Vec<Timestamp> {
     let timetable =
         Timetable { schedule: Schedule::parse(line).unwrap(), zone, offset: Duration::ZERO };
@@ -140,7 +140,7 @@ fn year(line: &str, zone: chrono_tz::Tz, off: impl Fn(Timestamp) -> bool) -> Vec
             continue;
         }
         if std::mem::take(&mut was_off) {
-            // Another process, with what the notes say.
+            // Another process, with the persisted state.
             let past = QueueHistory {
                 served: agenda.served("main").map(|it| it.0),
                 ..QueueHistory::default()
@@ -167,11 +167,11 @@ fn a_year_of_a_nightly_backup_has_a_backup_for_each_night() {
 
 #[test]
 fn a_daemon_that_is_off_for_weeks_catches_up_once_each_time() {
-    // Off for the second half of each fortnight.
+    // Stopped for the second half of each fortnight.
     let fortnight = |now: Timestamp| now.since(BEGIN).as_secs() / 86_400 % 14 >= 7;
     let served = year("0 * * * *", chrono_tz::UTC, fortnight);
-    // Of each fortnight seven days of hours; the one at the return is both the
-    // slot of that hour and the catch-up of the week.
+    // Seven days of hourly backups in each fortnight. The first after the return is both the one of
+    // that hour and the catch-up of the week.
     assert_eq!(served.len(), (366 / 14 * 7 + 2) * 24);
     assert!(served.windows(2).all(|pair| pair[0] < pair[1]));
 }
@@ -190,7 +190,7 @@ fn a_lost_persisted_state_neither_skips_nor_repeats_a_backup() {
     let all_scheduled = vec![scheduled("main", "0 3 * * *")];
     daemon_state
         .update_accounts(all_scheduled, BTreeMap::from([("main".to_owned(), (persisted, held))]));
-    // It began at 1 by Berlin's clocks; now it is 3 there, and its minute runs.
+    // It began at 1 o'clock in Berlin; now it is 3 there, and its minute has come.
     clock.sleep(Duration::from_secs(60));
     assert_eq!(daemon_state.reserve_workers(1), 1);
     assert_eq!(daemon_state.take().map(|job| job.scheduled.account), Some("main".to_owned()));

@@ -1,4 +1,4 @@
-//! Lists that show one record more than once.
+//! Lists that contain one record more than once.
 
 use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
@@ -54,7 +54,7 @@ fn twins_are_proven_whatever_the_service_tells_of_its_lists() {
                     let found = &summary.snapshot;
                     assert_eq!(found.status, SnapshotStatus::Complete, "{behaviour}: {found:?}");
                     assert_eq!(world.shown(1)[&Resource::QrCodes].len(), 25, "{behaviour}");
-                    // A warning for the codes, and one for every other list with records.
+                    // A warning for the codes, and one for every other list that has records.
                     let told = warnings(&summary);
                     let codes = told.iter().filter(|it| it.starts_with("qr_codes ")).count();
                     assert_eq!(codes, 1, "{behaviour}: {told:?}");
@@ -146,7 +146,7 @@ fn a_name_that_moves_to_another_key_of_the_json_is_no_change() {
         }
     });
     world.backup();
-    // The second record of the page is another one now.
+    // The second record of the page is a different one now.
     world.change(|store| drop(store.campaigns.remove(1)));
     world.backup();
     world.change(|store| store.campaigns.get_mut(5).unwrap().name = "renamed".to_owned());
@@ -170,7 +170,7 @@ fn a_name_that_moves_to_another_key_of_the_json_is_no_change() {
         let found = vault.changes_of(Resource::Campaigns, from, to, slice).unwrap();
         assert_eq!(found.len() as u64, expected.all(), "#{from} to #{to}");
     }
-    // The texts are kept as they came.
+    // The texts are stored unchanged.
     assert_eq!(world.shown(3)[&Resource::Campaigns], content[&Resource::Campaigns]);
     invariants::is_sound(&mut vault);
 }

@@ -1,4 +1,4 @@
-//! Plans made by hand for an account, and whether an account is as one wants it.
+//! Random plans made without the planner, and checks that an account is as expected.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use linkvault::vault::Vault;
 use linkvault::vault::journal::{JournalStep, StepState};
 use serde_json::{Value, json};
 
-/// The next step of a plan.
+/// Appends a step to a plan.
 pub fn add(
     plan: &mut Plan,
     resource: Resource,
@@ -48,7 +48,8 @@ fn waits_for(path: &str) -> Vec<u32> {
     path.split('{').skip(1).map(|part| part.split('}').next().unwrap().parse().unwrap()).collect()
 }
 
-/// Some deletes, updates, assigns and up to `most` creates for the account in `store`.
+/// A plan of random deletes, updates, assignments and up to `most` creates for the account in
+/// `store`.
 pub fn draw(store: &Store, rng: &mut fastrand::Rng, codes: bool, most: u64) -> Plan {
     use Resource::{Campaigns, ChannelItems, Channels, Domains, Pixels, QrCodes};
     use Verb::{Assign, Create, Delete, Update};
@@ -139,7 +140,7 @@ pub fn touched(plan: &Plan) -> Vec<(Resource, u64)> {
     plan.steps.iter().filter_map(|step| Some((step.resource, step.id?.cast_unsigned()))).collect()
 }
 
-/// Lets somebody else do something: to a record of `touched` as often as to any other.
+/// A random change by another user: of a record in `touched` as often as of any other.
 pub fn interfere(store: &mut Store, touched: &[(Resource, u64)], rng: &mut fastrand::Rng) {
     let picked = if rng.bool() { rng.choice(touched) } else { None };
     let Some((resource, id)) = picked else { return drop(random_change(store, rng)) };
@@ -163,7 +164,7 @@ pub fn interfere(store: &mut Store, touched: &[(Resource, u64)], rng: &mut fastr
     }
 }
 
-/// How often a create's record is there.
+/// Number of records equal to that of a create.
 pub fn times(store: &Store, step: &PlanStep) -> usize {
     let body = step.request.body.as_ref().unwrap();
     let text = |name: &str| body[name].as_str().unwrap().to_lowercase();
@@ -186,7 +187,7 @@ pub fn times(store: &Store, step: &PlanStep) -> usize {
     }
 }
 
-/// Whether an account that only we use is what the steps that are done make of it.
+/// Whether an account without other users is as its done steps make it.
 #[track_caller]
 pub fn is_as_done(before: &Store, after: &Store, plan: &Plan, rows: &[JournalStep]) {
     let id_of = |number: u32| rows[number as usize - 1].id.unwrap();
@@ -195,7 +196,7 @@ pub fn is_as_done(before: &Store, after: &Store, plan: &Plan, rows: &[JournalSte
         let at = format!("{step:?} {row:?}");
         if step.verb == Verb::Create {
             let expected = usize::from(row.state == StepState::Done);
-            // Of an unknown one, a person finds out.
+            // A person determines the outcome of an unknown step.
             let most = usize::from(row.state == StepState::Unknown).max(expected);
             assert!((expected..=most).contains(&times(after, step)), "{at}");
         }
@@ -216,11 +217,11 @@ pub fn is_as_done(before: &Store, after: &Store, plan: &Plan, rows: &[JournalSte
             }
             (Verb::Delete, resource) => {
                 gone.insert((resource, id.unwrap()));
-                // A service may give the id to a record that the plan makes.
+                // The service may reuse the id for a record that the plan creates.
                 let mut made = plan.steps.iter().zip(rows);
                 let again = made.any(|(step, row)| {
                     let of = (step.verb, step.resource) == (Verb::Create, resource);
-                    // Where no list could be read any more, its id is not known.
+                    // If no list could be read any more, its id is unknown.
                     of && row.id.is_none_or(|made| Some(made.cast_unsigned()) == id)
                 });
                 let is_there = match resource {
@@ -265,7 +266,7 @@ pub fn is_as_done(before: &Store, after: &Store, plan: &Plan, rows: &[JournalSte
     );
 }
 
-/// No record of any create is there twice, whatever else happened.
+/// Asserts that no created record exists twice.
 #[track_caller]
 pub fn nothing_twice(store: &Store, plan: &Plan) {
     for step in plan.steps.iter().filter(|step| step.verb == Verb::Create) {
@@ -273,7 +274,7 @@ pub fn nothing_twice(store: &Store, plan: &Plan) {
     }
 }
 
-/// What the journal says of the newest run.
+/// The journal's steps of the newest run.
 pub fn rows(vault: &Vault) -> Vec<JournalStep> {
     let run = vault.runs().unwrap().last().unwrap().number;
     vault.steps(run).unwrap()

@@ -1,5 +1,4 @@
-//! One simulated history: rounds of backups of one account, and what must be
-//! true after each.
+//! A simulated history: rounds of backups of one account, with the invariants after each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -22,18 +21,18 @@ use super::world::World;
 use crate::sim::invariants;
 use crate::sim::seeded_choices::{Drawn, Round};
 
-/// How often a crawl is started before faults and changes end.
+/// Number of starts of a crawl after which faults and changes stop.
 const STARTS: u32 = 12;
 
-/// No backup of an account of this size takes longer.
+/// Maximum duration of a backup of an account of this size.
 const LONGEST: Duration = Duration::from_secs(5 * 86_400);
 
-/// What existed while a crawl went on.
+/// The records that existed during a crawl.
 #[derive(Debug, Default)]
 pub struct Truth {
-    /// All the time.
+    /// Existed all the time.
     pub always: BTreeSet<(Resource, RecordKey)>,
-    /// At some time.
+    /// Existed at some time.
     pub ever: BTreeSet<(Resource, RecordKey)>,
     pub drifted: bool,
 }
@@ -52,7 +51,7 @@ impl Truth {
     }
 }
 
-/// A finished snapshot as it was when it was finished.
+/// A finished snapshot with its content at that time.
 pub struct Remembered {
     pub snapshot: Snapshot,
     pub content: Content,
@@ -63,7 +62,7 @@ pub struct History<'d> {
     pub drawn: &'d Drawn,
     pub known: BTreeMap<i64, Remembered>,
     pub truth: Arc<Mutex<Truth>>,
-    /// Refusals for the limit so far.
+    /// Rate-limit refusals so far.
     pub throttled: u64,
     /// When the round began.
     pub begun: Duration,
@@ -89,7 +88,7 @@ impl<'d> History<'d> {
         }
     }
 
-    /// Lives through every round.
+    /// Runs every round.
     pub fn live(&mut self) {
         for (nth, round) in self.drawn.rounds.iter().enumerate() {
             self.world.pass(round.pause);
@@ -116,8 +115,8 @@ impl<'d> History<'d> {
         self.world.keeps_its_secrets();
     }
 
-    /// Another account answers behind URL and key: its data must not get into the
-    /// vault, which belongs to an account from the first backup on.
+    /// Another account responds to URL and key: its data must not get into the vault, which belongs
+    /// to our account since the first backup.
     fn meet_another_account(&mut self, faults: &str) {
         if self.world.open().identity().unwrap().is_none() {
             return;
@@ -136,7 +135,7 @@ impl<'d> History<'d> {
         let mut after = self.world.open().all_snapshots().unwrap();
         let running = before.pop_if(|it| it.status == SnapshotStatus::Running);
         if running.is_some() && refused {
-            // What the process before read may be of the other account.
+            // The process before may have read records of the other account.
             let ended = after.pop().unwrap();
             assert_eq!(ended.status, SnapshotStatus::Partial, "{ended:?}");
             let failed =
@@ -151,7 +150,7 @@ impl<'d> History<'d> {
         self.world.pass(Duration::from_secs(60));
     }
 
-    /// One backup, from the first start to the one that reaches the end.
+    /// One backup, from the first start to the one that finishes.
     fn back_up(&mut self, round: &Round, nth: usize) -> CrawlReport {
         *self.truth.lock().unwrap() = Truth::now(&self.world);
         self.world.overheard.lock().unwrap().delivered.clear();
@@ -200,8 +199,7 @@ impl<'d> History<'d> {
         unreachable!()
     }
 
-    /// Whether a backup may end with this error: in a round of these faults and limits, and
-    /// with what else may happen now.
+    /// Whether a backup may end with this error, given the faults, limits and hazards of the round.
     fn expects(&self, error: &CrawlError, round: &Round) -> bool {
         match error {
             CrawlError::Vault(VaultError::OtherAccount { what: IdentityPart::Account, .. }) => {
@@ -251,7 +249,7 @@ impl<'d> History<'d> {
         invariants::is_sound(&mut vault);
     }
 
-    /// Every snapshot is still what it was when it was finished.
+    /// Asserts that every snapshot still has its content from when it was finished.
     fn read_back(&self, vault: &mut Vault) {
         for (number, known) in &self.known {
             let now = oracle::shown(vault, *number);
@@ -261,7 +259,7 @@ impl<'d> History<'d> {
     }
 }
 
-/// What a second user does, channel items included.
+/// A random change by a second user, including channel items.
 fn change(store: &mut Store, rng: &mut fastrand::Rng) {
     if rng.u8(..5) > 0 {
         random_change(store, rng);

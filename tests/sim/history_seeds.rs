@@ -1,10 +1,10 @@
-//! Many histories, each from its own seed.
+//! Many histories, each with its own seed.
 
 use super::history::History;
 use crate::sim::seed_runner::{live_all, range};
 use crate::sim::seeded_choices::Drawn;
 
-/// How many seeds `cargo test` runs.
+/// Number of seeds that `cargo test` runs.
 const SEEDS: u64 = 200;
 
 #[test]
@@ -12,7 +12,7 @@ fn every_promise_holds_under_random_faults() {
     live_all(SEEDS, live);
 }
 
-/// Of a single seed, what was drawn is told as well.
+/// With a single seed, the random choices are printed too.
 #[allow(clippy::print_stdout)]
 fn live(seed: u64) {
     let drawn = Drawn::from(seed);

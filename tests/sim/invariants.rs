@@ -1,4 +1,4 @@
-//! What must be true after every backup, whatever happened to it.
+//! The invariants after every backup.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::oracle::{self, Content};
 use crate::sim::recorded_transport::Overheard;
 use crate::sim::seeded_choices::Round;
 
-/// After a longer backup, the account is confirmed before its snapshot ends.
+/// A backup longer than this confirms the account before its snapshot is finished.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// `check` finds nothing.
+/// Asserts that `check` reports no problem.
 #[track_caller]
 pub fn is_sound(vault: &mut Vault) {
     assert_eq!(vault.check().unwrap().problems, Vec::<String>::new());
 }
 
-/// All that must hold once a backup has ended.
+/// Asserts all invariants after a backup.
 pub fn after(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
     let mut vault = history.world.open();
     is_sound(&mut vault);
@@ -54,7 +54,7 @@ pub fn after(history: &mut History<'_>, round: &Round, summary: &CrawlReport) {
     }
 }
 
-/// Promise 1, with the world's own knowledge as the measure.
+/// Promise 1, compared with the world's state.
 fn agrees_with_the_world(
     history: &History<'_>,
     round: &Round,
@@ -101,7 +101,7 @@ fn agrees_with_the_world(
     assert_eq!(snapshot.status == SnapshotStatus::Complete, whole);
 }
 
-/// Field by field, to the byte, but for what moves by itself.
+/// Asserts that two contents are equal byte by byte, except for what changes by itself.
 fn equals(
     told: &BTreeMap<RecordKey, String>,
     shown: &BTreeMap<RecordKey, String>,
@@ -118,13 +118,13 @@ fn equals(
     }
 }
 
-/// The numbers beside a snapshot are those of a comparison with the one before.
+/// Asserts that a snapshot's counts are those of a comparison with the one before.
 fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
     let none = BTreeMap::new();
     for outcome in &snapshot.outcomes {
         let resource = outcome.resource;
         let (old, new) = (before.get(&resource).unwrap_or(&none), &content[&resource]);
-        // Neither scans that moved nor a name under its other key is a change.
+        // Neither changed scans nor a name under its other key count as a change.
         let text = |raw: &str| oracle::settled(resource, raw).0;
         let added = new.keys().filter(|key| !old.contains_key(key)).count() as u64;
         let removed = old.keys().filter(|key| !new.contains_key(key)).count() as u64;
@@ -137,11 +137,11 @@ fn tells_its_changes(before: &Content, snapshot: &Snapshot, content: &Content) {
     }
 }
 
-/// A quiet backup asks for no more than it must.
+/// A backup without disturbances sends no more requests than necessary.
 fn costs_the_least(history: &History<'_>, summary: &CrawlReport) {
     let removed: u64 = summary.snapshot.outcomes.iter().map(|outcome| outcome.removed).sum();
     let learning = history.drawn.behaviour.contains("over-limit=refuse");
-    // Twins on two pages cost a second reading.
+    // A record on two pages causes a second reading.
     let twins = history.drawn.behaviour.contains("twins=");
     if removed > 0 || learning || twins || summary.snapshot.status != SnapshotStatus::Complete {
         return;
@@ -152,8 +152,8 @@ fn costs_the_least(history: &History<'_>, summary: &CrawlReport) {
     assert_eq!(summary.usage.requests, least + confirmed, "{:#?}", overheard.asked);
 }
 
-/// How often a backup that `begun` then asked again whose account it is, each time for a
-/// reason: a pause between two requests, or at its end more than a minute since the last time.
+/// Number of times that a backup started at `begun` confirmed the account. Asserts a reason for
+/// each: a pause between two requests, or, at the end, more than a minute since the last time.
 fn confirmations(overheard: &Overheard, begun: Duration) -> u64 {
     let all: Vec<_> = overheard.asked.iter().zip(&overheard.times).collect();
     let (mut proven, mut paused, mut confirmed) = (begun, false, 0);

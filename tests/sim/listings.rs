@@ -1,4 +1,4 @@
-//! Hard cases of paging, one by one.
+//! Difficult cases of paging, one by one.
 
 use linkvault::model::{RecordKey, Resource};
 use linkvault::sandbox::Store;
@@ -13,7 +13,7 @@ fn codes(world: &World, snapshot: i64) -> Vec<i64> {
     world.shown(snapshot)[&Resource::QrCodes].keys().map(RecordKey::id).collect()
 }
 
-/// The pages of QR codes asked for since the last call, in order.
+/// The pages of QR codes requested since the last call, in order.
 fn pages(world: &World) -> Vec<String> {
     let asked = world.asked().into_iter();
     let page = |path: String| path.strip_prefix("/api/qr?limit=").map(str::to_owned);
@@ -26,7 +26,7 @@ fn delete(store: &mut Store, codes: &[u64]) {
     }
 }
 
-/// Lets `code` be deleted once `after` pages of QR codes were read.
+/// Deletes `code` after `after` pages of QR codes were read.
 fn delete_after_pages(world: &mut World, after: u64, code: u64) {
     // The account, domains, campaigns and channels come first, a request each.
     world.meddle(move |store, nth| {
@@ -36,8 +36,8 @@ fn delete_after_pages(world: &mut World, after: u64, code: u64) {
     });
 }
 
-/// As [`delete_after_pages`], and another code comes in the same moment, so
-/// that no count tells.
+/// Like [`delete_after_pages`], and creates another code at the same time, so that the count stays
+/// equal.
 fn swap_after_pages(world: &mut World, after: u64, code: u64) {
     world.meddle(move |store, nth| {
         if nth == 5 + after {

@@ -1,5 +1,5 @@
-//! Two accounts for a move: what they have in common before, and whether all
-//! that can move is in both after it, in other words than the planner's.
+//! Two accounts for a migration: creates common records before it, and checks after it that
+//! everything that can be migrated is in both, by code independent of the planner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,7 @@ use linkvault::sandbox::store::{Domain, Item, Pixel, QrCode, StoredChannel};
 
 use crate::sim::account_view::fold;
 
-/// Lets the target have some of the source's names, with other values, and under
-/// other ids.
+/// Creates records in the target with some of the source's names, with other values and other ids.
 pub fn overlap(source: &Store, target: &mut Store, rng: &mut fastrand::Rng) {
     let mut some = rng.fork();
     let loud = |rng: &mut fastrand::Rng, name: &str| {
@@ -48,7 +47,7 @@ pub fn overlap(source: &Store, target: &mut Store, rng: &mut fastrand::Rng) {
     }
 }
 
-/// A source may tell names apart by their case alone.
+/// Gives records of the source names that differ only in case.
 pub fn twins(store: &mut Store, rng: &mut fastrand::Rng) {
     let mut some = rng.fork();
     let twin =
@@ -63,12 +62,12 @@ pub fn twins(store: &mut Store, rng: &mut fastrand::Rng) {
     }
 }
 
-/// A service knows a domain by it.
+/// The host, by which a service identifies a domain.
 fn host(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, host)| host)
 }
 
-/// How often each name is there, whatever its case.
+/// Number of occurrences of each name, ignoring case.
 pub fn names<'s>(all: impl Iterator<Item = &'s str>) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for name in all {
@@ -77,19 +76,19 @@ pub fn names<'s>(all: impl Iterator<Item = &'s str>) -> BTreeMap<String, usize> 
     found
 }
 
-/// An account that moved to another, and what is known of both.
+/// A migrated account, its target, and what is known of both.
 pub struct Arrival<'a> {
     pub old: &'a Store,
     pub new: &'a Store,
-    /// The other account before the first move.
+    /// The target before the first migration.
     pub at_first: &'a Store,
     pub options: &'a MigrateOptions,
-    /// What the source's vault remembers.
+    /// The sent values in the source's vault.
     pub known: &'a AccountMemory,
 }
 
 impl Arrival<'_> {
-    /// All that can move is there once, and nothing went.
+    /// Asserts that everything that can be migrated is there once, and nothing was deleted.
     #[track_caller]
     pub fn check(&self) {
         let (old, new) = (self.old, self.new);
@@ -135,7 +134,7 @@ impl Arrival<'_> {
         }
     }
 
-    /// What a code is moved as; `None` of one that stays.
+    /// The code as it is migrated; `None` if it is not.
     fn moves_as(
         &self,
         id: u64,
@@ -185,8 +184,8 @@ impl Arrival<'_> {
                                 code.content.kind == kind && code.content.data == data
                             })
                         };
-                        // No list tells that a code which the target's channel had already
-                        // has the same content.
+                        // No list shows whether a code that was already in the target's channel has
+                        // the same content.
                         let own = self.at_first.channels.get(named[0].0);
                         let own = own.map_or(0, |it| count(&it.items, &is));
                         let found = count(&there.items, &is);
@@ -198,7 +197,7 @@ impl Arrival<'_> {
         }
     }
 
-    /// What the target had is there still.
+    /// Asserts that the target's records still exist.
     fn nothing_went(&self) {
         let all = |store: &Store| {
             let ids = [

@@ -1,5 +1,5 @@
-//! Moves between random accounts on simulated time: two services that behave
-//! differently, both with faults, and processes that die on the way.
+//! Migrations between random accounts on simulated time: two services of different behaviour, both
+//! with faults, and killed processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::sim::migration_check::{Arrival, names, overlap, twins};
 use crate::sim::seed_runner::live_all;
 use crate::sim::seeded_choices::{Hazards, few};
 
-/// How many seeds `cargo test` runs.
+/// Number of seeds that `cargo test` runs.
 const SEEDS: u64 = 60;
 
 #[test]
@@ -41,7 +41,7 @@ fn a_migration_arrives_once_and_a_second_one_has_no_steps() {
 const OLD: &str = "http://old";
 const NEW: &str = "http://new";
 
-/// What a target may refuse until somebody does something about it.
+/// Things that a target refuses until a person changes it.
 const HURDLES: [&str; 6] = [
     "cap-campaigns=2",
     "cap-channels=2",
@@ -51,20 +51,20 @@ const HURDLES: [&str; 6] = [
     "dns=missing",
 ];
 
-/// Two accounts, and the moves from one to the other.
+/// Two accounts, and the migrations from one to the other.
 struct Move {
     old: World,
     new: World,
-    /// Of both.
+    /// The hazards of both.
     hazards: [Hazards; 2],
     rng: fastrand::Rng,
     seed: u64,
     options: migrate::MigrateOptions,
-    /// What the target was before the first move.
+    /// The target before the first migration.
     at_first: Store,
-    /// The creates of all runs.
+    /// The create steps of all runs.
     created: Vec<PlanStep>,
-    /// How many moves there were.
+    /// Number of migrations so far.
     moved: u64,
 }
 
@@ -115,7 +115,7 @@ impl Move {
             world.service().clear_log();
             world.wrote.lock().unwrap().clear();
         }
-        // Those that the account has, and some that it gets.
+        // Names of the account, and some new ones.
         let items = source.channels.iter().flat_map(|(_, row)| &row.items);
         let items = items.filter(|it| it.kind == "links").map(|it| it.id);
         let members = source.campaigns.iter().flat_map(|(_, row)| row.members.iter().copied());
@@ -133,7 +133,7 @@ impl Move {
         Self { old, new, hazards, rng, seed, options, at_first, created, moved: 0 }
     }
 
-    /// What `linkvault migrate` reads of the source; tried again until it is whole.
+    /// Reads the source like `linkvault migrate`, until it is complete.
     fn source(&mut self, troubled: bool) -> (MappedRecords, String) {
         let (which, mut last) = (Resource::ALL, None);
         for start in 0..40 {
@@ -167,7 +167,7 @@ impl Move {
         panic!("the source is never read whole: {last:?}")
     }
 
-    /// What it sees of the target.
+    /// Reads the target like `linkvault migrate`.
     fn target(&mut self, which: &[Resource], origin: &str) -> (State, AccountMemory, i64) {
         let mut last = None;
         for start in 0..40 {
@@ -197,7 +197,7 @@ impl Move {
         panic!("the target is never read whole: {last:?}")
     }
 
-    /// The plan of a move, and the snapshot that it was made on.
+    /// The plan of a migration, and the snapshot it is based on.
     fn plan(&mut self, troubled: bool) -> (MigrationPlan, i64) {
         let (mapped, origin) = self.source(troubled);
         let all = CountOrPercent::Percent(100.0);
@@ -208,7 +208,7 @@ impl Move {
         (MigrationPlan::plan(mapped, current, &policy).unwrap(), number)
     }
 
-    /// Moves, as often as it takes. The first plan is to be as `expected`.
+    /// Migrates until it succeeds. The first plan must be `expected`.
     fn moves(&mut self, expected: Option<&[(Resource, &'static str)]>) {
         for nth in self.moved.. {
             assert!(nth < self.moved + 5, "it never comes to an end");
@@ -228,7 +228,7 @@ impl Move {
             }
             let behaviour = self.new.service().behaviour().to_string();
             let hurdle = HURDLES.iter().any(|it| behaviour.contains(it));
-            // A service that fails again and again leaves something to the next move.
+            // If a service keeps failing, some steps remain for the next migration.
             assert!(hurdle || troubled, "{undone:#?} by {behaviour}");
             for hurdle in HURDLES {
                 let (name, _) = hurdle.split_once('=').unwrap();
@@ -238,8 +238,7 @@ impl Move {
         }
     }
 
-    /// After a run that did all it was to do, there is nothing more to do, and what
-    /// cannot be done is the same.
+    /// Asserts that another plan has no steps, and the same unsupported changes.
     #[track_caller]
     fn is_settled(&mut self, moving: &MigrationPlan) {
         let (again, _) = self.plan(false);
@@ -255,7 +254,7 @@ impl Move {
         }
     }
 
-    /// Draws faults for both; whether the target has any.
+    /// Draws faults for both; returns whether the target has any.
     #[allow(clippy::print_stdout)]
     fn trouble(&mut self, nth: u64) -> bool {
         let mut any = false;
@@ -281,7 +280,7 @@ impl Move {
         }
     }
 
-    /// Carries a plan out to its end; why steps were not done.
+    /// Runs a plan until it is finished; returns why steps were not done.
     fn run(&mut self, moving: &MigrationPlan, snapshot: i64, nth: u64) -> Vec<String> {
         apply::save_matches(&mut self.new.open(), &moving.plan, false, self.new.now()).unwrap();
         if moving.plan.steps.is_empty() {
@@ -306,8 +305,8 @@ impl Move {
         self.nothing_twice();
         let journal = rows(&self.new.open());
         invariants::is_sound(&mut self.new.open());
-        // An answer that says success and tells no id is believed: `huge-numbers` gives it
-        // to creates that were refused as well. The list tells, and the next move goes on.
+        // A success response without an id is accepted: `huge-numbers` also sends it for creates
+        // that were refused. The list shows it, and the next migration continues.
         let differs = |row: &&JournalStep| row.verified.as_deref() == Some("differs");
         let lied = |row: &JournalStep| {
             row.id.is_none() && row.remark.as_deref() == Some("it is not in the list")
@@ -333,7 +332,7 @@ impl Move {
         format!("{OLD}#{}", self.old.open().identity().unwrap().unwrap().account)
     }
 
-    /// Applies, and goes on until the run has an end.
+    /// Applies a plan, and resumes the run until it is finished.
     fn through(&mut self, moving: &MigrationPlan, options: &ApplyOptions) -> RunReport {
         let mut deaths: Vec<_> = if self.rng.u8(..3) == 0 {
             (0..self.rng.u8(1..5)).map(|_| 1 + few(&mut self.rng, 60)).collect()
@@ -354,7 +353,7 @@ impl Move {
             };
             match outcome {
                 Ok(outcome) => return outcome,
-                // The process died after the run's last word.
+                // The process was killed after the run was finished.
                 Err(ApplyError::Used(run)) => {
                     self.new.stranger = None;
                     return self.new.resume(run, options).unwrap();
@@ -368,9 +367,9 @@ impl Move {
         panic!("the run never ends: {last:?}")
     }
 
-    /// A code whose create took minutes to be sent, since the service failed all the
-    /// time: nothing in the list tells whether somebody else made it meanwhile. No other
-    /// user is at work here, so a person knows that it is ours.
+    /// Decides on a code whose create took minutes to be sent, because the service kept failing.
+    /// The list cannot tell whether another user created it meanwhile; here there is no other user,
+    /// so it is ours.
     #[track_caller]
     fn only_new_code(&self, row: &JournalStep, step: &PlanStep) -> StepDecision {
         assert_eq!(step.resource, Resource::QrCodes, "{row:?}");
@@ -380,7 +379,7 @@ impl Move {
         StepDecision::Adopt(id.unwrap_or_else(|| panic!("{row:?}")).parse().unwrap())
     }
 
-    /// What no list shows, and whose answer was lost, is sent again by decision.
+    /// Decides to repeat steps with a lost response whose effect no list shows.
     fn decided(&mut self, outcome: &RunReport, options: &ApplyOptions) -> RunReport {
         self.calm();
         let mut vault = self.new.open();
@@ -418,7 +417,7 @@ impl Move {
                 _ => 1,
             };
             let times = match step.resource {
-                // Those of another type are others.
+                // Items of another type are different items.
                 Resource::Pixels => {
                     let is = |it: &Pixel| {
                         Some(it.kind.as_str()) == text("type")
@@ -433,15 +432,15 @@ impl Move {
     }
 }
 
-/// The options of a crawl that a move begins with.
+/// The options of the crawl at the start of a migration.
 fn look(service: &str, which: &[Resource]) -> crawl::CrawlOptions {
     let options = crawl::CrawlOptions::new(service).only(which);
-    // The accounts were known under another address before.
+    // The accounts had another address before.
     crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, service_moved: true, ..options }
 }
 
 impl Move {
-    /// Compares the stores themselves, in other words than the planner's.
+    /// Compares the two stores, by code independent of the planner.
     #[track_caller]
     fn arrived(&self) {
         let (old, new) = (self.old.service().store().clone(), self.new.service().store().clone());
@@ -450,14 +449,14 @@ impl Move {
         Arrival { old: &old, new: &new, at_first, options, known }.check();
     }
 
-    /// What changes at the source afterwards, and nothing else, is carried over.
+    /// Asserts that later changes of the source are migrated, and nothing else.
     fn changes(&mut self) {
         let wanted = self.change_the_source();
         self.moves(Some(&wanted));
         self.arrived();
     }
 
-    /// Changes some of it; the steps that carry it over.
+    /// Changes some records of the source; returns the steps that migrate them.
     fn change_the_source(&mut self) -> Vec<(Resource, &'static str)> {
         let (rng, mut wanted) = (&mut self.rng, Vec::new());
         let number = rng.u64(1_000..1_000_000);
@@ -511,7 +510,7 @@ impl Move {
             let name = format!("Late {number}");
             store.channels.add(StoredChannel { name, items, ..StoredChannel::default() });
             wanted.push((Resource::Channels, "create"));
-            // What goes at the source stays in the target.
+            // Records deleted in the source stay in the target.
             let last = store.pixels.iter().last().map(|(id, _)| id);
             if let Some(id) = last.filter(|_| rng.bool()) {
                 store.pixels.remove(id);

@@ -1,4 +1,4 @@
-//! How many requests a backup needs at least, by the service's own behaviour.
+//! The minimum number of requests of a backup, by the service's behaviour.
 
 use linkvault::model::Resource;
 use linkvault::sandbox::Behaviour;
@@ -6,11 +6,10 @@ use linkvault::sandbox::behaviour::{BeyondLast, Envelope, ResultIs};
 
 use super::world::World;
 
-/// The page size that is asked for first.
+/// The page size of the first request.
 const ASKED: u64 = 1000;
 
-/// For a service without other users, and of which nothing was removed;
-/// statistics not counted.
+/// For a service without other users, of which nothing was deleted; without statistics.
 pub fn requests(world: &World) -> u64 {
     let (vault, service) = (world.open(), world.service());
     let (store, behaviour) = (service.store(), service.behaviour());
@@ -39,18 +38,18 @@ pub fn requests(world: &World) -> u64 {
     least
 }
 
-/// One list of `records`: its pages, and the proof that they held still.
+/// The requests of one list of `records`: its pages, and the proof that they did not change.
 fn list(behaviour: &Behaviour, asked: u64, records: u64) -> u64 {
     let size = behaviour.max_limit.unwrap_or(asked).min(asked);
     let full = records / size;
     let pages = match behaviour.envelope {
-        // Only a page that is not full, or empty, says that it is the last.
+        // Only a page that is not full, or is empty, shows that it is the last.
         Envelope::NoMaxPage => full + 1,
         Envelope::RecordsOnly if full == 0 => 1 + u64::from(records > 0),
         Envelope::RecordsOnly => full + 1,
         _ => records.div_ceil(size).max(1),
     };
-    // A page after the last that repeats it is no page of the list.
+    // A page after the last that repeats it does not count.
     let repeated = matches!(behaviour.envelope, Envelope::NoMaxPage | Envelope::RecordsOnly)
         && behaviour.beyond_last != BeyondLast::Empty
         && records > 0
@@ -60,7 +59,7 @@ fn list(behaviour: &Behaviour, asked: u64, records: u64) -> u64 {
     let proof = match behaviour.envelope {
         _ if shown < 2 => 0,
         _ if shown == 2 || total => 1,
-        // The last page is read ahead, or everything again.
+        // The last page is read early, or everything again.
         Envelope::NoMaxPage | Envelope::RecordsOnly => 1 + shown,
         _ => 2,
     };

@@ -1,5 +1,4 @@
-//! What is true: read from the service itself, by other means than the
-//! program's own.
+//! The true content of the service, read by other means than the program's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::secrets::unechoed;
 
-/// Records by resource and key, each as the text that the service sends.
+/// Records by resource and key, each as the service's text.
 pub type Content = BTreeMap<Resource, BTreeMap<RecordKey, String>>;
 
 /// The list of each resource, and its key in `data`.
@@ -27,8 +26,7 @@ const LISTS: [(Resource, &str); 7] = [
     (Resource::SplashPages, "/api/splash"),
 ];
 
-/// What `service` would tell somebody who reads everything in this instant. A
-/// resource that it does not offer is absent.
+/// The content of `service` at this moment. A resource that it does not offer is absent.
 pub fn content(service: &SandboxService, key: &ApiKey, now: Timestamp) -> Content {
     let mut quiet = service.clone();
     for (name, value) in [("rate-limit", "none"), ("max-limit", "none")] {
@@ -64,7 +62,7 @@ pub fn content(service: &SandboxService, key: &ApiKey, now: Timestamp) -> Conten
     content
 }
 
-/// What snapshot `number` shows, without echoes of the key.
+/// The content of snapshot `number`, without echoes of the key.
 pub fn shown(vault: &mut Vault, number: i64) -> Content {
     let state = vault.state(number, &Resource::ALL).unwrap();
     let of = |(resource, records): (
@@ -77,7 +75,7 @@ pub fn shown(vault: &mut Vault, number: i64) -> Content {
     state.iter().map(of).collect()
 }
 
-/// The keys of everything that `store` holds, and the service offers.
+/// The keys of all records in `store` that the service offers.
 pub fn present(store: &Store) -> BTreeSet<(Resource, RecordKey)> {
     let mut all = BTreeSet::new();
     let mut put = |resource, id: u64| {
@@ -101,15 +99,15 @@ pub fn present(store: &Store) -> BTreeSet<(Resource, RecordKey)> {
     all
 }
 
-/// Every record that stands in an answer, as text.
+/// Every record of a response, as text.
 pub fn texts(body: &[u8]) -> Vec<String> {
     let single = data(body).map(|raw| raw.get().to_owned());
     single.into_iter().chain(list(body).unwrap_or_default()).collect()
 }
 
-/// A record's text with what may differ between two readings of the same
-/// record made equal: the key of a campaign's name, which depends on its place
-/// on the page, and the scans, which move.
+/// A record's text without what may differ between two readings of the same record: the key of a
+/// campaign's name, which depends on its place on the page, and the scans, which are returned
+/// separately.
 pub fn settled(resource: Resource, raw: &str) -> (String, Option<u64>) {
     match resource {
         Resource::Campaigns => (raw.replacen("\"domain\":", "\"name\":", 1), None),

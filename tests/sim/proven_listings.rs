@@ -1,4 +1,4 @@
-//! Another account behind the URL in the middle of a run: no write reaches it.
+//! Another account responds to the URL in the middle of a run: no write reaches it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,7 @@ use serde_json::json;
 
 use crate::sim::unknown_outcomes::{UPDATE, create, journal, options, update, world};
 
-/// The account behind the URL is another one by now, which has a record of the
-/// name that the lost create asked for.
+/// Another account responds to the URL by now, with a record of the name in the lost create.
 #[test]
 fn a_lost_create_adopts_nothing_of_another_account() {
     let mut world = world("");
@@ -32,7 +31,7 @@ fn a_lost_create_adopts_nothing_of_another_account() {
     assert!(stopped.to_string().contains("answers for 99 of"), "{stopped}");
 }
 
-/// An answer that comes after more than a minute is a wait, like any other.
+/// A response after more than a minute counts as a wait.
 #[test]
 fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
     let mut world = world("");
@@ -50,7 +49,7 @@ fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
     assert!(!asked.iter().any(|path| path == "/api/campaign/add"), "{asked:?}");
 }
 
-/// A window of the limit is a minute, or a little less by the time its requests took.
+/// A wait for the rate limit takes a minute, less the time of the requests in the window.
 #[test]
 fn after_each_wait_for_the_limit_the_account_is_proven_before_the_next_write() {
     for (limit, reserve, latency) in

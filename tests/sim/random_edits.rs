@@ -1,5 +1,5 @@
-//! What a person does to an exported account in a spreadsheet, and what the
-//! account must be when all of it is pushed.
+//! Random edits of an exported account in a spreadsheet, and the account expected after all of them
+//! are applied.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::sim::account_view::fold;
 
-/// The files that can be edited, but for the account's own.
+/// The files that can be edited, except for the account's own.
 pub const SHEETS: [Resource; 6] = [
     Resource::Domains,
     Resource::Campaigns,
@@ -37,23 +37,23 @@ struct Row {
 
 /// Edited files.
 pub struct Edited {
-    /// What the account must become.
+    /// The expected account.
     pub goal: Store,
-    /// How many things are wanted that the API cannot do.
+    /// Number of requested changes that the API does not support.
     pub impossible: usize,
     rows: BTreeMap<Resource, Vec<Row>>,
     links: Vec<(String, u64)>,
     next: u64,
 }
 
-/// What may be drawn.
+/// The kinds of edits that may be drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct May {
     /// Create QR codes.
     pub codes: bool,
-    /// Take rows away, so that their records are deleted.
+    /// Remove rows, so that their records are deleted.
     pub delete: bool,
-    /// Want what the API cannot do.
+    /// Request changes that the API does not support.
     pub impossible: bool,
     pub account: bool,
 }
@@ -75,7 +75,7 @@ fn set_url(row: &mut Row, resource: Resource, name: &str, url: &str) {
 }
 
 impl Edited {
-    /// The files as they are exported.
+    /// The exported files, without edits.
     pub fn unedited(store: &Store, state: &State, memory: &AccountMemory) -> Self {
         let mut rows = BTreeMap::new();
         for resource in SHEETS.into_iter().chain([Resource::Account]) {
@@ -90,9 +90,9 @@ impl Edited {
         Self { goal: store.clone(), impossible: 0, rows, links: Vec::new(), next: 1 }
     }
 
-    /// Some edits.
+    /// Draws some edits.
     pub fn draw(&mut self, rng: &mut Rng, may: May) {
-        // No two runs of one history make the same names.
+        // Two runs of one history must not create the same names.
         self.next = rng.u64(1_000..1_000_000_000);
         if may.delete {
             self.remove(rng);
@@ -142,7 +142,7 @@ impl Edited {
         for resource in
             [Resource::Domains, Resource::Campaigns, Resource::Channels, Resource::QrCodes]
         {
-            // The last one stays: an empty file deletes nothing.
+            // The last row stays: an empty file deletes nothing.
             while self.rows[&resource].len() > 1 && rng.u8(..4) == 0 {
                 let count = self.rows[&resource].len();
                 let row = self.of(resource).remove(rng.usize(..count));
@@ -204,7 +204,7 @@ impl Edited {
         let (name_at, public_at) = (at(Campaigns, "name"), at(Campaigns, "public"));
         let mut order: Vec<_> = (0..self.rows[&Campaigns].len()).collect();
         rng.shuffle(&mut order);
-        // A chain: each takes the name of the next, the last one a new name.
+        // A chain: each takes the name of the next, and the last one a new name.
         let ring = may.impossible && rng.u8(..8) == 0 && order.len() > 1;
         let chained = if ring || rng.bool() { order.len().min(rng.usize(2..5)) } else { 0 };
         let old: Vec<_> = order[..chained]
@@ -242,7 +242,7 @@ impl Edited {
             }
             if rng.u8(..6) == 0 {
                 let slug = format!("s-{number}");
-                // What a person types has no rotator that was seen after it.
+                // A new row has no rotator from a later reading.
                 row.sent.remove("rotator");
                 row.sent.insert("slug".to_owned(), json!(slug));
                 row.edited = true;
@@ -323,7 +323,7 @@ impl Edited {
                 content.data = Some(json!(format!("moved {number}")));
                 row.sent.insert("data".to_owned(), content.data.clone().unwrap());
             } else if !known {
-                // It is not known what an update would have to send.
+                // The values that an update would have to send are unknown.
                 row.sent.insert("foreground".to_owned(), json!(color));
                 self.impossible += 1;
                 continue;
@@ -433,8 +433,8 @@ impl Edited {
         }
     }
 
-    /// The files, read as the program reads them. Of a lone spreadsheet only
-    /// edited rows, and some others.
+    /// The files as the program reads them. Of a spreadsheet without a base, only edited rows and
+    /// some others.
     pub fn desired(&self, base: Option<&State>, whole: bool, rng: &mut Rng) -> DesiredState {
         let mut desired = DesiredState::default();
         for (resource, rows) in &self.rows {

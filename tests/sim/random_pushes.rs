@@ -1,5 +1,5 @@
-//! The whole write side on simulated time: random accounts, edits as a person
-//! makes them, plans, runs with everything that can go wrong, and the way back.
+//! All writing operations on simulated time: random accounts, edits, plans, runs with all faults,
+//! and undo.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::sim::seed_runner::live_all;
 use crate::sim::seeded_choices::Hazards;
 use crate::sim::sent_requests::{arrived, as_planned};
 
-/// How many seeds `cargo test` runs.
+/// Number of seeds that `cargo test` runs.
 const SEEDS: u64 = 200;
 
 #[test]
@@ -71,7 +71,7 @@ const fn policy(delete: bool) -> Policy {
     Policy { delete, max_delete, max_update, on_conflict, account: false }
 }
 
-/// The account as it is, as the program looks at it before it plans.
+/// The account as the program observes it before it plans.
 fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, i64) {
     let options = crawl::CrawlOptions::new("http://sandbox").only(which);
     let options = crawl::CrawlOptions { stats: StatisticsMode::None, fresh: true, ..options };
@@ -88,14 +88,14 @@ fn look(world: &mut World, which: &[Resource]) -> (State, AccountMemory, i64) {
     (state, account_memory(&vault).unwrap(), snapshot.number)
 }
 
-/// What is wanted, as a command reads it.
+/// The desired state, as a command reads it.
 struct Wish {
     desired: DesiredState,
     base: Option<State>,
     policy: Policy,
-    /// The snapshot that the wanted ids are of.
+    /// The snapshot to which the desired ids belong.
     since: Option<i64>,
-    /// Says whether a plan is right.
+    /// Checks a plan.
     fits: Box<dyn Fn(&Plan)>,
 }
 
@@ -113,25 +113,25 @@ impl Wish {
     }
 }
 
-/// One account, and what is pushed to it.
+/// One account, and the changes applied to it.
 struct Life {
     world: World,
     rng: fastrand::Rng,
     seed: u64,
-    /// Names have no case here.
+    /// Names are case-insensitive.
     folds: bool,
     hazards: Hazards,
     gone: Gone,
     runs: u64,
-    /// A run waits for a person, and nothing follows it before.
+    /// A run needs a decision by a person before anything else.
     waits: bool,
 }
 
-/// What a push came to.
+/// The result of applying a desired state.
 struct Pushed {
     outcome: RunReport,
     before: Store,
-    /// Everything that was asked for was done, and no other user interfered.
+    /// Every requested change was made, and no other user interfered.
     clean: bool,
     alone: bool,
 }
@@ -166,7 +166,7 @@ impl Life {
         }
     }
 
-    /// Edits an export, pushes it, and maybe takes it back. True when no other user interfered.
+    /// Edits an export, applies it, and maybe undoes it. Returns whether no other user interfered.
     fn edit(&mut self) -> bool {
         let trouble = Trouble::draw(&mut self.rng);
         let (state, memory, number) = look(&mut self.world, &Resource::ALL);
@@ -175,7 +175,7 @@ impl Life {
         let whole = self.rng.bool();
         let delete = whole && self.rng.bool();
         let account = self.rng.u8(..4) == 0;
-        // It cannot be told whose a code is when two people make codes at once.
+        // If two users create codes at the same time, it is unknown whose a code is.
         let codes = trouble.is_alone();
         let may = May { codes, delete, impossible: self.rng.u8(..3) == 0, account };
         edited.draw(&mut self.rng, may);
@@ -204,7 +204,7 @@ impl Life {
         alone
     }
 
-    /// Brings an older state back.
+    /// Restores an older state.
     fn restore(&mut self, first: &State, number: i64, at_first: &Store, alone: bool) {
         let mut trouble = Trouble::draw(&mut self.rng);
         trouble.drift = 0.0;
@@ -216,11 +216,11 @@ impl Life {
         let any_reused = self.gone.any_reused(at_first, &before);
         let ids = known.ids.clone();
         let (gone, then, now) = (std::mem::take(&mut self.gone), at_first.clone(), before.clone());
-        // Ids that were lost in a run before lead to new records already.
+        // Ids of records lost in an earlier run are mapped to new records already.
         let at_first = &renumbered(at_first, &before, &known.ids);
-        // A lost record is the one that has its name by now.
+        // A lost record is identified by its name.
         let (at_first, found) = &found_by_name(at_first, &before);
-        // What was sent since is no part of the older state.
+        // Values sent since are not part of the older state.
         let sent = known_then(first, &before, &known.ids);
         let mut content = BTreeMap::new();
         for ((_, key), fields) in sent.iter().filter(|((it, _), _)| *it == Resource::QrCodes) {
@@ -241,8 +241,8 @@ impl Life {
             goal.campaigns.get_mut(*new).unwrap().members.extend(links);
         }
         goal.account = before.account.clone();
-        // Two edits can have exchanged names, and no order of updates gives them back. The
-        // plan lists such records as not supported and leaves them alone.
+        // Two edits can have exchanged names, which no order of updates can reverse. The plan lists
+        // such records as not supported and leaves them unchanged.
         let rings = rename_rings(&goal, &before);
         keep_fields(&mut goal, &before, &rings);
         let fits = Box::new(move |plan: &Plan| {
@@ -262,7 +262,7 @@ impl Life {
         }
     }
 
-    /// Takes the last run back, as `linkvault undo` does.
+    /// Undoes the last run, like `linkvault undo`.
     fn undo(&mut self, pushed: &Pushed) {
         let mut trouble = Trouble::draw(&mut self.rng);
         trouble.drift = 0.0;
@@ -276,7 +276,7 @@ impl Life {
         drop(vault);
         let now = self.world.service().store().clone();
         let mut lost = Lost { items, restores_content: true, deletes: true, ..lost(&known) };
-        // What was deleted in this run alone is looked for.
+        // Only records deleted in this run are expected.
         lost.codes.retain(|id| pushed.before.qr_codes.get(*id).is_some());
         let mut goal = back(&pushed.before, &now, &lost);
         self.keep_unknown(&mut goal, &now, run.number);
@@ -290,7 +290,7 @@ impl Life {
             fits: Box::new(move |plan| did.is_taken_back_by(plan, &then)),
         };
         let Some(undone) = self.push(&wish, &trouble, None) else { return };
-        // The answer told no id, and the list could not be read: the undo says so.
+        // The response contained no id, and the list could not be read: the undo reports it.
         let unknown =
             |it: &UnsupportedChange| it.reason.contains("which record it was is not known");
         if undone.clean && !reused && !way.unsupported.iter().any(unknown) {
@@ -298,7 +298,7 @@ impl Life {
         }
     }
 
-    /// The value that an update replaced stays as it is where it was not known.
+    /// Keeps values in `goal` whose previous value is unknown.
     fn keep_unknown(&self, goal: &mut Store, now: &Store, run: i64) {
         for row in self.world.open().steps(run).unwrap() {
             let step: linkvault::change::plan::PlanStep = serde_json::from_str(&row.spec).unwrap();
@@ -333,8 +333,8 @@ impl Life {
         assert!(different.is_empty(), "{when}:\n{different}");
     }
 
-    /// Plans, applies whatever happens, checks, and plans again. `None` when
-    /// somebody else came between and nothing was written.
+    /// Plans, applies despite all faults, checks, and plans again. `None` if another user's change
+    /// came in between and nothing was written.
     #[allow(clippy::print_stdout)]
     fn push(
         &mut self,
@@ -401,7 +401,7 @@ impl Life {
         as_planned(&self.world, &made, &journal, trouble.is_alone(), quiet);
         assert!(outcome.not_sent == 0 || outcome.unknown > 0, "{outcome:?}");
         if alone {
-            // What no list shows stays unknown where no answer ever came.
+            // Steps whose effect no list shows stay unknown if they have no response.
             let told = |row: &&JournalStep| made.steps[row.step as usize - 1].verifiable;
             let unknown = journal.iter().filter(|row| row.state == StepState::Unknown);
             assert_eq!(unknown.filter(told).count(), 0, "{outcome:?}");
@@ -410,13 +410,14 @@ impl Life {
             self.waits = true;
             return None;
         }
-        // Where no answer and no list told its id, nothing can be remembered of a record.
+        // If neither a response nor a list contained its id, no sent values are stored for a
+        // record.
         let known = |row: &JournalStep| {
             let made = made.steps[row.step as usize - 1].verb == Verb::Create;
             !made || row.state != StepState::Done || row.id.is_some()
         };
-        // A refusal with status 200 whose body was lost reads like a success, until the
-        // listing after the run shows that nothing was changed.
+        // A refusal with status 200 and a lost body looks like a success, until the list after the
+        // run shows that nothing was changed.
         let was_executed = |row: &JournalStep| {
             let request = &made.steps[row.step as usize - 1].request;
             self.world.wrote.lock().unwrap().iter().any(|entry| entry.path == request.path)
@@ -439,13 +440,13 @@ impl Life {
         Some(Pushed { outcome, before, clean, alone })
     }
 
-    /// The same wish makes no step any more, and what cannot be done is the same.
+    /// Asserts that the same desired state gives no more steps, and the same unsupported changes.
     #[track_caller]
     fn is_settled(&mut self, wish: &Wish, unsupported: &[UnsupportedChange]) {
         let (again, _) = wish.plan(&mut self.world).unwrap();
         assert_eq!(again.steps, [], "planned again");
-        // The reason may be another one: the run may have deleted the record that had the
-        // id of a wanted one.
+        // There may be another reason: the run may have deleted the record that had the id of a
+        // desired one.
         let what = |all: &[UnsupportedChange]| -> Vec<_> {
             all.iter().map(|it| (it.resource, it.key.clone())).collect()
         };
@@ -465,7 +466,7 @@ impl Life {
         }
     }
 
-    /// Applies, and goes on until the run has an end.
+    /// Applies a plan, and resumes the run until it is finished.
     fn through(
         &mut self,
         plan: &Plan,
@@ -489,7 +490,7 @@ impl Life {
             assert!(!tells(said.as_bytes()), "{said}");
             match outcome {
                 Ok(outcome) => return Ok(outcome),
-                // The process died after the run's last word.
+                // The process was killed after the run was finished.
                 Err(ApplyError::Used(run)) => {
                     self.world.stranger = None;
                     return self.world.resume(run, options);

@@ -1,4 +1,4 @@
-//! The way to the service, overheard.
+//! A transport that records requests and responses.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -12,26 +12,26 @@ use super::oracle::texts;
 use super::secrets::Echoes;
 use crate::sim::account_swap::Stranger;
 
-/// More requests in one crawl mean that it hangs.
+/// Maximum number of requests in one crawl; more mean that it does not end.
 const TOO_MANY: usize = 30_000;
 
-/// What passed over the wire.
+/// The recorded requests and responses.
 #[derive(Debug, Default)]
 pub struct Overheard {
-    /// Paths with their queries, in order.
+    /// Requested paths with their queries, in order.
     pub asked: Vec<String>,
-    /// When each of these left, and when it had ended.
+    /// When each of these requests was sent, and when it ended.
     pub times: Vec<(Duration, Duration)>,
-    /// Every record that arrived whole, as text.
+    /// Every record that arrived completely, as text.
     pub delivered: HashSet<String>,
 }
 
-/// Passes requests on and listens.
+/// Forwards requests and records them.
 pub struct Wire<T> {
     pub inner: T,
     pub overheard: Arc<Mutex<Overheard>>,
     pub echoes: Echoes,
-    /// What each path that begins so is answered with, whatever the service says.
+    /// A path prefix, and the response to each such path instead of the service's.
     pub canned: Option<(String, String)>,
     pub stranger: Option<Arc<Mutex<Stranger>>>,
     pub clock: Arc<SimulatedClock>,
@@ -71,12 +71,12 @@ impl<T: Transport> Transport for Wire<T> {
     }
 }
 
-/// Remembers what a watcher is told.
+/// Records progress events.
 #[derive(Debug, Default)]
 pub struct Watcher(Mutex<String>);
 
 impl Watcher {
-    /// What was said since the last call.
+    /// The events since the last call.
     pub fn heard(&self) -> String {
         std::mem::take(&mut *self.0.lock().unwrap())
     }

@@ -1,5 +1,5 @@
-//! Ids that are given again: which records are gone, and what a plan may do to those that
-//! have their ids now.
+//! Reused ids: which records are deleted, and what a plan may do to records that have their ids
+//! now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
@@ -18,8 +18,8 @@ use super::world::World;
 use crate::sim::account_view::{fold, has};
 use crate::sim::unknown_outcomes::{create, options};
 
-/// Somebody deletes a campaign after the run has read the list, and the service gives its id
-/// to the one that the run creates: no snapshot lacks the id.
+/// Another user deletes a campaign after the run has read the list, and the service gives its id to
+/// the one that the run creates: every snapshot has the id.
 #[test]
 fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
     let begin = || {
@@ -48,17 +48,17 @@ fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
     assert_eq!(deleted, BTreeSet::from([(Resource::Campaigns, 4)]));
 }
 
-/// Records that were deleted, though others may have their ids by now.
+/// Deleted records, even if other records have their ids by now.
 #[derive(Debug, Default)]
 pub struct Gone {
     records: BTreeSet<(Resource, u64)>,
-    /// Ids by now of records that were created again for deleted ones.
+    /// The present ids of recreated records.
     again: BTreeSet<(Resource, u64)>,
 }
 
 impl Gone {
-    /// Notes what a run deleted, by the requests that the service executed, and forgets what
-    /// the run created again under the same id.
+    /// Records what a run deleted, by the requests that the service executed, and removes what the
+    /// run recreated with the same id.
     pub fn note<'w>(
         &mut self,
         wrote: impl Iterator<Item = &'w LogEntry>,
@@ -88,16 +88,16 @@ impl Gone {
         }
     }
 
-    /// Whether a record of `then` is gone and another one has its id `now`.
+    /// Whether a record of `then` is deleted and another one has its id `now`.
     pub fn any_reused(&self, then: &Store, now: &Store) -> bool {
         let is_reused =
             |&(resource, id): &(Resource, u64)| has(then, resource, id) && has(now, resource, id);
         self.records.iter().any(is_reused)
     }
 
-    /// A plan that leads from `now` back to `then` changes no record into another one, and
-    /// deletes none of `then`. By `ids`, records that were created again stand for those of
-    /// `then`, but not those that were made since, deleted, and created again by an undo.
+    /// Asserts that a plan from `now` back to `then` changes no record into another one, and
+    /// deletes none of `then`. By `ids`, recreated records stand for those of `then`, but not those
+    /// that were created since, deleted, and recreated by an undo.
     #[track_caller]
     pub fn spares_others(
         &self,
@@ -115,7 +115,7 @@ impl Gone {
                 .filter(|(of, old)| *of == record.0 && has(then, *of, old.cast_unsigned()))
                 .any(|(_, old)| leads_here(*old));
             let is_there = has(then, record.0, record.1) || stands;
-            // The record that had this id before may be gone as well.
+            // The earlier record with this id may be deleted as well.
             let is_again = stands && self.again.contains(&record);
             let is_other = !is_again && (self.records.contains(&record) || !is_there);
             match step.verb {
@@ -130,7 +130,7 @@ impl Gone {
     }
 }
 
-/// What its owner knows a record by, where lists show it.
+/// The natural key of a record, if lists show it.
 fn name(store: &Store, (resource, id): (Resource, u64)) -> Option<String> {
     match resource {
         Resource::Domains => store.domains.get(id).map(|it| fold(&it.domain)),
@@ -144,7 +144,7 @@ fn name(store: &Store, (resource, id): (Resource, u64)) -> Option<String> {
     }
 }
 
-/// Whether a record of the kind that `step` changes is called so in `store`.
+/// Whether `store` has a record with this name of the resource that `step` changes.
 fn knows(store: &Store, step: &PlanStep, called: &str) -> bool {
     let ids: Vec<_> = match step.resource {
         Resource::Domains => store.domains.iter().map(|(id, _)| id).collect(),
@@ -155,7 +155,7 @@ fn knows(store: &Store, step: &PlanStep, called: &str) -> bool {
     ids.into_iter().any(|id| name(store, (step.resource, id)).as_deref() == Some(called))
 }
 
-/// What a run did to records, by their ids.
+/// The changes of a run, by record id.
 pub struct Did {
     created: BTreeSet<(Resource, i64)>,
     changed: BTreeSet<(Resource, i64)>,
@@ -176,12 +176,12 @@ impl Did {
         Self { created: of(Verb::Create), changed: of(Verb::Update), deleted: of(Verb::Delete) }
     }
 
-    /// Whether the service gave the id of a record that the run deleted to one that it made.
+    /// Whether the service gave the id of a record that the run deleted to one that it created.
     pub fn reused(&self) -> bool {
         !self.created.is_disjoint(&self.deleted)
     }
 
-    /// The plan of the way back changes what the run changed, deletes what it created, and
+    /// Asserts that the undo plan changes what the run changed, deletes what it created, and
     /// touches no record with the id of a deleted one.
     #[track_caller]
     pub fn is_taken_back_by(&self, plan: &Plan, before: &Store) {

@@ -1,5 +1,5 @@
-//! Secrets that the service sends back, in every place and spelling, and the search for
-//! them in what a process leaves, shows and logs.
+//! Secrets that the service returns, in every place and encoding, and the search for them in what a
+//! process stores, prints and logs.
 
 use std::sync::OnceLock;
 
@@ -10,19 +10,19 @@ use tracing::Dispatch;
 use super::world::KEY;
 use crate::support::echo_server;
 
-/// Which answers have the key in them.
+/// Which responses contain the key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Echoes {
     #[default]
     None,
-    /// Answers with a status from 400 on.
+    /// Responses with a status of 400 or more.
     Failures,
-    /// These, messages and records of all others, and errors of the connection. Records
-    /// have it in the same spelling each time, so that they do not seem to change.
+    /// Also the messages and records of all others, and connection errors. Records have the same
+    /// encoding each time, so that they do not seem to change.
     All { how: usize },
 }
 
-/// Ways to write a secret: those of the real service of the tests, hex and base64.
+/// Number of encodings: those of the test server, hex and base64.
 const SPELLINGS: usize = echo_server::SPELLINGS + 4;
 
 fn spell(how: usize) -> String {
@@ -80,10 +80,10 @@ impl Echoes {
     }
 }
 
-/// The begin of what [`Echoes::All`] puts before the id of a record.
+/// The beginning of what [`Echoes::All`] inserts before the id of a record.
 const MEMBER: &str = "\"apikey\":";
 
-/// A record's text without what [`Echoes`] put into it.
+/// A record's text without what [`Echoes`] inserted.
 pub fn unechoed(raw: &str) -> String {
     let mut text = raw.to_owned();
     while let Some(begin) = text.find(MEMBER) {
@@ -94,13 +94,13 @@ pub fn unechoed(raw: &str) -> String {
     text
 }
 
-/// Whether the key stands in `bytes` in one of the spellings: as it was sent, as JSON
-/// has it, and with one layer of escapes resolved.
+/// Whether `bytes` contain the key in one of the encodings: as sent, in JSON, and with one layer of
+/// escapes resolved.
 pub fn tells(bytes: &[u8]) -> bool {
     static SEARCH: OnceLock<AhoCorasick> = OnceLock::new();
     let search = SEARCH.get_or_init(|| {
         let mut all: Vec<String> = (0..SPELLINGS).map(spell).collect();
-        // The digits that depend on what stands before or after it.
+        // The digits that depend on the bytes before or after it.
         for encoded in all.iter_mut().skip(echo_server::SPELLINGS + 2) {
             *encoded = encoded[4..encoded.len() - 4].to_owned();
         }
@@ -116,7 +116,7 @@ pub fn tells(bytes: &[u8]) -> bool {
     search.is_match(bytes)
 }
 
-/// What is logged at the finest level.
+/// Collects the log at level trace.
 #[derive(Clone, Default)]
 struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Many lives, each from a seed of its own; what fails is told with its seed.
+//! Runs a simulation with many seeds, and reports failures with their seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use linkvault::clock::{Clock as _, Interrupt, SystemClock};
 
-/// How many failures end the run: no more seeds are begun.
+/// Number of failures after which no more seeds are started.
 const ENOUGH: usize = 20;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// The first seed, and how many from there on: `usual`, unless the environment tells.
+/// The first seed and the number of seeds: `usual`, unless the environment sets them.
 pub fn range(usual: u64) -> (u64, u64) {
     let count = number("LINKVAULT_SIM_SEEDS");
     match number("LINKVAULT_SIM_SEED") {
@@ -23,9 +23,9 @@ pub fn range(usual: u64) -> (u64, u64) {
     }
 }
 
-/// Lives through each seed, on all cores, and then tells which ones failed. Each
-/// seed is printed first, so that even what cannot be caught can be run again.
-/// `LINKVAULT_SIM_SECONDS` bounds the time instead of the number of seeds.
+/// Runs each seed, on all cores, and then reports those that failed. Each seed is printed first, so
+/// that a failure that cannot be caught can be repeated. `LINKVAULT_SIM_SECONDS` limits the time
+/// instead of the number of seeds.
 #[allow(clippy::print_stdout)]
 pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
     let (first, count) = range(usual);
@@ -51,7 +51,7 @@ pub fn live_all(usual: u64, live: impl Fn(u64) + Sync) {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
                 let text: String = text.unwrap_or_default().chars().take(1500).collect();
-                // At once, for who stops a long run.
+                // Immediately, in case a long run is stopped.
                 println!("failed: LINKVAULT_SIM_SEED={seed}");
                 failed.lock().unwrap().push((seed, text));
             }

@@ -1,4 +1,4 @@
-//! Everything that chance decides in a simulation, drawn from one seed.
+//! All random choices of a simulation, drawn from one seed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::secrets::{Echoes, Log};
 use super::world::World;
 use crate::sim::account_swap::Stranger;
 
-/// Up to `most`, and mostly few: small worlds are quick, and show most of what large ones do.
+/// A number up to `most`, mostly small: small worlds are fast, and find most of what large ones do.
 pub fn few(rng: &mut fastrand::Rng, most: u64) -> u64 {
     let most = most >> rng.u32(..=most.max(1).ilog2());
     rng.u64(..=most)
@@ -21,15 +21,15 @@ pub fn is_large(rng: &mut fastrand::Rng) -> bool {
     rng.u8(..20) == 0
 }
 
-/// What the service and others may do beside faults, in every simulation.
+/// Events in every simulation besides faults.
 #[derive(Debug)]
 pub struct Hazards {
-    /// Ids of deleted records are given again.
+    /// The service reuses ids of deleted records.
     pub reuses_ids: bool,
     echoes: Echoes,
-    /// The log is listened to.
+    /// The log is checked for secrets.
     logs: bool,
-    /// The chance that another account answers behind the URL after a wait.
+    /// The chance that another account responds to the URL after a wait.
     stranger: f64,
     seed: u64,
 }
@@ -49,7 +49,7 @@ impl Hazards {
         }
     }
 
-    /// All of it but the other account.
+    /// Starts all events except the other account.
     pub fn begin(&self, world: &mut World) {
         if self.reuses_ids {
             world.change(linkvault::sandbox::Store::reuse_ids);
@@ -58,7 +58,7 @@ impl Hazards {
         world.log = self.logs.then(Log::new);
     }
 
-    /// From now on another account may answer. The vault must know its own already.
+    /// From now on another account may respond. The vault must have its account already.
     pub fn let_strangers_in(&self, world: &mut World) {
         if self.stranger > 0.0 {
             let stranger = Stranger::new(self.seed, self.stranger);
@@ -77,11 +77,11 @@ pub struct Drawn {
     pub latency: Duration,
     pub hazards: Hazards,
     pub rounds: Vec<Round>,
-    /// Before this round, another account answers behind the URL for a while.
+    /// Before this round, another account responds to the URL for a while.
     pub switched: Option<usize>,
 }
 
-/// One backup, however many starts it takes, and what happens around it.
+/// One backup with any number of starts, and the events around it.
 #[derive(Debug)]
 pub struct Round {
     /// Time since the round before.
@@ -91,11 +91,11 @@ pub struct Round {
     pub faults: String,
     /// The chance of a change before each request.
     pub drift: f64,
-    /// At which moments of commits the process dies.
+    /// The commit phases at which the process is killed.
     pub deaths: Vec<u64>,
     /// Ends a process after this number of requests.
     pub most_requests: Option<u64>,
-    /// From a death to the next start.
+    /// Time from a kill to the next start.
     pub rest: Duration,
     pub stats: StatisticsMode,
     /// Forgets all but this number of the newest snapshots afterwards.
@@ -118,7 +118,7 @@ impl Drawn {
         let large = is_large(&mut rng);
         let number = if large { rng.u64(1..5) } else { few(&mut rng, 3) };
         let mut rounds: Vec<_> = (0..number).map(|_| round(&mut rng)).collect();
-        // The last one shows that whatever happened before can be made good.
+        // The last round shows that the damage of earlier rounds can be corrected.
         rounds.push(Round {
             faults: String::new(),
             drift: 0.0,
@@ -194,7 +194,7 @@ fn round(rng: &mut fastrand::Rng) -> Round {
     }
 }
 
-/// Faults after which no answer is a lie: what comes whole is what was asked for.
+/// Faults without wrong responses: what arrives completely is what was requested.
 const FAULTS: &[&str] = &[
     "latency={}:9s",
     "throttled={}",
@@ -226,8 +226,7 @@ fn faults(rng: &mut fastrand::Rng) -> String {
     (0..number).map(|_| one(rng)).collect::<Vec<_>>().join(",")
 }
 
-/// What of the service's behaviour a backup can meet, and how often it is as
-/// the document has it.
+/// The behaviours of the service that affect a backup; repeated values are more likely.
 const BEHAVIOURS: &[(&str, &[&str])] = &[
     ("error-type", &["documented", "integer", "string"]),
     ("ids", &["integers", "strings", "mixed"]),
@@ -283,7 +282,7 @@ fn behaviour(rng: &mut fastrand::Rng) -> String {
     if rng.u8(..3) == 0 {
         parts.push(format!("skew={}", rng.i64(-4000..4000)));
     }
-    // A service that does not tell its limit can only be trusted to have the usual one.
+    // If a service does not tell its limit, the default one is assumed.
     match rng.u8(..4) {
         0 => parts.push("rate-headers=none".to_owned()),
         1 => parts.push(format!("rate-limit={}", rng.choice(["5", "12", "60", "300"]).unwrap())),
@@ -292,7 +291,7 @@ fn behaviour(rng: &mut fastrand::Rng) -> String {
     }
     let text = parts.join(",");
     if text.contains("over-limit=refuse") {
-        // Ten is the smallest page that is asked for.
+        // The smallest page size that is requested is ten.
         let small = ["max-limit=2,", "max-limit=3,", "max-limit=5,", "max-limit=7,"];
         return small.iter().fold(text, |text, it| text.replace(it, "max-limit=10,"));
     }

@@ -1,4 +1,4 @@
-//! What arrived at the service, against what the plan said would be sent.
+//! Compares the requests that arrived at the service with the plan.
 
 use linkvault::api::http::Method;
 use linkvault::change::plan::{Plan, PlanStep};
@@ -23,7 +23,7 @@ pub fn arrived(world: &World) -> Vec<Write> {
     service.log().iter().filter(|it| it.method != Method::Get).map(write).collect()
 }
 
-/// The request of a step, with the ids that earlier steps got.
+/// The request of a step, with the ids of records created by earlier steps.
 fn planned(step: &PlanStep, rows: &[JournalStep]) -> Write {
     let mut path = step.request.path.clone();
     for on in &step.waits_for {
@@ -35,16 +35,16 @@ fn planned(step: &PlanStep, rows: &[JournalStep]) -> Write {
     (step.request.method.as_str().to_owned(), path, body)
 }
 
-/// Whether a step asks for what another user's edit of a channel may set by chance.
+/// Whether another user's edit of a channel may have the effect of this step by chance.
 fn others_may_do(step: &PlanStep) -> bool {
     let is_drawn = |name: &String| matches!(name.as_str(), "starred" | "description");
     (step.verb, step.resource) == (Verb::Update, Resource::Channels)
         && step.after.iter().flat_map(|it| it.keys()).all(is_drawn)
 }
 
-/// Nothing was sent but what was planned, no create was executed twice, and what
-/// is done was sent. `alone`: no other user deletes what a create has made, so
-/// that it would have to be made again. `quiet`: each step is one request.
+/// Asserts that only planned requests were sent, no create was executed twice, and every done step
+/// was sent. `alone`: no other user deletes a created record, which would have to be created again.
+/// `quiet`: each step is one request.
 #[track_caller]
 pub fn as_planned(world: &World, plan: &Plan, rows: &[JournalStep], alone: bool, quiet: bool) {
     let all: Vec<_> = plan.steps.iter().map(|step| planned(step, rows)).collect();
@@ -56,7 +56,8 @@ pub fn as_planned(world: &World, plan: &Plan, rows: &[JournalStep], alone: bool,
     for ((step, row), request) in plan.steps.iter().zip(rows).zip(&all) {
         let at = format!("{step:?} {row:?}");
         let is_sent = arrived.contains(request);
-        // Others may delete or change so what a process that died had not sent yet.
+        // Another user may delete or change a record in the way that an unsent step of a killed
+        // process would.
         let theirs = !alone && (step.verb == Verb::Delete || others_may_do(step));
         assert!(is_sent || row.state != StepState::Done || theirs, "{at}");
         assert!(!is_sent || row.state != StepState::Skipped, "{at}");

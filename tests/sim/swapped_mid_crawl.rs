@@ -1,4 +1,4 @@
-//! Another account behind URL and key from some moment of a crawl on.
+//! Another account responds to URL and key from some request of a crawl on.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::world::World;
 use crate::sim::expected_account::{add, rows};
 use crate::sim::invariants;
 
-/// An account with `each` records of each kind, whose codes are not scanned any more.
+/// An account with `each` records of each resource, whose codes are not scanned any more.
 fn account(seed: u64, each: u64) -> Store {
     let mut store = generate(seed, GeneratedCounts::each(each));
     for (_, code) in store.qr_codes.iter_mut() {
@@ -27,14 +27,14 @@ fn account(seed: u64, each: u64) -> Store {
     store
 }
 
-/// An account of another number.
+/// An account with another id.
 fn other(each: u64) -> Store {
     let mut store = account(8, each);
     store.account.id = 99;
     store
 }
 
-/// Lets the account be `other` from the request `moment` on.
+/// Replaces the account by `other` from the request number `moment` on.
 fn switch(world: &mut World, moment: u64, other: Store) {
     world.meddle(move |store, nth| {
         if nth == moment {
@@ -43,7 +43,7 @@ fn switch(world: &mut World, moment: u64, other: Store) {
     });
 }
 
-/// The same, after a pause of 80 seconds.
+/// Like [`switch`], after a pause of 80 seconds.
 fn switch_after_a_pause(world: &mut World, moment: u64, other: Store) {
     let clock = world.clock.clone();
     world.meddle(move |store, nth| {
@@ -90,7 +90,7 @@ fn what_another_account_does_not_have_is_not_removed() {
     }
 }
 
-/// Where nothing seems to be gone, a crawl of more than a minute asks again as well.
+/// Without missing records, a crawl of more than a minute confirms the account as well.
 #[test]
 fn what_another_account_has_is_not_kept_by_a_crawl_of_minutes() {
     for moment in [3, 7, 12] {
@@ -121,7 +121,7 @@ fn a_list_that_lost_records_costs_one_request_more_and_so_does_a_crawl_of_minute
     assert_eq!(world.backup().usage.requests, quiet + 1);
 }
 
-/// Nothing seems to be gone, and no process reaches its end: each is killed.
+/// No records are missing, and no process finishes: each is killed.
 #[test]
 fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_killed() {
     let ours = account(5, 4);
@@ -149,8 +149,8 @@ fn what_another_account_sends_after_a_pause_is_not_stored_by_a_process_that_is_k
     }
 }
 
-/// A snapshot is discarded in one transaction: a process that is killed leaves a running
-/// snapshot with a list that is still to be read, or no running snapshot.
+/// A snapshot is discarded in one transaction: a killed process leaves either a running snapshot
+/// with an unread list, or no running snapshot.
 #[test]
 fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ended() {
     let ours = account(5, 4);
@@ -168,7 +168,7 @@ fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ende
                 let pending = |it: &ResourceOutcome| it.state == ReadState::Pending;
                 assert!(running.outcomes.iter().any(pending), "{at}: {running:?}");
             }
-            // What was read last may be of the other account, which still answers.
+            // The last records may belong to the other account, which still responds.
             world.meddler = None;
             world.change(|store| store.clone_from(&other(2)));
             is_other(world.start(), &at);
@@ -193,8 +193,8 @@ fn a_process_that_is_killed_while_it_discards_a_snapshot_leaves_it_whole_or_ende
     }
 }
 
-/// Kills a backup, then starts a process that finds another account at `service`. Gives
-/// whether the next backup of our account goes on with the first one.
+/// Kills a backup, then starts a process that finds another account at `service`. Returns whether
+/// the next backup of our account continues the first one.
 fn goes_on_after(service: &str) -> bool {
     let ours = account(5, 4);
     let mut world = World::of(ours.clone(), "");
@@ -218,7 +218,8 @@ fn a_backup_goes_on_after_another_account_was_met_at_another_url_only() {
     assert!(goes_on_after("http://elsewhere"));
 }
 
-/// A run stops after `requests`, and a backup is killed. The resumed run finds another account.
+/// A run stops after `requests` requests, and a backup is killed. The resumed run finds another
+/// account.
 fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: &[StepState]) {
     let service = "http://sandbox".to_owned();
     let options = ApplyOptions { plan_id: "one".to_owned(), service, ..ApplyOptions::default() };
@@ -247,15 +248,16 @@ fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: 
 
 #[test]
 fn a_run_that_meets_another_account_discards_the_snapshot_of_a_backup_that_was_killed() {
-    // It asks whose account it is before it writes: no list shows what the assignment needs.
+    // It confirms the account before it writes: no list shows what the assignment needs.
     let mut plan = Plan::default();
     let body = Some(serde_json::json!({"name": "Channel"}));
     let channel = add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", body);
     let path = format!("/api/channel/{{{channel}}}/assign/links/77");
     add(&mut plan, Resource::ChannelItems, Verb::Assign, &path, None);
-    // The look reads the account, the channels and the items of four; then one write leaves.
+    // The observation reads the account, the channels and the items of four; then one write is
+    // sent.
     discards_when_it_is_resumed(&plan, "", 7, &[StepState::Done, StepState::Planned]);
-    // It reads the list that tells what became of the create.
+    // It reads the list that shows the result of the create.
     let mut plan = Plan::default();
     let body = Some(serde_json::json!({"name": "Campaign"}));
     add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);

@@ -1,4 +1,4 @@
-//! Answers that are lost while somebody else works on the account as well.
+//! Lost responses while another user changes the account.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) fn journal(world: &World) -> Vec<JournalStep> {
     rows(&world.open())
 }
 
-/// How many codes hold what the plan asks for.
+/// The codes with the content in the plan.
 fn ours(world: &World) -> Vec<u64> {
     let wanted = json!("ours");
     let service = world.service();
@@ -47,7 +47,7 @@ fn ours(world: &World) -> Vec<u64> {
     codes.filter(|(_, code)| code.content.data.as_ref() == Some(&wanted)).map(|it| it.0).collect()
 }
 
-/// Stops a run before its code is sent; hours later, somebody else has made a code.
+/// Stops a run before its code is sent; hours later, another user creates a code.
 fn interrupted_for_hours() -> World {
     let mut world = world("");
     let mut plan = Plan::default();
@@ -81,7 +81,7 @@ fn a_code_that_somebody_made_in_a_pause_is_never_taken_for_ours() {
     }
 }
 
-/// The pause is within one process, which looks once and not for each code.
+/// The pause is within one process, which lists the codes once, not for each code.
 #[test]
 fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
     let mut world = world("");
@@ -109,7 +109,7 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
     assert_eq!(listed, 5);
 }
 
-/// A process dies while it sends a code for the second time. What it read in between tells the
+/// A process is killed while it sends a code for the second time. What it read in between tells the
 /// next process which code is new.
 #[test]
 fn a_code_that_was_lost_twice_is_found_by_the_process_that_takes_up_the_run() {
@@ -141,8 +141,8 @@ fn a_code_that_was_lost_twice_is_found_by_the_process_that_takes_up_the_run() {
     assert!(lost > 0, "no process died after the second request");
 }
 
-/// Just before the create arrives, somebody deletes the newest record, whose id the service
-/// gives to ours. The answer is lost.
+/// Just before the create arrives, another user deletes the newest record, whose id the service
+/// gives to ours. The response is lost.
 #[test]
 fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
     let begin = || {
@@ -157,7 +157,7 @@ fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
     {
         let (is_channel, mut plan) = (*resource == Resource::Channels, Plan::default());
         create(&mut plan, *resource, body.clone());
-        // The run is to change the record that had the id, but not into what the create asks for.
+        // The run also changes the record that had the id, but not to the values of the create.
         if let Some((channel, code)) = update {
             let (path, field) = if is_channel { (channel, "description") } else { (code, "data") };
             add(&mut plan, *resource, Verb::Update, path, Some(json!({field: "new"})));
@@ -186,12 +186,12 @@ fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
     }
 }
 
-/// A plan that changes channel 2, with what it was when the plan was made.
+/// A plan that updates channel 2, with its values at the time of the plan.
 pub(super) fn update(world: &World, plan: &mut Plan, body: Value) {
     update_of(world, plan, Resource::Channels, "/api/channel/2/update", body);
 }
 
-/// The same for the record that `path` names.
+/// Like [`update`], for the record that `path` names.
 fn update_of(world: &World, plan: &mut Plan, resource: Resource, path: &str, body: Value) {
     add(plan, resource, Verb::Update, path, Some(body));
     let mut vault = world.open();
@@ -266,7 +266,7 @@ fn what_no_list_tells_of_an_update_is_left_to_a_person() {
     assert_eq!((outcome.unknown, outcome.done), (0, 2), "{outcome:?}");
 }
 
-/// The list shows that the rotator has changed: by this very update, or by somebody else.
+/// The list shows that the rotator has changed, by this update or by another user.
 #[test]
 fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_has_changed() {
     let mut world = world("");
@@ -285,8 +285,8 @@ fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_h
     assert_eq!(world.asked().iter().filter(|it| *it == path).count(), 1);
 }
 
-/// A person decides to repeat an update that may be done. Its record is no candidate for the
-/// create of the same run.
+/// A person decides to repeat an update that may be done. Its record cannot be the result of the
+/// create in the same run.
 #[test]
 fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made() {
     let mut world = world("");
@@ -296,7 +296,7 @@ fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made(
     update_of(&world, &mut plan, Resource::Campaigns, path, json!({"name": "Ours"}));
     world.set_faults("lost-request@POST /api/campaign/add#1", 1);
     world.asked();
-    // Somebody else makes two campaigns of that name, and deletes them later.
+    // Another user creates two campaigns with that name, and deletes them later.
     let (overheard, mut made) = (Arc::clone(&world.overheard), false);
     world.meddle(move |store, _| {
         let asked = &overheard.lock().unwrap().asked;
@@ -314,7 +314,7 @@ fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made(
     world.set_faults("", 1);
     world.change(|store| [5, 6].into_iter().for_each(|id| drop(store.campaigns.remove(id))));
     world.backup();
-    // As if no list had told it.
+    // As if no list had shown it.
     let unknown = StepResult::of(StepState::Unknown);
     world.open().record_result(1, 2, &unknown, world.now(), false).unwrap();
     let candidates = |world: &World| {
@@ -359,7 +359,7 @@ fn a_run_can_be_abandoned() {
     assert!(resolve::abandon(&mut vault, 1, world.now()).is_err(), "it is finished");
 }
 
-/// A run that stopped before its update, which a colleague overtakes.
+/// A run that stopped before its update; another user changes the record first.
 fn overtaken(change: impl FnOnce(&mut linkvault::sandbox::Store)) -> World {
     let mut world = world("");
     let mut plan = Plan::default();
@@ -406,7 +406,7 @@ fn what_did_not_change_while_a_run_was_stopped_is_done() {
     assert_eq!((outcome.done, outcome.refused), (5, 0), "{outcome:?}");
 }
 
-/// Our own update, whose answer was lost, is no colleague's.
+/// Our own update with a lost response is not another user's change.
 #[test]
 fn an_update_that_worked_before_the_stop_is_done_and_not_stale() {
     let mut world = world("");
@@ -511,7 +511,7 @@ fn a_refusal_of_the_second_try_says_nothing_of_the_first() {
     let mut world = world("");
     let mut plan = Plan::default();
     update(&world, &mut plan, json!({"name": "Fresh"}));
-    // Between the two, somebody takes the name for another channel as well.
+    // Between the two, another user takes the name for another channel as well.
     world.meddle(|store, _| {
         if store.channels.get(2).unwrap().name == "Fresh" {
             store.channels.get_mut(3).unwrap().name = "Fresh".to_owned();
@@ -522,7 +522,7 @@ fn a_refusal_of_the_second_try_says_nothing_of_the_first() {
     assert_eq!((outcome.done, outcome.refused), (1, 0), "{outcome:?}");
 }
 
-/// A service that does the work and then fails says nothing of what it did.
+/// A service that executes the request and then fails does not report what it did.
 #[test]
 fn what_was_done_and_answered_with_a_failure_is_done_and_can_be_taken_back() {
     for fault in ["failed-reply", "cut-body:10", "lost-reply", "garbage:truncated"] {
@@ -560,7 +560,7 @@ fn what_failed_and_no_list_shows_is_unknown() {
             world.set_faults(&format!("{fault}@PUT /api,{fault}@POST /api"), 1);
             let outcome = world.apply(&plan, &options()).unwrap();
             assert_eq!(outcome.unknown, 1, "{fault} {path}: {outcome:?}");
-            // An answer came; it did not say that the work was done.
+            // There was a response, but it did not report success.
             let said = journal(&world)[0].message.clone().unwrap();
             assert!(said.starts_with("the service did not confirm it, and no list "), "{said}");
         }
@@ -575,7 +575,7 @@ fn what_failed_and_no_list_shows_is_unknown() {
     assert!(journal(&world)[0].message.clone().unwrap().contains("may have been set"));
 }
 
-/// A service that refuses in words what it does all the same.
+/// A service that refuses by its message what it executes.
 #[test]
 fn undo_goes_by_what_became_true_and_not_by_what_was_answered() {
     let mut world = world("");

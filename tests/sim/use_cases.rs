@@ -29,10 +29,10 @@ use super::oracle;
 use super::seed_runner::live_all;
 use super::world::{BEGIN, KEY};
 
-/// How many seeds `cargo test` runs.
+/// Number of seeds that `cargo test` runs.
 const SEEDS: u64 = 12;
 
-/// Faults that a later attempt does not meet again.
+/// Temporary faults, which later attempts do not have.
 const PASSING: [&str; 7] = [
     "throttled=0.1",
     "server-error=0.1",
@@ -43,7 +43,8 @@ const PASSING: [&str; 7] = [
     "cut-body=0.1:12",
 ];
 
-/// More attempts are a defect: each fails with a chance of about one half.
+/// Maximum number of attempts; more mean a defect, since each fails with a chance of about one
+/// half.
 const ATTEMPTS: usize = 60;
 
 const CONFIG: &str = r#"
@@ -88,7 +89,7 @@ impl Accounts {
         };
         let mut store = generate(seed, counts);
         for (_, code) in store.qr_codes.iter_mut() {
-            // Counters that stand still, so that a snapshot can be compared with the service.
+            // Constant counters, so that a snapshot can be compared with the service.
             code.scans.base = 0;
             code.scans.period = 0;
         }
@@ -120,7 +121,7 @@ impl Accounts {
         self.env.account(name).unwrap()
     }
 
-    /// Repeats `work` until it works; only a service that fails may be the reason for another try.
+    /// Repeats `work` until it succeeds; only a failure of the service is allowed.
     #[track_caller]
     fn until<T>(&self, mut work: impl FnMut() -> Result<Option<T>, OpError>) -> T {
         for _ in 0..ATTEMPTS {
@@ -139,7 +140,7 @@ impl Accounts {
         panic!("did not work in {ATTEMPTS} attempts");
     }
 
-    /// Backs `account` up until the snapshot is complete; the number of the snapshot.
+    /// Backs up `account` until the snapshot is complete; returns its number.
     fn back_up(&self, account: &AccountConfig) -> i64 {
         self.until(|| {
             let report = backup(&self.env, &BackupRequest::new("backup", account))?;
@@ -208,7 +209,7 @@ fn live(seed: u64) {
     let (old, new) = (accounts.account("old"), accounts.account("new"));
     let env = &accounts.env;
 
-    // A backup shows what the service has.
+    // A backup shows the service's records.
     let number = accounts.back_up(&old);
     let shown = oracle::shown(&mut Vault::open(&old.vault).unwrap(), number);
     let content =
@@ -252,7 +253,7 @@ fn live(seed: u64) {
                 limits: SessionLimits::default(),
             },
         );
-        // A run that began is resumed, not begun again.
+        // A run that has begun is resumed, not started again.
         run = Vault::open(&old.vault).unwrap().runs().unwrap().last().map(|run| run.number);
         match applied? {
             ApplyReport::Applied(_) => Ok(Some(())),

@@ -1,5 +1,5 @@
-//! A service, a clock that only moves when somebody waits, a vault in a
-//! folder of its own, and what one process leaves for the next.
+//! A simulated service, a clock that only moves by waits, a vault in a folder of its own, and the
+//! state that one process leaves for the next.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -29,14 +29,14 @@ use super::secrets::{Echoes, Log, tells};
 use crate::sim::account_swap::{MARK, Stranger};
 use crate::sim::recorded_transport::{Overheard, Watcher, Wire};
 
-/// Long enough to be masked, like nothing else in the world, and with characters that
+/// The API key: long enough to be redacted, unlike all other text, and with characters that
 /// services escape.
 pub const KEY: &str = "k3y/of+the=simulated-account";
 
 /// 2026-11-01T00:00:00Z.
 pub const BEGIN: Timestamp = Timestamp(1_793_491_200_000);
 
-/// Somebody else, who acts before each request.
+/// Another user, who acts before each request.
 type Meddler = Arc<Mutex<dyn FnMut(&mut SandboxService, u64) + Send>>;
 
 pub struct World {
@@ -49,28 +49,28 @@ pub struct World {
     pub reserve: u64,
     pub limits: ClientLimits,
     pub latency: Duration,
-    /// The service repeats the key.
+    /// Which responses contain the key.
     pub echoes: Echoes,
-    /// What `-vvv` says, where it is listened to.
+    /// The log at level trace, if it is recorded.
     pub log: Option<Log>,
-    /// Another account behind the URL.
+    /// Another account that may respond to the URL.
     pub stranger: Option<Arc<Mutex<Stranger>>>,
-    /// The client has no way to write.
+    /// Whether the transport refuses writes.
     pub only_read: bool,
-    /// What each path that begins so is answered with.
+    /// A path prefix, and the response to each such path.
     pub canned: Option<(String, String)>,
     pub meddler: Option<Meddler>,
-    /// The process dies at this moment of a commit, counted from now.
+    /// The number of commit phases after which the process is killed.
     pub dies_after: Option<u64>,
-    /// The process died.
+    /// Whether the process was killed.
     died: Arc<AtomicBool>,
-    /// How many moments of commits there were.
+    /// Number of commit phases so far.
     pub moments: Arc<Mutex<u64>>,
-    /// The requests that changed the account, as the service has them.
+    /// The requests that changed the account, as recorded by the service.
     pub wrote: Arc<Mutex<Vec<LogEntry>>>,
     seed: AtomicU64,
     kept: Arc<Mutex<Option<PacerState>>>,
-    /// Secrets that stood in the log of a vault when a process died.
+    /// Vault logs that contained secrets when a process was killed.
     leaked: Arc<Mutex<Vec<PathBuf>>>,
     redactor: Redactor,
     /// The vault that the last process left open.
@@ -111,12 +111,12 @@ impl World {
         }
     }
 
-    /// A small account as people have it.
+    /// A small realistic account.
     pub fn lifelike() -> Self {
         Self::of(sample_account::sample_account(BEGIN), "")
     }
 
-    /// An account with nothing but `number` QR codes that are not scanned.
+    /// An account with only `number` QR codes, which are not scanned.
     pub fn codes(number: u64, behaviour: &str) -> Self {
         let counts = GeneratedCounts { qr_codes: number, ..GeneratedCounts::default() };
         let mut store = generate(7, counts);
@@ -132,7 +132,7 @@ impl World {
         self
     }
 
-    /// Lets `act` happen before the n-th request from now, for each n from 1.
+    /// Calls `act` before the n-th request from now, for each n from 1.
     pub fn meddle(&mut self, mut act: impl FnMut(&mut Store, u64) + Send + 'static) {
         self.meddler = Some(Arc::new(Mutex::new(move |service: &mut SandboxService, nth| {
             service.mutate(|store| act(store, nth));
@@ -156,7 +156,8 @@ impl World {
         self.folder.path().join("sim.db")
     }
 
-    /// The vault, as it was left: opening it costs more than most of what is done with it.
+    /// The vault, possibly still open from the last process: opening it takes longer than most
+    /// operations on it.
     pub fn open(&self) -> Opened {
         let left = self.left.lock().unwrap().take();
         let vault = left.unwrap_or_else(|| Vault::open_or_create(&self.vault_path()).unwrap());
@@ -171,18 +172,18 @@ impl World {
         self.clock.sleep(time);
     }
 
-    /// What the service holds in this instant.
+    /// The present content of the service.
     pub fn content(&self) -> Content {
         oracle::content(&self.service(), &ApiKey::new(KEY), self.now())
     }
 
-    /// What a snapshot shows.
+    /// The content of a snapshot.
     pub fn shown(&self, number: i64) -> Content {
         oracle::shown(&mut self.open(), number)
     }
 
-    /// The key stands in nothing that is kept, told or logged, and no record of another
-    /// account in what is kept.
+    /// Asserts that the key is in nothing stored, printed or logged, and no record of another
+    /// account in anything stored.
     #[track_caller]
     pub fn keeps_its_secrets(&self) {
         let heard = self.watcher.heard();
@@ -200,14 +201,14 @@ impl World {
         assert_eq!(leaked, Vec::<PathBuf>::new());
     }
 
-    /// The paths asked for since the last call.
+    /// The paths requested since the last call.
     pub fn asked(&self) -> Vec<String> {
         let mut overheard = self.overheard.lock().unwrap();
         overheard.times.clear();
         std::mem::take(&mut overheard.asked)
     }
 
-    /// One process from start to end: opens the vault, crawls, and is gone.
+    /// Simulates a process that crawls: opens the vault, crawls, and ends.
     pub fn start(&mut self) -> Result<CrawlReport, CrawlError> {
         let mut vault = self.open_mortal();
         let outcome = self.crawl(&mut vault, &self.options);
@@ -216,7 +217,7 @@ impl World {
         outcome
     }
 
-    /// One process that applies a plan.
+    /// Simulates a process that applies a plan.
     pub fn apply(
         &mut self,
         plan: &Plan,
@@ -233,7 +234,7 @@ impl World {
         outcome
     }
 
-    /// One process that goes on with a run.
+    /// Simulates a process that resumes a run.
     pub fn resume(
         &mut self,
         run: i64,
@@ -250,15 +251,16 @@ impl World {
         outcome
     }
 
-    /// Whether a process leaves its vault closed: each that dies, one in six that fail, and one
-    /// in twenty of the others. The next process opens the file, which takes most of its time.
+    /// Whether a process closes its vault: each that is killed, one in six that fail, and one in
+    /// twenty of the others. Then the next process must open the file, which takes most of its
+    /// time.
     fn closes(&self, failed: bool) -> bool {
         let often = if failed { 6 } else { 20 };
         let is_drawn = self.seed.load(Ordering::Relaxed).is_multiple_of(often);
         self.died.load(Ordering::Relaxed) || is_drawn
     }
 
-    /// Our account answers again.
+    /// Restores our account at the URL.
     fn come_home(&self) {
         if let Some(stranger) = &self.stranger {
             stranger.lock().unwrap().leave(&mut self.service());
@@ -272,7 +274,7 @@ impl World {
         }
     }
 
-    /// The vault for a process that may die.
+    /// The vault for a process that may be killed.
     fn open_mortal(&mut self) -> Opened {
         let mut vault = self.open();
         let mut left = self.dies_after.take();
@@ -294,7 +296,7 @@ impl World {
         vault
     }
 
-    /// A crawl into a vault that somebody else looks after.
+    /// A crawl into a vault that the caller opens and closes.
     pub fn crawl(
         &self,
         vault: &mut Vault,
@@ -304,7 +306,7 @@ impl World {
         self.logged(|| crawl::crawl(&mut client, vault, &*self.clock, &*self.watcher, options))
     }
 
-    /// A crawl that must succeed.
+    /// A crawl that must succeed; panics otherwise.
     #[track_caller]
     pub fn backup(&mut self) -> CrawlReport {
         self.start().unwrap()
@@ -360,14 +362,14 @@ impl World {
     }
 }
 
-/// An open vault, which is left open for the next who opens it.
+/// An open vault that stays open for the next process.
 pub struct Opened {
     vault: Option<Vault>,
     left: Arc<Mutex<Option<Vault>>>,
 }
 
 impl Opened {
-    /// The process that had it ends, and the next one really opens the file if `closes`.
+    /// Ends its process. If `closes`, the next one has to open the file.
     fn end(mut self, closes: bool) {
         match self.vault.as_mut().filter(|_| !closes) {
             Some(vault) => vault.abandon(),
@@ -398,13 +400,12 @@ impl DerefMut for Opened {
     }
 }
 
-/// What must stand nowhere: the key, and what another account has.
+/// Whether the bytes contain the key or data of another account.
 fn has_secrets(bytes: &[u8]) -> bool {
     tells(bytes) || memchr::memmem::find(bytes, MARK.as_bytes()).is_some()
 }
 
-/// In memory where the system has such a place: a simulation writes much and
-/// needs nothing to last.
+/// A temporary folder, in memory if possible: a simulation writes much that need not last.
 fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

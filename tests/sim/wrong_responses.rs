@@ -1,4 +1,4 @@
-//! Answers that are not what was asked for.
+//! Responses that do not match the request.
 
 use linkvault::api::error::ApiErrorKind;
 use linkvault::crawl::CrawlError;
@@ -81,7 +81,7 @@ fn garbage_is_never_an_empty_account() {
             let found = world.backup().snapshot;
             let after = world.shown(found.number);
             invariants::is_sound(&mut world.open());
-            // A list that says again and again to have one record has one.
+            // A list that repeatedly reports one record has one.
             let lists = before.iter().filter(|_| garbage != "huge-numbers");
             for (resource, records) in lists {
                 let keys: Vec<_> = after[resource].keys().collect();
@@ -246,7 +246,7 @@ fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
         "{asked:?}"
     );
     assert_eq!(world.open().newest(true).unwrap().unwrap().number, 2);
-    // Once it is read again, what is gone is gone.
+    // Once the list is read again, deleted records are removed.
     world.options = linkvault::crawl::CrawlOptions::new("http://sandbox");
     let found = world.backup().snapshot;
     assert_eq!(found.outcome(Resource::Channels).unwrap().removed, 1);

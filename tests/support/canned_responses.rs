@@ -1,4 +1,4 @@
-//! A host whose answers are made by the test, path by path, with or without TLS.
+//! A server whose responses the test determines by path, with or without TLS.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// Answers every `GET` with the JSON that a function makes of its path.
+/// Responds to every `GET` with the JSON that a function returns for its path.
 pub struct Canned {
     address: std::net::SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -38,7 +38,7 @@ impl Canned {
         self.address.port()
     }
 
-    /// How often somebody connected.
+    /// Number of connections so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -65,7 +65,7 @@ fn converse(stream: impl Read + Write, answer: &impl Fn(&str) -> String) -> std:
     stream.flush()
 }
 
-/// What a small account answers: three campaigns, and nothing else.
+/// The responses of a small account: three campaigns, and nothing else.
 pub fn small(path: &str) -> String {
     let (path, _) = path.split_once('?').unwrap_or((path, ""));
     if path == "/api/account" {

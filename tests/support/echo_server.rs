@@ -1,4 +1,4 @@
-//! A service that sends secrets back, in a spelling of its choice, wherever an answer has room.
+//! A server that returns secrets, in a given encoding, wherever a response can contain them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, SandboxService};
 use serde_json::Value;
 
-/// Ways to write a secret into a JSON string.
+/// Number of encodings of a secret in a JSON string.
 pub const SPELLINGS: usize = 14;
 
-/// `secret` in the spelling `how`, for the inside of a JSON string.
+/// `secret` in the encoding `how`, for the inside of a JSON string.
 pub fn spell(secret: &str, how: usize) -> String {
     let each = |spell: fn(char) -> String| secret.chars().map(spell).collect::<String>();
     let sign = char::is_alphanumeric;
@@ -37,7 +37,8 @@ pub fn spell(secret: &str, how: usize) -> String {
     }
 }
 
-/// Whether `bytes` have `secret` in any of the spellings, by rules of the test's own.
+/// Whether `bytes` contain `secret` in any of the encodings, by code that is independent of the
+/// redactor.
 pub fn holds(bytes: &[u8], secret: &str) -> bool {
     let mut text = String::from_utf8_lossy(bytes).to_lowercase();
     let wanted = secret.to_lowercase();
@@ -62,20 +63,20 @@ pub fn holds(bytes: &[u8], secret: &str) -> bool {
     false
 }
 
-/// The sandbox on a port of its own, with a loose tongue.
+/// The sandbox on its own port, which returns secrets.
 pub struct EchoService {
     address: std::net::SocketAddr,
     service: Arc<Mutex<SandboxService>>,
 }
 
 impl EchoService {
-    /// Accepts `key`, and sends it back, and the password that it is given, in the spelling `how`.
-    /// `write` is how it answers to writes.
+    /// Accepts `key`, and returns it, and the password it gets, in the encoding `how`. `write`
+    /// selects its responses to writes.
     pub fn start(key: &str, how: usize, write: Write) -> Self {
         Self::with(key, how, write, &[])
     }
 
-    /// The same, which sends back `others` as well: secrets that no request has told it.
+    /// The same, and it also returns `others`: secrets that no request contained.
     pub fn with(key: &str, how: usize, write: Write, others: &[&str]) -> Self {
         let clock = SystemClock::new(Interrupt::default());
         let behaviour = Behaviour::parse("rate-limit=none").unwrap();
@@ -98,13 +99,13 @@ impl EchoService {
         format!("http://{}", self.address)
     }
 
-    /// How many requests came.
+    /// Number of requests so far.
     pub fn handled(&self) -> u64 {
         self.service.lock().unwrap().totals().handled
     }
 }
 
-/// How writes are answered.
+/// The kind of response to writes.
 #[derive(Debug, Clone, Copy)]
 pub enum Write {
     Done,
@@ -161,7 +162,7 @@ fn converse(
     )
 }
 
-/// Status, further headers and body of an answer that has `secrets` in it.
+/// Status, further headers and body of a response with `secrets` in it.
 fn told(
     request: &Request,
     response: Response,

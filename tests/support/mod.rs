@@ -1,5 +1,5 @@
-//! What the tests stand on: a place of their own for the program, and what
-//! came of running it there.
+//! Helpers of the tests: a temporary home folder for the program, and the result of running it
+//! there.
 
 pub mod canned_responses;
 pub mod echo_server;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub use service::{Host, KEY, LiveService};
 pub use vault_history::vault_with_history;
 
-/// A home for the program, its environment fixed: no colours, 80 columns, UTC.
+/// A temporary home folder for the program, with a fixed environment: no colours, 80 columns, UTC.
 pub struct TestEnvironment {
     folder: TempDir,
     variables: Vec<(String, String)>,
@@ -27,36 +27,36 @@ impl TestEnvironment {
         Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
-    /// Sets a variable for every later run.
+    /// Sets an environment variable for every later run.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Writes the configuration, for its user alone.
+    /// Writes the configuration with mode 0600.
     pub fn config(self, text: &str) -> Self {
         let file = self.path("config.toml");
         std::fs::write(&file, text).unwrap();
         self.mode("config.toml", 0o600)
     }
 
-    /// Writes a file in the home.
+    /// Writes a file in the home folder.
     pub fn file(self, name: &str, text: &str) -> Self {
         std::fs::write(self.path(name), text).unwrap();
         self
     }
 
-    /// Writes a file in the home, as a person does between two commands.
+    /// Writes a file in the home folder between two commands.
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// A file of the home, as text.
+    /// The text of a file in the home folder.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Replaces the one place where `from` stands in a file.
+    /// Replaces the only occurrence of `from` in a file.
     #[track_caller]
     pub fn edit(&self, name: &str, from: &str, to: &str) {
         let text = self.text(name);
@@ -64,13 +64,13 @@ impl TestEnvironment {
         self.write(name, &text.replacen(from, to, 1));
     }
 
-    /// Sends a signal to a program that was started.
+    /// Sends a signal to a started program.
     pub fn signal(&self, signal: &str, child: &Child) {
         let id = child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// Whether a file's mode keeps this user from writing it; it does not keep root.
+    /// Whether a file's mode prevents this user from writing it; not so for root.
     pub fn drops_rights(&self) -> bool {
         use std::os::unix::fs::PermissionsExt as _;
         let probe = self.path("probe");
@@ -81,18 +81,18 @@ impl TestEnvironment {
         drops
     }
 
-    /// Configures the account `main` at `url`, its key in a variable.
+    /// Configures the account `main` at `url`, with its key in an environment variable.
     pub fn account(self, url: &str) -> Self {
         self.account_with(url, "")
     }
 
-    /// The same with further lines of configuration.
+    /// Like [`TestEnvironment::account`], with further lines of configuration.
     pub fn account_with(self, url: &str, more: &str) -> Self {
         let text = format!("[accounts.main]\nurl = \"{url}\"\nkey_env = \"LINKS_KEY\"\n{more}");
         self.variable("LINKS_KEY", KEY).config(&text)
     }
 
-    /// Sets the mode of a file in the home.
+    /// Sets the mode of a file in the home folder.
     pub fn mode(self, name: &str, mode: u32) -> Self {
         #[cfg(unix)]
         {
@@ -103,12 +103,12 @@ impl TestEnvironment {
         self
     }
 
-    /// A path in the home.
+    /// A path in the home folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The program, ready to be given more than `run` gives it.
+    /// The command that `run` executes, for tests that change it.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linkvault"));
         command
@@ -125,7 +125,7 @@ impl TestEnvironment {
         command
     }
 
-    /// Starts the program and does not wait for it.
+    /// Starts the program without waiting for it.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -141,13 +141,13 @@ impl TestEnvironment {
         self.folder.path().display().to_string()
     }
 
-    /// The vault of an account, opened as any SQLite tool would.
+    /// The vault of an account, opened without linkvault's settings.
     pub fn sqlite(&self, account: &str) -> rusqlite::Connection {
         let file = self.path("vaults").join(account).with_extension("db");
         rusqlite::Connection::open(file).unwrap()
     }
 
-    /// Every file under the home, with its bytes.
+    /// Every file under the home folder, with its bytes.
     pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut found = Vec::new();
         let mut folders = vec![self.folder.path().to_owned()];
@@ -165,14 +165,14 @@ impl TestEnvironment {
         found
     }
 
-    /// Runs the program to its end.
+    /// Runs the program and waits for it.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         let output = self.command(arguments).output().unwrap();
         Ran { shown: format!("linkvault {}", arguments.join(" ")), output, home: self.home() }
     }
 }
 
-/// What came of a run. The home's path reads as `HOME` in its texts.
+/// The result of running the program. In its texts, the home folder's path is `HOME`.
 pub struct Ran {
     shown: String,
     output: Output,
@@ -235,7 +235,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that both streams fit a terminal of 80 columns.
+    /// Asserts that both streams fit an 80-column terminal.
     #[track_caller]
     pub fn fits(self) -> Self {
         for line in self.stdout().lines().chain(self.stderr().lines()) {
@@ -244,12 +244,12 @@ impl Ran {
         self
     }
 
-    /// All that came out, byte for byte.
+    /// The bytes of both streams.
     pub fn bytes(&self) -> Vec<u8> {
         [self.output.stdout.as_slice(), &self.output.stderr].concat()
     }
 
-    /// Stdout as the one JSON document it is.
+    /// Stdout as a single JSON document.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         let out = self.stdout();
@@ -260,7 +260,7 @@ impl Ran {
     }
 }
 
-/// Waits until something is so; a minute is too long for anything here.
+/// Waits until `so` returns true; panics after a minute.
 #[track_caller]
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let clock = SystemClock::new(Interrupt::default());

@@ -1,4 +1,4 @@
-//! Services to speak to over a socket: the sandbox, and hosts that are none.
+//! Servers for tests over a socket: the sandbox, and servers that are not the service.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use linkvault::sandbox::sample_account::sample_account;
 use linkvault::sandbox::{Behaviour, Faults, SandboxService, ServeOptions, Store, serve};
 use linkvault::server::Server;
 
-/// The key of every service here.
+/// The API key of every server here.
 pub const KEY: &str = "k3y-of-the-owner";
 
-/// The sandbox on a port of its own. It ends with the test.
+/// The sandbox on its own port; it stops when it is dropped.
 pub struct LiveService {
     service: Arc<Mutex<SandboxService>>,
     faults: Arc<Mutex<Faults>>,
@@ -23,7 +23,7 @@ pub struct LiveService {
 }
 
 impl LiveService {
-    /// The sample account, without a limit unless `behaviour` sets one.
+    /// The sample account, without a rate limit unless `behaviour` sets one.
     pub fn start(behaviour: &str, faults: &str) -> Self {
         let store = sample_account(SystemClock::new(Interrupt::default()).now());
         Self::serving(store, behaviour, faults)
@@ -48,22 +48,22 @@ impl LiveService {
         format!("http://{}", self.server.address())
     }
 
-    /// The service itself, to look into or to change behind the API's back.
+    /// The service itself, to read or change it without the API.
     pub fn inside(&self) -> MutexGuard<'_, SandboxService> {
         self.service.lock().unwrap()
     }
 
-    /// Changes what goes wrong from now on.
+    /// Replaces the faults of later requests.
     pub fn faults(&self, faults: &str) {
         *self.faults.lock().unwrap() = faults.parse().unwrap();
     }
 
-    /// The paths asked for so far, in order.
+    /// The requested paths so far, in order.
     pub fn requests(&self) -> Vec<String> {
         self.inside().log().iter().map(|entry| entry.path.clone()).collect()
     }
 
-    /// The writes that it got so far, as `POST /api/campaign/add`.
+    /// The writes received so far, as `POST /api/campaign/add`.
     pub fn writes(&self) -> Vec<String> {
         let service = self.inside();
         let writes = service.log().iter().filter(|entry| entry.method != Method::Get);
@@ -77,7 +77,7 @@ impl LiveService {
         requests
     }
 
-    /// How many requests came, and how many of them were refused for the limit.
+    /// Number of requests, and number of those that exceeded the rate limit.
     pub fn handled(&self) -> u64 {
         self.inside().totals().handled
     }
@@ -86,7 +86,7 @@ impl LiveService {
         self.inside().totals().throttled
     }
 
-    /// What the service answers to `path` itself, without limit and paging.
+    /// The service's response to `path`, without rate limit and paging.
     pub fn answer(&self, path: &str) -> serde_json::Value {
         let mut service = self.inside().clone();
         service.behaviour_mut().rate_limit = RateLimit::Unlimited;
@@ -103,7 +103,7 @@ impl LiveService {
     }
 }
 
-/// A host that gives every request the same answer and remembers what it got.
+/// A server that sends the same response to every request and records the requests.
 pub struct Host {
     address: std::net::SocketAddr,
     state: Arc<(Mutex<HostState>, Condvar)>,
@@ -112,12 +112,12 @@ pub struct Host {
 struct HostState {
     response: Vec<u8>,
     heard: Vec<String>,
-    /// How many of them [`Host::next`] gave.
+    /// Number of requests that [`Host::next`] returned.
     given: usize,
 }
 
 impl Host {
-    /// Answers with `response`, the bytes of a whole HTTP response.
+    /// Sends `response`, the bytes of a complete HTTP response.
     pub fn answering(response: impl Into<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -132,7 +132,7 @@ impl Host {
         Self { address, state }
     }
 
-    /// Answers with a page of `status` (as `200 OK`) and this content type.
+    /// Sends a page with this status (as `200 OK`) and content type.
     pub fn page(status: &str, kind: &str, body: &str) -> Self {
         let length = body.len();
         Self::answering(format!(
@@ -141,7 +141,7 @@ impl Host {
         ))
     }
 
-    /// Answers with `status` (as `500 X`) and nothing else.
+    /// Sends only a status (as `500 X`).
     pub fn status(status: &str) -> Self {
         let end = "content-length: 0\r\nconnection: close";
         Self::answering(format!("HTTP/1.1 {status}\r\n{end}\r\n\r\n"))
@@ -151,12 +151,12 @@ impl Host {
         format!("http://{}", self.address)
     }
 
-    /// The requests that it got, each with its body.
+    /// The received requests, each with its body.
     pub fn heard(&self) -> Vec<String> {
         self.state.0.lock().unwrap().heard.clone()
     }
 
-    /// Waits for the next request. Gives its head and its body.
+    /// Waits for the next request, and returns its head and body.
     #[track_caller]
     pub fn next(&self) -> (String, String) {
         let (state, news) = &*self.state;
@@ -171,7 +171,7 @@ impl Host {
         (format!("{head}\r\n"), body.to_owned())
     }
 
-    /// The requests that [`Host::next`] did not give yet.
+    /// The requests that [`Host::next`] has not returned yet.
     pub fn rest(&self) -> Vec<String> {
         let state = self.state.0.lock().unwrap();
         state.heard[state.given..].to_vec()

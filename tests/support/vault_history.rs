@@ -1,4 +1,4 @@
-//! Vaults with a past.
+//! Vaults with several backups.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ use linkvault::vault::Vault;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A vault with a backup of each of `days` days, the last of them an hour ago. Every
-/// day begins with `day`, and goes wrong as `faults` says.
+/// A vault with one backup for each of `days` days, the last of them an hour ago. `day` is called
+/// at the beginning of each day; `faults` are active in its backup.
 pub fn vault_with_history(vault: &Path, days: u32, faults: &str, day: impl Fn(u32, &mut Store)) {
     let now = SystemClock::new(Interrupt::default()).now();
     let past = i64::try_from((DAY * (days - 1)).as_millis()).unwrap();

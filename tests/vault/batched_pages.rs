@@ -1,4 +1,4 @@
-//! Pages that share a commit: what a crash costs, and what it never costs.
+//! Pages that share a commit: which of them a crash loses.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ fn campaign(id: u32) -> [String; 1] {
     [format!(r#"{{"id":{id},"name":"n{id}","public":true,"rotator":false,"list":"l"}}"#)]
 }
 
-/// Opens the vault anew, as after a crash, and gives how many pages are there.
+/// Opens the vault as after a crash, and returns the number of stored pages.
 fn pages_after_crash(path: &Path) -> usize {
     let mut vault = Vault::open(path).unwrap();
     assert_eq!(vault.check().unwrap().problems, Vec::<String>::new());
     vault.listing_pages(Resource::Campaigns, None).unwrap().len()
 }
 
-/// Stores pages at these milliseconds, held, lets `then` happen, and crashes.
+/// Stores pages at these milliseconds in a batch, calls `then`, and crashes.
 fn crash_after(times: &[i64], then: impl FnOnce(&mut TestService<'_>)) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vault.db");
     let mut vault = Vault::open_or_create(&path).unwrap();
     let mut service = TestService::begin(&mut vault, day(0));
-    service.hold = true;
+    service.batch = true;
     for (id, at) in (1..).zip(times) {
         service.now = Timestamp(day(0).0 + at);
         service.put(Resource::Campaigns, &campaign(id));
@@ -57,7 +57,7 @@ fn what_was_held_is_kept_when_a_crawl_is_stopped_or_goes_on_to_other_things() {
     });
     assert_eq!(concluded, 2);
     let unheld = crash_after(&[0], |service| {
-        service.hold = false;
+        service.batch = false;
         service.put(Resource::Campaigns, &campaign(9));
     });
     assert_eq!(unheld, 2);

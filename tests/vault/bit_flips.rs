@@ -1,5 +1,5 @@
-//! Random bytes of the file, changed. Nothing may panic, and nothing may read
-//! differently without `check` saying so.
+//! Changes random bytes of the file. Nothing may panic, and `check` must report every change of
+//! what can be read.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,7 +21,7 @@ fn a_changed_byte_is_reported_or_changes_nothing_that_can_be_read() {
     for round in 0..rounds {
         let path = original.copy();
         let mut bytes = original.bytes.clone();
-        // Mostly where something stands, for most of a page is empty.
+        // Mostly in used bytes, since most of a page is empty.
         let at = match round % 8 {
             0 => random.usize(..bytes.len()),
             1 => random.usize(..100),

@@ -1,4 +1,4 @@
-//! Reading page by page, held against reading everything.
+//! Compares reading page by page with reading everything.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use linkvault::vault::browse::{ChangeCount, PageRange};
 
 use crate::support::vault_with_history;
 
-/// Something of every kind, on some days the same record twice.
+/// Changes of every kind, on some days of the same record twice.
 fn work(day: u32, store: &mut Store) {
     store.channels.get_mut(1 + u64::from(day % 2)).unwrap().name = format!("Channel of day {day}");
     match day {
@@ -23,7 +23,7 @@ fn work(day: u32, store: &mut Store) {
     }
 }
 
-/// A vault of six days of which the fourth is forgotten again.
+/// A vault with backups of six days; that of the fourth is forgotten.
 fn vault(folder: &tempfile::TempDir) -> Vault {
     let path = folder.path().join("lived.db");
     vault_with_history(&path, 6, "", work);
@@ -38,7 +38,7 @@ fn vault(folder: &tempfile::TempDir) -> Vault {
 
 type Raw = Option<String>;
 
-/// What two states do not show alike, by key, as the texts that came.
+/// The records that differ between two states, by key, as received texts.
 fn expected(before: &State, after: &State, resource: Resource) -> BTreeMap<RecordKey, (Raw, Raw)> {
     let raw = |state: &State, key: &RecordKey| {
         state.get(resource).unwrap().get(key).map(|record| uncounted(&record.raw))
@@ -48,7 +48,7 @@ fn expected(before: &State, after: &State, resource: Resource) -> BTreeMap<Recor
     pairs.filter(|(_, (one, other))| one != other).collect()
 }
 
-/// A record's text without its counter, which moves by itself.
+/// A record's text without its counter, which changes by itself.
 fn uncounted(raw: &str) -> String {
     let mut value: serde_json::Value = serde_json::from_str(raw).unwrap();
     value.as_object_mut().unwrap().remove("scans");
@@ -78,7 +78,7 @@ fn any_two_snapshots_differ_by_what_their_whole_states_do() {
                 };
                 assert_eq!(counted, wanted, "{resource} of #{from} and #{to}");
                 let mut found = BTreeMap::new();
-                // Pages of one: each is where it belongs.
+                // Pages of one record: each is in its place.
                 for skip in 0..=counted.all() {
                     let page = PageRange { skip, take: 1 };
                     for it in vault.changes_of(resource, from, to, page).unwrap() {
@@ -138,7 +138,7 @@ fn series_tell_what_each_snapshot_showed() {
         };
         assert_eq!(at(&records), i64::try_from(snapshot.records()).unwrap());
         if snapshot.number <= 2 {
-            // Before a code is gone, the sum is that of the records.
+            // Before a code is deleted, the sum is that of the records.
             let mut sum = 0;
             let place = Resource::QrCodes.spec().read_fields().position(|it| it.name == "scans");
             vault

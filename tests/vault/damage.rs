@@ -1,5 +1,5 @@
-//! A fault matrix: every kind of content × every table, changed by plain SQL on a
-//! closed vault. `check` must see each.
+//! Changes every kind of content in every table of a closed vault by plain SQL. `check` must report
+//! each change.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::sample;
 use crate::vault::snapshot_builder::{TestService, assert_sound, contents, day, plain};
 
-/// A closed vault to be copied, and what it says.
+/// A closed vault, and its readable content.
 pub struct Original {
     pub folder: tempfile::TempDir,
     pub bytes: Vec<u8>,
@@ -40,13 +40,13 @@ impl Original {
         path
     }
 
-    /// The original, to look up what could be changed.
+    /// A connection to the original, to look up rows to change.
     fn unchanged(&self) -> Connection {
         plain(&self.folder.path().join("original.db"))
     }
 
-    /// Whether a copy with this change is found out; `None` if it cannot be made, or
-    /// if nothing that can be read differs by it and nothing objects.
+    /// Whether the damage of a copy with this change is reported. `None` if SQLite refuses the
+    /// change, or if it does not affect anything that can be read and is not reported.
     fn notices(&self, change: &str) -> Option<bool> {
         let path = self.copy();
         let db = plain(&path);
@@ -65,12 +65,12 @@ impl Original {
     }
 }
 
-/// Whether SQLite itself does not let such a change happen.
+/// Whether SQLite itself refuses such a change.
 fn is_refusal(error: &str) -> bool {
     ["constraint failed", "datatype mismatch", "cannot store"].iter().any(|it| error.contains(it))
 }
 
-/// Whether opening or checking the vault at `path` says that something is wrong.
+/// Whether opening or checking the vault at `path` reports a problem.
 pub fn reported(path: &Path) -> bool {
     match Vault::open(path).and_then(|mut vault| vault.check()) {
         Ok(report) => !report.problems.is_empty(),
@@ -78,9 +78,8 @@ pub fn reported(path: &Path) -> bool {
     }
 }
 
-/// Tables that hold nothing of the account: how far a crawl came, what page size
-/// worked, which log belongs to the file, and templates, which count only where a
-/// record uses them.
+/// Tables without content of the account: the progress of a crawl, learned page sizes, the log
+/// mark, and templates, which matter only if a record uses them.
 const NO_CONTENT: [&str; 8] = [
     "learned",
     "listing",
@@ -114,7 +113,7 @@ fn columns(db: &Connection, table: &str) -> Vec<Column> {
     all.unwrap().map(Result::unwrap).collect()
 }
 
-/// A condition for the first row of a table, and for the last.
+/// SQL conditions for the first and the last row of a table.
 fn some_rows(db: &Connection, table: &str) -> Vec<String> {
     let keys: Vec<_> = columns(db, table).into_iter().filter(|it| it.key).collect();
     let literal = |name: &str| format!("quote(\"{name}\")");
@@ -129,7 +128,7 @@ fn some_rows(db: &Connection, table: &str) -> Vec<String> {
     first.into_iter().chain(two).collect()
 }
 
-/// Other values for a column.
+/// SQL expressions for other values of a column.
 fn edits(column: &Column) -> Vec<String> {
     let name = format!("\"{}\"", column.name);
     match column.kind.as_str() {
@@ -140,7 +139,7 @@ fn edits(column: &Column) -> Vec<String> {
     }
 }
 
-/// A row's own number says nothing.
+/// Whether the column is only the row number, which has no meaning.
 fn is_number_of_row(table: &str, column: &Column) -> bool {
     table.starts_with("version_") && column.name == "version"
 }
@@ -287,7 +286,7 @@ fn a_running_snapshot_is_checked_as_well() {
 #[test]
 fn a_span_that_reaches_into_forgotten_snapshots_is_noticed() {
     let original = Original::new();
-    // Nothing that can be read back differs by these.
+    // These do not affect anything that can be read.
     for change in [
         "UPDATE version_qr_codes SET since = 4 WHERE since = 5",
         "UPDATE version_qr_codes SET until = 4 WHERE until = 5",

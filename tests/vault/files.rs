@@ -1,4 +1,4 @@
-//! The files beside each other: their names, sizes and modes.
+//! The files of vaults: names, sizes and modes.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_closed_vault_is_one_file() {
     assert_eq!(names.len(), 1);
 }
 
-/// What is noted of each page until the list is proven takes room of its own.
+/// The notes on pages, which are deleted at the end of the backup, leave free pages.
 #[test]
 fn a_backup_leaves_no_free_pages_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn many_that_open_a_new_vault_at_once_all_get_it() {
         let path = folder.path().join(format!("{round}.db"));
         match round % 3 {
             0 => {}
-            // As it comes out of a backup of the file: without a log.
+            // As restored from a backup of the file: without a log.
             1 => made_whole.copy_to(&path).unwrap(),
             _ => std::fs::write(&path, "").unwrap(),
         }
@@ -97,8 +97,8 @@ fn many_that_open_a_new_vault_at_once_all_get_it() {
     assert_eq!(parts.count(), 0);
 }
 
-/// A process that closes a file gives up all its locks on it. Without them, the
-/// next one to leave takes the log away from under those that stay.
+/// A process that closes a file releases all its locks on it. Without them, the next process that
+/// closes the vault would remove the log that others use.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
@@ -109,9 +109,9 @@ fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
     campaigns(&mut vault, day(0), &[(1, "one")]);
     let of_file = format!(" {} ", std::process::id());
     let of_file = [of_file, format!(":{} ", path.metadata().unwrap().ino())];
-    // SQLite's locks are the POSIX ones; the vault's own lock passes to a child
-    // process until that one runs its program. The kernel gives the list in
-    // pieces, so a read may miss a line or have it twice when others change it.
+    // SQLite uses POSIX locks. A child process inherits the vault's own lock until it executes its
+    // program. The kernel returns the list in parts, so a read may miss or repeat a line when
+    // others change it.
     let is_locked = || {
         let read = |_| {
             let all = std::fs::read_to_string("/proc/locks").unwrap();
@@ -124,14 +124,14 @@ fn a_vault_opened_twice_in_one_process_keeps_its_locks() {
     drop(Vault::open_or_create(&path).unwrap());
     drop(Vault::open_read_only(&path).unwrap());
     assert!(is_locked());
-    // The vault's own lock is on the same file, by another descriptor.
+    // The vault's own lock is on the same file, with another descriptor.
     let lock = || Lock::take(&path, "backup", Duration::ZERO, &StillClock).unwrap();
     drop(lock());
     drop(lock());
     assert!(is_locked());
     drop(vault);
     assert!(!is_locked());
-    // It is looked into again once it is not open any more.
+    // The first bytes are read again once the file is closed.
     std::fs::write(&path, "something else").unwrap();
     assert!(matches!(Vault::open(&path), Err(VaultError::NotAVault(_))));
 }

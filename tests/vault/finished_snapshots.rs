@@ -1,4 +1,4 @@
-//! A finished snapshot is read-only for every statement of every SQLite tool.
+//! Finished snapshots are read-only for every statement of every SQLite tool.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ use tempfile::TempDir;
 use super::sample;
 use crate::vault::snapshot_builder::{TestService, assert_sound, campaigns, contents, day};
 
-/// A vault with finished snapshots, one that runs, and a connection of another tool to it.
+/// A vault with finished snapshots and a running one, and a connection of another tool to it.
 struct Finished {
     vault: Vault,
     tool: Connection,
     path: PathBuf,
     running: i64,
-    /// All that can be read from it.
+    /// Its readable content.
     before: Value,
     _folder: TempDir,
 }
@@ -44,7 +44,7 @@ impl Finished {
         assert!(error.contains(READ_ONLY_SNAPSHOT), "{change}: {error}");
     }
 
-    /// Asserts that nothing was changed by all that was refused.
+    /// Asserts that the refused statements changed nothing.
     #[track_caller]
     fn assert_unchanged(mut self) {
         assert_eq!(contents(&mut self.vault, &self.path).unwrap(), self.before);
@@ -119,7 +119,7 @@ fn no_statement_changes_the_versions_that_a_finished_snapshot_shows() {
                  SELECT {since}, {since} + 1, shape, {others} {newest}"
             ));
         }
-        // They replace a row without a DELETE.
+        // These replace a row without a DELETE.
         let running = it.running;
         it.refuses(&format!(
             "INSERT OR REPLACE INTO {table}(version, since, shape, {others})
@@ -209,7 +209,7 @@ fn a_running_snapshot_can_be_written_and_a_forgotten_one_be_dropped() {
     assert_sound(&mut it.vault);
 }
 
-/// Two processes write to one snapshot, as when a lock was of no use.
+/// Two processes write to one snapshot, as if the lock had failed.
 #[test]
 fn who_still_writes_to_a_snapshot_that_another_has_finished_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -278,7 +278,7 @@ fn a_foreign_trigger_and_a_missing_one_are_refused_before_any_can_fire() {
         let refused = Vault::open(&path).unwrap_err();
         assert!(matches!(refused, VaultError::Damaged { .. }), "{name}: {refused}");
         assert!(refused.to_string().contains("trigger"), "{name}: {refused}");
-        // Nothing fires where nothing is written.
+        // A trigger does not fire if no row is written.
         Vault::open_read_only(&path).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! `forget`: what goes, what stays, and that the next backup does not mind.
+//! `forget`: what it deletes, what it keeps, and that the next backup works.
 
 use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::snapshot::Snapshot;
@@ -43,7 +43,7 @@ fn the_next_backup_counts_against_the_snapshot_before_it_forgotten_or_not() {
         assert_eq!(names(&mut vault, 1), ["a", "b"]);
         assert_eq!(names(&mut vault, 3), ["a", "D", "e"]);
         assert_sound(&mut vault);
-        // What only the forgotten snapshot showed is gone.
+        // Versions that only the forgotten snapshot showed are deleted.
         assert!(vault.history(Resource::Campaigns, &RecordKey::Id(3)).unwrap().is_empty());
         let versions = vault.history(Resource::Campaigns, &RecordKey::Id(4)).unwrap();
         let spans: Vec<_> = versions.iter().map(|it| (it.since, it.until)).collect();
@@ -136,7 +136,7 @@ fn a_full_disk_while_space_is_given_back_does_not_undo_the_forgetting() {
     assert_sound(&mut vault);
 }
 
-/// The names of forgotten records that are left in the bytes of any file in `folder`.
+/// The names of forgotten records that remain in the bytes of any file in `folder`.
 fn traces(folder: &std::path::Path, word: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let found = files.filter(|path| {
@@ -162,7 +162,7 @@ fn what_is_forgotten_is_in_no_page_no_log_and_no_copy() {
             campaigns(vault, day(at), &all)
         };
         backup(&mut vault, 0, &names("kept", 2));
-        // Some records are new, so that pages are split; others change to another length.
+        // Some records are new, so that pages are split; the length of others changes.
         let mixed = [names("kept", 2), names("vanished", 3)].concat();
         let mixed: std::collections::BTreeMap<_, _> = mixed.into_iter().collect();
         let secret = backup(&mut vault, 1, &mixed.into_iter().collect::<Vec<_>>());
@@ -172,7 +172,7 @@ fn what_is_forgotten_is_in_no_page_no_log_and_no_copy() {
             vault = Vault::open(&path).unwrap();
         }
         if last {
-            // Nothing follows it yet, so that it waits for the next snapshot.
+            // No later snapshot exists yet, so the rest waits for the next one.
             vault.forget(&[secret], day(2)).unwrap();
             backup(&mut vault, 3, &names("kept", 2));
         } else {

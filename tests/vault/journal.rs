@@ -1,4 +1,4 @@
-//! The journal of runs: what it keeps, and when it is on the disk.
+//! The journal of runs: what it stores, and when it is synced to disk.
 
 use linkvault::model::{RecordKey, Resource, SentValue};
 use linkvault::vault::id_map::IdMapping;

@@ -1,4 +1,4 @@
-//! One process at a time works on an account.
+//! The lock of an account.
 
 use std::any::Any;
 use std::fs::File;
@@ -14,7 +14,7 @@ use linkvault::vault::lock::{Lock, LockCommand, LockError, LockHolder, LockPurpo
 
 use crate::vault::snapshot_builder::day;
 
-/// Time that never passes; a wait is an error.
+/// A clock on which time never passes; a wait is an error.
 pub struct StillClock;
 
 impl Clock for StillClock {
@@ -35,7 +35,7 @@ impl Clock for StillClock {
     }
 }
 
-/// Passes the time it is asked to, and lets what is locked go at one of the waits.
+/// A clock that advances by each wait, and releases the lock during one of them.
 struct LettingGo {
     locked: Mutex<Option<Box<dyn Any + Send>>>,
     at_wait: u32,
@@ -167,14 +167,15 @@ fn a_process_that_only_looks_at_a_lock_keeps_no_other_from_it() {
     assert_eq!(*clock.waits.lock().unwrap(), 1);
 }
 
-/// Names the vault that a helper process is to lock.
+/// Environment variable with the path of the vault that a helper process locks.
 const HELPER: &str = "LINKVAULT_TEST_LOCKS";
 
-/// A process that has the lock of a vault, until it is killed or dropped.
+/// A process that holds the lock of a vault until it is killed or dropped.
 struct Helper(Child);
 
 impl Helper {
-    /// Starts the test `name` as a process that locks `vault`; it begins with [`Helper::is_this`].
+    /// Starts the test `name` in a process that locks `vault`. The test must begin with
+    /// [`Helper::is_this`].
     fn start(name: &str, vault: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", &format!("vault::lock::{name}"), "--nocapture"])
@@ -188,8 +189,8 @@ impl Helper {
         Self(child)
     }
 
-    /// In the process of a helper: takes the lock, does `work`, and holds the lock until the parent
-    /// ends or kills it. Otherwise nothing.
+    /// In a helper process: takes the lock, calls `work`, holds the lock until the parent ends or
+    /// kills it, and returns true.
     fn is_this(work: impl FnOnce(&Path)) -> bool {
         let Some(vault) = std::env::var_os(HELPER) else { return false };
         let _lock = take(Path::new(&vault), "helper").unwrap();
@@ -294,7 +295,7 @@ fn who_waits_for_a_lock_finds_a_new_file_in_the_place_of_a_removed_one() {
     let folder = tempfile::tempdir().unwrap();
     let vault = folder.path().join("main.db");
     let file = folder.path().join("main.db.lock");
-    // Somebody locks the file, and removes it while another waits.
+    // Another process locks the file, and removes it while this one waits.
     let locked = File::create(&file).unwrap();
     locked.lock().unwrap();
     let removed = Removes(locked, file.clone());
@@ -305,7 +306,7 @@ fn who_waits_for_a_lock_finds_a_new_file_in_the_place_of_a_removed_one() {
     drop(lock);
 }
 
-/// Removes a locked file before it lets go of it.
+/// Removes a locked file before the lock is released.
 struct Removes(#[allow(dead_code)] File, PathBuf);
 
 impl Drop for Removes {
@@ -314,7 +315,7 @@ impl Drop for Removes {
     }
 }
 
-/// A lock that is a FIFO or a link would hold the program up, or lead it elsewhere.
+/// A FIFO would block the program, and a link would lead it to another file.
 #[cfg(unix)]
 #[test]
 fn a_lock_is_a_regular_file() {

@@ -1,4 +1,4 @@
-//! The vault alone: what it gives back, what it shows, what it notices, what it refuses.
+//! Tests of the vault: reading back, views, damage and errors.
 
 mod batched_pages;
 mod bit_flips;

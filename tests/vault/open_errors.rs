@@ -1,5 +1,5 @@
-//! Files that are no vault, or not ours, or cannot be written: each a clear
-//! error, the file as it was.
+//! Files that are not vaults, belong to another account, or cannot be written: each gives a clear
+//! error and remains unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ impl Folder {
         path
     }
 
-    /// Everything that lies in it, to the byte, by its hash.
+    /// Every file in the folder, with the hash of its bytes.
     fn all(&self) -> Vec<(PathBuf, String)> {
         let files = std::fs::read_dir(self.0.path()).unwrap().flatten();
         let hash = |path| blake3::hash(&std::fs::read(path).unwrap_or_default()).to_string();
@@ -35,7 +35,7 @@ impl Folder {
     }
 }
 
-/// Opens in each way, and asserts that each is refused without a trace.
+/// Opens the file in each way, and asserts that each fails and changes nothing.
 #[track_caller]
 fn refused(folder: &Folder, path: &Path, expected: impl Fn(&VaultError) -> bool) {
     let before = folder.all();
@@ -151,7 +151,7 @@ fn a_lost_format_number_is_damage() {
 #[test]
 fn a_damaged_header_is_refused() {
     let bytes = sample_bytes();
-    // The magic, the page size, the encoding, the application's id.
+    // The magic bytes, the page size, the encoding, the application id.
     for (at, to) in [(0, b'Q'), (16, 0), (16, 0xff), (59, 2), (68, 0), (71, 0)] {
         let folder = Folder::new();
         let mut damaged = bytes.clone();
@@ -274,15 +274,15 @@ fn a_full_disk_stops_a_crawl_at_any_page_and_it_goes_on_once_there_is_room() {
     assert_eq!(vault.all_snapshots().unwrap().len(), 1);
     let mut whole = Vault::in_memory().unwrap();
     world.crawl(&mut whole, &options).unwrap();
-    // Scans move while time passes.
+    // Scans change as time passes.
     let still: Vec<_> = Resource::ALL.into_iter().filter(|it| *it != Resource::QrCodes).collect();
     assert_eq!(vault.state(1, &still).unwrap(), whole.state(1, &still).unwrap());
 }
 
-/// Says to the helper process which test it is to be.
+/// Environment variable with the name of the test that the helper process runs.
 const PLAIN_USER: &str = "LINKVAULT_TEST_PLAIN_USER";
 
-/// Runs `work` where permissions bind: root runs the test again as nobody.
+/// Runs `work` as a user whom permissions restrict: root runs the test again as `nobody`.
 #[cfg(unix)]
 fn as_a_plain_user(test: &str, work: impl FnOnce()) {
     use std::os::unix::fs::OpenOptionsExt as _;

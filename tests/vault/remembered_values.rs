@@ -1,5 +1,4 @@
-//! Values that linkvault sent and that no list gives back: every reader of a state
-//! sees what was true then.
+//! Sent values that no list returns: every reader of a state gets those of that time.
 
 use linkvault::ops::sandbox_from_vault::sandbox_from_vault;
 use linkvault::vault::Vault;
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{LiveService, TestEnvironment};
 
-/// A QR code with the text v1 in the snapshot `v1`, and with v2 in the newest one.
+/// A QR code with the text v1 in the snapshot `v1`, and v2 in the newest one.
 fn two_texts() -> (TestEnvironment, LiveService, u64) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
@@ -84,13 +83,13 @@ fn restore_and_undo_lead_back_to_the_text_of_then() {
         (&steps[0]["before"]["data"], &steps[0]["after"]["data"]),
         (&json!("v2"), &json!("v1"))
     );
-    // What its colour replaced is not known.
+    // The previous value of the colour is unknown.
     environment.run(&["rehearse", "main@v1", "--to", "main"]).exits_with(3);
     environment.run(&["restore", "v1", "--to", "main", "--yes"]).exits_with(3);
     assert_eq!(data(&service, id), "v1");
     environment.run(&["undo", "main", "3", "--yes"]).succeeds();
     assert_eq!(data(&service, id), "v2");
-    // What was there before run 2 is there again, but for the colour.
+    // The values from before run 2 are back, except for the colour.
     environment.run(&["restore", "v1", "--to", "main", "--yes"]).exits_with(3);
     environment.run(&["undo", "main", "2", "-n"]).exits_with(3);
     // A later run sent another text: that is a conflict.
@@ -101,8 +100,8 @@ fn restore_and_undo_lead_back_to_the_text_of_then() {
     assert_eq!(data(&service, id), "v3");
 }
 
-/// The colour was sent after v1, and no list told what it replaced; nor can a link be
-/// unassigned.
+/// The colour was sent after v1, and its previous value is unknown. A link cannot be unassigned
+/// either.
 #[test]
 fn what_was_first_sent_after_the_snapshot_is_listed_by_restore() {
     let (environment, service, id) = two_texts();
@@ -131,7 +130,7 @@ fn what_was_first_sent_after_the_snapshot_is_listed_by_restore() {
     }
 }
 
-/// The lost code comes back as it was in the snapshot, without what was sent later.
+/// The deleted code is created with its values in the snapshot, without those sent later.
 #[test]
 fn a_code_that_was_deleted_comes_back_as_it_was() {
     let (environment, service, id) = two_texts();
@@ -142,7 +141,7 @@ fn a_code_that_was_deleted_comes_back_as_it_was() {
     assert_eq!((content.data, content.background), (Some(json!("v1")), None));
 }
 
-/// Only edited cells are pushed, of hidden columns as well.
+/// Only edited cells are sent, also of columns that no list returns.
 #[test]
 fn a_hidden_cell_that_was_not_edited_is_not_pushed() {
     let (environment, service, id) = two_texts();
@@ -160,7 +159,7 @@ fn a_hidden_cell_that_was_not_edited_is_not_pushed() {
     assert_eq!(data(&service, id), "v2");
 }
 
-/// A migration of an older snapshot takes the text of then along.
+/// A migration of an older snapshot uses the text of that snapshot.
 #[test]
 fn a_migration_and_a_sandbox_take_what_was_true_then() {
     let (environment, _service, id) = two_texts();

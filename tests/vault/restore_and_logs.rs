@@ -1,4 +1,4 @@
-//! A log that is not the file's own, and a copy that takes the place of a vault.
+//! Logs that belong to another file, and copies that replace a vault.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::sample;
 use crate::vault::snapshot_builder::{assert_sound, campaigns, contents, day, plain};
 
-/// A vault's file and its log as a crash left them.
+/// The file and the log of a vault after a crash.
 struct Crashed {
     file: Vec<u8>,
     log: Vec<u8>,
@@ -23,14 +23,14 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 impl Crashed {
-    /// The files of an open vault, as they are now.
+    /// The present files of an open vault.
     fn of(path: &Path) -> Self {
         let read = |path: &Path| std::fs::read(path).unwrap();
         Self { file: read(path), log: read(&beside(path, "-wal")) }
     }
 }
 
-/// Puts these files at `path`, where nothing else is.
+/// Writes these files to `path`, where no other file is.
 fn put(path: &Path, file: &[u8], log: &[u8]) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(beside(path, suffix));
@@ -56,7 +56,7 @@ fn backup(vault: &mut Vault, at: i64, names: &[(i64, String)]) {
     campaigns(vault, day(at), &names);
 }
 
-/// A vault that crashed at several points of its life, and copies of it from between.
+/// A vault that crashed at several points of its history, and copies made in between.
 struct Life {
     _folder: TempDir,
     at: PathBuf,
@@ -76,7 +76,7 @@ fn life() -> Life {
         crashes.push(Crashed::of(&path));
         vault.copy_to(&copy).unwrap();
         copies.push(std::fs::read(&copy).unwrap());
-        // Another tool's copy, with the ids of the vault and its pages in another order.
+        // Another tool's copy, with the vault's ids, but other page numbers.
         let _ = std::fs::remove_file(&copy);
         plain(&path).execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
         copies.push(std::fs::read(&copy).unwrap());
@@ -93,8 +93,8 @@ fn life() -> Life {
     Life { at: folder.path().join("restored.db"), _folder: folder, crashes, copies }
 }
 
-/// The measured fault: a copy was put over a vault whose log a crash had left, and SQLite applied
-/// the log to it.
+/// An observed fault: a copy was written over a vault with a log left by a crash, and SQLite
+/// applied the log to it.
 #[test]
 fn a_log_of_an_old_file_is_never_applied_to_a_copy() {
     let life = life();
@@ -105,7 +105,7 @@ fn a_log_of_an_old_file_is_never_applied_to_a_copy() {
         for crash in &life.crashes {
             put(&life.at, &crash.file, &crash.log);
             let whole = read(&life.at);
-            // What any other SQLite program does with the pair.
+            // What any other SQLite program does with these two files.
             put(&life.at, copy, &crash.log);
             let db = plain(&life.at);
             let _ = db.query_row("SELECT count(*) FROM snapshot", [], |_| Ok(()));
@@ -140,7 +140,7 @@ fn a_log_of_an_old_file_is_never_applied_to_a_copy() {
     assert!(refused >= 2 * damaged, "{refused} refused, {harmless} harmless, {damaged} damaged");
 }
 
-/// The log of another SQLite tool has no mark that tells its file.
+/// The log of another SQLite tool has no mark of its file.
 #[test]
 fn a_log_that_another_tool_left_is_not_applied_to_a_copy() {
     let life = life();
@@ -168,7 +168,7 @@ fn a_vault_with_its_own_log_opens_after_any_crash() {
         drop(Vault::open_read_only(&life.at).unwrap());
         put(&life.at, &crash.file, &crash.log);
         read(&life.at);
-        // A log that was cut off goes on from its last whole commit.
+        // A truncated log is valid up to its last complete commit.
         for cut in [1, 33, 5000, crash.log.len() / 2] {
             let cut = crash.log.len().saturating_sub(cut);
             put(&life.at, &crash.file, &crash.log[..cut]);
@@ -178,7 +178,7 @@ fn a_vault_with_its_own_log_opens_after_any_crash() {
     }
 }
 
-/// A checkpoint writes pages of the log into the file, in their order; a crash leaves some.
+/// A checkpoint writes the pages of the log into the file in their order; a crash leaves only some.
 #[test]
 fn a_vault_opens_after_a_crash_within_a_checkpoint() {
     let life = life();
@@ -259,7 +259,7 @@ fn a_copy_with_its_own_log_is_restored_with_it_and_a_foreign_one_is_left_out() {
     assert_eq!(std::fs::read(beside(&from, "-wal")).unwrap(), crash.log);
     put(&from, &crash.file, &crash.log);
     assert_eq!(restored, read(&from));
-    // A copy lies over the vault already: the vault itself is restored, without the log.
+    // A copy has replaced the vault already: the vault itself is restored, without the log.
     let copy = &life.copies[0];
     put(&life.at, copy, &[]);
     let alone = read(&life.at);

@@ -1,4 +1,4 @@
-//! What the rules of retention keep, whatever the snapshots and the rules.
+//! Properties of the retention rules for random snapshots and policies.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn zone(time: Timestamp) -> Option<DateTime<FixedOffset>> {
     Some(time.utc()?.with_timezone(&zone))
 }
 
-/// The numbers of the snapshots that stay.
+/// The numbers of the snapshots that are kept.
 fn kept(snapshots: &[Snapshot], keep: &RetentionPolicy, needed: &[i64]) -> Vec<i64> {
     let now = Timestamp(snapshots.last().map_or(0, |it| it.started.0) + HOUR);
     let verdicts = decide(snapshots, keep, needed, now, &zone);

@@ -1,4 +1,4 @@
-//! A rollback journal beside a vault: refused, unless it belongs to the switch of the journal mode.
+//! A rollback journal beside a vault is refused, except for that of switching the journal mode.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ struct Place {
     folder: TempDir,
     vault: PathBuf,
     journal: PathBuf,
-    /// The vault's file, closed.
+    /// The bytes of the closed vault.
     file: Vec<u8>,
 }
 
@@ -27,11 +27,11 @@ impl Place {
         Self { folder, vault, journal, file }
     }
 
-    /// The journal of a change of the file at `path` that is under way.
+    /// The journal of an unfinished change of the file at `path`.
     fn journal_of(path: &Path, change: &str) -> Vec<u8> {
         let tool = Connection::open(path).unwrap();
         tool.pragma_update(None, "journal_mode", "DELETE").unwrap();
-        // SQLite has to write pages, and its journal before them.
+        // Forces SQLite to write pages, and the journal before them.
         tool.execute_batch("PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN").unwrap();
         tool.execute_batch(change).unwrap();
         let mut name = path.as_os_str().to_owned();
@@ -75,7 +75,8 @@ fn a_journal_of_another_file_is_refused_and_a_restore_leaves_it_out() {
     }
 }
 
-/// A copy has no log until linkvault opens it for writing; another tool may have crashed before.
+/// A copy has no log until linkvault opens it for writing; another tool may have crashed before
+/// that.
 #[test]
 fn what_a_tool_left_undone_in_a_file_without_a_log_is_rolled_back() {
     let it = Place::new();
@@ -94,7 +95,7 @@ fn what_a_tool_left_undone_in_a_file_without_a_log_is_rolled_back() {
     assert_sound(&mut vault);
 }
 
-/// As SQLite writes it when it begins to use a log, or ends to.
+/// The journal that SQLite writes when it switches to or from WAL mode.
 fn mode_switch(file: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let size = usize::from(u16::from_be_bytes([file[16], file[17]]));
     let mut page = file[..size].to_vec();

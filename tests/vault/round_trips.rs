@@ -1,4 +1,4 @@
-//! Any sequence of backups, forgets and reopenings, against a plain model.
+//! Random sequences of backups, forgets and reopenings, compared with a simple model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::vault::snapshot_builder::{TestService, assert_sound, day};
 enum Step {
     /// Begins a snapshot if none is running.
     Begin,
-    /// Puts records, by kind, id, spelling and count.
+    /// Stores records, by kind, id, spelling and counter.
     Put(Vec<(usize, i64, usize, i64)>),
-    /// Marks a record as gone once the snapshot is finished.
+    /// Marks a record as deleted when the snapshot is finished.
     Vanish(usize, i64),
     Statistics(i64, i64),
     Finish,
-    /// Forgets the finished snapshots whose place is set.
+    /// Forgets the finished snapshots whose bit is set.
     Forget(u16),
     Reopen,
 }
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A record's text, what of it makes a version, and its count.
+/// A record's text, the part that makes a version, and its counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Text {
     raw: String,
@@ -104,11 +104,11 @@ fn key(kind: usize, id: i64, spelling: usize) -> (Resource, RecordKey) {
 
 type Records = BTreeMap<(Resource, RecordKey), Text>;
 
-/// What the vault must hold, as plainly as it can be said.
+/// The expected content of the vault.
 #[derive(Default)]
 struct Model {
     now: Records,
-    /// Each code's counts and statistics, by the snapshot that saw them first.
+    /// Each QR code's counters and statistics, by the snapshot that first read them.
     counts: BTreeMap<i64, BTreeMap<i64, Option<i64>>>,
     statistics: BTreeMap<i64, BTreeMap<i64, String>>,
     running: Option<Running>,
@@ -148,8 +148,8 @@ impl Model {
                 records.keys().filter(|(it, _)| *it == resource).cloned().collect()
             };
             let (before, after) = (of(&running.before), of(&self.now));
-            // What changed and changed back within one snapshot has not changed, and
-            // neither has what is only spelled another way.
+            // A record that changed back within one snapshot does not count as changed, and neither
+            // does one with only another spelling.
             let differs = |at: &&(Resource, RecordKey)| {
                 let raw = |records: &Records| records[*at].raw.clone();
                 !equal_fields(at.0, &at.1, &raw(&running.before), &raw(&self.now))

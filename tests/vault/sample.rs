@@ -1,4 +1,4 @@
-//! A small vault that has something of everything.
+//! A small vault with data of every kind.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use linkvault::vault::{AccountIdentity, Vault};
 
 use crate::vault::snapshot_builder::{TestService, day};
 
-/// Whose the sample is.
+/// The account of the sample.
 pub fn identity() -> AccountIdentity {
     AccountIdentity { service: "https://links.example.com".to_owned(), account: 7 }
 }
@@ -140,7 +140,7 @@ fn fifth(vault: &mut Vault) {
     service.finish();
 }
 
-/// A value that later ones replace.
+/// Stores a sent value that later ones replace.
 fn send_slug(vault: &mut Vault, value: &str) {
     vault.remember(Resource::Campaigns, &RecordKey::Id(1), "slug", value, day(1)).unwrap();
 }
@@ -156,7 +156,7 @@ fn send(vault: &mut Vault) {
     }
 }
 
-/// A run that is finished, and one that was stopped.
+/// Adds a finished run and an interrupted one.
 fn run(vault: &mut Vault) {
     let new = NewRun {
         command: "restore".to_owned(),

@@ -1,4 +1,4 @@
-//! Values that were sent and can never be read back.
+//! Sent values that no list returns.
 
 use linkvault::model::{RecordKey, Resource, SentValue};
 use linkvault::vault::Vault;
@@ -33,7 +33,7 @@ fn values(vault: &Vault, number: Option<i64>, field: &str) -> Vec<String> {
     all.values().filter_map(|fields| Some(fields.get(field)?.as_str()?.to_owned())).collect()
 }
 
-/// Counted in snapshots, so it does not matter what the clock says.
+/// Spans are counted in snapshots, so the clock does not matter.
 #[test]
 fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     let mut vault = Vault::in_memory().unwrap();
@@ -49,7 +49,7 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
     campaigns(&mut vault, day(2), &[(1, "a")]);
     send(&mut vault, r#""second""#);
     assert_eq!(values(&vault, Some(3), "slug"), ["first"], "a finished snapshot stays as it was");
-    // The next one has begun already.
+    // The next snapshot has begun already.
     let mut service = TestService::begin(&mut vault, day(3));
     service.put(Resource::Campaigns, &[r#"{"id":1,"name":"a"}"#]);
     send(service.vault, r#""third""#);
@@ -77,13 +77,13 @@ fn begun_run(vault: &mut Vault, before: i64) -> i64 {
     vault.begin_run(&new, day(3)).unwrap()
 }
 
-/// The slug of a campaign, as a step has it remembered.
+/// The slug of a campaign, as a sent value of a step.
 fn slug(id: i64, value: &str, created: bool) -> Vec<SentValue> {
     let (resource, key, field) = (Resource::Campaigns, RecordKey::Id(id), "slug".to_owned());
     vec![SentValue { resource, key, field, value: value.into(), created }]
 }
 
-/// The only writes to `sent` that change what a finished snapshot shows.
+/// The only writes to `sent` that change finished snapshots.
 #[test]
 fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
     let mut vault = Vault::in_memory().unwrap();
@@ -112,8 +112,8 @@ fn a_run_adds_to_a_finished_snapshot_what_it_sent_before_that() {
     assert_sound(&mut vault);
 }
 
-/// Where the service gives ids of deleted records again, the version of the deleted record is
-/// still open when the create settles.
+/// If the service reuses ids, the version of the deleted record is still open when the result of
+/// the create is stored.
 #[test]
 fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     let mut vault = Vault::in_memory().unwrap();
@@ -140,7 +140,7 @@ fn a_create_that_got_the_id_of_a_deleted_record_changes_no_finished_snapshot() {
     assert_sound(&mut vault);
 }
 
-/// A snapshot of QR code 1 alone.
+/// A snapshot of only QR code 1.
 fn code(vault: &mut Vault, number: i64, link: &str, date: &str) {
     let raw = format!(r#"{{"id":1,"link":"https://x/{link}","name":"","date":"{date} 10:00:00"}}"#);
     let mut service = TestService::begin(vault, day(number));
@@ -149,7 +149,7 @@ fn code(vault: &mut Vault, number: i64, link: &str, date: &str) {
     assert_sound(vault);
 }
 
-/// The data of QR code 1 in these snapshots, and now.
+/// The data of QR code 1 in these snapshots, and the current one.
 fn data(vault: &Vault, numbers: &[i64]) -> Vec<Option<String>> {
     let numbers = numbers.iter().map(|number| Some(*number)).chain([None]);
     let data = |number| {
@@ -160,7 +160,7 @@ fn data(vault: &Vault, numbers: &[i64]) -> Vec<Option<String>> {
     numbers.map(data).collect()
 }
 
-/// Somebody deletes a code and makes another one, to which the service gives the same id.
+/// Another user deletes a code and creates another one, which gets the same id.
 #[test]
 fn what_was_sent_for_a_code_ends_where_its_link_and_date_are_those_of_another_one() {
     let mut vault = Vault::in_memory().unwrap();
@@ -173,7 +173,7 @@ fn what_was_sent_for_a_code_ends_where_its_link_and_date_are_those_of_another_on
     assert_eq!(data(&vault, &[1, 2, 3]), [mine(), mine(), mine(), mine()]);
     code(&mut vault, 3, "c", "2026-01-03");
     assert_eq!(data(&vault, &[1, 2, 3, 4]), [mine(), mine(), mine(), None, None]);
-    // It is gone for one snapshot, and its id comes again.
+    // The record is missing in one snapshot, and its id is reused.
     vault.remember(Resource::QrCodes, &key, "data", r#""mine""#, day(3)).unwrap();
     code(&mut vault, 4, "c", "2026-01-03");
     let mut service = TestService::begin(&mut vault, day(5));
@@ -220,7 +220,7 @@ fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
     now.sort();
     assert_eq!(now, ["not in a snapshot yet", "three"]);
     let history = vault.sent_history(Resource::Campaigns, &RecordKey::Id(1)).unwrap();
-    // What stood before begins with the first snapshot that can be read.
+    // The earlier value begins with the first readable snapshot.
     let spans: Vec<_> = history.iter().map(|it| (&*it.field, it.since, it.until)).collect();
     assert_eq!(spans, [("links", 2, None), ("slug", 2, None)]);
     campaigns(&mut vault, day(2), &[(1, "a"), (3, "c")]);

@@ -1,4 +1,4 @@
-//! A backup written by hand, and everything that a vault can be asked.
+//! Writes snapshots without a crawl, and reads everything from a vault.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,19 +12,19 @@ use linkvault::vault::{Vault, VaultError};
 use roaring::RoaringTreemap;
 use serde_json::{Value, json};
 
-/// The day of that number, from 2026-11-01T00:00:00Z.
+/// The start of day `number` after 2026-11-01T00:00:00Z.
 pub fn day(number: i64) -> Timestamp {
     Timestamp(1_793_491_200_000 + number * 86_400_000)
 }
 
-/// A snapshot that is being written.
+/// Writes a snapshot.
 pub struct TestService<'v> {
     pub vault: &'v mut Vault,
     pub number: i64,
     pub now: Timestamp,
     page: u64,
     /// Whether pages may share a commit.
-    pub hold: bool,
+    pub batch: bool,
 }
 
 impl<'v> TestService<'v> {
@@ -34,20 +34,20 @@ impl<'v> TestService<'v> {
 
     pub fn begin_tagged(vault: &'v mut Vault, now: Timestamp, tag: Option<&str>) -> Self {
         let number = vault.begin(now, tag, &Resource::ALL).unwrap();
-        Self { vault, number, now, page: 0, hold: false }
+        Self { vault, number, now, page: 0, batch: false }
     }
 
-    /// Takes up the snapshot that is running.
+    /// Continues the running snapshot.
     pub fn go_on(vault: &'v mut Vault) -> Self {
         let (snapshot, _) = vault.running().unwrap().unwrap();
-        Self { vault, number: snapshot.number, now: snapshot.touched, page: 100, hold: false }
+        Self { vault, number: snapshot.number, now: snapshot.touched, page: 100, batch: false }
     }
 
     pub fn put(&mut self, resource: Resource, raws: &[impl AsRef<str>]) -> WriteResult {
         self.put_in(resource, None, raws)
     }
 
-    /// Stores a page of `channel`'s items, or of another resource's records.
+    /// Stores a page of the items of `channel`, or of the records of another resource.
     pub fn put_in(
         &mut self,
         resource: Resource,
@@ -66,7 +66,7 @@ impl<'v> TestService<'v> {
             number: self.page,
             now: self.now,
             usage: usage(self.page),
-            batch: self.hold,
+            batch: self.batch,
         };
         let seen = RoaringTreemap::new();
         self.vault.put_page(&page, &decoded, &seen, |_| String::new()).unwrap()
@@ -86,7 +86,7 @@ impl<'v> TestService<'v> {
         self.vault.put_statistics(&found).unwrap();
     }
 
-    /// Ends the snapshot; what has no outcome yet was read whole.
+    /// Finishes the snapshot; resources without an outcome become complete.
     pub fn finish(self) -> Snapshot {
         let now = self.now.plus(std::time::Duration::from_secs(90));
         for outcome in self.vault.snapshot(self.number).unwrap().outcomes {
@@ -103,7 +103,7 @@ fn usage(requests: u64) -> RequestUsage {
     RequestUsage { requests, throttled: 0, waited: std::time::Duration::from_millis(requests * 10) }
 }
 
-/// A snapshot of these campaigns and nothing else.
+/// Writes a snapshot with only these campaigns.
 pub fn campaigns(vault: &mut Vault, now: Timestamp, names: &[(i64, &str)]) -> i64 {
     let known = vault.unseen(Resource::Campaigns, None, &RoaringTreemap::new()).unwrap();
     let mut service = TestService::begin(vault, now);
@@ -117,7 +117,7 @@ pub fn campaigns(vault: &mut Vault, now: Timestamp, names: &[(i64, &str)]) -> i6
     service.finish().number
 }
 
-/// Asserts that `check` has nothing to say.
+/// Asserts that `check` reports no problem.
 #[track_caller]
 pub fn assert_sound(vault: &mut Vault) {
     assert_eq!(vault.check().unwrap().problems, Vec::<String>::new());
@@ -149,8 +149,7 @@ pub const VIEWS: [&str; 22] = [
     "runs",
 ];
 
-/// Everything that can be read from the vault at `path`, by its own functions
-/// and through the views.
+/// Everything that can be read from the vault at `path`, by its functions and by the views.
 pub fn contents(vault: &mut Vault, path: &Path) -> Result<Value, VaultError> {
     let mut states = serde_json::Map::new();
     let mut sent_in = serde_json::Map::new();
@@ -242,7 +241,7 @@ fn sent(vault: &Vault) -> Result<Value, VaultError> {
     Ok(all.into())
 }
 
-/// A view's rows as any SQLite program sees them.
+/// A view's rows, read by plain SQLite.
 fn rows(path: &Path, view: &str) -> Value {
     let read = || -> rusqlite::Result<Vec<Value>> {
         let db = plain(path);
@@ -265,8 +264,8 @@ fn cell(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Value> {
     })
 }
 
-/// A connection with none of linkvault's settings. Triggers are off, so that a test can damage
-/// what they protect.
+/// A connection without linkvault's settings. Triggers are off, so that a test can damage protected
+/// data.
 pub fn plain(path: &Path) -> rusqlite::Connection {
     let db = rusqlite::Connection::open(path).unwrap();
     let triggers = rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER;

@@ -1,11 +1,11 @@
-//! Records that no document describes, and what becomes of them.
+//! Records that the service's document does not describe.
 
 use linkvault::model::{RecordKey, Resource};
 use linkvault::vault::Vault;
 
 use crate::vault::snapshot_builder::{TestService, assert_sound, day};
 
-/// Campaigns as no document describes them.
+/// Campaigns that the document does not describe.
 pub const CAMPAIGNS: [&str; 10] = [
     r#"{"id":101,"id":102,"name":"a","domain":"b","name":"c","public":true,"public":false}"#,
     r#"{"id":102,"name":"\ud83d\ude00 \u00E9 \u00e9 / \/ \\ \" \b\f\n\r\t"}"#,
@@ -19,7 +19,7 @@ pub const CAMPAIGNS: [&str; 10] = [
     r#"{"id":9223372036854775807,"name":"the largest id"}"#,
 ];
 
-/// QR codes whose counters are not plain numbers.
+/// QR codes with counters that are not plain numbers.
 pub const QR_CODES: [&str; 7] = [
     r#"{"id":201,"scans":"12","name":"as a string"}"#,
     r#"{"id":202,"scans":"007","name":"with zeros"}"#,
@@ -80,13 +80,13 @@ fn shapes(path: &std::path::Path) -> i64 {
 fn thousands_of_shapes_are_bounded_and_an_unchanged_record_stays_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("many.db");
-    // Each record has a member of its own, so a template of its own.
+    // Each record has its own member, and so its own template.
     let all: Vec<_> =
         (0..6000).map(|id| format!(r#"{{"id":{id},"k{id}":1,"scans":{id}}}"#)).collect();
     for round in 1..=3 {
         let mut vault = Vault::open_or_create(&path).unwrap();
         let mut service = TestService::begin(&mut vault, day(round));
-        // Another order each time, so that other records meet the bound first.
+        // In another order each time, so that other records exceed the limit first.
         let from = usize::try_from(round).unwrap() * 1500;
         service.put(Resource::QrCodes, &[&all[from..], &all[..from]].concat());
         let snapshot = service.finish();

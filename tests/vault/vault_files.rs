@@ -1,8 +1,8 @@
-//! Vaults that cannot be used: a clear error each, and the file as it was.
+//! Vaults that cannot be used: each gives a clear error and remains unchanged.
 
 use crate::support::{LiveService, Ran, TestEnvironment};
 
-/// An account whose vault holds one snapshot, in one file.
+/// An account with a vault of one snapshot, in one file.
 fn backed_up() -> (TestEnvironment, LiveService) {
     let service = LiveService::start("", "");
     let environment = TestEnvironment::new().account(&service.url());
@@ -10,7 +10,7 @@ fn backed_up() -> (TestEnvironment, LiveService) {
     (environment, service)
 }
 
-/// Runs a backup on `vault` and holds it to leave every byte in place.
+/// Runs a backup on `vault` and asserts that every byte remains.
 fn refused(environment: &TestEnvironment, vault: &[u8]) -> Ran {
     let file = environment.path("vaults/main.db");
     std::fs::write(&file, vault).unwrap();
@@ -139,7 +139,8 @@ fn a_service_that_moved_is_accepted_on_demand() {
     environment.run(&["backup", "main", "-q"]).succeeds();
 }
 
-/// Others may be able to write to the folder of the vaults: what they put there is not followed.
+/// Other users may be able to write to the folder of the vaults; their links and FIFOs are not
+/// followed.
 #[cfg(unix)]
 #[test]
 fn a_link_or_a_fifo_beside_a_vault_is_neither_followed_nor_waited_for() {

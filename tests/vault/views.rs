@@ -1,4 +1,4 @@
-//! The views are part of the interface: names, columns, and what they show.
+//! The views are part of the interface: their names, columns and rows.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use linkvault::vault::Vault;
 
 use crate::vault::snapshot_builder::{TestService, VIEWS, campaigns, day, plain};
 
-/// The columns in `docs/sql.md`, typed from the service's document.
+/// The columns in `docs/sql.md`, written from the service's document.
 const RESOURCES: [(&str, &str); 9] = [
     ("account", "id email username avatar status expires registered"),
     ("domains", "id domain redirectroot redirect404"),
@@ -44,7 +44,7 @@ fn new_vault() -> (Vault, File) {
     (Vault::open_or_create(&path).unwrap(), File { path, _folder: folder })
 }
 
-/// The rows of a query by any SQLite program, as text.
+/// The rows of a query by plain SQLite, as text.
 fn rows(file: &File, sql: &str) -> Vec<String> {
     let db = plain(&file.path);
     let mut select = db.prepare(sql).unwrap();
