@@ -57,7 +57,7 @@ fn a_day_of_fifty_accounts_of_which_some_fail_half_the_time() {
     let names: Vec<_> = (0..50).map(|nth| format!("account-{nth:02}")).collect();
     let mut worlds: BTreeMap<String, World> = BTreeMap::new();
     for (nth, name) in names.iter().enumerate() {
-        let world = World::lifelike().seeded(nth as u64);
+        let world = World::with_sample_account().seeded(nth as u64);
         if nth % 5 == 0 {
             world.set_faults("html=0.5", nth as u64);
         }

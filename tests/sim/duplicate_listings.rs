@@ -15,7 +15,7 @@ fn warnings(summary: &linkvault::crawl::CrawlReport) -> Vec<String> {
 
 #[test]
 fn an_item_that_a_channel_lists_twice_counts_once_and_is_told_once() {
-    let mut world = World::lifelike();
+    let mut world = World::with_sample_account();
     let mut key = None;
     world.change(|store| {
         let (channel, row) = store.channels.iter_mut().next().unwrap();

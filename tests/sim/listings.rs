@@ -191,7 +191,7 @@ fn a_size_that_did_not_work_either_is_not_learned() {
 
 #[test]
 fn a_removed_channel_takes_its_items_along() {
-    let mut world = World::lifelike();
+    let mut world = World::with_sample_account();
     let first = world.backup().snapshot.number;
     let of = |world: &World, snapshot, channel| {
         let items = &world.shown(snapshot)[&Resource::ChannelItems];
@@ -209,7 +209,7 @@ fn a_removed_channel_takes_its_items_along() {
 
 #[test]
 fn a_channel_that_goes_between_list_and_items_makes_the_items_drifted() {
-    let mut world = World::lifelike();
+    let mut world = World::with_sample_account();
     world.backup();
     let before = world.shown(1)[&Resource::ChannelItems].clone();
     world.meddle(|store, nth| {

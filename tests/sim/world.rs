@@ -112,7 +112,7 @@ impl World {
     }
 
     /// A small realistic account.
-    pub fn lifelike() -> Self {
+    pub fn with_sample_account() -> Self {
         Self::of(sample_account::sample_account(BEGIN), "")
     }
 

@@ -179,7 +179,7 @@ fn a_key_that_is_no_longer_accepted_stops_the_backup() {
 
 #[test]
 fn statistics_that_cannot_be_read_are_named_and_fetched_next_time() {
-    let mut world = World::lifelike();
+    let mut world = World::with_sample_account();
     world.set_faults("html@/api/qr/", 0);
     let summary = world.backup();
     assert_eq!(summary.snapshot.status, SnapshotStatus::Partial);

@@ -234,8 +234,9 @@ fn a_crawl_of_another_account_leaves_the_vault_as_it_was() {
     vault.close().unwrap();
     let before = folder.all();
     let mut vault = Vault::open(&path).unwrap();
-    let error =
-        World::lifelike().crawl(&mut vault, &CrawlOptions::new("http://sandbox")).unwrap_err();
+    let error = World::with_sample_account()
+        .crawl(&mut vault, &CrawlOptions::new("http://sandbox"))
+        .unwrap_err();
     assert!(matches!(error, CrawlError::Vault(VaultError::OtherAccount { .. })), "{error:?}");
     drop(vault);
     assert_eq!(folder.all(), before);
@@ -245,7 +246,7 @@ fn a_crawl_of_another_account_leaves_the_vault_as_it_was() {
 fn a_full_disk_stops_a_crawl_at_any_page_and_it_goes_on_once_there_is_room() {
     let folder = Folder::new();
     let path = folder.0.path().join("v.db");
-    let world = World::lifelike();
+    let world = World::with_sample_account();
     let options = CrawlOptions::new("http://sandbox");
     let mut vault = Vault::open_or_create(&path).unwrap();
     let pages = |vault: &Vault| u32::try_from(vault.size() / 4096).unwrap();
