@@ -1,4 +1,4 @@
-//! What a plan costs at an account's limit, before anything is sent.
+//! Estimates the requests and the time of a plan at an account's rate limit.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,9 @@ use super::staleness::{StalenessLimit, WINDOW};
 use crate::model::paging::Paging;
 use crate::model::{RecordKey, Resource, State, Verb};
 
-/// What a run without mishap needs: `before` requests to look, one for each step,
-/// those that prove the account and read lists again on the way, and `after` requests to look at the end.
-/// `limit` requests fit into a minute, of which `reserve` are left to others; a limit
-/// of 0 is none.
+/// The cost of a run without errors: `before` requests of the first crawl, one for each step, those
+/// that check the account and read lists again meanwhile, and `after` requests of the last crawl.
+/// `limit` is in requests per minute, 0 for no limit; `reserve` of them are left to others.
 #[must_use]
 pub fn cost(
     plan: &Plan,
@@ -39,32 +38,32 @@ pub fn cost(
     }
 }
 
-/// The lists of an account, as far as their lengths tell what reading them costs.
+/// The lengths of an account's lists, to compute the cost of reading them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lists {
     paging: BTreeMap<Resource, Paging>,
-    /// The lists of resources, and those of each channel's items.
+    /// Lengths by resource, and by channel for channel items.
     lengths: BTreeMap<(Resource, Option<ResolvedRef>), Length>,
-    /// The channels that have each QR code as an item.
+    /// For each QR code, the channels that have it as an item.
     channels: BTreeMap<i64, Vec<i64>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Length {
     records: u64,
-    /// Records that were deleted since the list was read last.
+    /// Records deleted since the list was last read.
     gone: u64,
 }
 
 impl Length {
-    fn lose(&mut self) {
+    fn remove_record(&mut self) {
         self.records = self.records.saturating_sub(1);
         self.gone += 1;
     }
 }
 
 impl Lists {
-    /// The lists that show `state`.
+    /// The lists of an account with this state.
     #[must_use]
     pub fn of(state: &State, paging: BTreeMap<Resource, Paging>) -> Self {
         let mut lists = Self { paging, ..Self::default() };
@@ -94,7 +93,7 @@ impl Lists {
         self.lengths.entry((resource, channel)).or_default()
     }
 
-    /// Requests that read `resource`, beside the one for the account.
+    /// The requests that read `resource`, without the one for the account.
     #[must_use]
     pub fn requests(&self, resource: Resource) -> u64 {
         let paging = self.paging.get(&resource).copied().unwrap_or_default();
@@ -109,7 +108,7 @@ impl Lists {
         }
     }
 
-    /// Notes that `resource` was read.
+    /// Records that `resource` was read.
     pub fn read(&mut self, resource: Resource) {
         for ((of, _), length) in &mut self.lengths {
             if *of == resource {
@@ -118,8 +117,8 @@ impl Lists {
         }
     }
 
-    /// Notes that `step` was done.
-    pub fn carry_out(&mut self, step: &PlanStep) {
+    /// Applies `step` to the lengths.
+    pub fn apply_step(&mut self, step: &PlanStep) {
         match (step.verb, step.resource) {
             (Verb::Create, resource) => {
                 self.list(resource, None).records += 1;
@@ -128,7 +127,7 @@ impl Lists {
                 }
             }
             (Verb::Delete, resource) => {
-                self.list(resource, None).lose();
+                self.list(resource, None).remove_record();
                 let id = step.id.unwrap_or_default();
                 if resource == Resource::Channels {
                     self.lengths.remove(&(Resource::ChannelItems, Some(ResolvedRef::Id(id))));
@@ -136,7 +135,7 @@ impl Lists {
                 let codes = resource == Resource::QrCodes;
                 for channel in self.channels.remove(&id).filter(|_| codes).into_iter().flatten() {
                     let list = (Resource::ChannelItems, Some(ResolvedRef::Id(channel)));
-                    self.lengths.get_mut(&list).map(Length::lose);
+                    self.lengths.get_mut(&list).map(Length::remove_record);
                 }
             }
             (Verb::Assign, Resource::ChannelItems) => {
@@ -157,7 +156,7 @@ mod tests {
     use crate::change::staleness::DEFAULT;
 
     #[test]
-    fn the_first_windows_share_goes_at_once_and_each_other_takes_a_minute() {
+    fn the_first_window_takes_no_time_and_each_further_one_a_minute() {
         let cost = |count, looks, limit, reserve| {
             let staleness = StalenessLimit::new(DEFAULT, limit, reserve, Lists::default());
             let cost = cost(&steps(count), (looks, looks), limit, reserve, &staleness);
@@ -169,7 +168,7 @@ mod tests {
         assert_eq!(cost(24, 1, 30, 5), is(26, 60.0));
         assert_eq!(cost(25, 1, 30, 5), PlanCost { rereads: 1, ..is(28, 60.0) });
         assert_eq!(cost(100, 0, 0, 5), is(100, 0.0));
-        // Before the second and the third write, it is asked whose account it is.
+        // The account is checked before the second and the third write.
         assert_eq!(cost(3, 0, 5, 9), PlanCost { rereads: 2, ..is(5, 240.0) });
     }
 }

@@ -1,6 +1,5 @@
-//! What an account should become: records that somebody wants, with the fields
-//! that he gave. A spreadsheet gives some rows and some columns; a snapshot
-//! gives everything.
+//! The desired state of an account: records with the fields that were given. A CSV file gives some
+//! rows and columns; a snapshot gives everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,12 +7,12 @@ use std::fmt;
 use crate::model::natural_key::value_text;
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State, value};
 
-/// Where a wanted record was written down, for messages.
+/// The place where a desired record was specified, for messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct SourceLocation {
-    /// A file's name, or a state's: `sheets/campaigns.csv`, `main@#12`.
+    /// Name of a file or a state: `sheets/campaigns.csv`, `main@#12`.
     pub file: String,
-    /// Of a file, counted from 1.
+    /// Line in the file, from 1.
     pub line: Option<u64>,
 }
 
@@ -26,35 +25,38 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// A record that is meant: by its id, or by its owner's name for it.
+/// A reference to a record by id or by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordRef {
+    /// The id of the record.
     Id(i64),
+    /// The name of the record.
     Name(String),
 }
 
-/// A record that somebody wants.
+/// A desired record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredRecord {
-    /// Its id, where one was given. A channel item's is that of the item.
+    /// The id, if it was given; for a channel item, the id of the item.
     pub id: Option<i64>,
-    /// The channel of a channel item; `None` for all else.
+    /// The channel of a channel item; `None` for other resources.
     pub channel: Option<RecordRef>,
-    /// The values that were given, by the field's place in the table's row.
-    /// Identity fields are not among them, but for a channel item's `type`.
+    /// The given values, by the field's index in the table's row. Excludes identity fields,
+    /// except the `type` of a channel item.
     pub fields: BTreeMap<usize, FieldValue<'static>>,
+    /// Where the record was specified.
     pub source: Option<SourceLocation>,
 }
 
 impl DesiredRecord {
-    /// The value given for the field called `name`.
+    /// The given value of the field called `name`.
     #[must_use]
     pub fn value(&self, resource: Resource, name: &str) -> Option<&FieldValue<'static>> {
         let (place, _) = resource.spec().field(name)?;
         self.fields.get(&place)
     }
 
-    /// Its natural key; `None` where a part of it was not given, or is empty.
+    /// The natural key; `None` if a part of it is missing or empty.
     #[must_use]
     pub fn natural_key(&self, resource: Resource) -> Option<NaturalKey> {
         let value = |name: &str| self.value(resource, name).map(value_text);
@@ -65,57 +67,62 @@ impl DesiredRecord {
 /// A short link that a campaign should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignLink {
+    /// The campaign.
     pub campaign: RecordRef,
+    /// Id of the short link.
     pub link: i64,
+    /// Where the link was specified.
     pub source: Option<SourceLocation>,
 }
 
-/// What is wanted of one resource.
+/// The desired records of one resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DesiredRecords {
+    /// The desired records.
     pub records: Vec<DesiredRecord>,
-    /// Whether a record that is not among them is not wanted. A lone
-    /// spreadsheet says nothing of the records that it leaves out.
+    /// Whether other records of the resource are to be deleted. False for a single CSV file, which
+    /// says nothing about the records that it does not list.
     pub is_complete: bool,
 }
 
 /// Records of an account by their ids.
 pub type RecordIds = BTreeSet<(Resource, i64)>;
 
-/// What an account should become. A resource that is absent is left alone.
+/// The desired state of an account. Absent resources are not changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DesiredState {
+    /// Desired records by resource.
     pub resources: BTreeMap<Resource, DesiredRecords>,
+    /// Links that campaigns should have.
     pub campaign_links: Vec<CampaignLink>,
-    /// Records that are to go, whatever else is said of their resource.
+    /// Ids of records to delete, in addition.
     pub to_delete: BTreeMap<Resource, BTreeSet<i64>>,
-    /// Records that were deleted since the state was read that the wanted ids are of. A
-    /// record of the account that has one of these ids is another one.
+    /// Records that were deleted since the state was read that the desired ids refer to. A record
+    /// of the account with one of these ids is a different record.
     pub deleted: RecordIds,
-    /// Whether a record whose id the account does not have (any more) is to be
-    /// created anew. A snapshot means that; a spreadsheet has a mistake there.
+    /// Whether a record with an unknown id is created anew. True for a snapshot; in a CSV file an
+    /// unknown id is a mistake.
     pub recreate_missing: bool,
-    /// Whether the records come with the sent values that were true with them. What
-    /// is sent since then is no part of them, even where nothing was known then.
+    /// Whether the records include the sent values of that time. Values sent later are then not
+    /// part of the desired state, even if nothing was known at that time.
     pub has_sent_values: bool,
-    /// The account that the ids are of, as `service#id`, where it is another one
-    /// than the account that is to become so.
+    /// The account that the ids refer to, as `service#id`, if it is not the account to change.
     pub origin: Option<String>,
 }
 
 impl DesiredState {
-    /// Everything that `state` holds, as it was there, with the sent values that
-    /// were true then. `name` tells whence.
+    /// The desired state with everything in `state`, including its sent values. `name` is the
+    /// state's name in messages.
     #[must_use]
     pub fn of_state(state: &State, name: &str) -> Self {
         let source = SourceLocation { file: name.to_owned(), line: None };
         let resources = state.iter().map(|(resource, records)| {
-            let wanted = records.values().map(|record| {
-                let mut wanted = desired_record(resource, record, &source);
-                wanted.fields.extend(unlisted_sent_fields(state, resource, &record.key));
-                wanted
+            let desired = records.values().map(|record| {
+                let mut desired = desired_record(resource, record, &source);
+                desired.fields.extend(unlisted_sent_fields(state, resource, &record.key));
+                desired
             });
-            (resource, DesiredRecords { records: wanted.collect(), is_complete: true })
+            (resource, DesiredRecords { records: desired.collect(), is_complete: true })
         });
         let mut desired = Self {
             resources: resources.collect(),
@@ -130,7 +137,7 @@ impl DesiredState {
     }
 }
 
-/// The sent values of a record that its list does not show, as wanted fields.
+/// The sent values of a record that its list does not return, as desired fields.
 pub(crate) fn unlisted_sent_fields(
     state: &State,
     resource: Resource,
@@ -141,7 +148,7 @@ pub(crate) fn unlisted_sent_fields(
     })
 }
 
-/// The links of a campaign that linkvault assigned, as wanted ones.
+/// The links that linkvault assigned to a campaign, as desired links.
 pub(crate) fn links<'s>(
     state: &'s State,
     campaign: &RecordKey,

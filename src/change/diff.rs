@@ -1,4 +1,4 @@
-//! What changed from one state to another: field by field, pure.
+//! Compares two states field by field. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,19 @@ pub use crate::model::differences::FieldChange;
 use crate::model::differences::{self, FieldValues, fields};
 use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State};
 
-/// What became of a record.
+/// The kind of a record's change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
+    /// Only the later state has the record.
     Added,
+    /// Only the earlier state has the record.
     Removed,
+    /// Some fields differ.
     Changed,
 }
 
 impl ChangeKind {
-    /// The word for it in JSON.
+    /// The name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -26,37 +29,46 @@ impl ChangeKind {
     }
 }
 
-/// One record that is not what it was.
+/// A record that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordChange {
+    /// Resource of the record.
     pub resource: Resource,
+    /// Identity of the record.
     pub key: RecordKey,
+    /// How it changed.
     pub kind: ChangeKind,
-    /// The fields that differ; of an added or removed record, all it has.
+    /// The fields that differ; all fields of an added or removed record.
     pub fields: Vec<FieldChange>,
 }
 
-/// A counter that moved.
+/// A counter that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterChange {
+    /// Resource of the record.
     pub resource: Resource,
+    /// Identity of the record.
     pub key: RecordKey,
+    /// Name of the counter's field.
     pub field: &'static str,
+    /// Earlier value.
     pub before: i64,
+    /// Later value.
     pub after: i64,
 }
 
-/// The difference of two states.
+/// The difference between two states.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StateDiff {
+    /// Changed records, sorted by resource and key.
     pub changes: Vec<RecordChange>,
-    /// Counters move by themselves, so they are no changes.
+    /// Differing counters. They are not changes: the service counts them up.
     pub movements: Vec<CounterChange>,
-    /// Resources that only one of the states has read; nothing is said of them.
+    /// Resources that only one of the states has; they are not compared.
     pub unread: Vec<Resource>,
 }
 
-/// Compares two states, resource by resource, in the order of keys.
+/// Compares two states by resource and key.
 #[must_use]
 pub fn diff(before: &State, after: &State) -> StateDiff {
     let mut diff = StateDiff::default();
@@ -70,21 +82,21 @@ pub fn diff(before: &State, after: &State) -> StateDiff {
     diff
 }
 
-/// Compares one resource. Sent values are compared where both states tell them.
+/// Compares one resource. Sent values are compared if both states have them.
 fn compare(diff: &mut StateDiff, resource: Resource, before: &State, after: &State) {
     let none = BTreeMap::new();
     let (was, is) = (before, after);
     let (before, after) = (was.get(resource).unwrap_or(&none), is.get(resource).unwrap_or(&none));
-    let tells = was.sent.is_some() && is.sent.is_some();
+    let compare_sent = was.sent.is_some() && is.sent.is_some();
     let fields = |state: &State, record: &Record<'_>| {
         let mut fields = fields(resource, record);
-        if tells {
+        if compare_sent {
             fields.extend(hidden(state, resource, &record.key));
         }
         fields
     };
     let same_sent =
-        |key: &RecordKey| !tells || hidden(was, resource, key).eq(hidden(is, resource, key));
+        |key: &RecordKey| !compare_sent || hidden(was, resource, key).eq(hidden(is, resource, key));
     let mut changes = Vec::new();
     for (key, old) in before {
         match after.get(key) {
@@ -109,7 +121,7 @@ fn compare(diff: &mut StateDiff, resource: Resource, before: &State, after: &Sta
     diff.changes.append(&mut changes);
 }
 
-/// A record's sent values that its list does not show, a campaign's links included.
+/// The sent values of a record that its list does not return, including a campaign's links.
 pub fn hidden<'s>(
     state: &'s State,
     resource: Resource,
@@ -164,23 +176,23 @@ mod tests {
         let before = state(Resource::Campaigns, &[r#"{"id":1,"name":"a","public":true}"#]);
         let after = state(Resource::Campaigns, &[r#"{"id":1,"name":"b","public":true,"new":[1]}"#]);
         let diff = diff(&before, &after);
-        let told: Vec<_> = diff.changes[0]
+        let fields: Vec<_> = diff.changes[0]
             .fields
             .iter()
             .map(|it| format!("{}: {} -> {}", it.name, it.before, it.after))
             .collect();
-        assert_eq!(told, ["name: \"a\" -> \"b\"", "new: null -> [1]"]);
+        assert_eq!(fields, ["name: \"a\" -> \"b\"", "new: null -> [1]"]);
     }
 
     #[test]
-    fn another_spelling_of_the_same_values_is_no_change() {
+    fn another_spelling_is_not_a_change() {
         let before = state(Resource::Campaigns, &[r#"{"id":"1","domain":"a","public":"1"}"#]);
         let after = state(Resource::Campaigns, &[r#"{"public":true,"id":1,"name":"a"}"#]);
         assert_eq!(diff(&before, &after), StateDiff::default());
     }
 
     #[test]
-    fn scans_move_and_do_not_change() {
+    fn counters_are_not_changes() {
         let before = state(Resource::QrCodes, &[r#"{"id":1,"scans":3}"#]);
         let after = state(Resource::QrCodes, &[r#"{"id":1,"scans":"5"}"#, r#"{"id":2,"scans":0}"#]);
         let diff = diff(&before, &after);
@@ -190,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_has_not_read_is_not_compared() {
+    fn a_resource_of_one_state_only_is_not_compared() {
         let before = state(Resource::QrCodes, &[r#"{"id":1,"scans":3}"#]);
         let found = diff(&before, &State::default());
         assert_eq!(found.changes, []);

@@ -1,6 +1,4 @@
-//! What an export is made of beside its CSV files: the manifest, which says of
-//! which snapshot it is, and the one file of a JSON export. Both are hostile
-//! until they were read.
+//! Reads the manifest of an export, and the single file of a JSON export. Both are untrusted input.
 
 use std::collections::BTreeMap;
 
@@ -10,46 +8,67 @@ use serde_json::value::RawValue;
 use crate::change::csv_files::CsvKind;
 use crate::model::{DecodedRecord, RecordKey, Resource, State};
 
-/// The file that says what an export is, and of which snapshot.
+/// Name of the file that describes an export and its snapshot.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The one file of a JSON export.
+/// Name of the single file of a JSON export.
 pub const JSON: &str = "export.json";
 
-/// What a file of an export holds.
+/// The content of a file of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportContent {
-    Sheet(CsvKind),
-    /// Every record, as the service sent it.
+    /// A CSV file of this kind.
+    Csv(CsvKind),
+    /// All records as the service sent them.
     Records,
 }
 
 impl ExportContent {
-    /// What the file of this name holds; only names that an export gives are known.
+    /// The content of the file called `file`; `None` for names that no export has.
     #[must_use]
     pub fn of(file: &str) -> Option<Self> {
         if file == JSON {
             return Some(Self::Records);
         }
-        file.strip_suffix(".csv").and_then(CsvKind::from_name).map(Self::Sheet)
+        file.strip_suffix(".csv").and_then(CsvKind::from_name).map(Self::Csv)
     }
 }
 
-/// Why a manifest or a JSON export cannot be read.
+/// Why a manifest or a JSON export is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
+    /// Not valid JSON, or JSON of another shape.
     #[error("line {line}, column {column}: {what}")]
-    Json { line: usize, column: usize, what: String },
-    #[error("its format is {0}; this program knows format 1")]
+    Json {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// The mistake.
+        what: String,
+    },
+    /// A later version of linkvault wrote it.
+    #[error("unsupported export format {0}; this program supports format 1")]
     Format(u64),
-    #[error("it names `{0}`, which no export holds")]
+    /// A file name that no export has.
+    #[error("`{0}` is not a file of an export")]
     File(String),
-    #[error("it names `{0}` twice")]
+    /// A file is listed twice.
+    #[error("`{0}` is listed twice")]
     Twice(String),
-    #[error("`{0}` is no resource")]
+    /// Not the name of a resource.
+    #[error("`{0}` is not a resource")]
     Resource(String),
+    /// A record is not valid.
     #[error("{resource}, record {nth}: {what}")]
-    Record { resource: Resource, nth: usize, what: String },
+    Record {
+        /// Resource of the record.
+        resource: Resource,
+        /// Number of the record in its list, from 1.
+        nth: usize,
+        /// The mistake.
+        what: String,
+    },
 }
 
 impl From<serde_json::Error> for ExportError {
@@ -61,31 +80,36 @@ impl From<serde_json::Error> for ExportError {
     }
 }
 
-/// A file as it was exported.
+/// A file in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFile {
+    /// Name of the file.
     pub file: String,
+    /// Content of the file.
     pub content: ExportContent,
     hash: String,
 }
 
 impl ManifestFile {
-    /// Whether `bytes` are what was written.
+    /// Whether `bytes` are the exported bytes.
     #[must_use]
     pub fn is_untouched(&self, bytes: &[u8]) -> bool {
         blake3::hash(bytes).to_hex().as_str() == self.hash
     }
 }
 
-/// A manifest.
+/// The manifest of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
+    /// Name of the account.
     pub account: String,
-    /// What the exported state is called: `main@#12`.
+    /// Name of the exported state, such as `main@#12`.
     pub state: String,
-    /// `None` for the live account.
+    /// Id of the snapshot; `None` for the live account.
     pub snapshot: Option<i64>,
+    /// Digest of the snapshot.
     pub digest: Option<String>,
+    /// The exported files.
     pub files: Vec<ManifestFile>,
 }
 
@@ -94,7 +118,7 @@ struct FormatField {
     format: u64,
 }
 
-/// Refuses what a later program wrote before it reads on.
+/// Checks the format before anything else is parsed.
 fn known_format(bytes: &[u8]) -> Result<(), ExportError> {
     match serde_json::from_slice::<FormatField>(bytes)?.format {
         1 => Ok(()),
@@ -103,10 +127,10 @@ fn known_format(bytes: &[u8]) -> Result<(), ExportError> {
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// [`ExportError`] when it is none.
+    /// An [`ExportError`] with the first mistake.
     pub fn read(bytes: &[u8]) -> Result<Self, ExportError> {
         #[derive(Deserialize)]
         struct File {
@@ -138,10 +162,10 @@ impl Manifest {
     }
 }
 
-/// The records of a JSON export, each exactly as it was sent.
+/// Parses the records of a JSON export, with the exact text of each.
 ///
 /// # Errors
-/// [`ExportError`] with the first thing that is wrong.
+/// An [`ExportError`] with the first mistake.
 pub fn records(bytes: &[u8]) -> Result<State, ExportError> {
     #[derive(Deserialize)]
     struct Text<'a> {
@@ -159,21 +183,21 @@ pub fn records(bytes: &[u8]) -> Result<State, ExportError> {
             let wrong = |what: String| ExportError::Record { resource, nth: nth + 1, what };
             let (channel, raw) = match resource {
                 Resource::ChannelItems => {
-                    channel(raw.get()).ok_or_else(|| wrong("it names no channel".to_owned()))?
+                    channel(raw.get()).ok_or_else(|| wrong("it has no channel".to_owned()))?
                 }
                 _ => (None, raw.get().to_owned()),
             };
             let decoded = DecodedRecord::read(resource, channel, &raw);
             let record = decoded.map_err(|problem| wrong(problem.what))?.record.into_owned();
             if let Some(twice) = records.insert(record.key.clone(), record) {
-                return Err(wrong(format!("{} is there twice", twice.key)));
+                return Err(wrong(format!("duplicate id {}", twice.key)));
             }
         }
     }
     Ok(state)
 }
 
-/// The account that a JSON export says it is of.
+/// The account named in a JSON export.
 #[must_use]
 pub fn account(bytes: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
@@ -184,7 +208,7 @@ pub fn account(bytes: &[u8]) -> Option<String> {
     text.state.split_once('@').map(|(account, _)| account.to_owned())
 }
 
-/// The channel that an export writes in front of an item, and the item as it came.
+/// Splits the channel, which the export writes first, from the text of an item.
 fn channel(raw: &str) -> Option<(Option<i64>, String)> {
     #[derive(Deserialize)]
     struct Item {
@@ -194,15 +218,15 @@ fn channel(raw: &str) -> Option<(Option<i64>, String)> {
         let (number, rest) = rest.split_once(',')?;
         Some((Some(number.parse().ok()?), format!("{{{rest}")))
     });
-    // Somebody may have written it anew, in another order.
+    // An edited file may have another order.
     first.or_else(|| {
         let item: Item = serde_json::from_str(raw).ok()?;
         Some((Some(item.channel), raw.to_owned()))
     })
 }
 
-/// The text of a record in a JSON export. The service does not say of an item
-/// in which channel it is, so that stands in front.
+/// The text of a record in a JSON export. For an item the channel is inserted first, since the
+/// service does not send it.
 #[must_use]
 pub fn raw(record: &crate::model::Record<'_>) -> String {
     let rest = record.raw.trim_start().strip_prefix('{');
@@ -222,16 +246,16 @@ mod tests {
         {"file":"campaigns.csv","resource":"campaigns","records":1,"blake3":"x"}]}"#;
 
     #[test]
-    fn a_manifest_names_its_snapshot_and_files() {
+    fn a_manifest_has_its_snapshot_and_files() {
         let read = Manifest::read(SOUND.as_bytes()).unwrap();
         assert_eq!((read.snapshot, read.account.as_str()), (Some(3), "main"));
-        let sheet = ExportContent::Sheet(CsvKind::Resource(Resource::Campaigns));
+        let sheet = ExportContent::Csv(CsvKind::Resource(Resource::Campaigns));
         assert_eq!(read.files[0].content, sheet);
         assert!(!read.files[0].is_untouched(b""));
     }
 
     #[test]
-    fn a_manifest_cannot_lead_to_files_elsewhere() {
+    fn a_manifest_cannot_name_other_files() {
         for name in
             ["../x.csv", "/etc/passwd", "campaigns.csv/../x", "notes.csv", "", "Export.json"]
         {
@@ -245,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_exactly_as_they_were_sent() {
+    fn records_keep_their_exact_text() {
         let item = r#"{"id":"3", "type":"links","channel":9}"#;
         let text = format!(
             "{{\"format\":1,\"resources\":{{\"channel_items\":[\n{{\"channel\":7,{}],\"campaigns\":[]}}}}",
@@ -260,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_record_is_told_with_its_place() {
+    fn a_mistake_in_a_record_is_reported_with_its_place() {
         let text = br#"{"format":1,"resources":{"pixels":[{"id":1},{"name":"x"}]}}"#;
         let wrong = records(text).unwrap_err().to_string();
         assert!(wrong.starts_with("pixels, record 2: "), "{wrong}");
         let text = br#"{"format":1,"resources":{"pixels":[{"id":1},{"id":"1"}]}}"#;
         let wrong = records(text).unwrap_err().to_string();
-        assert_eq!(wrong, "pixels, record 2: 1 is there twice");
+        assert_eq!(wrong, "pixels, record 2: duplicate id 1");
     }
 
     proptest! {

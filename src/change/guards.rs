@@ -1,4 +1,4 @@
-//! Guards: no plan touches more records than the policy lets through.
+//! Guards: refuse a plan that updates or deletes more records than the policy allows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,17 +7,20 @@ use super::plan::Plan;
 use super::policy::Policy;
 use crate::model::{CountOrPercent, Resource, State, Verb};
 
-/// More of one resource than the policy lets through.
+/// A refusal: the plan changes more records of a resource than allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuardRefusal {
+    /// Resource of the records.
     pub resource: Resource,
+    /// `Update` or `Delete`.
     pub verb: Verb,
-    /// What the plan touches.
+    /// Number of records that the plan changes.
     pub count: u64,
-    /// What the account has.
+    /// Number of records in the account.
     pub all: u64,
+    /// The configured limit.
     pub bound: CountOrPercent,
-    /// What the bound comes to.
+    /// The limit as a number of records.
     pub allowed: u64,
 }
 
@@ -36,10 +39,10 @@ impl fmt::Display for GuardRefusal {
     }
 }
 
-/// Whether the plan stays within the policy.
+/// Checks that the plan stays within the policy.
 ///
 /// # Errors
-/// Each resource of which too many records are touched.
+/// One refusal for each resource and verb above its limit.
 pub fn check_guards(plan: &Plan, state: &State, policy: &Policy) -> Result<(), Vec<GuardRefusal>> {
     let mut counts: BTreeMap<(Resource, bool), u64> = BTreeMap::new();
     for step in &plan.steps {

@@ -1,14 +1,14 @@
-//! Pure comparison of states, and how they are written as files. No IO but into
-//! a given writer, no clock.
+//! Comparison of states, plans, and files of an export. Pure, except for writing into a given
+//! writer.
 //!
-//! * [`diff`]: what changed from one state to another
-//! * [`csv_files`]: CSV files, written and read
-//! * [`export`]: the other files of an export, read
-//! * [`overlay`]: a file laid over a state
-//! * [`desired`], [`plan`]: what an account should become, and the steps to there
-//! * [`policy`], [`guards`]: what a plan may do, and whether it touches too much
-//! * [`cost`], [`render`]: what a plan costs, and how it reads
-//! * [`staleness`]: how old a list may be when a write that stands on it leaves
+//! * [`diff`]: compares two states
+//! * [`csv_files`]: reads and writes CSV files
+//! * [`export`]: reads the other files of an export
+//! * [`overlay`]: applies files to a state, for comparison
+//! * [`desired`], [`plan`]: the desired state of an account, and the steps to reach it
+//! * [`policy`], [`guards`]: what a plan may do, and limits on its changes
+//! * [`cost`], [`render`]: the cost of a plan, and its text
+//! * [`staleness`]: the maximum age of the lists that a write depends on
 
 pub mod cost;
 pub mod csv_files;

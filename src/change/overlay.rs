@@ -1,5 +1,5 @@
-//! Wanted records laid over a state, so that the two can be compared: what the
-//! files do not say stays as it is there.
+//! Applies desired records to a state, so that both can be compared. Values that the files do not
+//! give stay unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use crate::model::{
     Blanks, DecodedRecord, FieldValue, NaturalKey, Record, RecordKey, Resource, Role, State,
 };
 
-/// A state with files laid over it.
+/// A state with the changes of files.
 #[derive(Debug, Clone, Default)]
 pub struct StateOverlay<'a> {
-    /// The resources that the files speak of, and no other.
+    /// Only the resources that the files contain.
     pub state: State,
-    /// Rows that mean no record there and have no id to be shown by.
+    /// Rows without an id that match no record of the state.
     pub new: Vec<(Resource, &'a DesiredRecord)>,
 }
 
-/// Lays `desired` over `state`. What no list gives back is left out. A record of
-/// `base`, from which the files were exported, is taken away where they leave it out.
+/// Applies `desired` to `state`, without write-only fields. A record of `base`, the state that the
+/// files were exported from, is removed if the files no longer have it.
 #[must_use]
 pub fn overlay<'a>(
     desired: &'a DesiredState,
@@ -28,14 +28,14 @@ pub fn overlay<'a>(
     let mut overlay = StateOverlay::default();
     let empty = RecordMap::new();
     let channels = NaturalKeyIndex::of(Resource::Channels, state);
-    for (&resource, wanted) in &desired.resources {
-        let there = state.get(resource).unwrap_or(&empty);
+    for (&resource, desired) in &desired.resources {
+        let existing = state.get(resource).unwrap_or(&empty);
         let names = NaturalKeyIndex::of(resource, state);
         let records = overlay.state.resource_mut(resource);
-        records.clone_from(there);
-        let exported = base.and_then(|base| base.get(resource)).filter(|_| wanted.is_complete);
+        records.clone_from(existing);
+        let exported = base.and_then(|base| base.get(resource)).filter(|_| desired.is_complete);
         let mut gone: BTreeSet<_> = exported.into_iter().flat_map(|it| it.keys()).collect();
-        for row in &wanted.records {
+        for row in &desired.records {
             match names.key(resource, row, &channels) {
                 Some(key) => {
                     gone.remove(&key);
@@ -53,7 +53,7 @@ pub fn overlay<'a>(
 
 type RecordMap = BTreeMap<RecordKey, Record<'static>>;
 
-/// Records by their natural keys; `None` where two share one.
+/// Records by natural key; `None` for a key of several records.
 struct NaturalKeyIndex(BTreeMap<NaturalKey, Option<RecordKey>>);
 
 impl NaturalKeyIndex {
@@ -70,7 +70,7 @@ impl NaturalKeyIndex {
         Self(names)
     }
 
-    /// The record that a row means.
+    /// The record that a row refers to.
     fn key(&self, resource: Resource, row: &DesiredRecord, channels: &Self) -> Option<RecordKey> {
         if resource == Resource::ChannelItems {
             let channel = match row.channel.as_ref()? {
@@ -90,7 +90,7 @@ impl NaturalKeyIndex {
     }
 }
 
-/// A record of which nothing but the key is known.
+/// A record with its key and no other fields.
 fn record_with_key_only(resource: Resource, key: &RecordKey) -> Record<'static> {
     let (raw, channel) = match key {
         RecordKey::Id(id) => (format!("{{\"id\":{id}}}"), None),
@@ -104,7 +104,7 @@ fn record_with_key_only(resource: Resource, key: &RecordKey) -> Record<'static> 
     }
 }
 
-/// The record with the values that a row gives.
+/// The record with the values of a row.
 fn changed(
     resource: Resource,
     mut record: Record<'static>,
@@ -113,8 +113,9 @@ fn changed(
     let fields = resource.spec().fields;
     let mut changes = BTreeMap::new();
     for (&place, value) in &row.fields {
-        let told = fields.get(place).is_some_and(|it| it.is_read() && it.role != Role::Counter);
-        if let Some(held) = record.values.get_mut(place).filter(|_| told)
+        let is_listed =
+            fields.get(place).is_some_and(|it| it.is_read() && it.role != Role::Counter);
+        if let Some(held) = record.values.get_mut(place).filter(|_| is_listed)
             && held.cell() != value.cell()
         {
             held.clone_from(value);
@@ -127,7 +128,7 @@ fn changed(
     record
 }
 
-/// The record's JSON with some values changed, and all else as it came.
+/// The record's JSON text with changed values; other members keep their text.
 fn text(
     resource: Resource,
     record: &Record<'_>,
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_does_not_say_stays_as_it_is() {
+    fn values_that_a_file_does_not_give_stay() {
         let there = state(
             Resource::Campaigns,
             &[
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(wanted.resources[&Resource::Campaigns].records.len(), 4);
         let laid = overlay(&wanted, &there, None);
         let found = diff(&there, &laid.state);
-        let told: Vec<_> = found
+        let changes: Vec<_> = found
             .changes
             .iter()
             .map(|it| {
@@ -210,14 +211,14 @@ mod tests {
                 format!("{} {}", it.key, fields.join(" "))
             })
             .collect();
-        assert_eq!(told[0], "1 name \"Old\"->\"New\"");
-        assert_eq!(told[1], "3 name \"Three\"->\"THREE\" public false->true");
+        assert_eq!(changes[0], "1 name \"Old\"->\"New\"");
+        assert_eq!(changes[1], "3 name \"Three\"->\"THREE\" public false->true");
         assert_eq!(laid.new.len(), 1);
         assert_eq!(found.changes.last().map(|it| it.kind), Some(ChangeKind::Added));
     }
 
     #[test]
-    fn a_row_means_the_record_with_its_natural_key() {
+    fn a_row_matches_the_record_with_its_natural_key() {
         let found = |resource: Resource, there: &State, text: &str| {
             let wanted = desired(resource, text);
             let new = overlay(&wanted, there, None).new.len();
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(found(Resource::Pixels, &pixels, "type,name,tag\nbing,n,a-1\n"), 0);
         let domains = state(Resource::Domains, &[r#"{"id":1,"domain":"https://Go.x.example/"}"#]);
         assert_eq!(found(Resource::Domains, &domains, "domain\nhttp://go.x.example\n"), 1);
-        // Lists do not show what a code contains: what was sent tells it.
+        // The natural key of a code is in its sent values.
         let code = || state(Resource::QrCodes, &[r#"{"id":1,"name":"c"}"#]);
         let sent = [("type", "text"), ("data", "hello")];
         let sent = sent.map(|(name, value)| (name.to_owned(), value.into())).into();
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_taken_out_of_an_export_is_gone_and_a_newer_record_is_not() {
+    fn a_row_removed_from_an_export_is_removed_and_a_newer_record_is_not() {
         let raws = [r#"{"id":1,"name":"a"}"#, r#"{"id":2,"name":"b"}"#, r#"{"id":3,"name":"c"}"#];
         let (base, there) =
             (state(Resource::Campaigns, &raws[..2]), state(Resource::Campaigns, &raws));

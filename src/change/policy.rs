@@ -1,26 +1,29 @@
-//! What a plan may do, and who wins where two people changed the same thing.
+//! What a plan may do, and how conflicts are resolved.
 
 use crate::model::CountOrPercent;
 
-/// What happens to a cell that was edited here and has changed there as well.
+/// What happens to a value that was changed both in the file and in the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnConflict {
-    /// Nothing is written.
+    /// The plan is refused.
     #[default]
     Fail,
-    /// The edited value is pushed.
+    /// The value of the file is written.
     Mine,
     /// The account keeps its value.
     Theirs,
 }
 
-/// What the person allows.
+/// What the user allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
-    /// Without it, nothing is deleted.
+    /// Whether records may be deleted.
     pub delete: bool,
+    /// The most records of a resource that may be deleted.
     pub max_delete: CountOrPercent,
+    /// The most records of a resource that may be updated.
     pub max_update: CountOrPercent,
+    /// What happens on conflicts.
     pub on_conflict: OnConflict,
     /// Whether the account's own record may be changed.
     pub account: bool,

@@ -1,4 +1,4 @@
-//! A plan for people, as text and as Markdown, and for programs, as JSON.
+//! Renders a plan as text and Markdown for people, and as JSON for programs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use crate::escaped::Escaped;
 use crate::format::truncate;
 use crate::model::{Resource, Verb};
 
-/// So much of a value is shown on its line.
-const LONGEST: usize = 60;
+/// The most characters of a value on its line.
+const MAX_VALUE: usize = 60;
 
-/// The plan as text: its steps by resource, what cannot be undone, verified or
-/// done, and the price.
+/// Writes the plan as text: steps by resource, what cannot be undone, verified or done, and the
+/// cost.
 ///
 /// # Errors
-/// When `out` does not take it.
+/// When writing to `out` fails.
 pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
     for (resource, steps) in by_resource(plan) {
         writeln!(out, "{resource}")?;
@@ -34,8 +34,8 @@ pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
     writeln!(out, "{}", price(plan))
 }
 
-/// A line for what cannot be done. Many rows of a file with one reason, as when a
-/// spreadsheet wrote a column of dates in its own way, are told by the first of them.
+/// One line for each unsupported change. Four or more consecutive rows of a file with the same
+/// reason get one line and a count, since a whole column may be in an unsupported format.
 fn unsupported(plan: &Plan) -> Vec<String> {
     const ALIKE: usize = 4;
     let row = |it: &UnsupportedChange| {
@@ -45,8 +45,8 @@ fn unsupported(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for alike in plan.unsupported.chunk_by(|one, next| row(one).is_some() && row(one) == row(next))
     {
-        let told = if alike.len() < ALIKE { alike.len() } else { 1 };
-        for it in alike.iter().take(told) {
+        let listed = if alike.len() < ALIKE { alike.len() } else { 1 };
+        for it in alike.iter().take(listed) {
             let (blank, key) = (if it.key.is_empty() { "" } else { " " }, Escaped(cut(&it.key)));
             let source = it.source.as_ref().filter(|source| source.line.is_some());
             let source = source.map(|source| format!("{source}: ")).unwrap_or_default();
@@ -54,11 +54,11 @@ fn unsupported(plan: &Plan) -> Vec<String> {
             lines.push(format!("{}{}{blank}{key}: {reason}", Escaped(source), it.resource));
         }
         if let (true, Some(last)) =
-            (told < alike.len(), alike.last().and_then(|it| it.source.as_ref()))
+            (listed < alike.len(), alike.last().and_then(|it| it.source.as_ref()))
         {
-            let more = alike.len() - told;
+            let more = alike.len() - listed;
             lines.push(format!(
-                "{}: and {more} more rows up to there, for the same reason",
+                "{}: and {more} more rows up to this line, for the same reason",
                 Escaped(last)
             ));
         }
@@ -104,10 +104,10 @@ fn step_lines(step: &PlanStep, out: &mut impl Write) -> fmt::Result {
     Ok(())
 }
 
-/// The fields of a step that are worth a line: name, what it was, what it will be.
+/// The fields of a create or an update: name, old value, new value.
 fn lines(step: &PlanStep) -> Vec<(&str, Option<&Json>, &Json)> {
-    let told = matches!(step.verb, Verb::Create | Verb::Update);
-    let after = step.after.as_ref().filter(|_| told);
+    let has_fields = matches!(step.verb, Verb::Create | Verb::Update);
+    let after = step.after.as_ref().filter(|_| has_fields);
     let before = |name: &str| -> Option<&Json> {
         step.before.as_ref().map(|before: &JsonFields| before.get(name).unwrap_or(&Json::Null))
     };
@@ -115,15 +115,14 @@ fn lines(step: &PlanStep) -> Vec<(&str, Option<&Json>, &Json)> {
     fields.map(|(name, after)| (name.as_str(), before(name), after)).collect()
 }
 
-/// Two values beside each other. Of long texts that begin alike, the beginning
-/// is left out, so that the difference is seen.
+/// Two values for one line. A long common beginning is cut, so that the difference is visible.
 fn values(before: &Json, after: &Json) -> (String, String) {
     const KEPT: usize = 12;
     let (Json::String(old), Json::String(new)) = (before, after) else {
         return (value(before), value(after));
     };
     let alike = old.chars().zip(new.chars()).take_while(|(one, other)| one == other).count();
-    let long = old.chars().count().max(new.chars().count()) > LONGEST;
+    let long = old.chars().count().max(new.chars().count()) > MAX_VALUE;
     if !long || alike <= KEPT {
         return (value(before), value(after));
     }
@@ -143,12 +142,12 @@ fn value(json: &Json) -> String {
     Escaped(cut(&text)).to_string()
 }
 
-/// A value's beginning.
+/// The beginning of a value.
 fn cut(text: &str) -> Cow<'_, str> {
-    truncate(text, LONGEST)
+    truncate(text, MAX_VALUE)
 }
 
-/// The remarks of some steps, each with how many it holds for.
+/// The remarks of the selected steps, each with its number of steps.
 fn remarks(plan: &Plan, holds: impl Fn(&PlanStep) -> bool) -> Vec<String> {
     let mut counts: BTreeMap<(Resource, &str, &str), u64> = BTreeMap::new();
     for step in plan.steps.iter().filter(|step| holds(step)) {
@@ -172,12 +171,12 @@ fn section(out: &mut impl Write, title: &str, lines: &[String]) -> fmt::Result {
     writeln!(out)
 }
 
-/// `3 steps: 1 create, 2 updates. 7 requests, about 2 min.`
+/// The summary of a plan: `3 steps: 1 create, 2 updates. 7 requests, about 2 min.`
 #[must_use]
 pub fn price(plan: &Plan) -> String {
     if plan.steps.is_empty() {
-        let left = if plan.unsupported.is_empty() { "to do" } else { "that can be done" };
-        return format!("Nothing {left}.");
+        let nothing = plan.unsupported.is_empty();
+        return if nothing { "Nothing to do." } else { "No step can be taken." }.to_owned();
     }
     let verbs = [Verb::Delete, Verb::Update, Verb::Create, Verb::Assign].map(|verb| {
         let count = plan.steps.iter().filter(|step| step.verb == verb).count() as u64;
@@ -213,10 +212,10 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The plan as Markdown: a table for each resource.
+/// Writes the plan as Markdown, with a table for each resource.
 ///
 /// # Errors
-/// When `out` does not take it.
+/// When writing to `out` fails.
 pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
     for (resource, steps) in by_resource(plan) {
         writeln!(out, "### {}\n", escaped(resource.name()))?;
@@ -262,7 +261,7 @@ fn bullets(out: &mut impl Write, title: &str, lines: impl Iterator<Item = String
     writeln!(out)
 }
 
-/// Text on one line that Markdown leaves as it is.
+/// Text on one line, escaped for Markdown.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let shown = Escaped(text).to_string();
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_reads_by_resource_and_ends_with_its_price() {
+    fn a_plan_is_listed_by_resource_and_ends_with_its_cost() {
         let shown = as_text(&everything());
         let begins = "campaigns\n  - 2  Old\n  ~ 1  Spring\n      public: false -> true\n  + New\n";
         assert!(shown.contains(begins), "{shown}");
@@ -327,7 +326,7 @@ Not supported:
     }
 
     #[test]
-    fn the_price_speaks_of_lists_where_some_are_read_again() {
+    fn the_cost_mentions_lists_that_are_read_again() {
         let price = |rereads, rereads_lists, staleness| {
             let cost = PlanCost { rereads, rereads_lists, staleness, ..PlanCost::default() };
             let text = price(&Plan { cost, ..crate::change::plan::tests::steps(1) });
@@ -342,7 +341,7 @@ Not supported:
     }
 
     #[test]
-    fn many_rows_that_fail_alike_are_told_once() {
+    fn many_rows_with_the_same_reason_are_listed_once() {
         let mut plan = everything();
         let first = plan.unsupported[0].clone();
         let line = |line| {
@@ -353,12 +352,12 @@ Not supported:
         plan.unsupported = (3..6).map(line).collect();
         assert!(as_text(&plan).contains("sheet.csv:5: pixels 6: the API"));
         plan.unsupported = (3..9).map(line).collect();
-        let told = "\
+        let expected = "\
   sheet.csv:3: pixels 6: the API cannot change the `name` of a pixel
-  sheet.csv:8: and 5 more rows up to there, for the same reason
+  sheet.csv:8: and 5 more rows up to this line, for the same reason
 
 14 steps";
-        assert!(as_text(&plan).contains(told), "{}", as_text(&plan));
+        assert!(as_text(&plan).contains(expected), "{}", as_text(&plan));
     }
 
     #[test]
@@ -372,7 +371,7 @@ Not supported:
     }
 
     #[test]
-    fn foreign_text_disturbs_neither_terminal_nor_table() {
+    fn untrusted_text_is_escaped_for_terminal_and_table() {
         let mut plan = everything();
         let evil = "a|b`c\u{1b}[2J\n| x | <img>";
         plan.steps[3].name = evil.to_owned();
@@ -385,7 +384,7 @@ Not supported:
     }
 
     #[test]
-    fn the_document_has_the_keys_that_programs_rely_on() {
+    fn the_document_has_stable_keys() {
         let document = document(&everything(), "main");
         assert_eq!((&document["format"], &document["account"]), (&json!(1), &json!("main")));
         assert_eq!((&document["requests"], &document["seconds"]), (&json!(32), &json!(60.0)));

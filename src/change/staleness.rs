@@ -1,5 +1,4 @@
-//! How old a list may be when a write that stands on it leaves, and what reading
-//! it again costs.
+//! The maximum age of the lists that a write depends on, and the cost of reading them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,37 +10,39 @@ use crate::model::{Resource, Verb};
 
 /// The default of `--max-staleness`.
 pub const DEFAULT: Duration = Duration::from_secs(5 * 60);
-/// After this time without a look, it is not known which records without a key are new.
+/// After this time without reading the list, created records without a visible key can no longer be
+/// recognised.
 pub const FRESH: Duration = Duration::from_secs(3 * 60);
-/// The length of a limit's window.
+/// The window of the rate limit.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
-/// A list is read again this long before it is too old: a write may have to wait for
-/// its turn, and a plan knows the time of a request only by the window it falls into.
+/// A list is read again this time before it is too old: a write may have to wait for its window,
+/// and
+/// a plan knows the time of a request only by its window.
 const LEEWAY: Duration = Duration::from_secs(15);
-/// Reading lists again takes at most one request in this many.
+/// Reading lists again takes at most one in this number of requests.
 const SHARE: u64 = 20;
 
-/// How old lists may be, and what reading each of them costs.
+/// The maximum ages of lists, and the cost of reading them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StalenessLimit {
     max: Duration,
-    /// Requests of each window that are ours; `None` where there is no limit.
+    /// The requests per window that linkvault may use; `None` for no limit.
     share: Option<u64>,
-    /// The lists as they are before the first step.
+    /// The lists before the first step.
     lists: Lists,
 }
 
 impl StalenessLimit {
-    /// `max` is what was asked for; `limit` requests fit into a minute, of which
-    /// `reserve` are left to others, and a limit of 0 is none.
+    /// `max` is the requested maximum age. `limit` is in requests per minute, 0 for no limit;
+    /// `reserve` of them are left to others.
     #[must_use]
     pub fn new(max: Duration, limit: u64, reserve: u64, lists: Lists) -> Self {
         let share = (limit > 0).then(|| limit.saturating_sub(reserve).max(1));
         Self { max, share, lists }
     }
 
-    /// How old the list of `resource` may be: what was asked for, stretched where
-    /// reading it that often would take more than a twentieth of the requests.
+    /// The maximum age of the list of `resource`: the requested one, or longer if reading the list
+    /// that often would take more than a twentieth of the requests.
     #[must_use]
     pub fn of(&self, resource: Resource) -> Duration {
         let Some(share) = self.share else { return self.max };
@@ -50,22 +51,22 @@ impl StalenessLimit {
         self.max.max(Duration::from_secs(stretched))
     }
 
-    /// Whether the list of `resource` is to be read again at this age.
+    /// Whether the list of `resource` must be read again at this age.
     #[must_use]
     pub fn is_due(&self, resource: Resource, age: Duration) -> bool {
         is_older(age, self.of(resource))
     }
 
-    /// How often it is asked before one write whose account it is: once more where the
-    /// answer came last in its window. Where a window has one request, that would go on
-    /// for ever.
+    /// The most account checks before one write: a second one if the response of the first came at
+    /// the end of its window. With one request per window that would repeat forever, so then there
+    /// is one.
     #[must_use]
     pub fn proofs(&self) -> u32 {
         if self.share == Some(1) { 1 } else { 2 }
     }
 
-    /// What `plan` reads again between its steps, when `before` requests were spent on the
-    /// first look.
+    /// What a run of `plan` reads again between its steps, after `before` requests of the first
+    /// crawl.
     #[must_use]
     pub fn rereads(&self, plan: &Plan, before: u64) -> Rereads {
         let all: BTreeSet<_> = plan.steps.iter().flat_map(lists).collect();
@@ -77,9 +78,9 @@ impl StalenessLimit {
             WINDOW.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX))
         };
         let (mut sent, mut extra, mut now) = (before, 0, self.lists.clone());
-        // The window in which each list was read last.
+        // The window in which each list was last read.
         let mut read: BTreeMap<Resource, u64> = BTreeMap::new();
-        // The window in which its records without a key were known last.
+        // The window in which the records without a visible key were last known.
         let mut known: BTreeMap<Resource, u64> = BTreeMap::new();
         for step in &plan.steps {
             let mut proofs = self.proofs();
@@ -104,7 +105,7 @@ impl StalenessLimit {
                     read.insert(list, window);
                     now.read(list);
                 }
-                // Each look asks first whose account it is.
+                // Each crawl checks the account first.
                 read.insert(Resource::Account, window);
                 sent = sent.saturating_add(price);
                 extra += price;
@@ -112,7 +113,7 @@ impl StalenessLimit {
             if is_keyless(step) {
                 known.insert(step.resource, sent / share);
             }
-            now.carry_out(step);
+            now.apply_step(step);
             sent = sent.saturating_add(1);
         }
         let lists = read.keys().any(|list| *list != Resource::Account);
@@ -125,19 +126,19 @@ impl StalenessLimit {
 pub struct Rereads {
     /// Requests that prove the account and read lists again.
     pub requests: u64,
-    /// Whether there are lists among them.
+    /// Whether lists are read again.
     pub lists: bool,
-    /// How old a list that any step stands on may be.
+    /// The largest maximum age of the lists that the steps depend on.
     pub oldest: Duration,
 }
 
-/// Requests that a look at `which` takes, with the one for the account.
+/// The requests of a crawl of `which`, with the one for the account.
 fn price(lists: &Lists, which: &[Resource]) -> u64 {
     which.iter().map(|it| lists.requests(*it)).fold(1, u64::saturating_add)
 }
 
-/// Whether it is to be asked again whose account it is: a wait for the limit takes a
-/// minute, or a little less by the time that the requests before it took.
+/// Whether the account must be checked again: a wait for the rate limit takes a minute, or less by
+/// the duration of the requests before it.
 #[must_use]
 pub fn is_account_due(age: Duration) -> bool {
     is_older(age, WINDOW)
@@ -147,18 +148,18 @@ fn is_older(age: Duration, most: Duration) -> bool {
     age > most.saturating_sub(LEEWAY.min(most / 4))
 }
 
-/// The lists that `step` stands on.
+/// The lists that `step` depends on.
 pub fn lists(step: &PlanStep) -> impl Iterator<Item = Resource> {
     fingerprints(step).map(|it| it.resource)
 }
 
-/// Whether what was seen this long ago still tells which records are new.
+/// Whether a list read this long ago can still be used to recognise created records.
 #[must_use]
 pub fn is_fresh(age: Duration) -> bool {
     age <= FRESH.saturating_sub(LEEWAY)
 }
 
-/// Whether a create makes a record whose list does not show by which key it is known.
+/// Whether the step creates a record whose list does not show its natural key.
 fn is_keyless(step: &PlanStep) -> bool {
     step.verb == Verb::Create && !step.resource.spec().shows_key()
 }
@@ -169,7 +170,7 @@ mod tests {
     use crate::change::plan::tests::{campaigns, steps};
     use crate::model::paging::{Paging, Total};
 
-    /// The list of campaigns takes `requests`, of which one is a proof.
+    /// Reading the list of campaigns takes `requests`, including one account check.
     fn staleness(max: u64, limit: u64, requests: u64) -> StalenessLimit {
         let paging = Paging { size: 1, total: Total::OfList, last: true };
         let state = campaigns(requests.cast_signed() - 1);
@@ -180,22 +181,22 @@ mod tests {
     #[test]
     fn a_list_is_read_again_every_five_minutes_of_a_long_run() {
         let rereads = |count| staleness(300, 30, 1).rereads(&steps(count), 2).requests;
-        // 2 requests to look, 4 proofs in the minutes after it, and 144 steps fill five minutes.
+        // 2 requests of the crawl, 4 account checks and 144 steps fill five minutes.
         assert_eq!(rereads(144), 4);
         assert_eq!(rereads(145), 4 + 2);
         let lists = |count| staleness(300, 30, 1).rereads(&steps(count), 2).lists;
         assert_eq!([144, 145].map(lists), [false, true]);
-        // Where the list is read, the account is proven with it.
+        // Reading the list checks the account too.
         assert_eq!(rereads(3000), 20 * 2 + 84);
     }
 
     #[test]
-    fn whose_account_it_is_is_asked_once_in_each_window_or_before_each_write() {
+    fn the_account_is_checked_once_per_window_or_before_each_write() {
         let proofs = |limit, count| {
             let max = Duration::from_secs(100_000);
             StalenessLimit::new(max, limit, 0, Lists::default()).rereads(&steps(count), 2).requests
         };
-        // 2 requests to look and 28 steps fill a minute; each further one has 29 steps.
+        // 2 requests of the crawl and 28 steps fill a minute; each further minute has 29 steps.
         assert_eq!([28, 29, 57, 58].map(|count| proofs(30, count)), [0, 1, 1, 2]);
         assert_eq!(proofs(2, 10), 10);
         assert_eq!(proofs(1, 10), 10);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_more_than_a_twentieth_is_read_less_often() {
+    fn an_expensive_list_is_read_less_often() {
         let of = |max, limit, pages| staleness(max, limit, pages).of(Resource::Campaigns);
         assert_eq!(of(300, 30, 1), Duration::from_secs(300));
         assert_eq!(of(1, 30, 1), Duration::from_secs(80));
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_no_time_is_known() {
+    fn without_a_limit_nothing_is_read_again() {
         let oldest =
             |seconds| Rereads { oldest: Duration::from_secs(seconds), ..Rereads::default() };
         assert_eq!(staleness(60, 0, 1).rereads(&steps(1000), 2), oldest(60));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_due_a_little_before_it_is_too_old() {
+    fn a_list_is_due_shortly_before_its_maximum_age() {
         let due =
             |max, age| staleness(max, 0, 1).is_due(Resource::Campaigns, Duration::from_secs(age));
         assert!(!due(300, 240) && !due(300, 285) && due(300, 286));

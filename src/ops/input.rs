@@ -194,12 +194,10 @@ fn leave_untouched(read: &mut DesiredInput) {
     }
     for file in &read.untouched {
         match ExportContent::of(file) {
-            Some(ExportContent::Sheet(CsvKind::Resource(resource))) => {
+            Some(ExportContent::Csv(CsvKind::Resource(resource))) => {
                 read.desired.resources.remove(&resource);
             }
-            Some(ExportContent::Sheet(CsvKind::CampaignLinks)) => {
-                read.desired.campaign_links.clear()
-            }
+            Some(ExportContent::Csv(CsvKind::CampaignLinks)) => read.desired.campaign_links.clear(),
             Some(ExportContent::Records) => read.desired = DesiredState::default(),
             None => {}
         }
@@ -433,7 +431,7 @@ fn folder(
     for file in &manifest.files {
         let path = folder.join(&file.file);
         let resource = match file.content {
-            ExportContent::Sheet(kind) => Some(kind.resource()),
+            ExportContent::Csv(kind) => Some(kind.resource()),
             ExportContent::Records => None,
         };
         if resource.is_some_and(|it| !which.contains(&it)) {
@@ -450,7 +448,7 @@ fn folder(
             read.untouched.push(file.file.clone());
         }
         match file.content {
-            ExportContent::Sheet(kind) => {
+            ExportContent::Csv(kind) => {
                 if kind != CsvKind::CampaignLinks {
                     whole.push(kind.resource());
                 }
@@ -500,7 +498,7 @@ fn folder(
 /// CSV files that somebody has put beside the exported ones.
 fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(CsvKind, PathBuf)> {
     let new = |kind: &CsvKind| {
-        let known = manifest.files.iter().any(|file| file.content == ExportContent::Sheet(*kind));
+        let known = manifest.files.iter().any(|file| file.content == ExportContent::Csv(*kind));
         !known && which.contains(&kind.resource())
     };
     let paths = CsvKind::all().filter(new).map(|it| (it, folder.join(format!("{it}.csv"))));

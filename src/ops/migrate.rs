@@ -177,13 +177,13 @@ fn move_records(
             .map_err(|failure| session.discard_after(&looked, failure))?;
     }
     if request.goal == MigrateGoal::Apply {
-        return carry_out(session, request, moved, &moving, &looked);
+        return apply_step(session, request, moved, &moving, &looked);
     }
     let (moving, observation) = (Box::new(moving), Box::new(looked));
     Ok(MigrateReport::Planned { moving, from: moved.name.clone(), observation })
 }
 
-fn carry_out(
+fn apply_step(
     mut session: WriteSession<'_>,
     request: &MigrateRequest<'_>,
     moved: &MovedAccount,

@@ -97,7 +97,7 @@ fn the_account_itself_is_changed_only_by_name() {
         .run(&["diff", "sandbox", "password.csv", "--resource", "account"])
         .exits_with(1)
         .says_among(
-            "password.csv:1: password: a password never stands in a file; remove the column",
+            "password.csv:1: password: passwords are not allowed in files; remove the column",
         );
 }
 
@@ -113,10 +113,10 @@ fn every_mistake_of_every_file_is_told_at_once() {
     std::fs::write(path, bytes).unwrap();
     environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
         "error: sheets has 3 mistakes\n  \
-         sheets/campaigns.csv:1: nmae: there is no such column; did you mean `name`?\n  \
-         sheets/channels.csv:2: color: `green` is no colour; write it as #RRGGBB\n  \
+         sheets/campaigns.csv:1: nmae: unknown column; did you mean `name`?\n  \
+         sheets/channels.csv:2: color: `green` is not a colour; write #RRGGBB\n  \
          sheets/pixels.csv:2: type: byte 0xFC, character 1 of the cell, is not UTF-8; \
-         save the file as that\n\
+         save the file as UTF-8\n\
          hint: fix the file and run the command again; nothing was written\n",
     );
 }
@@ -149,7 +149,7 @@ fn what_is_no_export_is_told_so() {
         .says("error: pixels.csv is larger than 256 MiB\nhint: split it into several files\n");
     edit(&environment, "sheets/manifest.json", "\"campaigns.csv\"", "\"../config.toml\"");
     environment.run(&["diff", "sandbox", "sheets"]).exits_with(1).says(
-        "error: sheets/manifest.json: it names `../config.toml`, which no export holds\n\
+        "error: sheets/manifest.json: `../config.toml` is not a file of an export\n\
          hint: run `linkvault export` again, or name a single CSV file of the folder\n",
     );
 }

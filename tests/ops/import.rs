@@ -251,7 +251,7 @@ fn a_code_of_unknown_data_is_updated_by_a_row_that_tells_it() {
     environment.write("qr_codes.csv", "id,background\n3,\"rgb(9,9,9)\"\n");
     let ran = import(&environment, "qr_codes.csv", &[]).exits_with(3);
     ran.prints_among("qr_codes 3: an update has to send its `data`, which is not known\n")
-        .prints_among("\nNothing that can be done.\n");
+        .prints_among("\nNo step can be taken.\n");
     assert_eq!(service.writes(), Vec::<String>::new());
     environment.write("qr_codes.csv", "id,data,background\n3,hello,\"rgb(9,9,9)\"\n");
     import(&environment, "qr_codes.csv", &[]).succeeds();

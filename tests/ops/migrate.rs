@@ -304,7 +304,7 @@ fn contradictory_options_are_refused_before_anything_is_read() {
     }
     let environment = environment.file("map.csv", "from,to\n1,x\n");
     let ran = environment.run(&["migrate", "old", "new", "--links", "map.csv"]);
-    ran.exits_with(1).says_among("map.csv:2: to: is no id");
+    ran.exits_with(1).says_among("map.csv:2: to: is not an id");
     let environment = environment.file("codes.csv", "id,type,data\n,text,hi\n");
     let ran = environment.run(&["migrate", "old", "new", "--qr-data", "codes.csv"]);
     ran.exits_with(1).says_among("codes.csv:2: id: is needed");

@@ -155,7 +155,7 @@ fn the_price_counts_the_pages_that_a_run_adds_and_removes() {
         world.pass(Duration::from_secs(120));
         let lists = Lists::of(&state, look.paging.clone());
         let mut after = lists.clone();
-        plan.steps.iter().for_each(|step| after.carry_out(step));
+        plan.steps.iter().for_each(|step| after.apply_step(step));
         let after = which.iter().map(|it| after.requests(*it)).sum::<u64>() + 1;
         let looks = (look.usage.requests, after);
         let price = cost(&plan, looks, 30, 0, &StalenessLimit::new(DEFAULT, 30, 0, lists)).requests;

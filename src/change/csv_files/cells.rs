@@ -1,9 +1,10 @@
-//! Bytes into rows of cells: separators, quotes, and the ends of lines. Cells
-//! stay bytes here; each is told with the line it begins on.
+//! Splits bytes into rows of cells: separators, quotes and line ends. Cells stay bytes here; each
+//! has
+//! the number of its first line.
 
 use std::borrow::Cow;
 
-/// A cell as it stands in the file, its quotes taken off.
+/// A cell of the file, without its quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell<'a> {
     pub bytes: Cow<'a, [u8]>,
@@ -12,10 +13,10 @@ pub(crate) struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Its text.
+    /// The text of the cell.
     ///
     /// # Errors
-    /// The line of the first byte that is not UTF-8, and what is wrong with it.
+    /// The line and the message of a quoting mistake, or of the first byte that is not UTF-8.
     pub fn text(&self) -> Result<&str, (u64, String)> {
         if let Some(fault) = self.fault {
             return Err((self.line, fault.to_owned()));
@@ -24,7 +25,7 @@ impl Cell<'_> {
             let before = &self.bytes[..error.valid_up_to()];
             let byte = self.bytes.get(error.valid_up_to()).copied().unwrap_or_default();
             let place = String::from_utf8_lossy(before).chars().count() + 1;
-            let what = format!("byte 0x{byte:02X}, character {place} of the cell, is not UTF-8; save the file as that");
+            let what = format!("byte 0x{byte:02X}, character {place} of the cell, is not UTF-8; save the file as UTF-8");
             (self.line + line_ends(before), what)
         })
     }
@@ -34,24 +35,24 @@ impl Cell<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
     pub line: u64,
-    /// The first cells, as many as were asked for.
+    /// The first cells, at most [`Rows::max_cells`].
     pub cells: Vec<Cell<'a>>,
-    /// How many cells there are in all.
+    /// Number of all cells.
     pub count: usize,
-    /// The row's bytes, without the end of its last line.
+    /// The bytes of the row, without its line end.
     pub raw: &'a [u8],
 }
 
 impl Row<'_> {
-    /// Whether nothing stands in it, as in what spreadsheets leave at the end.
+    /// Whether all cells are empty, as in rows that spreadsheets leave at the end.
     pub fn is_blank(&self) -> bool {
         self.count == self.cells.len()
             && self.cells.iter().all(|cell| cell.bytes.is_empty() && cell.fault.is_none())
     }
 }
 
-/// The mark that some programs write in front of UTF-8.
-pub(crate) const MARK: &[u8] = b"\xEF\xBB\xBF";
+/// The byte order mark that some programs write before UTF-8.
+pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// The rows of a file that are not blank.
 pub(crate) struct Rows<'a> {
@@ -59,15 +60,15 @@ pub(crate) struct Rows<'a> {
     at: usize,
     line: u64,
     pub separator: u8,
-    /// The most cells of a row that are kept.
-    pub most: usize,
+    /// The most cells of a row that are stored.
+    pub max_cells: usize,
 }
 
 impl<'a> Rows<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
-        let mut rows = Self { bytes, at: 0, line: 1, separator: separator(bytes), most: 1000 };
-        // A first line that names the separator is for spreadsheets, and no row.
+        let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+        let mut rows = Self { bytes, at: 0, line: 1, separator: separator(bytes), max_cells: 1000 };
+        // A first line such as `sep=;` names the separator for spreadsheets.
         if let [b's', b'e', b'p', b'=', separator @ (b',' | b';' | b'\t'), b'\r' | b'\n', ..] =
             bytes
         {
@@ -89,7 +90,7 @@ impl<'a> Rows<'a> {
             let Some(quote) = memchr::memchr(b'"', rest) else {
                 self.at = self.bytes.len();
                 self.line += line_ends(rest);
-                return Cell { bytes: joined(text, rest), line, fault: Some(OPEN) };
+                return Cell { bytes: joined(text, rest), line, fault: Some(UNCLOSED) };
             };
             self.line += line_ends(&rest[..quote]);
             self.at += quote + 1;
@@ -100,12 +101,12 @@ impl<'a> Rows<'a> {
             }
             self.at += 1;
         }
-        let behind = self.plain();
-        let fault = (!behind.is_empty()).then_some(BEHIND);
-        Cell { bytes: joined(text, behind), line, fault }
+        let trailing = self.plain();
+        let fault = (!trailing.is_empty()).then_some(TRAILING);
+        Cell { bytes: joined(text, trailing), line, fault }
     }
 
-    /// Up to the next separator or end of line.
+    /// Reads up to the next separator or line end.
     fn plain(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         let end = memchr::memchr3(self.separator, b'\n', b'\r', rest).unwrap_or(rest.len());
@@ -113,7 +114,7 @@ impl<'a> Rows<'a> {
         &rest[..end]
     }
 
-    /// Steps over one end of a line, if there is one.
+    /// Skips one line end, if there is one.
     fn line_end(&mut self) -> bool {
         let length = match self.bytes.get(self.at..).unwrap_or_default() {
             [b'\r', b'\n', ..] => 2,
@@ -126,8 +127,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-const OPEN: &str = "the quote that begins this cell is never closed";
-const BEHIND: &str = "something stands behind the closing quote; write a quote inside as \"\"";
+const UNCLOSED: &str = "the opening quote of this cell is never closed";
+const TRAILING: &str = "there is text after the closing quote; write a quote within a cell as \"\"";
 
 fn joined<'a>(text: Cow<'a, [u8]>, more: &'a [u8]) -> Cow<'a, [u8]> {
     if text.is_empty() {
@@ -155,7 +156,7 @@ impl<'a> Iterator for Rows<'a> {
             loop {
                 let cell = self.cell();
                 row.count += 1;
-                if row.cells.len() < self.most {
+                if row.cells.len() < self.max_cells {
                     row.cells.push(cell);
                 }
                 if self.bytes.get(self.at) != Some(&self.separator) {
@@ -171,14 +172,13 @@ impl<'a> Iterator for Rows<'a> {
     }
 }
 
-/// The ends of lines in a text: `\n`, `\r\n`, and `\r` alone.
+/// The number of line ends: `\n`, `\r\n` and a single `\r`.
 fn line_ends(bytes: &[u8]) -> u64 {
     let all = memchr::memchr2_iter(b'\n', b'\r', bytes);
     all.filter(|at| bytes[*at] == b'\n' || bytes.get(at + 1) != Some(&b'\n')).count() as u64
 }
 
-/// What separates the cells of the first line: what stands there most often,
-/// quoted text left out.
+/// The separator: the most frequent candidate in the first line, outside of quotes.
 fn separator(bytes: &[u8]) -> u8 {
     let mut counts = [(b',', 0_u64), (b';', 0), (b'\t', 0)];
     let mut quoted = false;
@@ -204,7 +204,7 @@ mod tests {
     use crate::change::csv_files::cells::*;
     use proptest::prelude::*;
 
-    fn told(text: &str) -> Vec<(u64, Vec<String>)> {
+    fn parse(text: &str) -> Vec<(u64, Vec<String>)> {
         let cells = |row: Row<'_>| {
             row.cells.iter().map(|it| String::from_utf8_lossy(&it.bytes).into_owned()).collect()
         };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_that_names_the_separator_is_no_row() {
+    fn a_first_line_that_names_the_separator_is_not_a_row() {
         for text in ["sep=;\r\nid;a,b\r\n", "\u{feff}sep=;\nid;a,b\n"] {
             let mut rows = Rows::new(text.as_bytes());
             assert_eq!(rows.separator, b';');
@@ -227,47 +227,50 @@ mod tests {
     }
 
     #[test]
-    fn separators_quotes_and_ends_of_lines_are_understood() {
+    fn separators_quotes_and_line_ends_are_parsed() {
         let rows = [row(1, &["a", "b"]), row(2, &["x", "y\nz"]), row(4, &["\"", ""])];
         for text in [
             "a,b\nx,\"y\nz\"\n\"\"\"\",\n",
             "\u{feff}a;b\nx;\"y\nz\"\n\"\"\"\";",
             "a\tb\nx\t\"y\nz\"\n\"\"\"\"\t\n\n\t\n",
         ] {
-            assert_eq!(told(text), rows, "{text:?}");
+            assert_eq!(parse(text), rows, "{text:?}");
         }
     }
 
     #[test]
-    fn lines_are_counted_whatever_ends_them() {
+    fn lines_are_counted_with_any_line_end() {
         for end in ["\n", "\r\n", "\r"] {
             let text = format!("a{end}{end}\"b{end}\"{end}c");
-            let lines: Vec<_> = told(&text).into_iter().map(|(line, _)| line).collect();
+            let lines: Vec<_> = parse(&text).into_iter().map(|(line, _)| line).collect();
             assert_eq!(lines, [1, 3, 5], "{end:?}");
         }
     }
 
     #[test]
-    fn a_bad_byte_is_named_by_line_and_character() {
+    fn an_invalid_byte_is_reported_with_line_and_character() {
         let bytes = b"a,b\n1,\"x\ny\xC3\xA4\xE4z\"\n";
         let row = Rows::new(bytes).nth(1).unwrap();
         let (line, what) = row.cells[1].text().unwrap_err();
         assert_eq!(line, 3);
-        assert_eq!(what, "byte 0xE4, character 5 of the cell, is not UTF-8; save the file as that");
+        assert_eq!(
+            what,
+            "byte 0xE4, character 5 of the cell, is not UTF-8; save the file as UTF-8"
+        );
     }
 
     #[test]
-    fn a_quote_that_is_never_closed_is_told_where_it_begins() {
+    fn an_unclosed_quote_is_reported_at_its_beginning() {
         let row = Rows::new(b"a,b\n1,\"x\n2,y\n").nth(1).unwrap();
-        assert_eq!(row.cells[1].text().unwrap_err(), (2, OPEN.to_owned()));
+        assert_eq!(row.cells[1].text().unwrap_err(), (2, UNCLOSED.to_owned()));
         let row = Rows::new(b"\"a\"b,c").next().unwrap();
-        assert_eq!(row.cells[0].text().unwrap_err(), (1, BEHIND.to_owned()));
+        assert_eq!(row.cells[0].text().unwrap_err(), (1, TRAILING.to_owned()));
     }
 
     proptest! {
-        /// What another program writes as CSV is read as that.
+        /// Reads what the `csv` crate writes.
         #[test]
-        fn what_a_writer_writes_is_read_back(
+        fn written_csv_reads_back(
             rows in prop::collection::vec(prop::collection::vec("[a,;\t\"\r\n é]{0,6}", 2..3), 1..6),
             nth in 0..3_usize, crlf in any::<bool>(),
         ) {
@@ -277,7 +280,7 @@ mod tests {
             writer.write_record(["x", "y"]).unwrap();
             rows.iter().for_each(|row| writer.write_record(row).unwrap());
             let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
-            let mut read: Vec<_> = told(&text).into_iter().map(|(_, cells)| cells).collect();
+            let mut read: Vec<_> = parse(&text).into_iter().map(|(_, cells)| cells).collect();
             read.remove(0);
             let rows: Vec<_> =
                 rows.into_iter().filter(|row| row.iter().any(|it| !it.is_empty())).collect();

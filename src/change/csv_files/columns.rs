@@ -1,4 +1,4 @@
-//! The first row of a file: which column holds what.
+//! Parses the header of a file.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use crate::change::csv_files::{CsvKind, PROBLEM, SECRET};
 use crate::format::truncate;
 use crate::suggest::suggest;
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// A field, by its place in the table's row; of `campaign_links.csv`, 0 and 1.
+    /// A field, by its index in the table's row; 0 or 1 in `campaign_links.csv`.
     Field(usize),
-    /// What is not read: the reasons of rejected rows.
+    /// Not read, such as the reasons in rejected rows.
     Ignored,
-    /// Nothing may stand in a column without a name.
+    /// A column without a name, which must be empty.
     Nameless,
 }
 
@@ -25,34 +25,34 @@ pub(crate) struct CsvHeader {
     pub name: String,
 }
 
-/// What is wrong with a header's cell: its line, its name, and what.
-pub(crate) type Wrong = (u64, String, String);
+/// A problem of a header cell: line, name and message.
+pub(crate) type HeaderProblem = (u64, String, String);
 
-/// Reads the header of a file: its columns, and everything that is wrong with
-/// it. A column that is not known is ignored, so that the rows can be looked at.
+/// Parses the header of a file. Returns its columns and all problems. An unknown column is ignored,
+/// so that the rows can be checked too.
 ///
 /// # Errors
-/// What is wrong, where no row could be read by such a header.
+/// The problems, if no row can be read with this header.
 pub(crate) fn header(
-    sheet: CsvKind,
+    kind: CsvKind,
     row: &Row<'_>,
-) -> Result<(Vec<CsvHeader>, Vec<Wrong>), Vec<Wrong>> {
+) -> Result<(Vec<CsvHeader>, Vec<HeaderProblem>), Vec<HeaderProblem>> {
     let mut wrong = Vec::new();
     let mut columns: Vec<CsvHeader> = Vec::new();
     for (nth, cell) in row.cells.iter().enumerate() {
-        match headed(sheet, nth, cell) {
-            Ok(headed) => {
+        match header_column(kind, nth, cell) {
+            Ok(header_column) => {
                 let field = |it: &&CsvHeader| {
-                    matches!(it.column, Column::Field(_)) && it.column == headed.column
+                    matches!(it.column, Column::Field(_)) && it.column == header_column.column
                 };
                 if let Some(earlier) = columns.iter().find(field) {
-                    let what = match earlier.name == headed.name {
-                        true => "this column is there twice".to_owned(),
-                        false => format!("this column is the same as `{}`", earlier.name),
+                    let what = match earlier.name == header_column.name {
+                        true => "duplicate column".to_owned(),
+                        false => format!("duplicate column: the same as `{}`", earlier.name),
                     };
-                    wrong.push((cell.line, headed.name.clone(), what));
+                    wrong.push((cell.line, header_column.name.clone(), what));
                 }
-                columns.push(headed);
+                columns.push(header_column);
             }
             Err(what) => {
                 columns.push(CsvHeader { column: Column::Ignored, name: what.1.clone() });
@@ -61,17 +61,21 @@ pub(crate) fn header(
         }
     }
     if row.count > row.cells.len() {
-        wrong.push((row.line, "header".to_owned(), format!("{} columns are too many", row.count)));
+        wrong.push((row.line, "header".to_owned(), format!("too many columns: {}", row.count)));
         return Err(wrong);
     }
     if wrong.is_empty() && !columns.iter().any(|it| matches!(it.column, Column::Field(_))) {
-        wrong.push((row.line, "header".to_owned(), format!("{} has no column", sheet.name())));
+        wrong.push((
+            row.line,
+            "header".to_owned(),
+            format!("none of the columns of {} is there", kind.name()),
+        ));
     }
     let any = columns.iter().any(|it| matches!(it.column, Column::Field(_)));
     if any { Ok((columns, wrong)) } else { Err(wrong) }
 }
 
-fn headed(sheet: CsvKind, nth: usize, cell: &Cell<'_>) -> Result<CsvHeader, Wrong> {
+fn header_column(kind: CsvKind, nth: usize, cell: &Cell<'_>) -> Result<CsvHeader, HeaderProblem> {
     let number = || format!("column {}", nth + 1);
     let text = cell.text().map_err(|(line, what)| (line, number(), what))?;
     let name = text.trim();
@@ -82,39 +86,39 @@ fn headed(sheet: CsvKind, nth: usize, cell: &Cell<'_>) -> Result<CsvHeader, Wron
     if name == PROBLEM {
         return Ok(CsvHeader { column: Column::Ignored, name });
     }
-    match place(sheet, &name) {
+    match place(kind, &name) {
         Some(place) => Ok(CsvHeader { column: Column::Field(place), name }),
         None => {
-            let what = unknown(sheet, &name);
+            let what = unknown(kind, &name);
             Err((cell.line, short(&name).into_owned(), what))
         }
     }
 }
 
-fn place(sheet: CsvKind, name: &str) -> Option<usize> {
-    match sheet {
+fn place(kind: CsvKind, name: &str) -> Option<usize> {
+    match kind {
         CsvKind::Resource(resource) => {
             let (place, field) = resource.spec().field(name)?;
             (!crate::change::csv_files::is_secret(field)).then_some(place)
         }
-        CsvKind::CampaignLinks => sheet.columns().position(|it| it == name),
+        CsvKind::CampaignLinks => kind.columns().position(|it| it == name),
     }
 }
 
-fn unknown(sheet: CsvKind, name: &str) -> String {
+fn unknown(kind: CsvKind, name: &str) -> String {
     if name.eq_ignore_ascii_case(SECRET) {
-        return "a password never stands in a file; remove the column".to_owned();
+        return "passwords are not allowed in files; remove the column".to_owned();
     }
-    match suggest(name, sheet.columns()) {
-        Some(near) => format!("there is no such column; did you mean `{near}`?"),
+    match suggest(name, kind.columns()) {
+        Some(near) => format!("unknown column; did you mean `{near}`?"),
         None => {
-            let known: Vec<_> = sheet.columns().collect();
-            format!("there is no such column; there are {}", known.join(", "))
+            let known: Vec<_> = kind.columns().collect();
+            format!("unknown column; the columns are {}", known.join(", "))
         }
     }
 }
 
-/// A text from a file as messages quote it.
+/// The beginning of a text from a file, for messages.
 pub(crate) fn short(text: &str) -> Cow<'_, str> {
     truncate(text, 40)
 }

@@ -1,13 +1,11 @@
-//! CSV files, both ways: what each is called, what stands in it, how it is
-//! written and how it is read. A file is hostile until it was read.
+//! Reads and writes CSV files: their names, columns and values. Files are untrusted input.
 //!
 //! * [`write`](mod@write): records as rows
-//! * [`read`](mod@read): rows as wanted records, with every mistake told at once
-//! * [`rejected`](mod@rejected): rows to mend and apply again
+//! * [`read`](mod@read): rows as desired records; reports all mistakes at once
+//! * [`rejected`](mod@rejected): a file of rejected rows to fix and apply again
 //!
-//! A cell of a column that the service never gives back (`slug`, a QR code's
-//! `data`) keeps the value unchanged when it is empty, since linkvault does not know that value.
-//! In every other column an empty cell means empty.
+//! An empty cell in a column that the service never returns (`slug`, a QR code's `data`) keeps the
+//! value, since linkvault may not know it. In every other column an empty cell means empty.
 
 mod cells;
 mod columns;
@@ -27,26 +25,28 @@ pub use rows::ExportContext;
 
 use crate::model::{Field, Resource, Role, Verb};
 
-/// What CSV files there are: one for each resource, and the links of campaigns.
+/// The kind of a CSV file: one for each resource, and one for the links of campaigns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CsvKind {
+    /// The records of a resource.
     Resource(Resource),
+    /// The short links of campaigns.
     CampaignLinks,
 }
 
-/// The column in which rejected rows tell why. It is ignored when read.
+/// The column with the reason in a file of rejected rows. Ignored when read.
 pub const PROBLEM: &str = "problem";
 
 /// The columns of `campaign_links.csv`.
 const LINKS: [&str; 2] = ["campaign", "link"];
 
 impl CsvKind {
-    /// Every sheet, in the order of the table.
+    /// All kinds, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         Resource::ALL.into_iter().map(Self::Resource).chain([Self::CampaignLinks])
     }
 
-    /// The word for it, and the stem of its file.
+    /// Name in messages, and file name without extension.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,13 +55,13 @@ impl CsvKind {
         }
     }
 
-    /// The sheet of that name.
+    /// The kind called `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::all().find(|sheet| sheet.name() == name)
+        Self::all().find(|kind| kind.name() == name)
     }
 
-    /// The resource whose records it touches.
+    /// The resource whose records the rows change.
     #[must_use]
     pub const fn resource(self) -> Resource {
         match self {
@@ -70,7 +70,7 @@ impl CsvKind {
         }
     }
 
-    /// Every column it can have. A password never stands in a file.
+    /// All columns that it can have. Never a password.
     pub fn columns(self) -> impl Iterator<Item = &'static str> {
         let (fields, links): (&[Field], &[&str]) = match self {
             Self::Resource(resource) => (resource.spec().fields, &[]),
@@ -80,23 +80,23 @@ impl CsvKind {
         fields.chain(links.iter().copied())
     }
 
-    /// The columns for somebody who begins a file: what identifies a record, to
-    /// the service and to its owner, and what can be set.
+    /// The columns of a new file: those that identify a record to the service or to its owner,
+    /// and those that can be set.
     #[must_use]
     pub fn template(self) -> Vec<&'static str> {
         let Self::Resource(resource) = self else {
             return LINKS.to_vec();
         };
         let spec = resource.spec();
-        let wanted = |field: &&Field| match field.role {
+        let is_needed = |field: &&Field| match field.role {
             Role::Identity => true,
             Role::Writable | Role::WriteOnly => !is_secret(field),
             Role::ReadOnly | Role::Counter => spec.natural_key.contains(&field.name),
         };
-        spec.fields.iter().filter(wanted).map(|field| field.name).collect()
+        spec.fields.iter().filter(is_needed).map(|field| field.name).collect()
     }
 
-    /// Whether the API can do anything with its rows.
+    /// Whether the API can create, update or assign such records.
     #[must_use]
     pub fn is_writable(self) -> bool {
         let write = |verb| self.resource().spec().endpoint(verb).is_some();
@@ -110,7 +110,7 @@ impl std::fmt::Display for CsvKind {
     }
 }
 
-/// Whether a field never stands in a file.
+/// Whether a field is never written to a file.
 fn is_secret(field: &Field) -> bool {
     field.name == SECRET
 }

@@ -1,4 +1,4 @@
-//! A file of two ids in each row: what has which id in another account.
+//! Reads a CSV file that maps ids of one account to ids of another.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,10 @@ use crate::change::csv_files::{CsvProblem, CsvProblems};
 
 const COLUMNS: [&str; 2] = ["from", "to"];
 
-/// Reads a CSV file with the columns `from` and `to`; `name` is what messages
-/// call it.
+/// Reads a CSV file with the columns `from` and `to`. `name` is the file's name in messages.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All mistakes in the file.
 pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems> {
     let mut problems = CsvProblems::default();
     let mut problem = |line: Option<u64>, column: Option<&str>, what: &str| {
@@ -30,7 +29,7 @@ pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems
     let header = header.unwrap_or_default();
     let places = COLUMNS.map(|column| header.iter().position(|it| it == column));
     let [Some(from), Some(to)] = places else {
-        problem(None, None, "needs the columns `from` and `to` in its first line");
+        problem(None, None, "the first line must have the columns `from` and `to`");
         return Err(problems);
     };
     let mut pairs = BTreeMap::new();
@@ -43,12 +42,12 @@ pub fn pairs(name: &str, bytes: &[u8]) -> Result<BTreeMap<i64, i64>, CsvProblems
         match (id(from), id(to)) {
             (Some(old), Some(new)) => {
                 if pairs.insert(old, new).is_some_and(|before| before != new) {
-                    let what = format!("{old} is in the file twice, with another id each time");
+                    let what = format!("{old} is in the file twice with different ids");
                     problem(line, Some(COLUMNS[0]), &what);
                 }
             }
-            (None, _) => problem(line, Some(COLUMNS[0]), "is no id"),
-            (_, None) => problem(line, Some(COLUMNS[1]), "is no id"),
+            (None, _) => problem(line, Some(COLUMNS[0]), "is not an id"),
+            (_, None) => problem(line, Some(COLUMNS[1]), "is not an id"),
         }
     }
     if problems.is_empty() { Ok(pairs) } else { Err(problems) }
@@ -71,18 +70,18 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_place() {
-        let columns = "map.csv: needs the columns `from` and `to` in its first line";
+    fn every_mistake_is_reported_with_its_place() {
+        let columns = "map.csv: the first line must have the columns `from` and `to`";
         assert_eq!(read("old,new\n1,2\n"), Err(vec![columns.to_owned()]));
         assert_eq!(read(""), Err(vec![columns.to_owned()]));
         let wrong = read("from,to\nx,1\n2,-5\n3\n4,5\n4,6\n").unwrap_err();
         assert_eq!(
             wrong,
             [
-                "map.csv:2: from: is no id",
-                "map.csv:3: to: is no id",
-                "map.csv:4: to: is no id",
-                "map.csv:6: from: 4 is in the file twice, with another id each time",
+                "map.csv:2: from: is not an id",
+                "map.csv:3: to: is not an id",
+                "map.csv:4: to: is not an id",
+                "map.csv:6: from: 4 is in the file twice with different ids",
             ]
         );
     }

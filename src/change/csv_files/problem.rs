@@ -1,15 +1,17 @@
-//! What is wrong in a file: where, and what. All of it is told at once.
+//! Mistakes in a CSV file, with their places.
 
 use std::fmt;
 
 /// A mistake in a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvProblem {
+    /// Name of the file.
     pub file: String,
-    /// Counted from 1; `None` where it is the file as a whole.
+    /// Line number from 1; `None` for the whole file.
     pub line: Option<u64>,
-    /// The column's name; `None` where it is the whole line.
+    /// Name of the column; `None` for the whole line.
     pub column: Option<String>,
+    /// The mistake, as the end of a sentence.
     pub what: String,
 }
 
@@ -26,23 +28,26 @@ impl fmt::Display for CsvProblem {
     }
 }
 
-/// No more than this many are kept: who has more mends the first ones first.
-const MOST: usize = 100;
+/// The most mistakes that are stored; further ones are counted.
+const MAX_STORED: usize = 100;
 
-/// The first mistakes of a file in full, and how many there are beyond.
+/// The first mistakes in a file, and the number of further ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsvProblems {
+    /// The first mistakes.
     pub first: Vec<CsvProblem>,
+    /// Number of further mistakes.
     pub more: u64,
 }
 
 impl CsvProblems {
+    /// Whether there are no mistakes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// How many there are in all.
+    /// Number of all mistakes.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.first.len() as u64 + self.more
@@ -50,7 +55,7 @@ impl CsvProblems {
 
     /// Adds a mistake.
     pub fn push(&mut self, problem: CsvProblem) {
-        if self.first.len() < MOST {
+        if self.first.len() < MAX_STORED {
             self.first.push(problem);
         } else {
             self.more += 1;
@@ -65,7 +70,7 @@ impl CsvProblems {
         }
     }
 
-    /// One line for each, and a last one for those beyond.
+    /// One line for each stored mistake, and a last line with the number of further ones.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let more = (self.more > 0).then(|| format!("and {} more", self.more));
@@ -73,21 +78,21 @@ impl CsvProblems {
     }
 }
 
-/// What is found wrong on the way.
-pub(crate) struct Notes<'a> {
+/// Collects problems and warnings of one file.
+pub(crate) struct Findings<'a> {
     pub file: &'a str,
-    /// A column's name is wrong, so what seems to be missing may stand there.
+    /// Whether a column has an unknown name, which may be the one that seems to be missing.
     pub misnamed: bool,
     pub problems: CsvProblems,
     pub warnings: CsvProblems,
 }
 
-impl Notes<'_> {
+impl Findings<'_> {
     pub fn problem(&mut self, line: Option<u64>, column: Option<&str>, what: impl Into<String>) {
         self.problems.push(self.note(line, column, what.into()));
     }
 
-    /// A value whose column is not there, unless it may just be misnamed.
+    /// Adds a problem about a missing column, unless the column may be misnamed.
     pub fn missing(&mut self, line: u64, column: &str, what: String) {
         if !self.misnamed {
             self.problem(Some(line), Some(column), what);

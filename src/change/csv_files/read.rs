@@ -1,122 +1,124 @@
-//! A whole file, read: its header, its rows, and what is wrong between them.
-//! Every mistake is told at once.
+//! Reads a CSV file: its header, its rows, and duplicates among them. Reports all mistakes at once.
 
 use std::collections::HashMap;
 
 use crate::change::csv_files::cells::{Row, Rows};
 use crate::change::csv_files::columns::{self, CsvHeader};
-use crate::change::csv_files::problem::Notes;
-use crate::change::csv_files::rows::{self, ExportContext, Place};
+use crate::change::csv_files::problem::Findings;
+use crate::change::csv_files::rows::{self, ExportContext, FileContext};
 use crate::change::csv_files::{CsvKind, CsvProblems};
 use crate::change::desired::{CampaignLink, DesiredRecord, RecordRef};
 use crate::model::natural_key::fold_case;
 use crate::model::{FieldValue, NaturalKey, Resource};
 
-/// The rows of a file, in its order.
+/// The rows of a file, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CsvRecords {
+    /// Records of a resource.
     Of(Resource, Vec<DesiredRecord>),
+    /// Links of campaigns.
     Links(Vec<CampaignLink>),
 }
 
-/// A file that was read.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvInput {
+    /// The rows of the file.
     pub records: CsvRecords,
-    /// What may be a mistake, or may be right.
+    /// Possible mistakes.
     pub warnings: CsvProblems,
 }
 
-/// More rows than any account has; a limit keeps memory bounded.
-const MOST_ROWS: usize = 1_000_000;
+/// The most rows of a file, to bound the memory.
+const MAX_ROWS: usize = 1_000_000;
 
-/// Reads a CSV file; `name` is what messages call it.
+/// Reads a CSV file. `name` is the file's name in messages.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All mistakes in the file.
 pub fn read(
-    sheet: CsvKind,
+    csv_kind: CsvKind,
     name: &str,
     bytes: &[u8],
     known: ExportContext<'_>,
 ) -> Result<CsvInput, CsvProblems> {
-    let mut notes = Notes {
+    let mut findings = Findings {
         file: name,
         misnamed: false,
         problems: CsvProblems::default(),
         warnings: CsvProblems::default(),
     };
-    if let Some(what) = not_text(bytes) {
-        notes.problem(None, None, what);
-        return Err(notes.problems);
+    if let Some(what) = foreign_format(bytes) {
+        findings.problem(None, None, what);
+        return Err(findings.problems);
     }
     let mut lines = Rows::new(bytes);
     let Some(header) = lines.next() else {
-        let header = sheet.template().join(",");
-        notes.problem(None, None, format!("the file is empty; its first line is to be {header}"));
-        return Err(notes.problems);
+        let header = csv_kind.template().join(",");
+        findings.problem(None, None, format!("the file is empty; its first line must be {header}"));
+        return Err(findings.problems);
     };
-    let read = columns::header(sheet, &header);
+    let read = columns::header(csv_kind, &header);
     let (columns, wrong) = match read {
         Ok((columns, wrong)) => (Some(columns), wrong),
         Err(wrong) => (None, wrong),
     };
-    notes.misnamed = !wrong.is_empty();
+    findings.misnamed = !wrong.is_empty();
     for (line, column, what) in wrong {
-        notes.problem(Some(line), Some(&column), what);
+        findings.problem(Some(line), Some(&column), what);
     }
-    let Some(columns) = columns else { return Err(notes.problems) };
-    lines.most = columns.len();
-    let place = Place { sheet, columns: &columns, known };
-    let records = match sheet {
+    let Some(columns) = columns else { return Err(findings.problems) };
+    lines.max_cells = columns.len();
+    let context = FileContext { kind: csv_kind, columns: &columns, known };
+    let records = match csv_kind {
         CsvKind::Resource(resource) => {
-            let mut wanted = Vec::new();
-            each(&place, lines, &mut notes, |row, notes| {
-                wanted.extend(rows::wanted(&place, resource, row, notes));
-                wanted.len()
+            let mut desired = Vec::new();
+            for_each_row(&context, lines, &mut findings, |row, findings| {
+                desired.extend(rows::desired_record(&context, resource, row, findings));
+                desired.len()
             });
-            duplicates(resource, &wanted, &mut notes);
-            CsvRecords::Of(resource, wanted)
+            duplicates(resource, &desired, &mut findings);
+            CsvRecords::Of(resource, desired)
         }
         CsvKind::CampaignLinks => {
             let mut links = Vec::new();
-            each(&place, lines, &mut notes, |row, notes| {
-                links.extend(rows::link(&place, row, notes));
+            for_each_row(&context, lines, &mut findings, |row, findings| {
+                links.extend(rows::link(&context, row, findings));
                 links.len()
             });
-            duplicate_links(&links, &mut notes);
+            duplicate_links(&links, &mut findings);
             CsvRecords::Links(links)
         }
     };
-    let Notes { problems, warnings, .. } = notes;
+    let Findings { problems, warnings, .. } = findings;
     if problems.is_empty() { Ok(CsvInput { records, warnings }) } else { Err(problems) }
 }
 
-/// Gives each row that has as many cells as the header to `take`, which returns
-/// how many rows there are.
-fn each(
-    place: &Place<'_>,
+/// Passes each row with the right number of cells to `take`, which returns the number of rows so
+/// far.
+fn for_each_row(
+    context: &FileContext<'_>,
     lines: Rows<'_>,
-    notes: &mut Notes<'_>,
-    mut take: impl FnMut(&Row<'_>, &mut Notes<'_>) -> usize,
+    findings: &mut Findings<'_>,
+    mut take: impl FnMut(&Row<'_>, &mut Findings<'_>) -> usize,
 ) {
     for row in lines {
-        if let Some(what) = ragged(place.columns, &row) {
+        if let Some(what) = wrong_cell_count(context.columns, &row) {
             let open = row.cells.iter().find_map(|cell| Some((cell.line, cell.fault?)));
             let (line, what) = open.map_or((row.line, what), |(line, it)| (line, it.to_owned()));
-            notes.problem(Some(line), None, what);
-        } else if take(&row, notes) >= MOST_ROWS {
-            notes.problem(
+            findings.problem(Some(line), None, what);
+        } else if take(&row, findings) >= MAX_ROWS {
+            findings.problem(
                 Some(row.line),
                 None,
-                format!("no file has more than {MOST_ROWS} rows; split it"),
+                format!("the file has more than {MAX_ROWS} rows; split it"),
             );
             return;
         }
     }
 }
 
-fn ragged(columns: &[CsvHeader], row: &Row<'_>) -> Option<String> {
+fn wrong_cell_count(columns: &[CsvHeader], row: &Row<'_>) -> Option<String> {
     (row.count != columns.len()).then(|| {
         let cells =
             if row.count == 1 { "1 cell".to_owned() } else { format!("{} cells", row.count) };
@@ -124,28 +126,26 @@ fn ragged(columns: &[CsvHeader], row: &Row<'_>) -> Option<String> {
     })
 }
 
-/// Why bytes are no text at all.
-fn not_text(bytes: &[u8]) -> Option<String> {
+/// A message if the bytes are clearly in another format.
+fn foreign_format(bytes: &[u8]) -> Option<String> {
     match bytes {
         [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
-            Some("this is UTF-16; save it as CSV in UTF-8".to_owned())
+            Some("the file is UTF-16; save it as CSV in UTF-8".to_owned())
         }
-        [b'P', b'K', 3, 4, ..] => {
-            Some("this is a spreadsheet's own format; save it as CSV".to_owned())
-        }
+        [b'P', b'K', 3, 4, ..] => Some("the file is a spreadsheet; save it as CSV".to_owned()),
         _ => None,
     }
 }
 
-/// Tells of rows that mean the same record. Two records that are there may
-/// share a name; a row without an id must mean one of them.
-fn duplicates(resource: Resource, wanted: &[DesiredRecord], notes: &mut Notes<'_>) {
+/// Reports rows for the same record. Several rows with ids may have the same name, if the records
+/// exist; a row without an id must be unique.
+fn duplicates(resource: Resource, desired: &[DesiredRecord], findings: &mut Findings<'_>) {
     let mut ids = HashMap::new();
     let mut names: HashMap<NaturalKey, &DesiredRecord> = HashMap::new();
-    for row in wanted {
+    for row in desired {
         let line = line(row);
-        if resource == Resource::Account && wanted.first().is_some_and(|first| first != row) {
-            notes.problem(line, None, "an account has one row");
+        if resource == Resource::Account && desired.first().is_some_and(|first| first != row) {
+            findings.problem(line, None, "this file must have only one row");
             return;
         }
         if let Some(id) = row.id {
@@ -154,10 +154,10 @@ fn duplicates(resource: Resource, wanted: &[DesiredRecord], notes: &mut Notes<'_
             if let Some(first) =
                 ids.insert((row.channel.as_ref().map(record_ref_key), kind, id), line)
             {
-                notes.problem(
+                findings.problem(
                     line,
                     Some("id"),
-                    format!("{id} is in line {} already", shown(first)),
+                    format!("{id} is already in line {}", line_text(first)),
                 );
             }
         }
@@ -167,26 +167,26 @@ fn duplicates(resource: Resource, wanted: &[DesiredRecord], notes: &mut Notes<'_
             && (first.id.is_none() || row.id.is_none())
         {
             let column = resource.spec().natural_key.join("+");
-            let at = shown(self::line(first));
-            let what = format!("`{}` is in line {at} already", columns::short(&text));
-            notes.problem(line, Some(&column), what);
+            let at = line_text(self::line(first));
+            let what = format!("`{}` is already in line {at}", columns::short(&text));
+            findings.problem(line, Some(&column), what);
         }
     }
 }
 
-fn duplicate_links(links: &[CampaignLink], notes: &mut Notes<'_>) {
+fn duplicate_links(links: &[CampaignLink], findings: &mut Findings<'_>) {
     let mut seen = HashMap::new();
     for link in links {
         let line = link.source.as_ref().and_then(|source| source.line);
         if let Some(first) = seen.insert((record_ref_key(&link.campaign), link.link), line) {
-            let what = format!("link {} is in line {} already", link.link, shown(first));
-            notes.problem(line, None, what);
+            let what = format!("link {} is already in line {}", link.link, line_text(first));
+            findings.problem(line, None, what);
         }
     }
 }
 
-fn record_ref_key(meant: &RecordRef) -> (Option<i64>, String) {
-    match meant {
+fn record_ref_key(record_ref: &RecordRef) -> (Option<i64>, String) {
+    match record_ref {
         RecordRef::Id(id) => (Some(*id), String::new()),
         RecordRef::Name(name) => (None, fold_case(name)),
     }
@@ -196,6 +196,6 @@ fn line(row: &DesiredRecord) -> Option<u64> {
     row.source.as_ref().and_then(|source| source.line)
 }
 
-fn shown(line: Option<u64>) -> String {
+fn line_text(line: Option<u64>) -> String {
     line.map_or_else(|| "?".to_owned(), |line| line.to_string())
 }

@@ -1,22 +1,23 @@
-//! Rows of a file that were refused, written so that they can be mended and
-//! applied again: the same columns, each cell as it was, and why as a last one.
+//! Writes the rejected rows of a file, so that they can be fixed and applied again: the same
+//! columns
+//! and cells, and the reason as the last column.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::change::csv_files::PROBLEM;
-use crate::change::csv_files::cells::{Cell, MARK, Rows};
+use crate::change::csv_files::cells::{BOM, Cell, Rows};
 
-/// The rows of `bytes` that begin on the given lines, each with its problem.
-/// `None` when `bytes` holds no header.
+/// The rows of `bytes` that begin on the lines of `problems`, each with its problem. `None` if
+/// `bytes` has no header.
 #[must_use]
 pub fn rejected(bytes: &[u8], problems: &BTreeMap<u64, String>) -> Option<Vec<u8>> {
     let mut rows = Rows::new(bytes);
     let separator = rows.separator;
     let header = rows.next()?;
     let old = header.cells.iter().position(|cell| cell.bytes.trim_ascii() == PROBLEM.as_bytes());
-    rows.most = header.count.min(rows.most);
-    let mut out = if bytes.starts_with(MARK) { MARK.to_vec() } else { Vec::new() };
+    rows.max_cells = header.count.min(rows.max_cells);
+    let mut out = if bytes.starts_with(BOM) { BOM.to_vec() } else { Vec::new() };
     let mut writer =
         csv::WriterBuilder::new().delimiter(separator).flexible(true).from_writer(Vec::new());
     let mut write = |cells: &[Cell<'_>], last: &str| {
@@ -39,7 +40,7 @@ mod tests {
     use crate::change::csv_files::rejected::*;
 
     #[test]
-    fn rejected_rows_keep_their_cells_and_tell_why() {
+    fn rejected_rows_keep_their_cells_and_have_a_reason() {
         let text = "\u{feff}id;name;problem\r\n1;\"a;\n\"\"b\"\"\";old\r\n2;fine;\r\n3;=c;\r\n";
         let problems = [(2, "no; \"never\"".to_owned()), (5, "gone".to_owned())];
         let out = rejected(text.as_bytes(), &problems.into()).unwrap();

@@ -1,4 +1,4 @@
-//! Files in and out: what is written is read, and what is wrong is told.
+//! Tests of reading and writing CSV files.
 
 use proptest::prelude::*;
 
@@ -8,23 +8,23 @@ use crate::change::desired::{DesiredRecord, DesiredState, RecordRef};
 use crate::model::SentFields;
 use crate::model::{DecodedRecord, FieldValue, Record, RecordKey, State};
 
-fn sheet(resource: Resource, text: &str) -> Result<CsvInput, CsvProblems> {
+fn parse(resource: Resource, text: &str) -> Result<CsvInput, CsvProblems> {
     read(CsvKind::Resource(resource), "x.csv", text.as_bytes(), ExportContext::default())
 }
 
 fn rows(resource: Resource, text: &str) -> Vec<DesiredRecord> {
-    match sheet(resource, text) {
+    match parse(resource, text) {
         Ok(CsvInput { records: CsvRecords::Of(_, rows), .. }) => rows,
         other => panic!("{other:?}"),
     }
 }
 
 fn wrong(resource: Resource, text: &str) -> Vec<String> {
-    sheet(resource, text).unwrap_err().lines()
+    parse(resource, text).unwrap_err().lines()
 }
 
 #[test]
-fn each_file_has_what_an_import_can_use() {
+fn templates_have_the_columns_for_an_import() {
     let headers: Vec<_> = CsvKind::all()
         .map(|sheet| format!("{}: {}", sheet.name(), sheet.template().join(",")))
         .collect();
@@ -48,86 +48,84 @@ fn each_file_has_what_an_import_can_use() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_mistakes_are_reported() {
     let text = "id,name,public,color\n";
     assert_eq!(
         wrong(Resource::Channels, text),
-        [
-            "x.csv:1: public: there is no such column; there are id, name, description, color, starred"
-        ]
+        ["x.csv:1: public: unknown column; the columns are id, name, description, color, starred"]
     );
     let text = "id,nmae,name,name,Password\n";
     assert_eq!(
         wrong(Resource::Channels, text),
         [
-            "x.csv:1: nmae: there is no such column; did you mean `name`?",
-            "x.csv:1: name: this column is there twice",
-            "x.csv:1: Password: a password never stands in a file; remove the column",
+            "x.csv:1: nmae: unknown column; did you mean `name`?",
+            "x.csv:1: name: duplicate column",
+            "x.csv:1: Password: passwords are not allowed in files; remove the column",
         ]
     );
     let text = "id,name,starred,color\n1,a,maybe,red\n\n1.5,b,,\n,,yes,#000000\n4,c\n5,,true,\n";
     assert_eq!(
         wrong(Resource::Channels, text),
         [
-            "x.csv:2: starred: `maybe` is no boolean; write it as true or false",
-            "x.csv:2: color: `red` is no colour; write it as #RRGGBB",
-            "x.csv:4: id: `1.5` is no whole number",
-            "x.csv:5: name: this is missing; a channel without id needs it",
+            "x.csv:2: starred: `maybe` is not a boolean; write true or false",
+            "x.csv:2: color: `red` is not a colour; write #RRGGBB",
+            "x.csv:4: id: `1.5` is not a whole number",
+            "x.csv:5: name: is missing; a channel without an id needs it",
             "x.csv:6: 2 cells, but the header has 4",
-            "x.csv:7: name: this cannot be empty",
+            "x.csv:7: name: must not be empty",
         ]
     );
 }
 
 #[test]
-fn a_mistake_hides_no_other_of_its_row_or_of_the_next() {
+fn a_mistake_hides_no_other_mistake() {
     let text = "name,color,starred,bogus\nA,red,maybe,1\n,#12345G,true,2\n\
                 B,#fff,yes,3\nB,#ffffff,yes,3\n";
     assert_eq!(
         wrong(Resource::Channels, text),
         [
-            "x.csv:1: bogus: there is no such column; there are id, name, description, color, starred",
-            "x.csv:2: color: `red` is no colour; write it as #RRGGBB",
-            "x.csv:2: starred: `maybe` is no boolean; write it as true or false",
-            "x.csv:3: color: `#12345G` is no colour; write it as #RRGGBB",
-            "x.csv:3: name: this is missing; a channel without id needs it",
-            "x.csv:4: color: `#fff` is no colour; write it as #RRGGBB",
-            "x.csv:5: name: `b` is in line 4 already",
+            "x.csv:1: bogus: unknown column; the columns are id, name, description, color, starred",
+            "x.csv:2: color: `red` is not a colour; write #RRGGBB",
+            "x.csv:2: starred: `maybe` is not a boolean; write true or false",
+            "x.csv:3: color: `#12345G` is not a colour; write #RRGGBB",
+            "x.csv:3: name: is missing; a channel without an id needs it",
+            "x.csv:4: color: `#fff` is not a colour; write #RRGGBB",
+            "x.csv:5: name: `b` is already in line 4",
         ]
     );
-    // Nor does a cell that is no text.
+    // An invalid byte hides no other mistake either.
     let bytes = b"name,color\n\xE4,red\n";
     let channels = CsvKind::Resource(Resource::Channels);
-    let told = read(channels, "x.csv", bytes, ExportContext::default()).unwrap_err().lines();
-    assert_eq!(told.len(), 2, "{told:?}");
+    let problems = read(channels, "x.csv", bytes, ExportContext::default()).unwrap_err().lines();
+    assert_eq!(problems.len(), 2, "{problems:?}");
     // A name that cannot be read is not missing.
-    let odd = "id,name,color\nx,A,#ffffff\n2,A,#ffffff\n";
-    assert_eq!(wrong(Resource::Channels, odd).len(), 1);
+    let text = "id,name,color\nx,A,#ffffff\n2,A,#ffffff\n";
+    assert_eq!(wrong(Resource::Channels, text).len(), 1);
 }
 
 #[test]
-fn rows_that_mean_the_same_record_are_told() {
+fn rows_for_the_same_record_are_reported() {
     let text = "id,name\n1,a\n2,a\n,A\n1,c\n";
     assert_eq!(
         wrong(Resource::Campaigns, text),
-        ["x.csv:4: name: `a` is in line 3 already", "x.csv:5: id: 1 is in line 2 already"]
+        ["x.csv:4: name: `a` is already in line 3", "x.csv:5: id: 1 is already in line 2"]
     );
     let text = "domain\nhttps://Go.x.example/\nhttp://go.x.example\n";
-    let same = "x.csv:3: domain: `go.x.example` is in line 2 already";
+    let same = "x.csv:3: domain: `go.x.example` is already in line 2";
     assert_eq!(wrong(Resource::Domains, text), [same]);
     let text = "type,name,tag\nbing,one,A\nbing,two,a\n";
-    assert!(sheet(Resource::Pixels, text).is_ok(), "another tag is another pixel");
+    assert!(parse(Resource::Pixels, text).is_ok(), "another tag is another pixel");
     let text = "channel,type,id\n1,links,5\n1,qr,5\nNews,links,5\nnews,links,5\n";
-    assert_eq!(wrong(Resource::ChannelItems, text), ["x.csv:5: id: 5 is in line 4 already"]);
+    assert_eq!(wrong(Resource::ChannelItems, text), ["x.csv:5: id: 5 is already in line 4"]);
     let text = "campaign,link\n1,5\nSale,5\n1,5\n";
     let links = read(CsvKind::CampaignLinks, "x.csv", text.as_bytes(), ExportContext::default());
-    assert_eq!(links.unwrap_err().lines(), ["x.csv:4: link 5 is in line 2 already"]);
+    assert_eq!(links.unwrap_err().lines(), ["x.csv:4: link 5 is already in line 2"]);
     let text = "email\na@example.com\nb@example.com\n";
-    assert_eq!(wrong(Resource::Account, text), ["x.csv:3: an account has one row"]);
+    assert_eq!(wrong(Resource::Account, text), ["x.csv:3: this file must have only one row"]);
 }
 
 #[test]
-fn no_more_than_a_hundred_mistakes_are_told() {
+fn at_most_a_hundred_mistakes_are_listed() {
     let text = format!("id,name\n{}", "x,a\n".repeat(150));
     let lines = wrong(Resource::Campaigns, &text);
     assert_eq!((lines.len(), lines[100].as_str()), (101, "and 50 more"));
@@ -135,13 +133,13 @@ fn no_more_than_a_hundred_mistakes_are_told() {
 
 #[test]
 fn an_unknown_pixel_type_is_only_a_warning() {
-    let read = sheet(Resource::Pixels, "type,name,tag\ntikotk,a,b\n").unwrap();
-    let told = "x.csv:2: type: `tikotk` is no pixel type that is known; did you mean `tiktok`?";
+    let read = parse(Resource::Pixels, "type,name,tag\ntikotk,a,b\n").unwrap();
+    let told = "x.csv:2: type: unknown pixel type `tikotk`; did you mean `tiktok`?";
     assert_eq!(read.warnings.lines(), [told]);
 }
 
 #[test]
-fn empty_cells_mean_empty_but_not_of_what_cannot_be_read_back() {
+fn empty_cells_mean_empty_except_for_write_only_fields() {
     let row = &rows(Resource::Channels, "id,name,description\n1,a,\n")[0];
     assert_eq!(row.value(Resource::Channels, "description"), Some(&FieldValue::Null));
     assert_eq!(row.value(Resource::Channels, "color"), None);
@@ -151,7 +149,7 @@ fn empty_cells_mean_empty_but_not_of_what_cannot_be_read_back() {
 }
 
 #[test]
-fn a_row_tells_its_id_its_channel_and_its_line() {
+fn a_row_has_id_channel_and_line() {
     let text = "\u{feff}channel;type;id;problem\r\nShop window;links;33;odd\r\n7;qr;1;\r\n";
     let rows = rows(Resource::ChannelItems, text);
     assert_eq!(rows[0].channel, Some(RecordRef::Name("Shop window".to_owned())));
@@ -160,14 +158,14 @@ fn a_row_tells_its_id_its_channel_and_its_line() {
 }
 
 #[test]
-fn files_of_another_form_are_named() {
+fn other_file_formats_are_recognised() {
     for (bytes, told) in [
-        (&b"\xFF\xFEi\0"[..], "x.csv: this is UTF-16; save it as CSV in UTF-8"),
-        (b"PK\x03\x04", "x.csv: this is a spreadsheet's own format; save it as CSV"),
-        (b"\n\n", "x.csv: the file is empty; its first line is to be id,name,public,slug"),
+        (&b"\xFF\xFEi\0"[..], "x.csv: the file is UTF-16; save it as CSV in UTF-8"),
+        (b"PK\x03\x04", "x.csv: the file is a spreadsheet; save it as CSV"),
+        (b"\n\n", "x.csv: the file is empty; its first line must be id,name,public,slug"),
         (
             b"id,na\xEFme\n",
-            "x.csv:1: column 2: byte 0xEF, character 3 of the cell, is not UTF-8; save the file as that",
+            "x.csv:1: column 2: byte 0xEF, character 3 of the cell, is not UTF-8; save the file as UTF-8",
         ),
     ] {
         let read =
@@ -195,7 +193,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A record of any resource, with odd values in every place.
+/// A record of any resource with unusual values.
 fn record(resource: Resource) -> impl Strategy<Value = Record<'static>> {
     let fields: Vec<_> =
         resource.spec().read_fields().filter(|it| !matches!(it.name, "id" | "channel")).collect();
@@ -245,9 +243,9 @@ fn without_source(rows: Vec<DesiredRecord>) -> Vec<DesiredRecord> {
 }
 
 proptest! {
-    /// Whatever an account holds, what was exported and not edited says the same.
+    /// An export that was not edited gives the same state.
     #[test]
-    fn what_was_written_is_read_back(state in state()) {
+    fn an_export_reads_back(state in state()) {
         let desired = DesiredState::of_state(&state, "x");
         for resource in Resource::ALL {
             let bytes = written(resource, &state, None);
@@ -260,7 +258,7 @@ proptest! {
         }
     }
 
-    /// Without the state it came from, an untouched file still shows the same cells.
+    /// Without the exported state, an untouched file still gives the same cells.
     #[test]
     fn an_untouched_file_is_read_without_its_state(state in state()) {
         let desired = DesiredState::of_state(&state, "x");
@@ -277,14 +275,14 @@ proptest! {
         }
     }
 
-    /// What linkvault sent for a code comes back out of the file.
+    /// The sent values of a code read back from the file.
     #[test]
-    fn what_is_remembered_is_read_back(
+    fn sent_values_read_back(
         data in text(), kind in prop::sample::select(crate::model::resource::QR_TYPES),
         list in prop::collection::vec(text(), 0..3), is_list in any::<bool>(),
     ) {
         let json = !matches!(kind, "text" | "link");
-        // A text that looks like JSON cannot be told from it in these.
+        // For these types a text that looks like JSON is ambiguous.
         let looks = !is_list && data.trim_start().starts_with(['[', '{']);
         prop_assume!(if json { !looks } else { !is_list });
         let data = if is_list { serde_json::Value::from(list) } else { data.into() };
@@ -301,7 +299,7 @@ proptest! {
         prop_assert_eq!(rows[0].value(Resource::QrCodes, "data").map(FieldValue::json), expected);
     }
 
-    /// No bytes make the reader panic, whatever file they claim to be.
+    /// No bytes make the reader panic.
     #[test]
     fn any_file_is_read_or_refused(
         nth in 0..10_usize, parts in prop::collection::vec(prop_oneof![

@@ -1,4 +1,4 @@
-//! One cell as a value of its field, as the table's kinds say.
+//! Parses a cell as a value of its field's kind.
 
 use std::borrow::Cow;
 
@@ -10,31 +10,31 @@ use crate::model::spec::FieldKind;
 use crate::model::{Field, FieldValue};
 use crate::suggest::did_you_mean;
 
-/// A cell that somebody wrote, checked. Colours and booleans may have blanks
-/// around them, other text is taken as it is.
+/// Parses an edited cell strictly. Colours and booleans may have surrounding blanks; other text is
+/// taken unchanged.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message about the value.
 pub(crate) fn checked(field: &Field, text: &str) -> Result<FieldValue<'static>, String> {
     if text.is_empty() {
         return Ok(FieldValue::Null);
     }
     let quoted = || format!("`{}`", short(text));
     match field.kind {
-        FieldKind::Int => whole(text).map(FieldValue::Int),
+        FieldKind::Int => integer(text).map(FieldValue::Int),
         FieldKind::Bool => match boolean(text.trim()) {
             Some(value) => Ok(FieldValue::Bool(value)),
-            None => Err(format!("{} is no boolean; write it as true or false", quoted())),
+            None => Err(format!("{} is not a boolean; write true or false", quoted())),
         },
         FieldKind::HexColor if !is_hex_color(text.trim()) => {
-            Err(format!("{} is no colour; write it as #RRGGBB", quoted()))
+            Err(format!("{} is not a colour; write #RRGGBB", quoted()))
         }
         FieldKind::RgbColor if !is_rgb_color(text.trim()) => {
-            Err(format!("{} is no colour; write it as rgb(r,g,b), each 0 to 255", quoted()))
+            Err(format!("{} is not a colour; write rgb(r,g,b), each 0 to 255", quoted()))
         }
         FieldKind::HexColor | FieldKind::RgbColor => Ok(owned(text.trim())),
         FieldKind::OneOf(words) if !words.contains(&text) && words != PIXEL_TYPES => Err(format!(
-            "{} is none of {}{}",
+            "{} is not one of {}{}",
             quoted(),
             words.join(", "),
             did_you_mean(text, words.iter().copied())
@@ -43,21 +43,22 @@ pub(crate) fn checked(field: &Field, text: &str) -> Result<FieldValue<'static>, 
     }
 }
 
-/// Why a word is odd that may still be right: services know more pixels than
-/// their document does.
+/// A warning about an unknown pixel type. It may be valid: live services have more types than the
+/// API document.
 pub(crate) fn unknown_pixel_type(field: &Field, text: &str) -> Option<String> {
     let FieldKind::OneOf(words) = field.kind else { return None };
     (words == PIXEL_TYPES && !text.is_empty() && !words.contains(&text)).then(|| {
         let near = did_you_mean(text, words.iter().copied());
-        format!("`{}` is no pixel type that is known{near}", short(text))
+        format!("unknown pixel type `{}`{near}", short(text))
     })
 }
 
-/// What a QR code holds: text, or a JSON list or object. What a code of text or
-/// of a link holds is text, whatever it looks like.
+/// Parses the data of a QR code: text, or a JSON array or object. The data of a text or link code
+/// is
+/// always text.
 ///
 /// # Errors
-/// When it begins as JSON, has to be that, and is not.
+/// When the text begins like JSON, must be JSON for this type, and is not valid.
 pub(crate) fn data(kind: Option<&str>, text: &str) -> Result<FieldValue<'static>, String> {
     let begins = text.trim_start();
     let structured = begins.starts_with('[') || begins.starts_with('{');
@@ -71,7 +72,7 @@ pub(crate) fn data(kind: Option<&str>, text: &str) -> Result<FieldValue<'static>
     }
 }
 
-/// A cell that shows what the service has, kept as far as it can be.
+/// Parses a cell leniently, for a value that was not edited.
 pub(crate) fn lenient(field: &Field, text: &str) -> FieldValue<'static> {
     if text.is_empty() {
         return FieldValue::Null;
@@ -89,17 +90,17 @@ pub(crate) fn lenient(field: &Field, text: &str) -> FieldValue<'static> {
     })
 }
 
-/// A whole number of 64 bits.
+/// Parses a whole number of 64 bits.
 ///
 /// # Errors
-/// What is wrong with it.
-pub(crate) fn whole(text: &str) -> Result<i64, String> {
+/// A message about the text.
+pub(crate) fn integer(text: &str) -> Result<i64, String> {
     let text = text.trim();
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{}` is no whole number", short(text)));
+        return Err(format!("`{}` is not a whole number", short(text)));
     }
-    text.parse().map_err(|_| format!("`{}` is too large a number", short(text)))
+    text.parse().map_err(|_| format!("`{}` is out of range for 64 bits", short(text)))
 }
 
 fn owned(text: &str) -> FieldValue<'static> {
@@ -155,11 +156,11 @@ mod tests {
             assert_eq!(check(Resource::Campaigns, "public", text), Ok(FieldValue::Bool(false)));
         }
         let wrong = check(Resource::Campaigns, "public", "maybe").unwrap_err();
-        assert_eq!(wrong, "`maybe` is no boolean; write it as true or false");
+        assert_eq!(wrong, "`maybe` is not a boolean; write true or false");
     }
 
     #[test]
-    fn colours_are_of_one_form_each() {
+    fn colours_have_one_form_each() {
         for text in ["#1f6F54", " #000000 "] {
             assert!(check(Resource::Channels, "color", text).is_ok(), "{text}");
         }
@@ -177,17 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_pixel_is_odd_and_an_unknown_code_is_wrong() {
+    fn an_unknown_pixel_type_is_a_warning_and_an_unknown_code_type_an_error() {
         let (_, field) = Resource::Pixels.spec().field("type").unwrap();
         assert!(checked(field, "fpixel").is_ok());
-        let told = unknown_pixel_type(field, "gtmpixl").unwrap();
-        assert_eq!(told, "`gtmpixl` is no pixel type that is known; did you mean `gtmpixel`?");
+        let warning = unknown_pixel_type(field, "gtmpixl").unwrap();
+        assert_eq!(warning, "unknown pixel type `gtmpixl`; did you mean `gtmpixel`?");
         let wrong = check(Resource::QrCodes, "type", "vcrd").unwrap_err();
         assert!(wrong.ends_with("wifi; did you mean `vcard`?"), "{wrong}");
     }
 
     #[test]
-    fn data_is_json_where_the_code_can_hold_it() {
+    fn data_is_json_only_for_types_that_allow_it() {
         let list = FieldValue::Json(r#"["a"]"#.into());
         assert_eq!(data(Some("vcard"), r#"["a"]"#), Ok(list));
         assert_eq!(data(Some("text"), "[a"), Ok(FieldValue::Text("[a".into())));

@@ -1,6 +1,6 @@
-//! A resource's records as CSV: the API's field names as header, one record a
-//! row, values as they are. What no list gives back is written as far as it is
-//! remembered.
+//! Writes records as CSV: the API's field names as header, one record per row. Columns of
+//! write-only
+//! fields have the sent values, if they are known.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -14,50 +14,50 @@ use crate::model::{Record, Resource, SentFields};
 /// A CSV file being written, record by record.
 pub struct CsvWriter<W: Write> {
     writer: csv::Writer<W>,
-    /// The fields that no list gives back, in the order of their columns.
+    /// The write-only fields, in the order of their columns.
     sent: Vec<&'static str>,
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Begins with the header of `resource`.
+    /// Begins a file with the header of `resource`.
     ///
     /// # Errors
-    /// When `out` cannot be written.
+    /// When writing to `out` fails.
     pub fn begin(resource: Resource, out: W) -> std::io::Result<Self> {
         let mut writer = csv::Writer::from_writer(out);
         let columns: Vec<_> = CsvKind::Resource(resource).columns().collect();
         writer.write_record(&columns)?;
-        // Write-only fields stand last in each row of the table.
+        // Write-only fields are last in each row of the table.
         let reads = resource.spec().read_fields().count();
         Ok(Self { writer, sent: columns.get(reads..).unwrap_or_default().to_vec() })
     }
 
-    /// Adds a record, with what is remembered of it.
+    /// Writes a record with its sent values.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When writing fails.
     pub fn record(
         &mut self,
         record: &Record<'_>,
         sent: Option<&SentFields>,
     ) -> std::io::Result<()> {
-        let told = |name: &str| sent.and_then(|sent| still_true(record, sent, name));
-        let sent = self.sent.iter().map(|name| cell(told(name)));
+        let valid = |name: &str| sent.and_then(|sent| still_true(record, sent, name));
+        let sent = self.sent.iter().map(|name| cell(valid(name)));
         let cells: Vec<Cow<'_, str>> =
             record.values.iter().map(crate::model::FieldValue::cell).chain(sent).collect();
         Ok(self.writer.write_record(cells.iter().map(|cell| cell.as_bytes()))?)
     }
 
-    /// Writes what is held back.
+    /// Flushes the file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When writing fails.
     pub fn finish(mut self) -> std::io::Result<()> {
         self.writer.flush()
     }
 }
 
-/// A value that was sent, as a cell: text as it is, anything else as JSON.
+/// A sent value as a cell: text unchanged, other values as JSON.
 fn cell(value: Option<&Json>) -> Cow<'_, str> {
     match value {
         None | Some(Json::Null) => Cow::Borrowed(""),
@@ -66,10 +66,10 @@ fn cell(value: Option<&Json>) -> Cow<'_, str> {
     }
 }
 
-/// Writes `campaign_links.csv`: ids of campaigns and of their links.
+/// Writes `campaign_links.csv`: pairs of campaign id and link id.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// When writing to `out` fails.
 pub fn campaign_links<W: Write>(
     out: W,
     links: impl IntoIterator<Item = (i64, i64)>,
@@ -82,13 +82,13 @@ pub fn campaign_links<W: Write>(
     writer.flush()
 }
 
-/// The header that somebody begins a file with.
+/// The header of a new file.
 ///
 /// # Errors
-/// When it cannot be made.
-pub fn template(sheet: CsvKind) -> std::io::Result<Vec<u8>> {
+/// Never: it writes to memory.
+pub fn template(kind: CsvKind) -> std::io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(sheet.template())?;
+    writer.write_record(kind.template())?;
     writer.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 
@@ -98,17 +98,17 @@ mod tests {
     use crate::model::DecodedRecord;
 
     #[test]
-    fn a_csv_reader_gets_back_what_the_records_hold() {
+    fn a_csv_reader_reads_the_written_records() {
         let raw =
             r#"{"id":"4","name":"a, \"b\"\nc","public":1,"rotator":false,"list":"https://x/u"}"#;
         let record =
             DecodedRecord::read(Resource::Campaigns, None, raw).unwrap().record.into_owned();
         let sent = SentFields::from([("slug".to_owned(), "x".into())]);
         let mut text = Vec::new();
-        let mut sheet = CsvWriter::begin(Resource::Campaigns, &mut text).unwrap();
-        sheet.record(&record, None).unwrap();
-        sheet.record(&record, Some(&sent)).unwrap();
-        sheet.finish().unwrap();
+        let mut kind = CsvWriter::begin(Resource::Campaigns, &mut text).unwrap();
+        kind.record(&record, None).unwrap();
+        kind.record(&record, Some(&sent)).unwrap();
+        kind.finish().unwrap();
         let mut reader = csv::Reader::from_reader(text.as_slice());
         assert_eq!(
             reader.headers().unwrap(),
