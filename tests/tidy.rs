@@ -1,6 +1,7 @@
 //! What must never be in this repository, and what must always be. A failure names the
 //! rule and the place.
 
+mod imports;
 mod map;
 mod source;
 

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::envelope::success_messages;
 use super::http::{Method, Request, Response, Transport, TransportError};
+pub use crate::api::redact::decoding::STRONG_SECRET_LENGTH;
 use crate::api::redact::decoding::{Decoding, Mapped, has_escape, pass, quick_pass};
 use crate::api::webhook_url::WebhookUrl;
 
@@ -32,8 +33,6 @@ mod tests;
 
 /// Replaces a secret.
 pub const PLACEHOLDER: &str = "[redacted]";
-/// Length from which on secrets are removed everywhere.
-pub const STRONG_SECRET_LENGTH: usize = 8;
 /// Length from which on secrets are removed at all.
 pub const MIN_SECRET_LENGTH: usize = 4;
 /// Length from which on a part of an address is a secret by itself.

@@ -18,6 +18,7 @@
 
 mod deleted;
 mod error;
+mod journal_step;
 mod preconditions;
 pub mod reconcile;
 mod recovery;
@@ -25,6 +26,7 @@ mod remember;
 pub mod resolve;
 pub mod response;
 mod run;
+mod runner;
 pub mod stale;
 pub mod step_request;
 mod step_run;

@@ -4,110 +4,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::api::client::{Client, LONG_PAUSE};
-use crate::apply::ApplyOptions;
+use crate::api::client::LONG_PAUSE;
 use crate::apply::error::ApplyError;
+use crate::apply::journal_step::StepRun;
 use crate::apply::recovery::{ListingEvidence, evidence_for};
-use crate::apply::run::{LOOKS, parse_step};
+use crate::apply::runner::{AccountCheck, LOOKS, PlanRunner};
 use crate::apply::stale::changed_by_others;
-use crate::apply::step_run::{PlanRunner, StepRun};
-use crate::change::cost::Lists;
 use crate::change::plan::fingerprints::fingerprints;
-use crate::change::staleness::{DEFAULT, StalenessLimit, is_account_due, lists};
-use crate::clock::{Clock, ClockReading};
+use crate::change::staleness::{is_account_due, lists};
+use crate::clock::ClockReading;
 use crate::crawl::{self, CrawlError};
-use crate::model::paging::Paging;
 use crate::model::{Resource, State, Verb};
-use crate::vault::journal::{Run, StepResult, StepState};
-use crate::vault::snapshot::ResourceOutcome;
-use crate::vault::{Vault, VaultError};
+use crate::vault::journal::{StepResult, StepState};
 
 /// A shorter wait for the limit leaves what was read just now as young as it is.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Requests a minute where the service has not told its limit.
-const DEFAULT_LIMIT: u64 = 30;
-
-/// A moment at which the account was asked for, and how many requests of the client had
-/// failed for want of a connection by then: a new connection may lead to another service.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AccountCheck {
-    pub at: ClockReading,
-    broken: u64,
-}
-
-impl AccountCheck {
-    pub fn now(clock: &dyn Clock, client: &Client) -> Self {
-        Self { at: ClockReading::now(clock), broken: client.connection_failures() }
-    }
-}
 
 /// Places of updates, by the records that they change.
 pub(super) type OwnUpdates = BTreeMap<(Resource, i64), Vec<usize>>;
-
-/// What was proven of the account, and when.
-#[derive(Debug)]
-pub(super) struct Freshness {
-    /// What the run's steps stand on, as the run found it.
-    pub base: State,
-    pub staleness: StalenessLimit,
-    /// When each list was last read whole, or rather when reading it began.
-    pub read: BTreeMap<Resource, ClockReading>,
-    /// When the account was last seen to be the vault's own.
-    pub account: Option<AccountCheck>,
-}
-
-impl Freshness {
-    /// What is known when a process begins to work on a run: with `fresh`, that the
-    /// run's first snapshot was just made.
-    pub fn new(
-        vault: &mut Vault,
-        clock: &dyn Clock,
-        client: &Client,
-        options: &ApplyOptions,
-        run: &Run,
-        fresh: bool,
-    ) -> Result<Self, ApplyError> {
-        let mut proofs = Self {
-            base: State::default(),
-            staleness: StalenessLimit::new(DEFAULT, 0, 0, Lists::default()),
-            read: BTreeMap::new(),
-            account: None,
-        };
-        let Some(before) = run.before else { return Ok(proofs) };
-        let snapshot = match vault.snapshot(before) {
-            // Without it, the plan's fingerprints tell what was there.
-            Err(VaultError::NoSnapshot(_)) => return Ok(proofs),
-            found => found?,
-        };
-        let rows = vault.steps(run.number)?;
-        let mut which = Vec::new();
-        for row in &rows {
-            which.extend(lists(&parse_step(row)?));
-        }
-        which.sort_unstable();
-        which.dedup();
-        which.retain(|it| snapshot.outcome(*it).is_some_and(ResourceOutcome::is_complete));
-        proofs.base = vault.state(before, &which)?;
-        let mut paging = BTreeMap::new();
-        for resource in &which {
-            if let Some(size) = vault.learned_page_size(*resource)? {
-                paging.insert(*resource, Paging { size, ..Paging::default() });
-            }
-        }
-        paging.extend(&options.paging);
-        let limit = client.limit().or(options.limit).unwrap_or(DEFAULT_LIMIT);
-        let max = options.max_staleness.unwrap_or(DEFAULT);
-        let lists = Lists::of(&proofs.base, paging);
-        proofs.staleness = StalenessLimit::new(max, limit, options.reserve, lists);
-        if fresh {
-            let began = ClockReading::at(clock, snapshot.started);
-            proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();
-            // When the client failed is not known: if it did, the account is asked again.
-            proofs.account = Some(AccountCheck { at: began, broken: 0 });
-        }
-        Ok(proofs)
-    }
-}
 
 impl PlanRunner<'_> {
     /// Waits until the request of the `nth` step may leave, and makes sure that it

@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Method;
 use crate::apply::error::ApplyError;
+use crate::apply::journal_step::StepRun;
 use crate::apply::reconcile::{self, CreateOutcome, KnownIds};
-use crate::apply::step_run::{MAY_BE_SET, PlanRunner, StepRun};
+use crate::apply::runner::PlanRunner;
 use crate::apply::verify::{Verification, verify};
 use crate::apply::{remember, stale, step_request};
 use crate::change::plan::fingerprints::fingerprints;
@@ -18,6 +19,9 @@ use crate::clock::SleepOutcome;
 use crate::model::{Record, RecordKey, Resource, State, Verb};
 use crate::vault::journal::{StepResult, StepState};
 
+/// Of a password whose answer was lost, and which is stored nowhere.
+pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
+                          step with `linkvault resolve`, then set it again";
 /// How often a create is sent whose record no list shows.
 const ROUNDS: u32 = 3;
 /// A request whose answer was lost may still be under way.

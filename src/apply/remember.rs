@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use crate::apply::journal_step::parse_step;
 use crate::apply::reconcile::{record_key, wanted_key};
-use crate::apply::run::parse_step;
 use crate::apply::verify::{DIFFERS, unlisted_values};
 use crate::apply::{ApplyError, ApplyOptions};
 use crate::change::plan::{

@@ -2,6 +2,7 @@
 //! decided.
 
 use super::error::ApplyError;
+use crate::apply::journal_step::parse_step;
 use crate::apply::reconcile::{self, CreateOutcome};
 use crate::apply::{remember, run};
 use crate::change::plan::PlanStep;
@@ -40,7 +41,7 @@ pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<OpenStep>, ApplyErr
     let rows = vault.steps(run.number)?;
     let mut open = Vec::new();
     for row in rows.iter().filter(|row| row.state == StepState::Unknown) {
-        let step = run::parse_step(row)?;
+        let step = parse_step(row)?;
         let candidates = may_be(vault, &run, &step, row.sent)?;
         open.push(OpenStep { step, candidates });
     }
@@ -60,7 +61,7 @@ fn may_be(
     let now = now.get(step.resource).cloned().unwrap_or_default();
     let seen = run::known_ids_of(vault, run, step.resource, sent)?;
     let done = vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done);
-    let done: Vec<_> = done.filter_map(|row| run::parse_step(&row).ok()).collect();
+    let done: Vec<_> = done.filter_map(|row| parse_step(&row).ok()).collect();
     let ids = match reconcile::reconcile_create(step, &seen, sent, &now) {
         CreateOutcome::Created(id) => vec![id],
         CreateOutcome::Ambiguous(ids) => ids,

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error::ApplyError;
 use super::verify::{DIFFERS, HIDDEN, Verification, verify};
 use crate::api::client::Client;
-use crate::apply::preconditions::{AccountCheck, Freshness};
+use crate::apply::journal_step::{
+    StepRun, load_step_runs, parse_step, step_title, unfinished_step_message,
+};
 use crate::apply::reconcile::KnownIds;
-use crate::apply::step_run::{PlanRunner, StepRun, step_title, unfinished_step_message};
+use crate::apply::runner::{AccountCheck, Freshness, LOOKS, PlanRunner};
 use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
 use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
@@ -16,9 +18,6 @@ use crate::model::{Resource, State, Verb};
 use crate::progress::{NoProgress, Progress};
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, StepVerification};
 use crate::vault::{self, Vault, VaultError};
-
-/// How often a list that must be whole is read.
-pub(super) const LOOKS: u32 = 3;
 
 /// Applies `plan`: looks at what it touches, refuses a stale plan, sends each
 /// step, looks again and verifies.
@@ -242,42 +241,6 @@ pub(super) fn known_ids_of(
         }
     }
     Ok(seen)
-}
-
-/// What a row of the journal says its step is.
-pub(super) fn parse_step(row: &JournalStep) -> Result<PlanStep, ApplyError> {
-    serde_json::from_str(&row.spec)
-        .map_err(|error| ApplyError::Journal { step: row.step, why: error.to_string() })
-}
-
-/// The steps of a run, with what the journal knows of each.
-fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, ApplyError> {
-    let mut all = Vec::new();
-    for (nth, row) in (1..).zip(vault.steps(run.number)?) {
-        let step = parse_step(&row)?;
-        if (row.step, step.step) != (nth, nth) {
-            let why = "it has another number".to_owned();
-            return Err(ApplyError::Journal { step: nth, why });
-        }
-        let retried = row.state == StepState::Planned && row.attempts > 0;
-        all.push(StepRun {
-            retried: retried && step.verb != Verb::Create,
-            step,
-            state: row.state,
-            id: row.id,
-            attempts: 0,
-            sent: row.sent,
-            may_have_run: row.state == StepState::Sent || row.attempts > 0,
-            declined: false,
-            message: row.message,
-            needed: false,
-        });
-    }
-    let needed: BTreeSet<_> = all.iter().flat_map(|work| work.step.waits_for.clone()).collect();
-    for work in &mut all {
-        work.needed = needed.contains(&work.step.step);
-    }
-    Ok(all)
 }
 
 /// What there was to tell at the end of a run.

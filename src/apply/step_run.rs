@@ -1,32 +1,26 @@
 //! Each step of a run with its journal: when its intent is written, what is
 //! repeated, and what has to be looked up.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::api::client::Client;
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::apply::error::ApplyError;
-use crate::apply::preconditions::Freshness;
-use crate::apply::reconcile::KnownIds;
+use crate::apply::journal_step::{StepRun, step_title, unfinished_step_message};
+use crate::apply::recovery::MAY_BE_SET;
 use crate::apply::response::{StepResponse, classify_response, says_absent, says_present};
-use crate::apply::{ApplyOptions, remember, step_request};
+use crate::apply::runner::PlanRunner;
+use crate::apply::{remember, step_request};
 use crate::backoff::doubling;
-use crate::change::plan::PlanStep;
-use crate::clock::{Clock, SleepOutcome, Timestamp};
+use crate::clock::SleepOutcome;
 use crate::model::{Resource, Verb};
-use crate::progress::{Event, Progress};
-use crate::vault::Vault;
+use crate::progress::Event;
 use crate::vault::journal::{StepResult, StepState};
 
 /// How often a request is repeated whose outcome is not known.
 const REPEATS: usize = 4;
 /// Why a step failed that the service never confirmed.
 const NOT_DONE: &str = "the service did not confirm it, and the list shows that it was not done";
-/// Of a password whose answer was lost, and which is stored nowhere.
-pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
-                          step with `linkvault resolve`, then set it again";
 /// How many intents share a commit where the service has no limit.
 const GROUP: usize = 32;
 /// After this many creates in a row without an answer, their list is read.
@@ -34,65 +28,6 @@ const MANY_UNANSWERED: u32 = 5;
 /// The first and the longest pause before a repeat.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// A step, and what is known of it.
-#[derive(Debug)]
-pub(super) struct StepRun {
-    pub step: PlanStep,
-    pub state: StepState,
-    pub id: Option<i64>,
-    /// Tries of this process. Of those before, some may never have left: a group
-    /// of intents is written down at once.
-    pub attempts: u32,
-    /// When it was last about to leave.
-    pub sent: Option<Timestamp>,
-    /// An earlier try may have worked.
-    pub may_have_run: bool,
-    /// A person decided that this update or delete is sent again.
-    pub retried: bool,
-    /// The service declined to do it again.
-    pub declined: bool,
-    /// The last thing that was said of it.
-    pub message: Option<String>,
-    /// Whether other steps need its record.
-    pub needed: bool,
-}
-
-impl StepRun {
-    /// No outcome is known yet.
-    pub const fn is_open(&self) -> bool {
-        matches!(self.state, StepState::Planned | StepState::Sent)
-    }
-}
-
-/// A run under way.
-pub(super) struct PlanRunner<'a> {
-    pub client: &'a mut Client,
-    pub vault: &'a mut Vault,
-    pub clock: &'a dyn Clock,
-    pub progress: &'a dyn Progress,
-    pub options: &'a ApplyOptions,
-    pub run: i64,
-    pub all: Vec<StepRun>,
-    /// How many of them have no outcome yet.
-    pub open: u64,
-    /// What was seen before the next create is sent.
-    pub known: BTreeMap<Resource, KnownIds>,
-    /// What was proven of the account before the next write is sent.
-    pub proofs: Freshness,
-    /// Steps whose intent is written and whose request has not left.
-    pub intended: BTreeSet<usize>,
-    /// Creates without an answer in a row.
-    pub unanswered: u32,
-    /// Requests that reading everything once more will take.
-    pub reading: u64,
-    /// Whether this process sent anything.
-    pub wrote: bool,
-    /// Whether an earlier process looked at what the run left.
-    pub seen: bool,
-    /// Steps whose end progress has told in words.
-    pub told: BTreeSet<u32>,
-}
 
 /// Whether a step can be sent.
 enum StepReadiness {
@@ -494,18 +429,4 @@ impl PlanRunner<'_> {
         }
         Ok(())
     }
-}
-
-/// `step 3 (create campaign Winter)`.
-pub(super) fn step_title(step: &PlanStep) -> String {
-    let (verb, title) = (step.verb.name(), step.resource.spec().title);
-    format!("step {} ({verb} {title} {})", step.step, step.key)
-}
-
-pub(super) fn unfinished_step_message(
-    name: &str,
-    state: StepState,
-    message: Option<&str>,
-) -> String {
-    format!("{name} {}: {}", state.name(), message.unwrap_or("not sent"))
 }

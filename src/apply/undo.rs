@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::deleted::deleted_since;
+use super::journal_step::parse_step;
 use super::resolve::MAY_BE_DONE;
-use super::run;
 use super::verify::{Verification, is_as_asked, verify};
 use crate::apply::response::{says_absent, says_present};
 use crate::apply::{ApplyError, step_request};
@@ -56,7 +56,7 @@ pub fn undo_run(vault: &mut Vault, run: i64) -> Result<UndoInput, ApplyError> {
     let mut done = Vec::new();
     let mut left = Vec::new();
     for row in rows {
-        let step = run::parse_step(&row)?;
+        let step = parse_step(&row)?;
         let id = row.id.or(step.id);
         let is_true = || is_in_effect(&step, id, &ids, &before, after.as_ref());
         match (row.state, step.verb) {

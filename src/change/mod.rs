@@ -16,6 +16,7 @@ pub mod desired;
 pub mod diff;
 pub mod export;
 pub mod guards;
+pub mod lists;
 pub mod overlay;
 pub mod plan;
 pub mod policy;

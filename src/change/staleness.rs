@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::cost::Lists;
+use super::lists::Lists;
 use super::plan::{Plan, PlanStep};
 use crate::change::plan::fingerprints::fingerprints;
 use crate::model::{Resource, Verb};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::ConfigProblem;
+use super::problem::ConfigProblem;
 use crate::files::read_named;
 
 /// A larger file is not a configuration.

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{AccountConfig, AccountLocation};
 use crate::api::http::ApiKey;
 use crate::api::redact::Redactor;
 use crate::clock::Clock;
@@ -242,24 +241,6 @@ fn command(
         return Err(KeySourceCause::Failed { command, status: exit.exit(), stderr });
     }
     checked(&exit.stdout, || format!("the output of the {what} command `{command}`"))
-}
-
-/// The environment variables with secrets of `accounts`, which are hidden from alert commands.
-#[must_use]
-pub fn key_variables<'a>(
-    accounts: impl IntoIterator<Item = &'a AccountConfig> + Clone,
-) -> Vec<String> {
-    let keys = accounts.clone().into_iter().filter_map(|account| match &account.place {
-        AccountLocation::Service { key, .. } => Some(key),
-        AccountLocation::Sandbox => None,
-    });
-    let secrets =
-        accounts.into_iter().filter_map(|account| account.settings.alerts.secret.as_ref());
-    let names = keys.chain(secrets).filter_map(|source| match source {
-        KeySource::Variable(name) => Some(name.clone()),
-        KeySource::File(_) | KeySource::Command(_) => None,
-    });
-    names.collect()
 }
 
 #[cfg(unix)]

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
+use crate::config::account::{AccountConfig, AccountLocation};
 use crate::config::document;
 use crate::config::home::Home;
 use crate::config::key_source::KeySource;
+use crate::config::problem::ConfigProblem;
 use crate::config::settings::{
     AccountSettings, AlertSettings, DaemonSettings, ExportFormat, ExportSettings, RetentionRules,
     StatisticsSetting, Timeouts,
@@ -18,7 +20,6 @@ use crate::config::values::{
     base_url, hook, nonzero_duration, one_of, parse_account_name, parse_duration, parse_listen,
     parse_period, parse_timezone, schedule, variable,
 };
-use crate::config::{AccountConfig, AccountLocation, ConfigProblem};
 use crate::model::Resource;
 
 /// The content of a configuration file.

@@ -4,12 +4,14 @@
 //! This module reads, checks and extends the file, and reads secrets. It does not print, use the
 //! network or depend on commands.
 
+mod account;
 mod add_account;
 mod document;
 mod home;
 mod key_source;
 mod keys;
 mod permissions;
+mod problem;
 mod settings;
 mod time_zone;
 mod toml_reader;
@@ -17,55 +19,23 @@ mod values;
 
 use std::path::{Path, PathBuf};
 
-use crate::api::base_url::BaseUrl;
-
 pub use crate::suggest::suggest;
+pub use account::{AccountConfig, AccountLocation, key_variables};
 pub use add_account::{AddAccountError, NewAccount, add_account};
 pub use home::{Home, HomeError};
-pub use key_source::{KeySource, KeySourceCause, KeySourceError, SecretKind, key_variables};
+pub use key_source::{KeySource, KeySourceCause, KeySourceError, SecretKind};
 pub use keys::reference;
 pub use permissions::{folder_permission_warning, permission_warning};
+pub use problem::ConfigProblem;
 pub use settings::{
     AccountSettings, AlertSettings, DaemonSettings, ExportFormat, ExportSettings, RetentionRules,
     StatisticsSetting, Timeouts,
 };
 pub use time_zone::machine_time_zone;
 pub use values::{
-    CalendarPeriod, ConfigValueError, ListenAddress, parse_account_name, parse_address,
+    CalendarPeriod, ConfigValueError, ListenAddress, SANDBOX, parse_account_name, parse_address,
     parse_duration, parse_listen, parse_period, parse_timezone,
 };
-
-/// Name of the built-in account, whose service runs in this process.
-pub const SANDBOX: &str = "sandbox";
-
-/// One checked account.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AccountConfig {
-    /// Name of the account.
-    pub name: String,
-    /// Its service, or the sandbox.
-    pub place: AccountLocation,
-    /// Path of its vault.
-    pub vault: PathBuf,
-    /// Its settings, with the defaults of the file.
-    pub settings: AccountSettings,
-}
-
-/// Where the service of an account is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccountLocation {
-    /// The built-in sandbox, in process.
-    Sandbox,
-    /// A service on the network.
-    Service {
-        /// Base URL, everything before `/api`.
-        url: BaseUrl,
-        /// Where the API key comes from.
-        key: KeySource,
-        /// Whether the API key may be sent over plain HTTP.
-        allow_http: bool,
-    },
-}
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,29 +89,6 @@ pub enum ConfigError {
         /// All mistakes, in the order of the file.
         problems: Vec<ConfigProblem>,
     },
-}
-
-/// One mistake in the configuration file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigProblem {
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-    /// The key, such as `accounts.main.url`; empty for a syntax error.
-    pub key: String,
-    /// The mistake, as the end of a sentence about the key.
-    pub what: String,
-}
-
-impl ConfigProblem {
-    /// The mistake as one line: `file:line:column: key: what`.
-    #[must_use]
-    pub fn at(&self, file: &Path) -> String {
-        let Self { line, column, key, what } = self;
-        let colon = if key.is_empty() { "" } else { ": " };
-        format!("{}:{line}:{column}: {key}{colon}{what}", file.display())
-    }
 }
 
 fn many(file: &Path, problems: &[ConfigProblem]) -> String {

@@ -3,6 +3,7 @@
 use super::keys::specs;
 use super::toml_reader::KeySpec;
 use super::*;
+use crate::api::base_url::BaseUrl;
 
 fn home() -> Home {
     Home::at(Path::new("/home"))

@@ -11,8 +11,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::document::place;
+use crate::config::home::Home;
+use crate::config::problem::ConfigProblem;
 use crate::config::values::{ConfigValueError, percent};
-use crate::config::{ConfigProblem, Home};
 use crate::model::CountOrPercent;
 use crate::suggest::did_you_mean;
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use chrono::{Days, Months, TimeDelta};
 
-use super::SANDBOX;
 use crate::api::base_url::BaseUrl;
 use crate::api::webhook_url::WebhookUrl;
 use crate::clock::Timestamp;
 use crate::schedule::crontab::Schedule;
 use crate::suggest::did_you_mean;
+
+/// Name of the built-in account, whose service runs in this process.
+pub const SANDBOX: &str = "sandbox";
 
 /// What is wrong with a value, as the end of a sentence about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

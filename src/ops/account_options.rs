@@ -1,6 +1,9 @@
 //! The settings of an account as options of crawler and retention.
 
+use std::time::Duration;
+
 use super::state_ref;
+use crate::change::staleness;
 use crate::clock::Timestamp;
 use crate::config::{AccountConfig, RetentionRules, StatisticsSetting};
 use crate::crawl::{self, CrawlOptions};
@@ -25,6 +28,12 @@ pub const fn statistics_mode(stats: StatisticsSetting) -> crawl::StatisticsMode 
         StatisticsSetting::All => crawl::StatisticsMode::All,
         StatisticsSetting::None => crawl::StatisticsMode::None,
     }
+}
+
+/// How old a list of `account` may be, where an option may say so.
+#[must_use]
+pub fn max_staleness(option: Option<Duration>, account: &AccountConfig) -> Duration {
+    option.or(account.settings.max_staleness).unwrap_or(staleness::DEFAULT)
 }
 
 /// What becomes of each snapshot of `account`.

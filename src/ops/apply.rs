@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
 use super::error_sources::apply_error;
 use super::input::{self, DesiredInput, InputOptions};
@@ -19,7 +20,6 @@ use crate::apply::{self, RunReport, StepSecrets};
 use crate::change::plan::saved::{SavedPlan, SavedPlanError, read};
 use crate::change::plan::{CurrentState, Plan, PlanStep, UnsupportedChange};
 use crate::change::policy::Policy;
-use crate::change::staleness;
 use crate::config::AccountConfig;
 use crate::format;
 use crate::model::Resource;
@@ -75,12 +75,6 @@ impl RunOptions {
     pub fn max_staleness(&self, account: &AccountConfig) -> Duration {
         max_staleness(self.max_staleness, account)
     }
-}
-
-/// How old a list of `account` may be, where an option may say so.
-#[must_use]
-pub fn max_staleness(option: Option<Duration>, account: &AccountConfig) -> Duration {
-    option.or(account.settings.max_staleness).unwrap_or(staleness::DEFAULT)
 }
 
 /// What became of a request to change an account.

@@ -142,7 +142,7 @@ fn move_records(
     let which = needed_resources(&mapped.desired, &policy);
     let looked = session.observe(&which, request.goal != MigrateGoal::Apply);
     let mut looked = looked.map_err(|failure| whose(to, failure))?;
-    looked.max_staleness = super::apply::max_staleness(request.max_staleness, to);
+    looked.max_staleness = super::account_options::max_staleness(request.max_staleness, to);
     let account = looked.account_id.unwrap_or_default();
     if moved.origin == format!("{}#{account}", looked.service) {
         let message = format!("{} and {} are the same account", request.from, to.name);

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::account_options::max_staleness;
 use super::account_session::{AccountSession, SessionLimits, lock_command};
-use super::apply::max_staleness;
 use super::{Env, OpError};
 use crate::apply;
-use crate::change::cost::{Lists, cost};
+use crate::change::cost::cost;
+use crate::change::lists::Lists;
 use crate::change::plan::{AccountMemory, Plan, PlanCost};
 use crate::change::staleness::StalenessLimit;
 use crate::clock::Clock;

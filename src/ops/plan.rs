@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
-use super::apply::max_staleness;
 use super::error_sources::cannot_write;
 use super::input::{DesiredInput, InputOptions};
 use super::observation::{Observation, observe_account};

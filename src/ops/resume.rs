@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::account_options::max_staleness;
 use super::account_session::SessionLimits;
-use super::apply::{AppliedRun, finish, max_staleness};
+use super::apply::{AppliedRun, finish};
 use super::error_sources::vault_error;
 use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};

@@ -9,6 +9,7 @@
 //! after
 //! wrong tokens.
 
+mod accounts;
 pub mod chart;
 pub mod chart_ticks;
 mod connection_slots;
@@ -26,34 +27,16 @@ mod token_penalties;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use accounts::Accounts;
 pub use guard::AccessToken;
 
 pub use axum::Router;
 
 use crate::clock::Clock;
-use crate::health::account_status::AccountStatus;
 use crate::server::Server;
-
-/// The accounts that the web UI shows. The process that serves it implements this.
-pub trait Accounts: Send + Sync {
-    /// The current status of every account.
-    fn account_statuses(&self) -> Vec<AccountStatus>;
-    /// The current status of `account`; `None` if it does not exist.
-    fn account_status(&self, account: &str) -> Option<AccountStatus> {
-        self.account_statuses().into_iter().find(|it| it.account == account)
-    }
-    /// Path of the account's vault; `None` if the account does not exist.
-    fn vault(&self, account: &str) -> Option<PathBuf>;
-    /// Checks that the program works as intended; `/healthz` shows the result.
-    ///
-    /// # Errors
-    /// A sentence with the reason.
-    fn alive(&self) -> Result<(), String>;
-}
 
 /// Address and access of the web UI.
 #[derive(Debug, Clone)]

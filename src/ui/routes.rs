@@ -15,7 +15,7 @@ use axum::{Router, middleware};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Clock;
-use crate::ui::Accounts;
+use crate::ui::accounts::Accounts;
 use crate::ui::guard::{AccessDecision, AccessGuard, AccessRequest};
 use crate::ui::metrics::{self, MetricsFormat};
 use crate::ui::pages::{self, PageError};

@@ -7,8 +7,8 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use super::VaultError;
-use super::open_files::{OpenFileId, id, open_files};
+use super::error::VaultError;
+use super::open_files::{MAGIC, OpenFileId, id, open_files};
 use super::rollback::is_harmless_journal;
 use super::schema::{APPLICATION_ID, FORMAT};
 use crate::files::{beside, open_named, regular_or_absent, target};
@@ -78,17 +78,6 @@ pub(super) fn check_header(path: &Path) -> Result<(), VaultError> {
         return Err(VaultError::NotAVault(path.to_owned()));
     }
     check_first_bytes(path)
-}
-
-const MAGIC: &[u8] = b"SQLite format 3\0";
-
-/// Whether a file is an SQLite database, or empty, as before it is created.
-#[cfg(target_os = "linux")]
-pub(super) fn may_be_sqlite(file: &std::fs::File) -> io::Result<bool> {
-    use std::os::unix::fs::FileExt as _;
-    let mut start = [0; MAGIC.len()];
-    let read = file.read_at(&mut start, 0)?;
-    Ok(read == 0 || start == *MAGIC)
 }
 
 fn check_first_bytes(path: &Path) -> Result<(), VaultError> {

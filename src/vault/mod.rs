@@ -12,6 +12,7 @@
 pub mod browse;
 pub mod check;
 mod checksums;
+mod columns;
 pub mod digest;
 mod error;
 pub mod forget;
@@ -50,7 +51,7 @@ use crate::files::beside;
 
 pub use error::{IdentityPart, VaultError};
 pub use open::AccountIdentity;
-use transaction::Transaction;
+pub(in crate::vault) use transaction::Transaction;
 pub use transaction::{CommitHook, CommitPhase};
 pub use version_rows::TemplateCache;
 

@@ -12,6 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The first bytes of an SQLite database.
+pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
+
 /// Device and inode of a file; `None` if the system has neither.
 pub(super) type OpenFileId = Option<(u64, u64)>;
 
@@ -144,7 +147,7 @@ impl OpenFiles {
         }
         let file = self.files.get(&wanted).and_then(|file| file.descriptor.as_ref());
         let Some(file) = file else { return Ok(None) };
-        if !super::header::may_be_sqlite(file)? {
+        if !may_be_sqlite(file)? {
             return Ok(None);
         }
         match file.try_lock() {
@@ -170,4 +173,13 @@ pub(super) fn id(metadata: &Metadata) -> OpenFileId {
 #[cfg(not(unix))]
 pub(super) fn id(_: &Metadata) -> OpenFileId {
     None
+}
+
+/// Whether a file is an SQLite database, or empty, as before it is created.
+#[cfg(target_os = "linux")]
+fn may_be_sqlite(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::FileExt as _;
+    let mut start = [0; MAGIC.len()];
+    let read = file.read_at(&mut start, 0)?;
+    Ok(read == 0 || start == *MAGIC)
 }

@@ -11,8 +11,36 @@ use std::sync::OnceLock;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::model::{Field, FieldKind, Resource, Role};
+use crate::model::{FieldKind, Resource, Role};
+pub use crate::vault::columns::{columns, counter_place, key_columns, version_table};
 use crate::vault::{triggers, wal_mark};
+
+/// Format 3: sent values with versions. A value from an earlier format is shown by every snapshot,
+/// because that format does not store when it was first sent.
+///
+/// `sent_correction` lists the values that the open transaction may change in finished snapshots.
+/// It is empty outside of a transaction.
+const FORMAT_3: &str = "
+ALTER TABLE sent RENAME TO sent_before;
+CREATE TABLE sent(
+  resource TEXT NOT NULL,
+  key TEXT NOT NULL,
+  field TEXT NOT NULL,
+  value TEXT NOT NULL,
+  sent INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  until INTEGER,
+  PRIMARY KEY(resource, key, field, since)
+) STRICT, WITHOUT ROWID;
+INSERT INTO sent SELECT resource, key, field, value, sent, 0, NULL FROM sent_before;
+DROP TABLE sent_before;
+CREATE TABLE sent_correction(
+  resource TEXT NOT NULL,
+  key TEXT NOT NULL,
+  field TEXT NOT NULL,
+  PRIMARY KEY(resource, key, field)
+) STRICT, WITHOUT ROWID;
+";
 
 /// `PRAGMA application_id` of every vault: "LKVT".
 pub const APPLICATION_ID: i32 = 0x4c4b_5654;
@@ -98,13 +126,7 @@ fn model() -> rusqlite::Result<&'static Model> {
 /// Creates the same schema as all [`MIGRATIONS`] together, in an order that is faster: each `ALTER
 /// TABLE` makes SQLite parse the whole schema, so these run first.
 fn newest_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
-    for sql in [
-        COMMON,
-        JOURNAL_TABLES,
-        crate::vault::sent_values::FORMAT_3,
-        UNUSED_TEMPLATES,
-        wal_mark::TABLE,
-    ] {
+    for sql in [COMMON, JOURNAL_TABLES, FORMAT_3, UNUSED_TEMPLATES, wal_mark::TABLE] {
         tx.execute_batch(sql)?;
     }
     for resource in Resource::ALL {
@@ -141,7 +163,7 @@ fn second_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
 fn third_format(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     tx.execute_batch(UNUSED_TEMPLATES)?;
     tx.execute_batch(wal_mark::TABLE)?;
-    tx.execute_batch(crate::vault::sent_values::FORMAT_3)?;
+    tx.execute_batch(FORMAT_3)?;
     triggers(tx)
 }
 
@@ -320,28 +342,6 @@ fn series_tables(resource: Resource) -> Vec<String> {
     let named = |kind: &str| format!("{kind}_{resource}");
     let series = ["sample", "statistics"].map(named);
     if resource.spec().counter().is_some() { series.into() } else { Vec::new() }
-}
-
-/// The name of the table of a resource's versions.
-#[must_use]
-pub fn version_table(resource: Resource) -> String {
-    format!("version_{resource}")
-}
-
-/// The fields with a column in the version table, in order.
-pub fn columns(resource: Resource) -> impl Iterator<Item = &'static Field> {
-    resource.spec().read_fields().filter(|field| field.role != Role::Counter)
-}
-
-/// The columns that identify a record.
-pub fn key_columns(resource: Resource) -> impl Iterator<Item = &'static str> {
-    columns(resource).filter(|field| field.role == Role::Identity).map(|field| field.name)
-}
-
-/// Index of the counter among the resource's read fields, if it has one.
-#[must_use]
-pub fn counter_place(resource: Resource) -> Option<usize> {
-    resource.spec().read_fields().position(|field| field.role == Role::Counter)
 }
 
 fn tables(resource: Resource) -> String {

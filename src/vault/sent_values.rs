@@ -64,33 +64,6 @@ pub(super) enum FirstSnapshot {
 /// The field that is never stored, for any resource.
 const PASSWORD: &str = "password";
 
-/// Format 3: sent values with versions. A value from an earlier format is shown by every snapshot,
-/// because that format does not store when it was first sent.
-///
-/// `sent_correction` lists the values that the open transaction may change in finished snapshots.
-/// It is empty outside of a transaction.
-pub(super) const FORMAT_3: &str = "
-ALTER TABLE sent RENAME TO sent_before;
-CREATE TABLE sent(
-  resource TEXT NOT NULL,
-  key TEXT NOT NULL,
-  field TEXT NOT NULL,
-  value TEXT NOT NULL,
-  sent INTEGER NOT NULL,
-  since INTEGER NOT NULL,
-  until INTEGER,
-  PRIMARY KEY(resource, key, field, since)
-) STRICT, WITHOUT ROWID;
-INSERT INTO sent SELECT resource, key, field, value, sent, 0, NULL FROM sent_before;
-DROP TABLE sent_before;
-CREATE TABLE sent_correction(
-  resource TEXT NOT NULL,
-  key TEXT NOT NULL,
-  field TEXT NOT NULL,
-  PRIMARY KEY(resource, key, field)
-) STRICT, WITHOUT ROWID;
-";
-
 impl Vault {
     /// Stores that `value`, a JSON text, was sent as the record's `field`. Finished snapshots keep
     /// the value that was sent before. Passwords are not stored.

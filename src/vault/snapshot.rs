@@ -5,10 +5,8 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row};
 
 use super::digest::{DigestSum, fields};
-use super::write::revert;
 use crate::clock::Timestamp;
 use crate::model::Resource;
-use crate::vault::transaction::require_running;
 use crate::vault::version_rows::{TemplateCache, bytes};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums, forget};
 
@@ -360,29 +358,7 @@ impl Vault {
         self.after_finish(number, deleted_forgotten)
     }
 
-    /// Reverts the running snapshot `number` and finishes it: it shows the records of the snapshot
-    /// before, and each requested resource has failed with the message `why`.
-    ///
-    /// # Errors
-    /// [`VaultError::Finished`] if the snapshot is not running.
-    pub fn discard(
-        &mut self,
-        number: i64,
-        why: &str,
-        now: Timestamp,
-        usage: RequestUsage,
-    ) -> Result<Snapshot, VaultError> {
-        // The open batch belongs to the reverted pages.
-        self.drop_batch();
-        let deleted_forgotten = self.transact(|tx, templates| {
-            require_running(tx, number)?;
-            revert(tx, templates, number, why)?;
-            end(tx, templates, number, now, usage)
-        })?;
-        self.after_finish(number, deleted_forgotten)
-    }
-
-    fn after_finish(
+    pub(super) fn after_finish(
         &mut self,
         number: i64,
         deleted_forgotten: bool,
@@ -397,7 +373,7 @@ impl Vault {
 }
 
 /// Finishes snapshot `number`. Returns whether versions of forgotten snapshots were deleted.
-fn end(
+pub(super) fn end(
     tx: &Transaction<'_>,
     templates: &mut TemplateCache,
     number: i64,

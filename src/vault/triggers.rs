@@ -1,6 +1,6 @@
 //! The triggers that keep finished snapshots read-only for every SQLite tool.
 
-use super::schema::{columns, key_columns, version_table};
+use super::columns::{columns, key_columns, version_table};
 use crate::model::Resource;
 
 /// The error message of every trigger that protects a finished snapshot.

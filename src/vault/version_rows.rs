@@ -174,7 +174,7 @@ pub(super) struct StoredVersion {
 impl StoredVersion {
     /// SQL: the columns that [`StoredVersion::read`] reads, in order.
     pub fn select(resource: Resource) -> String {
-        let columns: Vec<_> = crate::vault::schema::columns(resource)
+        let columns: Vec<_> = crate::vault::columns::columns(resource)
             .map(|field| format!("v.\"{}\"", field.name))
             .collect();
         format!("v.version, v.since, v.until, v.shape, v.extra, {}", columns.join(", "))
@@ -208,7 +208,8 @@ impl StoredVersion {
         template: &str,
         counter: Option<i64>,
     ) -> Result<String, template::TemplateMismatch> {
-        if let Some((place, counter)) = crate::vault::schema::counter_place(resource).zip(counter) {
+        if let Some((place, counter)) = crate::vault::columns::counter_place(resource).zip(counter)
+        {
             self.values[place] = FieldValue::Int(counter);
         }
         template::unpack(template, &self.values, self.extra.as_deref())

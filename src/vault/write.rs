@@ -9,13 +9,14 @@ use rusqlite::OptionalExtension;
 use super::digest::DigestSum;
 use super::forget::drop_unused_templates;
 use super::schema::version_table;
-use super::snapshot::{RequestUsage, previous_counts, signed};
+use super::snapshot::{RequestUsage, Snapshot, end, previous_counts, signed};
 use super::writer::RecordWriter;
 pub use super::writer::WriteResult;
 use super::{Transaction, TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
 use crate::model::{DecodedRecord, RecordKey, Resource};
 use crate::vault::template_match::TemplateMatch;
+use crate::vault::transaction::require_running;
 use crate::vault::version_rows::{
     ROOM, StoredVersion, TemplateCache, equal_stored_fields, stored_hash, stored_key,
 };
@@ -105,11 +106,33 @@ impl Vault {
             remove(tx, templates, snapshot, resource, rows)
         })
     }
+
+    /// Reverts the running snapshot `number` and finishes it: it shows the records of the snapshot
+    /// before, and each requested resource has failed with the message `why`.
+    ///
+    /// # Errors
+    /// [`VaultError::Finished`] if the snapshot is not running.
+    pub fn discard(
+        &mut self,
+        number: i64,
+        why: &str,
+        now: Timestamp,
+        usage: RequestUsage,
+    ) -> Result<Snapshot, VaultError> {
+        // The open batch belongs to the reverted pages.
+        self.drop_batch();
+        let deleted_forgotten = self.transact(|tx, templates| {
+            require_running(tx, number)?;
+            revert(tx, templates, number, why)?;
+            end(tx, templates, number, now, usage)
+        })?;
+        self.after_finish(number, deleted_forgotten)
+    }
 }
 
 /// Reverts the running snapshot `number`: it shows the records of the snapshot before, and each
 /// requested resource has failed.
-pub(super) fn revert(
+fn revert(
     tx: &Transaction<'_>,
     templates: &mut TemplateCache,
     number: i64,

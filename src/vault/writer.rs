@@ -1,9 +1,9 @@
 //! Stores the records of one page: looks up their open versions, compares, and writes new versions.
 
 mod cursor;
+mod item;
 mod result;
 
-use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use super::schema::{counter_place, key_columns, version_table};
 use super::statements::{MANY, SeriesStatements, Statements};
 use super::{Transaction, TransactionError, digest};
 use crate::model::differences::equal_fields;
-use crate::model::{FieldValue, RecordKey, Resource};
+use crate::model::{RecordKey, Resource};
 use crate::vault::template_match::TemplateMatch;
 use crate::vault::version_rows::{
     Column, ROOM, StoredVersion, TemplateCache, equal_stored_fields, extra, same, stored_hash,
     with_room,
 };
 use crate::vault::writer::cursor::VersionCursor;
+use crate::vault::writer::item::{Open, StoredRecord, WriteItem};
 
 /// How a stored version compares with a received record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,64 +85,6 @@ impl<'t> Series<'t> {
         }
         Ok(())
     }
-}
-
-/// One record of the page, with what is stored about it.
-struct WriteItem<'p, 'a> {
-    matched: &'p TemplateMatch<'a>,
-    template_id: i64,
-    open: StoredRecord<Open>,
-    /// The newest sample: its snapshot and value.
-    counter: StoredRecord<(i64, Option<i64>)>,
-}
-
-impl WriteItem<'_, '_> {
-    /// The hash of the received record, equal to [`stored_hash`] once it is stored.
-    fn hash(&self, resource: Resource) -> blake3::Hash {
-        let record = &self.matched.record;
-        let part = |range: Range<usize>| record.raw.get(range).unwrap_or_default();
-        let Some(Range { start, end }) = self.matched.counter else {
-            return digest::version(resource, &record.key, &record.raw);
-        };
-        let zero = if part(start..end).starts_with('"') { "\"0\"" } else { "0" };
-        let parts = [part(0..start), zero, part(end..record.raw.len())];
-        digest::version_of(resource, &record.key, &parts)
-    }
-
-    /// Whether there are [`MANY`] `items` with the same template and without `extra`, so that one
-    /// statement can insert them.
-    fn are_alike(&self, items: &[WriteItem<'_, '_>]) -> bool {
-        let alike = |item: &WriteItem<'_, '_>| {
-            item.template_id == self.template_id && item.matched.extra.is_none()
-        };
-        items.len() == MANY && items.iter().all(alike)
-    }
-
-    /// Whether a lookup found no sample of its counter.
-    fn begins_series(&self) -> bool {
-        matches!(self.counter, StoredRecord::Loaded(None))
-    }
-
-    /// The counter's value, if the record has one.
-    fn count(&self, counter: Option<usize>) -> Option<i64> {
-        match self.matched.record.values.get(counter?) {
-            Some(FieldValue::Int(value)) => Some(*value),
-            _ => None,
-        }
-    }
-}
-
-/// Result of a lookup in the vault.
-enum StoredRecord<T> {
-    /// Not looked up yet.
-    NotLoaded,
-    Loaded(Option<T>),
-}
-
-/// The open version of a record, and whether it equals the received record.
-struct Open {
-    version: i64,
-    same: bool,
 }
 
 impl<'t> RecordWriter<'t> {

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linkvault::apply::{ApplyError, ApplyOptions, RunReport};
-use linkvault::change::cost::{Lists, cost};
+use linkvault::change::cost::cost;
 use linkvault::change::desired::{DesiredRecord, DesiredState, RecordRef};
+use linkvault::change::lists::Lists;
 use linkvault::change::plan::{AccountMemory, CurrentState, Plan, PlanStep, fingerprint, plan};
 use linkvault::change::policy::Policy;
 use linkvault::change::staleness::{DEFAULT, StalenessLimit};

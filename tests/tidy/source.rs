@@ -8,7 +8,7 @@ pub struct Source {
     pub path: String,
     /// As it stands in the file.
     pub text: String,
-    /// Without remarks, and without the tests at its end.
+    /// Without remarks and tests.
     pub code: String,
 }
 
@@ -18,11 +18,13 @@ impl Source {
         let mut code = Vec::new();
         while let Some(line) = lines.next() {
             if line.trim() == "#[cfg(test)]" {
-                // `mod tests;` and a `use` end where they begin.
-                match lines.next() {
-                    Some(item) if item.ends_with(';') => continue,
-                    _ => break,
+                let item = lines.find(|line| !line.trim_start().starts_with("#["));
+                // `mod tests;` and most of `use` end where they begin.
+                if item.is_some_and(|item| !item.ends_with([';', '}'])) {
+                    let end = line.replace("#[cfg(test)]", "}");
+                    lines.find(|line| line.starts_with(&end));
                 }
+                continue;
             }
             if !line.trim_start().starts_with("//") {
                 code.push(line);

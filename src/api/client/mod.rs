@@ -5,6 +5,7 @@ mod limits;
 mod request_trace;
 
 pub use limits::{ClientLimits, GetOptions, RetryPolicy};
+pub use request_trace::WIRE;
 
 use super::envelope::{self, classify, classify_write};
 use super::error::{ApiError, ApiErrorKind};
@@ -23,9 +24,6 @@ const MAX_SHOWN: usize = 1024;
 
 /// Longer than any wait for the next window of the rate limit.
 pub const LONG_PAUSE: Duration = Duration::from_secs(70);
-
-/// The log target of requests and responses.
-pub const WIRE: &str = "requests";
 
 /// Saves the pacer's state for the next process.
 pub type SavePacerState = Box<dyn FnMut(&PacerState) + Send>;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tracing::Level;
 
-use crate::api::client::WIRE;
 use crate::api::http::{Request, Response, TransportError};
 use crate::api::redact::{PLACEHOLDER, Redactor};
 use crate::escaped::Escaped;
+
+/// The log target of requests and responses.
+pub const WIRE: &str = "requests";
 
 /// Maximum number of bytes of a body that are logged.
 const MAX_LOGGED: usize = 4 << 10;

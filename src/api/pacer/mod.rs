@@ -30,19 +30,11 @@ mod request_log;
 
 use crate::api::rate_limit_headers::{RateLimitHeaders, ResetTime};
 use crate::clock::Timestamp;
-use request_log::RequestLog;
+use request_log::{MARGIN, Ms, RequestLog, WINDOW};
 use std::time::Duration;
 
-/// Milliseconds on the monotonic clock. Signed, because requests of an earlier process are before
-/// its zero.
-type Ms = i64;
-
-/// The window of the service's rate limit.
-const WINDOW: Ms = 60_000;
 /// Requests per window if the service does not tell the limit.
 const DEFAULT_LIMIT: u64 = 30;
-/// Tolerance for timers and for clocks that run at slightly different speeds.
-const MARGIN: Ms = 50;
 /// Maximum error of a time that is truncated to the second.
 const SECOND: Ms = 1_000;
 /// Maximum difference between the window's end by the service's headers and the true end: the

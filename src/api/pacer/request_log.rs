@@ -1,8 +1,17 @@
 //! Upper bounds of the times when our latest requests reached the service: data that does not
 //! depend on the service's headers.
 
-use crate::api::pacer::{MARGIN, Ms, WINDOW};
 use std::collections::VecDeque;
+
+/// Milliseconds on the monotonic clock. Signed, because requests of an earlier process are before
+/// its zero.
+pub(super) type Ms = i64;
+
+/// The window of the service's rate limit.
+pub(super) const WINDOW: Ms = 60_000;
+
+/// Tolerance for timers and for clocks that run at slightly different speeds.
+pub(super) const MARGIN: Ms = 50;
 
 /// From this number of entries on, they are merged pairwise, each pair with its later time. So a
 /// large limit costs some precision, but no memory.

@@ -1,6 +1,9 @@
 //! Resolves escapes in text. One pass resolves JSON, percent and HTML escapes; nested escapes take
 //! one pass for each level.
 
+/// Length from which on secrets are removed everywhere.
+pub const STRONG_SECRET_LENGTH: usize = 8;
+
 /// What a pass changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decoding {
@@ -405,7 +408,7 @@ fn tag(text: &[u8]) -> Option<(usize, Meaning)> {
         b"font",
     ];
     const ATTRIBUTES: [&[u8]; 4] = [b" class=", b" id=", b" style=", b" title="];
-    const MAX_CONTENT: usize = crate::api::redact::STRONG_SECRET_LENGTH - 1;
+    const MAX_CONTENT: usize = STRONG_SECRET_LENGTH - 1;
     if let Some(comment) = text.strip_prefix(b"<!--") {
         let end = comment.windows(3).take(MAX_CONTENT + 1).position(|end| end == b"-->")?;
         return Some((4 + end + 3, Meaning::Tag));

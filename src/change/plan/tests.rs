@@ -140,7 +140,7 @@ pub(crate) fn everything() -> Plan {
         desired.campaign_links.push(CampaignLink { campaign, link: 33, source: None });
     }
     let mut plan = planned(&desired, &live);
-    let lists = crate::change::cost::Lists::default();
+    let lists = crate::change::lists::Lists::default();
     let staleness = StalenessLimit::new(crate::change::staleness::DEFAULT, 30, 5, lists);
     plan.cost = crate::change::cost::cost(&plan, (9, 9), 30, 5, &staleness);
     plan

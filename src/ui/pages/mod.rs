@@ -24,7 +24,7 @@ use crate::clock::Timestamp;
 use crate::format;
 use crate::health::account_status::AccountStatus;
 use crate::model::Resource;
-use crate::ui::Accounts;
+use crate::ui::accounts::Accounts;
 use crate::ui::links;
 use crate::vault::browse::PageRange;
 use crate::vault::read::SeriesSample;

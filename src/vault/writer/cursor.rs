@@ -1,6 +1,6 @@
 //! Matches a page's items with the stored rows.
 
-use crate::vault::writer::{StoredRecord, WriteItem};
+use crate::vault::writer::item::{StoredRecord, WriteItem};
 
 /// Goes through the items and the rows, both in the order of ids.
 pub(super) struct VersionCursor<'w, 'p, 'a> {

@@ -1,0 +1,90 @@
+//! The steps of a run, as the journal knows them.
+
+use std::collections::BTreeSet;
+
+use super::error::ApplyError;
+use crate::change::plan::PlanStep;
+use crate::clock::Timestamp;
+use crate::model::Verb;
+use crate::vault::Vault;
+use crate::vault::journal::{JournalStep, Run, StepState};
+
+/// A step, and what is known of it.
+#[derive(Debug)]
+pub(super) struct StepRun {
+    pub step: PlanStep,
+    pub state: StepState,
+    pub id: Option<i64>,
+    /// Tries of this process. Of those before, some may never have left: a group
+    /// of intents is written down at once.
+    pub attempts: u32,
+    /// When it was last about to leave.
+    pub sent: Option<Timestamp>,
+    /// An earlier try may have worked.
+    pub may_have_run: bool,
+    /// A person decided that this update or delete is sent again.
+    pub retried: bool,
+    /// The service declined to do it again.
+    pub declined: bool,
+    /// The last thing that was said of it.
+    pub message: Option<String>,
+    /// Whether other steps need its record.
+    pub needed: bool,
+}
+
+impl StepRun {
+    /// No outcome is known yet.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, StepState::Planned | StepState::Sent)
+    }
+}
+
+/// What a row of the journal says its step is.
+pub(super) fn parse_step(row: &JournalStep) -> Result<PlanStep, ApplyError> {
+    serde_json::from_str(&row.spec)
+        .map_err(|error| ApplyError::Journal { step: row.step, why: error.to_string() })
+}
+
+/// The steps of a run, with what the journal knows of each.
+pub(super) fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, ApplyError> {
+    let mut all = Vec::new();
+    for (nth, row) in (1..).zip(vault.steps(run.number)?) {
+        let step = parse_step(&row)?;
+        if (row.step, step.step) != (nth, nth) {
+            let why = "it has another number".to_owned();
+            return Err(ApplyError::Journal { step: nth, why });
+        }
+        let retried = row.state == StepState::Planned && row.attempts > 0;
+        all.push(StepRun {
+            retried: retried && step.verb != Verb::Create,
+            step,
+            state: row.state,
+            id: row.id,
+            attempts: 0,
+            sent: row.sent,
+            may_have_run: row.state == StepState::Sent || row.attempts > 0,
+            declined: false,
+            message: row.message,
+            needed: false,
+        });
+    }
+    let needed: BTreeSet<_> = all.iter().flat_map(|work| work.step.waits_for.clone()).collect();
+    for work in &mut all {
+        work.needed = needed.contains(&work.step.step);
+    }
+    Ok(all)
+}
+
+/// `step 3 (create campaign Winter)`.
+pub(super) fn step_title(step: &PlanStep) -> String {
+    let (verb, title) = (step.verb.name(), step.resource.spec().title);
+    format!("step {} ({verb} {title} {})", step.step, step.key)
+}
+
+pub(super) fn unfinished_step_message(
+    name: &str,
+    state: StepState,
+    message: Option<&str>,
+) -> String {
+    format!("{name} {}: {}", state.name(), message.unwrap_or("not sent"))
+}
