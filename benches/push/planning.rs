@@ -50,7 +50,7 @@ pub fn prepare(count: usize, sheet: &Path, vault: &Path) {
     let (name, _) = Resource::Campaigns.spec().field("name").unwrap();
     let mut nth = 0;
     vault
-        .each(seen.snapshot.number, Resource::Campaigns, |mut record| {
+        .for_each_record(seen.snapshot.number, Resource::Campaigns, |mut record| {
             nth += 1;
             if nth % EVERY == 0 {
                 record.values[name] = FieldValue::Text(format!("Renamed {nth}").into());

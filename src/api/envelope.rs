@@ -68,7 +68,7 @@ pub fn classify(response: &Response) -> Result<ResponseBody<'_>, ApiErrorKind> {
     }
     match head(&response.body) {
         Ok(head) => classify_head(response, &head),
-        Err(damage) => Err(not_json(response, damage)),
+        Err(invalid) => Err(not_json(response, invalid)),
     }
 }
 
@@ -195,12 +195,12 @@ impl Head<'_> {
 }
 
 /// Why a body is not a JSON object.
-struct Damage {
+struct InvalidBody {
     why: String,
     cut: bool,
 }
 
-fn head(body: &[u8]) -> Result<Head<'_>, Damage> {
+fn head(body: &[u8]) -> Result<Head<'_>, InvalidBody> {
     let mut head = Head::default();
     visit(body, |name, value| match name {
         "error" => head.error = Some(value),
@@ -211,11 +211,11 @@ fn head(body: &[u8]) -> Result<Head<'_>, Damage> {
         }
         _ => {}
     })
-    .map_err(|error| damage(body, &error))?;
+    .map_err(|error| invalid(body, &error))?;
     Ok(head)
 }
 
-fn damage(body: &[u8], error: &serde_json::Error) -> Damage {
+fn invalid(body: &[u8], error: &serde_json::Error) -> InvalidBody {
     let blank = body.iter().all(u8::is_ascii_whitespace);
     let starts = body.iter().find(|byte| !byte.is_ascii_whitespace());
     let cut = blank || (error.is_eof() && starts == Some(&b'{'));
@@ -226,7 +226,7 @@ fn damage(body: &[u8], error: &serde_json::Error) -> Damage {
         (_, _, Some(b'[' | b'"' | b'0'..=b'9' | b'-')) => "it is not a JSON object".to_owned(),
         _ => "it is not JSON".to_owned(),
     };
-    Damage { why, cut }
+    InvalidBody { why, cut }
 }
 
 /// The meaning of the `error` member.
@@ -261,14 +261,14 @@ fn classify_head<'a>(
         // Without `error`, the other members must be those of this API.
         None if good_status && head.has_content => {}
         None if good_status => {
-            let damage = Damage { why: "it has no `error`".into(), cut: false };
-            return Err(malformed(response, damage));
+            let invalid = InvalidBody { why: "it has no `error`".into(), cut: false };
+            return Err(malformed(response, invalid));
         }
         Some(EnvelopeVerdict::Status(code)) if good_status => return Err(refusal(code, head)),
         // Such a response does not tell whether a write was executed.
         Some(EnvelopeVerdict::Unexpected) if good_status && !says_throttled(head) => {
-            let damage = Damage { why: "its `error` is no number".into(), cut: false };
-            return Err(malformed(response, damage));
+            let invalid = InvalidBody { why: "its `error` is no number".into(), cut: false };
+            return Err(malformed(response, invalid));
         }
         _ => return Err(refusal(response.status, head)),
     }
@@ -292,7 +292,7 @@ fn mentions_key(text: &str) -> bool {
     text.to_lowercase().contains("api key")
 }
 
-fn not_json(response: &Response, damage: Damage) -> ApiErrorKind {
+fn not_json(response: &Response, invalid: InvalidBody) -> ApiErrorKind {
     let status = response.status;
     let shown = || excerpt(&response.body);
     match status {
@@ -301,12 +301,12 @@ fn not_json(response: &Response, damage: Damage) -> ApiErrorKind {
         403 if mentions_key(&shown()) => ApiErrorKind::Unauthorised { status, message: shown() },
         // A 403 of something else, such as a firewall, is not a refusal by the API.
         404 => ApiErrorKind::NotOffered { status, message: shown() },
-        _ => malformed(response, damage),
+        _ => malformed(response, invalid),
     }
 }
 
-fn malformed(response: &Response, damage: Damage) -> ApiErrorKind {
-    malformed_response(response, damage.why, damage.cut)
+fn malformed(response: &Response, invalid: InvalidBody) -> ApiErrorKind {
+    malformed_response(response, invalid.why, invalid.cut)
 }
 
 /// The error for a response with an unexpected envelope, for callers of [`page`] and [`single`].

@@ -178,9 +178,9 @@ impl fmt::Display for ApiErrorKind {
             }
             // A failing service, or a proxy in front of it, does not send JSON.
             Self::Malformed { status: status @ 500.., excerpt, .. } => {
-                let said = titled(excerpt).unwrap_or(excerpt);
-                let colon = if said.is_empty() { "" } else { ": " };
-                write!(f, "the service answered with HTTP {status}{colon}{}", one_line(said))
+                let text = page_title(excerpt).unwrap_or(excerpt);
+                let colon = if text.is_empty() { "" } else { ": " };
+                write!(f, "the service answered with HTTP {status}{colon}{}", one_line(text))
             }
             Self::Malformed { status, content_type, excerpt, why, .. } => write!(
                 f,
@@ -204,7 +204,7 @@ impl fmt::Display for ApiErrorKind {
 }
 
 /// The title of an HTML page, which is more useful than its markup.
-fn titled(page: &str) -> Option<&str> {
+fn page_title(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("<title>")?;
     let (title, _) = rest.split_once("</title>")?;
     Some(title.trim()).filter(|title| !title.is_empty())
@@ -241,29 +241,35 @@ mod tests {
     #[test]
     fn a_message_is_one_line_even_when_the_service_sends_control_characters() {
         let kind = ApiErrorKind::Refused { status: 400, message: "a\nb\u{1b}[2J\u{202e}".into() };
-        let shown = error(kind).to_string();
+        let message = error(kind).to_string();
         assert_eq!(
-            shown,
+            message,
             "GET /api/domains?limit=1000: refused: a\\nb\\u{1b}[2J\\u{202e} (HTTP 400)"
         );
     }
 
     #[test]
     fn a_broken_service_is_told_by_its_status_and_the_title_of_its_page() {
-        let told = |status, body: &str| {
+        let message_of = |status, body: &str| {
             let (content_type, why) = ("text/html".to_owned(), "it is not JSON".to_owned());
             let excerpt = excerpt(body.as_bytes());
             let kind = ApiErrorKind::Malformed { status, content_type, excerpt, why, cut: false };
             error(kind).to_string()
         };
-        let said = |what: &str| format!("GET /api/domains?limit=1000: {what}");
+        let text = |what: &str| format!("GET /api/domains?limit=1000: {what}");
         let page = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>";
-        assert_eq!(told(502, page), said("the service answered with HTTP 502: 502 Bad Gateway"));
-        assert_eq!(told(503, "no <title>"), said("the service answered with HTTP 503: no <title>"));
-        assert_eq!(told(500, ""), said("the service answered with HTTP 500"));
         assert_eq!(
-            told(200, page),
-            said(
+            message_of(502, page),
+            text("the service answered with HTTP 502: 502 Bad Gateway")
+        );
+        assert_eq!(
+            message_of(503, "no <title>"),
+            text("the service answered with HTTP 503: no <title>")
+        );
+        assert_eq!(message_of(500, ""), text("the service answered with HTTP 500"));
+        assert_eq!(
+            message_of(200, page),
+            text(
                 "expected a JSON document of the API, but it is not JSON; got HTTP 200, \
                   text/html: <html>\\r\\n<head><title>502 Bad Gateway</title></head>\\r\\n<body>"
             )

@@ -65,7 +65,7 @@ pub struct UreqTransport {
     reading: Agent,
     /// For writes; does not reuse connections.
     writing: Agent,
-    left: Arc<AtomicBool>,
+    sent: Arc<AtomicBool>,
     max_body: u64,
 }
 
@@ -79,10 +79,10 @@ impl UreqTransport {
     /// [`BaseUrlError`] if the key must not be sent there.
     pub fn new(base_url: &str, options: &TransportOptions) -> Result<Self, BaseUrlError> {
         let base = BaseUrl::parse(base_url, options.allow_http)?;
-        let left = Arc::new(AtomicBool::new(false));
-        let reading = agent(&base, options, &left, 1);
-        let writing = agent(&base, options, &left, 0);
-        Ok(Self { base, reading, writing, left, max_body: options.max_body })
+        let sent = Arc::new(AtomicBool::new(false));
+        let reading = agent(&base, options, &sent, 1);
+        let writing = agent(&base, options, &sent, 0);
+        Ok(Self { base, reading, writing, sent, max_body: options.max_body })
     }
 
     fn run(&self, request: &Request) -> Result<http::Response<Body>, Error> {
@@ -106,8 +106,8 @@ impl UreqTransport {
 
     fn read(&self, response: http::Response<Body>) -> Result<Response, TransportError> {
         let (parts, mut body) = response.into_parts();
-        let told = body.content_length().unwrap_or(0).min(MAX_PREALLOCATED);
-        let mut bytes = Vec::with_capacity(usize::try_from(told).unwrap_or(0));
+        let length = body.content_length().unwrap_or(0).min(MAX_PREALLOCATED);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
         // One byte more than allowed, to distinguish a complete response from one that is too
         // large.
         let mut reader = body.as_reader().take(self.max_body.saturating_add(1));
@@ -127,8 +127,8 @@ impl UreqTransport {
             return TransportError::Untrusted(text);
         }
         // A proxy that refused the tunnel has only received its own request.
-        let untouched = matches!(error, Error::ConnectProxyFailed(_));
-        if untouched || !self.left.load(Ordering::SeqCst) {
+        let proxy_refused = matches!(error, Error::ConnectProxyFailed(_));
+        if proxy_refused || !self.sent.load(Ordering::SeqCst) {
             TransportError::NotSent(text)
         } else {
             TransportError::Unknown(text)
@@ -141,21 +141,26 @@ impl Transport for UreqTransport {
         if !request.path.starts_with("/api/") {
             return Err(TransportError::NotSent("the path does not begin with /api/".into()));
         }
-        self.left.store(false, Ordering::SeqCst);
+        self.sent.store(false, Ordering::SeqCst);
         let response = self.run(request).map_err(|error| self.failure(&error))?;
         self.read(response)
     }
 }
 
-fn agent(base: &BaseUrl, options: &TransportOptions, left: &Arc<AtomicBool>, kept: usize) -> Agent {
+fn agent(
+    base: &BaseUrl,
+    options: &TransportOptions,
+    sent: &Arc<AtomicBool>,
+    max_idle: usize,
+) -> Agent {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .https_only(base.secure())
         .user_agent(&options.user_agent)
-        .max_idle_connections(kept)
-        .max_idle_connections_per_host(kept)
+        .max_idle_connections(max_idle)
+        .max_idle_connections_per_host(max_idle)
         .timeout_resolve(Some(options.connect))
         .timeout_connect(Some(options.connect))
         .timeout_recv_response(Some(options.read))
@@ -168,7 +173,7 @@ fn agent(base: &BaseUrl, options: &TransportOptions, left: &Arc<AtomicBool>, kep
         config = config.tls_config(trust.config());
     }
     let connector =
-        wire::Connector::chain(wire::DefaultConnector::default(), SentMarker(left.clone()));
+        wire::Connector::chain(wire::DefaultConnector::default(), SentMarker(sent.clone()));
     Agent::with_parts(config.build(), connector, IpAwareResolver::default())
 }
 
@@ -235,14 +240,14 @@ impl<In: wire::Transport> wire::Connector<In> for SentMarker {
     ) -> Result<Option<Self::Out>, Error> {
         // A proxy's tunnel may have set the flag; the request itself was not sent.
         self.0.store(false, Ordering::SeqCst);
-        Ok(chained.map(|inner| MarkedTransport { inner, left: self.0.clone() }))
+        Ok(chained.map(|inner| MarkedTransport { inner, sent: self.0.clone() }))
     }
 }
 
 #[derive(Debug)]
 struct MarkedTransport<T> {
     inner: T,
-    left: Arc<AtomicBool>,
+    sent: Arc<AtomicBool>,
 }
 
 impl<T: wire::Transport> wire::Transport for MarkedTransport<T> {
@@ -251,7 +256,7 @@ impl<T: wire::Transport> wire::Transport for MarkedTransport<T> {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: wire::NextTimeout) -> Result<(), Error> {
-        self.left.store(true, Ordering::SeqCst);
+        self.sent.store(true, Ordering::SeqCst);
         self.inner.transmit_output(amount, timeout)
     }
 

@@ -178,7 +178,7 @@ pub fn save_agreement(
     }
     let new = NewRun {
         command: options.command.clone(),
-        asked: options.input.clone(),
+        input: options.input.clone(),
         plan_id: String::new(),
         plan: options.plan.clone(),
         touched,

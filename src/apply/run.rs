@@ -60,7 +60,7 @@ pub fn apply(
     }
     let new = NewRun {
         command: options.command.clone(),
-        asked: options.input.clone(),
+        input: options.input.clone(),
         plan_id: options.plan_id.clone(),
         plan: options.plan.clone(),
         touched,

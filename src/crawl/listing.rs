@@ -526,7 +526,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
             return Ok(Ok(Vec::new()));
         }
         let mut unclear = proof::wants_second(&self.pages, self.tail.as_ref());
-        let shown = self.crawler.vault.shown(self.crawler.snapshot, self.resource)?;
+        let shown = self.crawler.vault.record_count(self.crawler.snapshot, self.resource)?;
         if self.parent.is_none() && shown == proof::distinct(&self.pages) && !unclear {
             // Every record that the snapshot shows was seen.
             return Ok(Ok(Vec::new()));

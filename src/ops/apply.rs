@@ -110,7 +110,7 @@ pub struct RunRequest<'a> {
     /// `apply`, `import`, `restore`, `undo`.
     pub command: &'a str,
     /// The input as the user named it; of a file, its path.
-    pub asked: String,
+    pub input: String,
     /// Of a saved plan, its own id.
     pub plan_id: String,
     pub secrets: StepSecrets,
@@ -121,9 +121,9 @@ pub struct RunRequest<'a> {
 impl<'a> RunRequest<'a> {
     /// A request without secrets, of a plan that was not saved.
     #[must_use]
-    pub fn new(command: &'a str, asked: &str) -> Self {
+    pub fn new(command: &'a str, input: &str) -> Self {
         let (plan_id, secrets) = (String::new(), StepSecrets::default());
-        Self { command, asked: asked.to_owned(), plan_id, secrets, manual: 0 }
+        Self { command, input: input.to_owned(), plan_id, secrets, manual: 0 }
     }
 }
 
@@ -136,7 +136,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
     let ApplyRequest { account, command, input, options, policy, password, run, limits } = request;
     env.catch_interrupts();
     let open = || WriteSession::open(env, account, command, &limits);
-    let (wanted, asked) = match input {
+    let (wanted, input_name) = match input {
         ApplyInput::Password => (DesiredInput::default(), "a new password".to_owned()),
         ApplyInput::File(file) => {
             let wanted = options.read_file(env, &file, account)?;
@@ -160,7 +160,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
         }
     };
     let secrets = StepSecrets { password };
-    let request = RunRequest { secrets, ..RunRequest::new(command, &asked) };
+    let request = RunRequest { secrets, ..RunRequest::new(command, &input_name) };
     let mut session = open()?;
     let ended = run_input(&mut session, request, &wanted, &policy, &run)?;
     report(session, ended, &run)
@@ -214,7 +214,7 @@ pub(super) fn run_input(
 /// As [`apply`]; when it is stale or was applied before, nothing is written.
 pub(super) fn run_saved_plan(
     session: &mut WriteSession<'_>,
-    asked: &str,
+    input: &str,
     saved: SavedPlan,
     policy: &Policy,
     run: &RunOptions,
@@ -256,7 +256,7 @@ pub(super) fn run_saved_plan(
         let failure = apply_error(apply::ApplyError::Stale(stale), &account.name);
         return Err(session.discard_after(&looked, failure));
     }
-    let request = RunRequest { plan_id: saved.id, ..RunRequest::new("apply", asked) };
+    let request = RunRequest { plan_id: saved.id, ..RunRequest::new("apply", input) };
     let plan = Plan { cost: looked.cost(&saved.plan), ..saved.plan };
     run_plan(session, request, plan, looked, policy, run)
 }
@@ -274,12 +274,12 @@ fn run_plan(
     guard(&plan, &looked, policy).map_err(|it| session.discard_after(&looked, it))?;
     if run.dry_run {
         let observation = Box::new(looked);
-        return Ok(PlanEnd::Planned { plan, input: request.asked, observation });
+        return Ok(PlanEnd::Planned { plan, input: request.input, observation });
     }
     if plan.steps.is_empty() {
         session.discard_observation(&looked)?;
         let saved = !request.plan_id.is_empty();
-        return Ok(PlanEnd::Nothing { plan, input: request.asked, saved });
+        return Ok(PlanEnd::Nothing { plan, input: request.input, saved });
     }
     Ok(match run_confirmed(session, request, &plan, &looked, run)? {
         Some(ended) => PlanEnd::Ran { plan, ended: Box::new(ended) },
@@ -316,7 +316,7 @@ pub(super) fn run_confirmed(
     let thought = session.clock.monotonic().saturating_sub(asked);
     let options = apply::ApplyOptions {
         command: request.command.to_owned(),
-        input: request.asked,
+        input: request.input,
         plan_id: request.plan_id,
         service: session.session.service.clone(),
         fail_fast: run.fail_fast,

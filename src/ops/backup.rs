@@ -111,7 +111,7 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     let mut spent = RequestUsage::default();
     let progress = env.progress(&request.account.name);
     let mirrored = mirror(env, request, &progress, &mut spent).and_then(|(summary, vault)| {
-        let moved = vault.movement(summary.snapshot.number)?;
+        let moved = vault.counter_changes(summary.snapshot.number)?;
         let emptied = emptied(&recent(&vault)?);
         vault.checkpoint()?;
         Ok((summary, moved, emptied, vault.path().to_owned()))

@@ -58,7 +58,7 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     let ended = apply::resume(client, vault, &*env.clock, &*progress, &options, run);
     drop(progress);
     let applied = finish(session, ended, request.rejected.as_deref())?;
-    let migrated_from = (began.command == "migrate").then_some(began.asked);
+    let migrated_from = (began.command == "migrate").then_some(began.input);
     Ok(ResumeReport { applied, migrated_from })
 }
 

@@ -104,7 +104,7 @@ impl LoadedState {
         resource: Resource,
         take: impl FnMut(Record<'static>),
     ) -> Result<(), OpError> {
-        Ok(self.vault.each(self.number, resource, take)?)
+        Ok(self.vault.for_each_record(self.number, resource, take)?)
     }
 
     /// One record.

@@ -201,7 +201,7 @@ impl Vault {
         );
         let like_pattern = search.map(like_pattern).unwrap_or_default();
         let count = match search {
-            None => self.shown(number, resource)?,
+            None => self.record_count(number, resource)?,
             Some(_) => {
                 let sql = format!("SELECT count(*) {shown} AND ?2 <> ''");
                 let count = self.db.query_row(&sql, (number, &like_pattern), |row| row.get(0));

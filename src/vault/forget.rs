@@ -88,11 +88,11 @@ const MOST_RELEASED: u32 = 4096;
 
 /// Releases up to `most` free pages to the file system: the last pages of the file move into their
 /// place. A file of an earlier format keeps them until it is rewritten.
-fn release_free_pages(tx: &Transaction<'_>, most: u32) -> Result<(), TransactionError> {
+fn release_free_pages(tx: &Transaction<'_>, max: u32) -> Result<(), TransactionError> {
     // Each step of the statement releases one page.
     let mut release = tx.prepare_cached("PRAGMA incremental_vacuum")?;
     let mut released = release.query([])?;
-    for _ in 0..most {
+    for _ in 0..max {
         if released.next()?.is_none() {
             break;
         }

@@ -22,7 +22,7 @@ pub struct NewRun {
     /// The command: `apply`, `import`, `restore`, `undo`.
     pub command: String,
     /// The options of the command, as text.
-    pub asked: String,
+    pub input: String,
     /// The id of the plan; empty if it has none.
     pub plan_id: String,
     /// The plan without its steps, as JSON text.
@@ -43,7 +43,7 @@ pub struct Run {
     /// The command: `apply`, `import`, `restore`, `undo`.
     pub command: String,
     /// The options of the command, as text.
-    pub asked: String,
+    pub input: String,
     /// The id of the plan; empty if it has none.
     pub plan_id: String,
     /// The plan without its steps, as JSON text.
@@ -189,7 +189,7 @@ impl Vault {
                         new.before,
                         &new.plan_id,
                         &new.plan,
-                        &new.asked,
+                        &new.input,
                         touched.join(","),
                     ),
                 )?;
@@ -472,7 +472,7 @@ impl Vault {
             after: row.get(6)?,
             plan_id: row.get(7)?,
             plan: row.get(8)?,
-            asked: row.get(9)?,
+            input: row.get(9)?,
             touched: touched.collect::<Result<_, _>>()?,
             requests: unsigned(row.get(11)?),
             steps,

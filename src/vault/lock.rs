@@ -20,31 +20,31 @@ pub struct LockHolder {
     pub pid: u32,
     /// Its linkvault command.
     pub command: String,
-    /// What it does, where it tells.
+    /// The purpose for which it holds the lock.
     #[serde(default)]
     pub purpose: LockPurpose,
     /// When it took the lock.
     pub since: Timestamp,
 }
 
-/// What a lock is held for.
+/// The purpose of holding a lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockPurpose {
     /// A backup of the account.
     Backup,
-    /// All else.
+    /// Any other operation.
     #[default]
     #[serde(other)]
     Other,
 }
 
-/// The command that takes a lock, as other processes are told.
+/// A command that takes a lock, as it is written to the lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockCommand {
-    /// Its words on the command line.
+    /// The command line without `linkvault`.
     pub text: String,
-    /// What it does.
+    /// The purpose for which it takes the lock.
     pub purpose: LockPurpose,
 }
 

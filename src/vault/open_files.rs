@@ -133,19 +133,19 @@ impl OpenFiles {
     /// other systems the two may conflict, and SQLite would wait for this process. Returns `None`
     /// for a file that cannot be a vault: it may be the lock file of another vault.
     #[cfg(target_os = "linux")]
-    fn lock_descriptor(&mut self, path: &Path, wanted: OpenFileId) -> io::Result<Option<bool>> {
-        if self.files.get(&wanted).is_none_or(|file| file.descriptor.is_none()) {
+    fn lock_descriptor(&mut self, path: &Path, expected: OpenFileId) -> io::Result<Option<bool>> {
+        if self.files.get(&expected).is_none_or(|file| file.descriptor.is_none()) {
             let descriptor = crate::files::open_named(path)?;
             // Another file may have replaced this one meanwhile. Then the caller gets an error, and
             // its next attempt finds the new file.
             let found = id(&descriptor.metadata()?);
             self.files.entry(found).or_default().descriptor = Some(descriptor);
-            if found != wanted {
+            if found != expected {
                 self.close_unused(found);
                 return Ok(Some(false));
             }
         }
-        let file = self.files.get(&wanted).and_then(|file| file.descriptor.as_ref());
+        let file = self.files.get(&expected).and_then(|file| file.descriptor.as_ref());
         let Some(file) = file else { return Ok(None) };
         if !may_be_sqlite(file)? {
             return Ok(None);

@@ -42,7 +42,7 @@ impl Vault {
         let mut state = State::default();
         for resource in which {
             let records = state.resource_mut(*resource);
-            self.each(number, *resource, |record| {
+            self.for_each_record(number, *resource, |record| {
                 records.insert(record.key.clone(), record);
             })?;
         }
@@ -58,7 +58,7 @@ impl Vault {
     ///
     /// # Errors
     /// As [`Vault::state`].
-    pub fn each(
+    pub fn for_each_record(
         &mut self,
         number: i64,
         resource: Resource,
@@ -192,7 +192,7 @@ impl Vault {
     }
 
     /// Number of counters that changed in snapshot `number`, and the sum of the changes.
-    pub fn movement(&self, number: i64) -> Result<(u64, i64), VaultError> {
+    pub fn counter_changes(&self, number: i64) -> Result<(u64, i64), VaultError> {
         let sql = "
             SELECT c.value, (SELECT b.value FROM sample_qr_codes b
               WHERE b.id = c.id AND b.snapshot < c.snapshot

@@ -242,7 +242,7 @@ mod tests {
     use chrono::FixedOffset;
     use proptest::prelude::*;
 
-    fn snapshots(begun: &[&str]) -> Vec<Snapshot> {
+    fn snapshots(starts: &[&str]) -> Vec<Snapshot> {
         let one = |(nth, time): (usize, &&str)| Snapshot {
             number: nth as i64 + 1,
             status: SnapshotStatus::Complete,
@@ -256,7 +256,7 @@ mod tests {
             outcomes: Vec::new(),
             of_run: false,
         };
-        begun.iter().enumerate().map(one).collect()
+        starts.iter().enumerate().map(one).collect()
     }
 
     fn found(text: &str) -> Result<i64, ReferenceError> {
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!([found(0), found(1), found(2)], [Ok(5), Ok(4), Ok(1)]);
         assert_eq!(found(3), Err(ReferenceError::NoOlder(3, 3)));
         all.truncate(1);
-        let alone = Reference::Latest(1).find(&all, &chrono::Utc);
-        assert_eq!(alone, Err(ReferenceError::Alone));
+        let error = Reference::Latest(1).find(&all, &chrono::Utc);
+        assert_eq!(error, Err(ReferenceError::Alone));
     }
 
     #[test]
@@ -330,8 +330,8 @@ mod tests {
             let reference = Reference::parse(text).unwrap();
             reference.find(&all, &chrono::Utc).map(|found| found.unwrap().number)
         };
-        let told = found("2").unwrap_err().to_string();
-        assert_eq!(told, "`2` is the number of a snapshot and the tag of #1; write #2 or #1");
+        let message = found("2").unwrap_err().to_string();
+        assert_eq!(message, "`2` is the number of a snapshot and the tag of #1; write #2 or #1");
         assert_eq!((found("#2"), found("1")), (Ok(2), Ok(1)));
         all[0].tag = Some("7".to_owned());
         let reference = Reference::parse("7").unwrap();

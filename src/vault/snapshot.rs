@@ -324,7 +324,7 @@ impl Vault {
     }
 
     /// Number of records of `resource` that snapshot `number` shows so far.
-    pub fn shown(&self, number: i64, resource: Resource) -> Result<u64, VaultError> {
+    pub fn record_count(&self, number: i64, resource: Resource) -> Result<u64, VaultError> {
         let sql = "SELECT records FROM snapshot_resource WHERE snapshot = ?1 AND resource = ?2";
         self.db
             .query_row(sql, (number, resource.name()), |row| unsigned(row, 0))

@@ -248,10 +248,10 @@ impl<'t> RecordWriter<'t> {
     fn scan(&mut self, items: &mut [WriteItem<'_, '_>]) -> Result<(), TransactionError> {
         let Some((first, last)) = items.first().zip(items.last()) else { return Ok(()) };
         let span = [first, last].map(|item| item.matched.record.key.id());
-        let most = 2 * items.len() + 64;
+        let max_rows = 2 * items.len() + 64;
         let counter = self.counter;
         let mut rows = self.scan.query(span)?;
-        let mut scan = VersionCursor::new(items, most);
+        let mut scan = VersionCursor::new(items, max_rows);
         while let Some(row) = rows.next()? {
             let Some(item) = scan.advance_to(row.get(5)?) else { break };
             if let Some(item) = item {
@@ -261,7 +261,7 @@ impl<'t> RecordWriter<'t> {
         scan.finish(|item| &mut item.open);
         let Some(series) = &mut self.series else { return Ok(()) };
         let mut rows = series.scan.query(span)?;
-        let mut scan = VersionCursor::new(items, most);
+        let mut scan = VersionCursor::new(items, max_rows);
         while let Some(row) = rows.next()? {
             let Some(item) = scan.advance_to(row.get(0)?) else { break };
             if let Some(item) = item {

@@ -200,11 +200,11 @@ fn a_lost_create_is_not_sent_again_when_a_later_step_reads_its_list() {
             step.name = owner.values[place].cell().into_owned();
             step.fingerprint = Some(format!("{}+-", fingerprint(resource, owner)));
             world.set_faults(&format!("{fault}@POST {create}#1"), 1);
-            world.asked();
+            world.requested_paths();
             let options = ApplyOptions { max_staleness: Some(Duration::ZERO), ..options() };
             let outcome = world.apply(&plan, &options).unwrap();
             assert_eq!((outcome.done, outcome.unknown), (2, 0), "{fault}: {outcome:?}");
-            let creates = world.asked().into_iter().filter(|path| path == create).count();
+            let creates = world.requested_paths().into_iter().filter(|path| path == create).count();
             assert_eq!(creates, sent, "{fault}@{create}");
             let service = world.service();
             let all = (service.store().campaigns.len(), service.store().channels.len());

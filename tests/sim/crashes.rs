@@ -29,7 +29,7 @@ fn world() -> World {
             code.scans.base += 7;
         }
     });
-    world.asked();
+    world.requested_paths();
     *world.moments.lock().unwrap() = 0;
     world
 }
@@ -43,7 +43,7 @@ fn stopped(outcome: Result<linkvault::crawl::CrawlReport, CrawlError>) {
 fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
     let mut whole = world();
     whole.backup();
-    let (moments, least) = (*whole.moments.lock().unwrap(), whole.asked().len());
+    let (moments, least) = (*whole.moments.lock().unwrap(), whole.requested_paths().len());
     let expected = whole.shown(2);
     assert!(moments > 60, "{moments}");
     for moment in 1..=moments {
@@ -54,7 +54,7 @@ fn killed_at_any_commit_the_vault_is_sound_and_the_next_start_goes_on() {
         invariants::is_sound(&mut world.open());
         world.pass(Duration::from_secs(60));
         let resumed = world.backup();
-        let asked = world.asked();
+        let asked = world.requested_paths();
         if moment < moments {
             assert_eq!(resumed.snapshot.number, 2, "at {moment}");
             // The account, a page that overlaps, and what the crash interrupted: one request, or

@@ -154,7 +154,7 @@ impl<'d> History<'d> {
     fn back_up(&mut self, round: &Round, nth: usize) -> CrawlReport {
         *self.truth.lock().unwrap() = Truth::now(&self.world);
         self.world.overheard.lock().unwrap().delivered.clear();
-        self.world.asked();
+        self.world.requested_paths();
         self.world.set_faults(&round.faults, self.drawn.seed + nth as u64);
         self.world.options.stats = round.stats;
         self.world.limits.max_requests = round.most_requests;

@@ -149,13 +149,13 @@ fn costs_the_least(history: &History<'_>, summary: &CrawlReport) {
     let least = crate::sim::minimal_requests::requests(&history.world) + summary.stats.fetched;
     let overheard = history.world.overheard.lock().unwrap();
     let confirmed = confirmations(&overheard, history.begun);
-    assert_eq!(summary.usage.requests, least + confirmed, "{:#?}", overheard.asked);
+    assert_eq!(summary.usage.requests, least + confirmed, "{:#?}", overheard.paths);
 }
 
 /// Number of times that a backup started at `begun` confirmed the account. Asserts a reason for
 /// each: a pause between two requests, or, at the end, more than a minute since the last time.
 fn confirmations(overheard: &Overheard, begun: Duration) -> u64 {
-    let all: Vec<_> = overheard.asked.iter().zip(&overheard.times).collect();
+    let all: Vec<_> = overheard.paths.iter().zip(&overheard.times).collect();
     let (mut proven, mut paused, mut confirmed) = (begun, false, 0);
     for (nth, pair) in all.windows(2).enumerate() {
         let [(_, (before, answered)), (path, (left, _))] = pair else { unreachable!() };

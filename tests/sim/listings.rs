@@ -15,7 +15,7 @@ fn codes(world: &World, snapshot: i64) -> Vec<i64> {
 
 /// The pages of QR codes requested since the last call, in order.
 fn pages(world: &World) -> Vec<String> {
-    let asked = world.asked().into_iter();
+    let asked = world.requested_paths().into_iter();
     let page = |path: String| path.strip_prefix("/api/qr?limit=").map(str::to_owned);
     asked.filter_map(|path| page(path).map(|page| page.replace("&page=", "/"))).collect()
 }

@@ -45,7 +45,7 @@ fn after_a_long_wait_the_account_is_proven_before_the_next_write() {
         }
     });
     world.apply(&plan, &options()).unwrap_err();
-    let asked = world.asked();
+    let asked = world.requested_paths();
     assert!(!asked.iter().any(|path| path == "/api/campaign/add"), "{asked:?}");
 }
 
@@ -91,16 +91,16 @@ fn after_a_write_without_a_connection_the_account_is_proven_before_the_next_writ
             create(&mut plan, Resource::Campaigns, json!({"name": "Two"}));
             world.set_faults(&format!("{fault}@{path}#1"), 1);
             let failed = if path == UPDATE { 4 } else { 5 };
-            world.asked();
+            world.requested_paths();
             let overheard = Arc::clone(&world.overheard);
             world.meddle(move |store, _| {
-                if overheard.lock().unwrap().asked.len() > failed {
+                if overheard.lock().unwrap().paths.len() > failed {
                     store.account.id = 99;
                 }
             });
             let stopped = world.apply(&plan, &options()).unwrap_err();
             assert!(stopped.to_string().contains("answers for 99 of"), "{fault}: {stopped}");
-            let asked = world.asked();
+            let asked = world.requested_paths();
             assert_eq!(asked[failed..], ["/api/account"], "{fault} {path}: {asked:?}");
         }
     }

@@ -19,7 +19,7 @@ const TOO_MANY: usize = 30_000;
 #[derive(Debug, Default)]
 pub struct Overheard {
     /// Requested paths with their queries, in order.
-    pub asked: Vec<String>,
+    pub paths: Vec<String>,
     /// When each of these requests was sent, and when it ended.
     pub times: Vec<(Duration, Duration)>,
     /// Every record that arrived completely, as text.
@@ -41,8 +41,8 @@ impl<T: Transport> Transport for Wire<T> {
     fn send(&mut self, request: &Request) -> Result<Response, TransportError> {
         {
             let mut overheard = self.overheard.lock().unwrap();
-            overheard.asked.push(request.path.clone());
-            assert!(overheard.asked.len() < TOO_MANY, "the crawl does not end");
+            overheard.paths.push(request.path.clone());
+            assert!(overheard.paths.len() < TOO_MANY, "the crawl does not end");
         }
         let left = self.clock.monotonic();
         let outcome = self.inner.send(request);
@@ -51,7 +51,7 @@ impl<T: Transport> Transport for Wire<T> {
         }
         let mut overheard = self.overheard.lock().unwrap();
         overheard.times.push((left, self.clock.monotonic()));
-        let nth = overheard.asked.len();
+        let nth = overheard.paths.len();
         let mut response = match outcome {
             Ok(response) => response,
             Err(TransportError::NotSent(why)) => {

@@ -27,7 +27,7 @@ fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
         store.reuse_ids();
         let mut world = World::of(store, "");
         let number = world.backup().snapshot.number;
-        world.asked();
+        world.requested_paths();
         (world, number)
     };
     let mut plan = Plan::default();
@@ -35,7 +35,8 @@ fn a_record_whose_id_a_create_was_given_counts_as_deleted() {
     let mut quiet = begin().0;
     quiet.apply(&plan, &options()).unwrap();
     assert_eq!(deleted_since(&quiet.open(), 1).unwrap(), BTreeSet::new());
-    let at = 1 + quiet.asked().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
+    let at =
+        1 + quiet.requested_paths().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
     let (mut world, number) = begin();
     world.meddle(move |store, nth| {
         if nth == at {

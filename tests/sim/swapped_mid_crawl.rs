@@ -235,11 +235,11 @@ fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: 
     world.dies_after = Some(9);
     world.start().unwrap_err();
     assert!(world.open().running().unwrap().is_some());
-    world.asked();
+    world.requested_paths();
     world.change(|store| store.clone_from(&other(4)));
     let error = world.resume(1, &options).unwrap_err();
     assert!(error.to_string().contains("99 of"), "{error}");
-    assert_eq!(world.asked(), ["/api/account"]);
+    assert_eq!(world.requested_paths(), ["/api/account"]);
     assert_eq!(world.open().running().unwrap(), None);
     world.change(|store| store.clone_from(&ours));
     assert_eq!(world.resume(1, &options).unwrap().done, states.len() as u64);

@@ -104,7 +104,7 @@ fn after_a_long_pause_within_a_run_the_codes_are_listed_once() {
     assert_eq!((outcome.done, outcome.unknown), (26, 0), "{outcome:?}");
     assert_eq!(ours(&world).len(), 1);
     assert_eq!(journal(&world)[20].id, Some(ours(&world)[0].cast_signed()));
-    let listed = world.asked().iter().filter(|path| path.starts_with("/api/qr?")).count();
+    let listed = world.requested_paths().iter().filter(|path| path.starts_with("/api/qr?")).count();
     // Before, after the pause, twice for the lost one, and at the end.
     assert_eq!(listed, 5);
 }
@@ -164,7 +164,9 @@ fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
         }
         let mut quiet = begin();
         quiet.apply(&plan, &options()).unwrap();
-        let at = 1 + quiet.asked().iter().position(|path| path.ends_with("/add")).unwrap() as u64;
+        let at = 1
+            + quiet.requested_paths().iter().position(|path| path.ends_with("/add")).unwrap()
+                as u64;
         let mut world = begin();
         world.meddle(move |store, nth| {
             if nth == at {
@@ -178,7 +180,7 @@ fn a_create_that_was_given_a_known_id_is_not_sent_twice() {
         world.set_faults("lost-reply@POST /api/channel/add#1,lost-reply@POST /api/qr/add#1", 1);
         let outcome = world.apply(&plan, &options()).unwrap();
         assert_eq!(outcome.unknown, 1, "{outcome:?}");
-        let posts = world.asked().iter().filter(|path| path.ends_with("/add")).count();
+        let posts = world.requested_paths().iter().filter(|path| path.ends_with("/add")).count();
         assert_eq!(posts, 1, "{resource}");
         let service = world.service();
         let all = (service.store().channels.len(), service.store().qr_codes.len());
@@ -279,10 +281,10 @@ fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_h
     assert_eq!(outcome.unknown, 1, "{outcome:?}");
     world.set_faults("", 1);
     resolve::decide(&mut world.open(), 1, 1, StepDecision::Retry, world.now()).unwrap();
-    world.asked();
-    world.asked();
+    world.requested_paths();
+    world.requested_paths();
     resumed(&mut world);
-    assert_eq!(world.asked().iter().filter(|it| *it == path).count(), 1);
+    assert_eq!(world.requested_paths().iter().filter(|it| *it == path).count(), 1);
 }
 
 /// A person decides to repeat an update that may be done. Its record cannot be the result of the
@@ -295,11 +297,11 @@ fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made(
     let path = "/api/campaign/1/update";
     update_of(&world, &mut plan, Resource::Campaigns, path, json!({"name": "Ours"}));
     world.set_faults("lost-request@POST /api/campaign/add#1", 1);
-    world.asked();
+    world.requested_paths();
     // Another user creates two campaigns with that name, and deletes them later.
     let (overheard, mut made) = (Arc::clone(&world.overheard), false);
     world.meddle(move |store, _| {
-        let asked = &overheard.lock().unwrap().asked;
+        let asked = &overheard.lock().unwrap().paths;
         let is_sent = asked.iter().any(|it| it == "/api/campaign/add");
         if is_sent && !made && asked.last().unwrap().starts_with("/api/campaigns") {
             made = true;

@@ -202,10 +202,10 @@ impl World {
     }
 
     /// The paths requested since the last call.
-    pub fn asked(&self) -> Vec<String> {
+    pub fn requested_paths(&self) -> Vec<String> {
         let mut overheard = self.overheard.lock().unwrap();
         overheard.times.clear();
-        std::mem::take(&mut overheard.asked)
+        std::mem::take(&mut overheard.paths)
     }
 
     /// Simulates a process that crawls: opens the vault, crawls, and ends.

@@ -43,7 +43,8 @@ fn a_single_html_page_of_a_proxy_costs_one_request_and_no_record() {
     let mut world = world();
     world.set_faults("html@/api/domains#1", 0);
     assert_eq!(world.backup().snapshot.status, SnapshotStatus::Complete);
-    let domains = world.asked().iter().filter(|path| path.starts_with("/api/domains")).count();
+    let domains =
+        world.requested_paths().iter().filter(|path| path.starts_with("/api/domains")).count();
     assert_eq!(domains, 2);
 }
 
@@ -147,12 +148,13 @@ fn a_resource_that_is_no_longer_offered_keeps_its_records() {
         world.service().behaviour_mut().set("not-offered", "qr+splash").unwrap();
         world.service().behaviour_mut().set("not-offered-status", status).unwrap();
         world.pass(std::time::Duration::from_secs(86_400));
-        world.asked();
+        world.requested_paths();
         let found = world.backup().snapshot;
         assert_eq!(state(&found, Resource::QrCodes), ReadState::NotOffered);
         assert_eq!(found.status, SnapshotStatus::Partial);
         assert_eq!(world.shown(found.number)[&Resource::QrCodes].len(), 8);
-        let codes = world.asked().iter().filter(|path| path.starts_with("/api/qr")).count();
+        let codes =
+            world.requested_paths().iter().filter(|path| path.starts_with("/api/qr")).count();
         assert_eq!(codes, 1, "no statistics are asked for");
     }
 }
@@ -205,7 +207,7 @@ fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once()
         for (name, value) in service {
             world.service().behaviour_mut().set(name, value).unwrap();
         }
-        world.asked();
+        world.requested_paths();
         let found = world.backup().snapshot;
         let at = format!("{status}, {not_offered}");
         for resource in [Resource::Overlays, Resource::Channels, Resource::ChannelItems] {
@@ -215,7 +217,7 @@ fn a_refusal_in_words_is_not_offered_whatever_its_status_and_is_asked_for_once()
             assert_eq!(world.shown(2)[&resource], before[&resource], "{at}: nothing is gone");
         }
         assert_eq!(found.status, SnapshotStatus::Partial, "{at}");
-        let asked = world.asked();
+        let asked = world.requested_paths();
         for list in ["/api/overlay", "/api/channels"] {
             let times = asked.iter().filter(|path| path.starts_with(list)).count();
             assert_eq!(times, 1, "{at}: {asked:?}");
@@ -233,14 +235,14 @@ fn what_the_configuration_leaves_out_is_as_last_known_and_not_lacking() {
     world.change(|store| drop(store.channels.remove(1)));
     world.service().behaviour_mut().set("not-offered", "overlay").unwrap();
     world.options = world.options.clone().excluding(&[Resource::Overlays, Resource::Channels]);
-    world.asked();
+    world.requested_paths();
     let found = world.backup().snapshot;
     assert_eq!(found.status, SnapshotStatus::Complete, "{found:?}");
     for resource in [Resource::Overlays, Resource::Channels, Resource::ChannelItems] {
         assert_eq!(state(&found, resource), ReadState::Excluded);
         assert_eq!(world.shown(2)[&resource], before[&resource]);
     }
-    let asked = world.asked();
+    let asked = world.requested_paths();
     assert!(
         !asked.iter().any(|it| it.contains("/overlay") || it.contains("/channel")),
         "{asked:?}"
@@ -280,10 +282,10 @@ fn a_refusal_that_may_mean_the_key_is_held_against_the_account() {
     world.backup();
     let forbidden = r#"{"error":1,"message":"This action is unauthorized."}"#;
     world.canned = Some(("/api/overlay".to_owned(), forbidden.to_owned()));
-    world.asked();
+    world.requested_paths();
     let found = world.backup().snapshot;
     assert_eq!(state(&found, Resource::Overlays), ReadState::NotOffered);
-    let asked = world.asked();
+    let asked = world.requested_paths();
     let account = asked.iter().filter(|path| *path == "/api/account").count();
     assert_eq!(account, 2, "{asked:?}");
 }

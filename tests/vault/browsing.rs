@@ -104,7 +104,7 @@ fn pages_of_records_are_the_whole_list_and_can_be_searched() {
     for number in [1, 6] {
         for resource in Resource::ALL {
             let mut whole = Vec::new();
-            vault.each(number, resource, |record| whole.push(record)).unwrap();
+            vault.for_each_record(number, resource, |record| whole.push(record)).unwrap();
             let mut found = Vec::new();
             for skip in (0..20).step_by(3) {
                 let page = PageRange { skip, take: 3 };
@@ -142,7 +142,7 @@ fn series_tell_what_each_snapshot_showed() {
             let mut sum = 0;
             let place = Resource::QrCodes.spec().read_fields().position(|it| it.name == "scans");
             vault
-                .each(snapshot.number, Resource::QrCodes, |code| {
+                .for_each_record(snapshot.number, Resource::QrCodes, |code| {
                     if let linkvault::model::FieldValue::Int(value) = code.values[place.unwrap()] {
                         sum += value;
                     }

@@ -14,7 +14,7 @@ fn counts(snapshot: &Snapshot) -> [u64; 4] {
 fn names(vault: &mut Vault, number: i64) -> Vec<String> {
     let mut names = Vec::new();
     let take = |record: linkvault::model::Record<'_>| names.push(record.values[1].cell().into());
-    vault.each(number, Resource::Campaigns, take).unwrap();
+    vault.for_each_record(number, Resource::Campaigns, take).unwrap();
     names
 }
 

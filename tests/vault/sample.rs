@@ -160,7 +160,7 @@ fn send(vault: &mut Vault) {
 fn run(vault: &mut Vault) {
     let new = NewRun {
         command: "restore".to_owned(),
-        asked: r#"{"from":"main@#1"}"#.to_owned(),
+        input: r#"{"from":"main@#1"}"#.to_owned(),
         plan_id: "c0ffee".to_owned(),
         plan: r#"{"steps":[]}"#.to_owned(),
         touched: vec![Resource::Campaigns, Resource::QrCodes],

@@ -32,7 +32,7 @@ pub const QR_CODES: [&str; 7] = [
 
 fn raws(vault: &mut Vault, number: i64, resource: Resource) -> Vec<String> {
     let mut raws = Vec::new();
-    vault.each(number, resource, |record| raws.push(record.raw.into_owned())).unwrap();
+    vault.for_each_record(number, resource, |record| raws.push(record.raw.into_owned())).unwrap();
     raws
 }
 

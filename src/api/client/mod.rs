@@ -276,9 +276,10 @@ impl Client {
         let redactor = &self.transport.redactor;
         let head = &response.body[..response.body.len().min(MAX_SHOWN)];
         let body = redactor.text(&String::from_utf8_lossy(head)).into_owned().into_bytes();
-        let shown = Response { body, status: response.status, headers: response.headers.clone() };
+        let shortened =
+            Response { body, status: response.status, headers: response.headers.clone() };
         let why = redactor.text(why).into_owned();
-        ApiError::new(envelope::malformed_response(&shown, why, false), Method::Get, path)
+        ApiError::new(envelope::malformed_response(&shortened, why, false), Method::Get, path)
     }
 
     /// Sends until the response is not a rate-limit refusal, up to the limit.
@@ -363,15 +364,15 @@ impl Client {
     /// Sends one request and reports the result to the pacer.
     fn attempt(&mut self, request: &Request) -> Result<Response, ApiErrorKind> {
         self.counters.requests += 1;
-        let begun = self.clock.monotonic();
+        let start = self.clock.monotonic();
         self.pauses += u64::from(self.idle().is_some_and(|idle| idle > LONG_PAUSE));
         self.last_sent = Some(ClockReading::now(&*self.clock));
-        self.pacer.sent(begun);
+        self.pacer.sent(start);
         self.save();
         request_trace::request(request, &self.transport.redactor);
         let outcome = self.transport.send(request);
         let now = self.clock.monotonic();
-        request_trace::outcome(request, &outcome, now.saturating_sub(begun));
+        request_trace::outcome(request, &outcome, now.saturating_sub(start));
         self.failures += u64::from(outcome.is_err());
         let outcome = match outcome {
             Ok(response) => {

@@ -45,11 +45,11 @@ pub(super) fn outcome(
         }
     };
     let (status, size) = (response.status, response.body.len());
-    let left = response.header("x-ratelimit-remaining").unwrap_or("unknown");
-    let left = Escaped(left);
+    let remaining = response.header("x-ratelimit-remaining").unwrap_or("unknown");
+    let remaining = Escaped(remaining);
     tracing::debug!(
         target: WIRE,
-        "{method} {path}: HTTP {status}, {size} bytes, {time} ms, limit left: {left}"
+        "{method} {path}: HTTP {status}, {size} bytes, {time} ms, limit left: {remaining}"
     );
     for (name, value) in &response.headers {
         tracing::trace!(target: WIRE, "< {}: {}", Escaped(name), Escaped(value));

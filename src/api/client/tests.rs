@@ -7,12 +7,12 @@ use std::sync::Mutex;
 
 /// A clock that moves only by sleeping, and can be interrupted at a given time.
 #[derive(Default)]
-struct Still {
+struct ManualClock {
     now: Mutex<Duration>,
     interrupt_at: Option<Duration>,
 }
 
-impl Clock for Still {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp(1_795_177_885_000).plus(self.monotonic())
     }
@@ -48,7 +48,7 @@ impl Script {
     fn of(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
         Self(Arc::new(Mutex::new((outcomes.into_iter().collect(), Vec::new()))))
     }
-    fn asked(&self) -> usize {
+    fn sent_requests(&self) -> usize {
         self.0.lock().unwrap().1.len()
     }
 }
@@ -69,7 +69,7 @@ fn unknown() -> Outcome {
     Err(TransportError::Unknown("timed out".into()))
 }
 
-fn client(script: &Script, clock: &Arc<Still>) -> Client {
+fn client(script: &Script, clock: &Arc<ManualClock>) -> Client {
     let clock: Arc<dyn Clock> = clock.clone();
     Client::new(Box::new(script.clone()), clock, Pacer::new(0))
         .with_key(ApiKey::new("s3cret-key"))
@@ -89,7 +89,7 @@ fn a_read_is_repeated_after_every_passing_failure() {
         let (script, clock) = (Script::of([failure.clone(), failure]), Arc::default());
         let mut client = client(&script, &clock);
         assert_eq!(client.get("/api/domains").unwrap(), ok());
-        assert_eq!(script.asked(), 3);
+        assert_eq!(script.sent_requests(), 3);
         let waited = client.counters().waited.as_secs_f64();
         assert!((3.0..=4.5).contains(&waited), "{waited}");
     }
@@ -101,7 +101,7 @@ fn a_refusal_is_final_and_keeps_its_words() {
     for (status, body) in [(400, body), (200, body), (404, "<html>"), (404, body), (302, "")] {
         let (script, clock) = (Script::of([Ok(answer(status, body))]), Arc::default());
         client(&script, &clock).get("/api/campaigns").unwrap_err();
-        assert_eq!(script.asked(), 1, "{status} {body}");
+        assert_eq!(script.sent_requests(), 1, "{status} {body}");
     }
     let (script, clock) = (Script::of([Ok(answer(400, body))]), Arc::default());
     let error = client(&script, &clock).get("/api/campaigns").unwrap_err();
@@ -113,10 +113,10 @@ fn an_answer_that_is_not_of_the_api_is_asked_for_once_more_and_no_oftener() {
     let page = || Ok(answer(200, "<html>Welcome"));
     let (script, clock) = (Script::of([page()]), Arc::default());
     assert_eq!(client(&script, &clock).get("/api/domains").unwrap(), ok());
-    assert_eq!(script.asked(), 2);
+    assert_eq!(script.sent_requests(), 2);
     let script = Script::of([page(), page(), page()]);
     client(&script, &clock).get("/api/domains").unwrap_err();
-    assert_eq!(script.asked(), 2);
+    assert_eq!(script.sent_requests(), 2);
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn repeats_are_bounded_by_the_policy_and_by_the_caller() {
     let failures = || Script::of((0..20).map(|_| unknown()));
     let (script, clock) = (failures(), Arc::default());
     assert!(client(&script, &clock).get("/api/qr").unwrap_err().is_overload());
-    assert_eq!(script.asked(), 5);
+    assert_eq!(script.sent_requests(), 5);
     let script = failures();
     let once = GetOptions { retries: Some(0) };
     client(&script, &clock).get_with("/api/qr", &once).unwrap_err();
-    assert_eq!(script.asked(), 1);
+    assert_eq!(script.sent_requests(), 1);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_throttled_read_waits_as_told_and_gives_up_after_the_bound() {
     let script = Script::of((0..20).map(|_| Ok(throttled(1))));
     let error = client(&script, &clock).get("/api/qr").unwrap_err();
     assert!(matches!(error.kind, ApiErrorKind::Throttled(_)));
-    assert_eq!(script.asked(), 6);
+    assert_eq!(script.sent_requests(), 6);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_write_is_never_repeated_blindly() {
         let body = Some(b"{}".to_vec());
         let error = client(&script, &clock).send_once(Method::Post, "/api/domain/add", body);
         assert!(error.unwrap_err().has_unknown_outcome());
-        assert_eq!(script.asked(), 1);
+        assert_eq!(script.sent_requests(), 1);
     }
 }
 
@@ -185,13 +185,13 @@ fn a_throttled_write_is_told_at_once_and_the_next_one_waits_as_told() {
     let mut client = client(&script, &clock);
     let error = client.send_once(Method::Post, "/api/domain/add", None).unwrap_err();
     assert!(matches!(error.kind, ApiErrorKind::Throttled(_)) && !error.has_unknown_outcome());
-    assert_eq!((script.asked(), clock.monotonic()), (1, Duration::ZERO));
+    assert_eq!((script.sent_requests(), clock.monotonic()), (1, Duration::ZERO));
     client.wait_for_turn(Method::Post, "/api/domain/add").unwrap();
     let waited = clock.monotonic();
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
     assert_eq!(client.idle(), Some(waited));
     client.send_once(Method::Post, "/api/domain/add", None).unwrap();
-    assert_eq!((script.asked(), clock.monotonic()), (2, waited));
+    assert_eq!((script.sent_requests(), clock.monotonic()), (2, waited));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_wait_that_would_outlast_the_run_is_not_begun() {
     }
     let error = client.get("/api/qr").unwrap_err();
     assert!(matches!(error.kind, ApiErrorKind::LimitReached(_)), "{error}");
-    assert_eq!((script.asked(), clock.monotonic()), (30, Duration::ZERO));
+    assert_eq!((script.sent_requests(), clock.monotonic()), (30, Duration::ZERO));
 }
 
 #[test]
@@ -236,26 +236,29 @@ fn the_bound_on_requests_is_exact() {
     let limits = ClientLimits { max_requests: Some(3), ..ClientLimits::default() };
     let mut client = client(&script, &clock).with_limits(limits);
     while client.get("/api/qr").is_ok() {}
-    assert_eq!(script.asked(), 3);
+    assert_eq!(script.sent_requests(), 3);
 }
 
 #[test]
 fn an_interrupt_ends_the_wait_and_nothing_more_is_sent() {
-    let clock = Arc::new(Still { interrupt_at: Some(Duration::from_secs(5)), ..Still::default() });
+    let clock = Arc::new(ManualClock {
+        interrupt_at: Some(Duration::from_secs(5)),
+        ..ManualClock::default()
+    });
     let script = Script::of([Ok(throttled(41))]);
     let mut client = client(&script, &clock);
     assert_eq!(client.get("/api/qr").unwrap_err().kind, ApiErrorKind::Interrupted);
     assert_eq!(client.get("/api/qr").unwrap_err().kind, ApiErrorKind::Interrupted);
-    assert_eq!((script.asked(), clock.monotonic()), (1, Duration::from_secs(5)));
+    assert_eq!((script.sent_requests(), clock.monotonic()), (1, Duration::from_secs(5)));
 }
 
 #[test]
 fn the_state_is_kept_before_the_request_leaves_and_after_its_answer() {
     let (script, clock) = (Script::default(), Arc::default());
     let states = Arc::new(Mutex::new(Vec::new()));
-    let kept = states.clone();
+    let saved = states.clone();
     let mut client = client(&script, &clock)
-        .with_pacer_saver(Box::new(move |state| kept.lock().unwrap().push(state.clone())));
+        .with_pacer_saver(Box::new(move |state| saved.lock().unwrap().push(state.clone())));
     client.get("/api/qr").unwrap();
     let flights: Vec<_> = states.lock().unwrap().iter().map(|state| state.in_flight).collect();
     assert_eq!(flights, [true, false]);

@@ -320,8 +320,8 @@ proptest! {
         limit in any::<Option<u64>>(), remaining in any::<Option<u64>>(), date in any::<Option<i64>>(),
         reset in any::<Option<i64>>(), relative in any::<bool>(), throttled in any::<bool>(),
     ) {
-        let moment = reset.map(|at| if relative { ResetTime::Relative(at.unsigned_abs()) } else { ResetTime::Absolute(at) });
-        let signals = RateLimitHeaders { limit, remaining, reset: moment, date, retry_after: moment, throttled };
+        let time = reset.map(|at| if relative { ResetTime::Relative(at.unsigned_abs()) } else { ResetTime::Absolute(at) });
+        let signals = RateLimitHeaders { limit, remaining, reset: time, date, retry_after: time, throttled };
         let mut pacer = Pacer::new(0);
         for second in 0..3 {
             let now = Duration::from_secs(second);
@@ -343,7 +343,7 @@ fn failure(headers: &[(&str, &str)], body: &str) -> RateLimitHeaders {
     RateLimitHeaders::read(&Response { status: 503, headers, body: body.as_bytes().to_vec() })
 }
 
-fn told(headers: &[(&str, &str)], body: &str) -> Duration {
+fn wait_after(headers: &[(&str, &str)], body: &str) -> Duration {
     let mut pacer = Pacer::new(0);
     pacer.sent(mono(1_000));
     pacer.answered(mono(1_100), wall(1_100), &failure(headers, body));
@@ -400,9 +400,9 @@ fn it_spends_freely_down_to_the_reserve_and_then_waits_for_the_reset() {
 #[test]
 fn retry_after_wins_over_a_generous_remaining() {
     let headers = [("x-ratelimit-remaining", "29"), ("retry-after", "7")];
-    assert_eq!(told(&headers, ""), Duration::from_millis(8_050));
+    assert_eq!(wait_after(&headers, ""), Duration::from_millis(8_050));
     let body = r#"{"error":429,"message":"Too Many Requests","Retry-After":"41"}"#;
-    assert_eq!(told(&[], body), Duration::from_millis(42_050));
+    assert_eq!(wait_after(&[], body), Duration::from_millis(42_050));
 }
 
 #[test]
@@ -411,14 +411,14 @@ fn retry_after_as_a_date_stands_on_the_services_clock() {
         ("date", "Fri, 20 Nov 2020 10:00:00 GMT"),
         ("retry-after", "Fri, 20 Nov 2020 10:00:30 GMT"),
     ];
-    assert_eq!(told(&headers, ""), Duration::from_millis(31_050));
+    assert_eq!(wait_after(&headers, ""), Duration::from_millis(31_050));
 }
 
 #[test]
 fn a_limit_of_zero_is_no_limit() {
     let headers =
         [("x-ratelimit-limit", "0"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "60")];
-    assert_eq!(told(&headers, ""), Duration::ZERO);
+    assert_eq!(wait_after(&headers, ""), Duration::ZERO);
 }
 
 #[test]

@@ -61,8 +61,8 @@ fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
 fn a_secret_is_removed_in_every_spelling() {
     for how in 0..SPELLINGS {
         let spelled: String = KEY.chars().map(|letter| spell(letter, how)).collect();
-        let told = clean(KEY, &format!("{{\"message\":\"Bearer {spelled}, unknown\"}}"));
-        assert_eq!(told, "{\"message\":\"Bearer [redacted], unknown\"}", "{spelled}");
+        let cleaned = clean(KEY, &format!("{{\"message\":\"Bearer {spelled}, unknown\"}}"));
+        assert_eq!(cleaned, "{\"message\":\"Bearer [redacted], unknown\"}", "{spelled}");
     }
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02X}")).collect();
     for spelled in [
@@ -97,8 +97,8 @@ fn base64_of_text_with_the_secret_in_it_is_found_wherever_it_stands() {
     for before in ["", "B", "Be", "Bearer ", "user:"] {
         for alphabet in [STANDARD, URL_SAFE] {
             let text = base64(format!("{before}{KEY} and more").as_bytes(), alphabet);
-            let told = clean(KEY, &format!("Authorization: {text}"));
-            assert!(told.contains(PLACEHOLDER), "{before}: {told}");
+            let cleaned = clean(KEY, &format!("Authorization: {text}"));
+            assert!(cleaned.contains(PLACEHOLDER), "{before}: {cleaned}");
         }
     }
 }
@@ -110,8 +110,8 @@ fn a_secret_within_a_tag_or_a_comment_is_found() {
         for text in
             [format!("<b {spelled}>"), format!("<b id={spelled}>"), format!("<!--{spelled}-->")]
         {
-            let told = clean(KEY, &text);
-            assert_eq!(told, text.replace(spelled, PLACEHOLDER));
+            let cleaned = clean(KEY, &text);
+            assert_eq!(cleaned, text.replace(spelled, PLACEHOLDER));
         }
     }
 }
@@ -123,8 +123,8 @@ fn a_secret_of_escape_characters_is_found_however_it_is_written() {
         let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         for spelled in [secret, &json, &percent, &html, &serde_json::to_string(&json).unwrap()] {
-            let told = clean(secret, &format!("({spelled})"));
-            assert!(told.contains(PLACEHOLDER), "{secret} as {spelled}: {told}");
+            let cleaned = clean(secret, &format!("({spelled})"));
+            assert!(cleaned.contains(PLACEHOLDER), "{secret} as {spelled}: {cleaned}");
         }
     }
 }
@@ -156,14 +156,14 @@ fn a_secret_behind_what_looks_like_an_escape_is_found() {
 #[test]
 fn json_stays_json_wherever_the_secret_stands() {
     let number = "1234567890123456";
-    for (secret, body, wanted) in [
+    for (secret, body, expected) in [
         (KEY, format!("{{\"{KEY}\":1}}"), "{\"[redacted]\":1}"),
         (number, format!("{{\"id\":{number},\"a\":[1]}}"), r#"{"id":"[redacted]","a":[1]}"#),
         ("n12345678", r#"{"a":"x\n12345678"}"#.to_owned(), r#"{"a":"x\n12345678"}"#),
         ("a\",\"b\":\"c", r#"{"x":"a","b":"c"}"#.to_owned(), r#"{"x":"[redacted]"}"#),
     ] {
         let clean = redactor(secret).bytes(body.as_bytes(), false).unwrap_or(body.into());
-        assert_eq!(String::from_utf8(clean).unwrap(), wanted);
+        assert_eq!(String::from_utf8(clean).unwrap(), expected);
     }
 }
 
@@ -179,8 +179,8 @@ fn places_are_found_over_the_borders_of_pieces() {
     let redactor = redactor(KEY);
     for before in [PIECE - 5, PIECE - OVERLAP - 3, 2 * PIECE] {
         let text = [vec![b'.'; before], KEY.into(), vec![b'.'; 10]].concat();
-        let wanted = [vec![b'.'; before], PLACEHOLDER.into(), vec![b'.'; 10]].concat();
-        assert_eq!(redactor.bytes(&text, false), Some(wanted));
+        let expected = [vec![b'.'; before], PLACEHOLDER.into(), vec![b'.'; 10]].concat();
+        assert_eq!(redactor.bytes(&text, false), Some(expected));
     }
     // A secret that is spread over more than a piece removes the whole text.
     let text = [KEY[..9].into(), vec![b' '; 2 * PIECE], KEY[9..].into()].concat();
@@ -201,8 +201,8 @@ fn short_secrets_do_not_shred_data() {
     let page = Response { status: 200, body: body.clone(), ..Response::default() };
     assert_eq!(redactor.response(&get, page.clone()).body, body);
     let refusal = Response { status: 400, ..page };
-    let told = redactor.response(&get, refusal).body;
-    assert_eq!(told, b"{\"error\":0,\"data\":{\"name\":\"[redacted]\"}}");
+    let cleaned = redactor.response(&get, refusal).body;
+    assert_eq!(cleaned, b"{\"error\":0,\"data\":{\"name\":\"[redacted]\"}}");
     assert_eq!(clean("12345678", "112345678 2026"), "112345678 2026");
 }
 
@@ -212,8 +212,8 @@ fn a_short_secret_stays_in_records_and_goes_from_every_error_with_status_200() {
     redactor.add(KEY);
     let answer = |body: &str| {
         let response = Response { status: 200, body: body.into(), ..Response::default() };
-        let told = redactor.response(&Request::get("/api/qr"), response);
-        String::from_utf8(told.body).unwrap()
+        let cleaned = redactor.response(&Request::get("/api/qr"), response);
+        String::from_utf8(cleaned.body).unwrap()
     };
     let long = ",{\"a\":\"hunter2\"}".repeat(500);
     let long = format!("{{\"error\":0,\"data\":{{\"qrs\":[1{long}]}}}}");
@@ -238,12 +238,12 @@ fn a_short_secret_stays_in_records_and_goes_from_every_error_with_status_200() {
     ] {
         assert_eq!(answer(body), body.replace("hunter2", PLACEHOLDER));
     }
-    let told = answer(&format!(
+    let cleaned = answer(&format!(
         "{{\"error\":0,\"message\":\"a hunter2\",\"data\":[\"hunter2\",\"{KEY}\"], \"mess\\u0061ge\" : \"\\u0068unter2\"}}"
     ));
-    let wanted = "{\"error\":0,\"message\":\"a [redacted]\",\"data\":[\"hunter2\",\"[redacted]\"], \
+    let expected = "{\"error\":0,\"message\":\"a [redacted]\",\"data\":[\"hunter2\",\"[redacted]\"], \
                   \"mess\\u0061ge\" : \"[redacted]\"}";
-    assert_eq!(told, wanted);
+    assert_eq!(cleaned, expected);
 }
 
 #[test]
@@ -282,9 +282,12 @@ fn answers_and_errors_of_a_transport_hold_no_secret() {
         let redactor = redactor(KEY);
         let mut transport = RedactingTransport { inner: Echo(nth), redactor };
         let key = Some(super::super::http::ApiKey::new(KEY));
-        let told = transport.send(&Request { key, ..Request::get("/api/qr") });
-        let told = format!("{told:?}");
-        assert!(!told.contains(KEY) && !told.contains(&format!("{:?}", KEY.as_bytes())), "{told}");
+        let cleaned = transport.send(&Request { key, ..Request::get("/api/qr") });
+        let cleaned = format!("{cleaned:?}");
+        assert!(
+            !cleaned.contains(KEY) && !cleaned.contains(&format!("{:?}", KEY.as_bytes())),
+            "{cleaned}"
+        );
     }
 }
 
@@ -325,10 +328,10 @@ proptest! {
             spelled += &spell(letter, *how);
             spelled += blank(*nth);
         }
-        let told = clean(&secret, &format!("{before}{spelled}{after}"));
+        let cleaned = clean(&secret, &format!("{before}{spelled}{after}"));
         // The text before an escaped sign may be its escape.
-        prop_assert!(told.contains(PLACEHOLDER), "{secret} as {spelled}: {told}");
-        prop_assert!(told.len() <= before.len() + after.len() + PLACEHOLDER.len() + 4, "{told}");
+        prop_assert!(cleaned.contains(PLACEHOLDER), "{secret} as {spelled}: {cleaned}");
+        prop_assert!(cleaned.len() <= before.len() + after.len() + PLACEHOLDER.len() + 4, "{cleaned}");
     }
 
     #[test]

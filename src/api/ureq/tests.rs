@@ -14,9 +14,9 @@ fn serve(replies: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
             .iter()
             .map(|reply| {
                 let (mut stream, _) = listener.accept().unwrap();
-                let asked = read_request(&mut stream);
+                let requests = read_request(&mut stream);
                 let _gone = stream.write_all(reply);
-                asked
+                requests
             })
             .collect()
     });
@@ -78,8 +78,8 @@ fn a_request_carries_key_and_json_headers_and_its_answer_comes_whole() {
     let answer = send(&format!("{url}/short/api/")).unwrap();
     assert_eq!((answer.status, answer.body.as_slice()), (200, &b"{}"[..]));
     assert_eq!(answer.header("x-ratelimit-remaining"), Some("29"));
-    let asked = thread.join().unwrap().remove(0);
-    assert!(asked.starts_with("GET /short/api/qr?page=1 HTTP/1.1\r\n"), "{asked}");
+    let requests = thread.join().unwrap().remove(0);
+    assert!(requests.starts_with("GET /short/api/qr?page=1 HTTP/1.1\r\n"), "{requests}");
     for line in [
         "authorization: Bearer s3cret-key",
         "accept: application/json",
@@ -87,7 +87,7 @@ fn a_request_carries_key_and_json_headers_and_its_answer_comes_whole() {
         "accept-encoding: gzip",
         "user-agent: linkvault/",
     ] {
-        assert!(asked.contains(line), "{line} in {asked}");
+        assert!(requests.contains(line), "{line} in {requests}");
     }
 }
 
@@ -102,15 +102,19 @@ fn writes_carry_their_body_and_an_empty_one_has_a_length() {
         let request = Request { method, body, ..Request::get("/api/x") };
         assert_eq!(transport.send(&request).unwrap().status, 201);
     }
-    let asked = thread.join().unwrap();
-    assert!(asked[0].starts_with("PUT /api/x ") && asked[0].ends_with("{\"a\":1}"), "{}", asked[0]);
+    let requests = thread.join().unwrap();
     assert!(
-        asked[1].starts_with("POST ") && asked[1].contains("content-length: 0"),
+        requests[0].starts_with("PUT /api/x ") && requests[0].ends_with("{\"a\":1}"),
         "{}",
-        asked[1]
+        requests[0]
     );
-    assert!(asked[2].starts_with("DELETE "), "{}", asked[2]);
-    assert!(!asked[0].contains("authorization"));
+    assert!(
+        requests[1].starts_with("POST ") && requests[1].contains("content-length: 0"),
+        "{}",
+        requests[1]
+    );
+    assert!(requests[2].starts_with("DELETE "), "{}", requests[2]);
+    assert!(!requests[0].contains("authorization"));
 }
 
 #[test]
@@ -160,9 +164,9 @@ fn a_connection_closed_without_an_answer_is_unknown() {
 
 #[test]
 fn a_cut_body_is_unknown() {
-    let mut whole = reply("200 OK", "", b"{\"error\":0}");
-    whole.truncate(whole.len() - 3);
-    assert_unknown(&outcome_of(whole));
+    let mut complete = reply("200 OK", "", b"{\"error\":0}");
+    complete.truncate(complete.len() - 3);
+    assert_unknown(&outcome_of(complete));
     let chunks = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"err";
     assert_unknown(&outcome_of(chunks.to_vec()));
 }
@@ -203,7 +207,7 @@ fn a_redirect_is_an_answer_and_gets_no_second_request() {
     let target = format!("http://{}/api/qr", elsewhere.local_addr().unwrap());
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         let answer =
-            outcome_of(reply(status, &format!("location: {target}\r\n"), b"gone")).unwrap();
+            outcome_of(reply(status, &format!("location: {target}\r\n"), b"error")).unwrap();
         assert_eq!(answer.header("location"), Some(target.as_str()));
         assert!(elsewhere.accept().is_err(), "{status}");
     }
@@ -292,12 +296,12 @@ fn a_message_carries_its_headers_and_no_key() {
     post_message::post_message(&hook, Some(b"{}"), &[("x-linkvault-signature", "sha256=ab")], None)
         .unwrap();
     post_message::post_message(&hook, None, &[], None).unwrap();
-    let asked = thread.join().unwrap();
-    assert!(asked[0].starts_with("POST /hooks/s3cret?a=b HTTP/1.1\r\n"), "{}", asked[0]);
-    assert!(asked[0].contains("x-linkvault-signature: sha256=ab\r\n"), "{}", asked[0]);
-    assert!(asked[0].ends_with("\r\n\r\n{}"), "{}", asked[0]);
-    assert!(asked[1].starts_with("GET /hooks/s3cret?a=b HTTP/1.1\r\n"), "{}", asked[1]);
-    assert!(!asked.concat().contains("authorization"));
+    let requests = thread.join().unwrap();
+    assert!(requests[0].starts_with("POST /hooks/s3cret?a=b HTTP/1.1\r\n"), "{}", requests[0]);
+    assert!(requests[0].contains("x-linkvault-signature: sha256=ab\r\n"), "{}", requests[0]);
+    assert!(requests[0].ends_with("\r\n\r\n{}"), "{}", requests[0]);
+    assert!(requests[1].starts_with("GET /hooks/s3cret?a=b HTTP/1.1\r\n"), "{}", requests[1]);
+    assert!(!requests.concat().contains("authorization"));
 }
 
 #[test]
@@ -310,6 +314,6 @@ fn a_message_that_is_not_taken_is_an_error_without_the_path() {
     assert_eq!(first, "127.0.0.1 answered 302, a redirect, which is not followed");
     assert_eq!(second, "127.0.0.1 answered 500");
     thread.join().unwrap();
-    let gone = post_message::post_message(&hook, None, &[], None).unwrap_err();
-    assert!(gone.starts_with("127.0.0.1: ") && !gone.contains("s3cret"), "{gone}");
+    let error = post_message::post_message(&hook, None, &[], None).unwrap_err();
+    assert!(error.starts_with("127.0.0.1: ") && !error.contains("s3cret"), "{error}");
 }

@@ -55,7 +55,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
             run.number.to_string(),
             when(&account, run.started),
             run.command.clone(),
-            run.asked.clone(),
+            run.input.clone(),
             run.status.name().to_owned(),
             counts(run),
         ]);
@@ -133,7 +133,7 @@ fn steps(
     app.out.summary(format_args!(
         "run {number} of {name}: {} of {}, begun {begun}, {}",
         run.command,
-        Escaped(&run.asked),
+        Escaped(&run.input),
         run.status.name()
     ))?;
     Ok(Exit::Done)
@@ -141,7 +141,7 @@ fn steps(
 
 fn document(run: &Run) -> Value {
     json!({
-        "run": run.number, "command": run.command, "from": run.asked, "status": run.status.name(),
+        "run": run.number, "command": run.command, "from": run.input, "status": run.status.name(),
         "started": run.started.iso(), "finished": run.finished.map(Timestamp::iso),
         "snapshot_before": run.before, "snapshot_after": run.after, "requests": run.requests,
         "done": run.count(StepState::Done), "refused": run.count(StepState::Refused),

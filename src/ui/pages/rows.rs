@@ -60,7 +60,7 @@ pub struct RunRow {
     pub href: String,
     pub begun: TimeText,
     pub command: String,
-    pub asked: String,
+    pub input: String,
     pub status: &'static str,
     pub tone: &'static str,
     /// Counts of steps by state, such as `3 done, 1 refused`.
@@ -80,7 +80,7 @@ impl RunRow {
             href: links::run(account, run.number),
             begun: TimeText::new(run.started, now),
             command: run.command.clone(),
-            asked: run.asked.clone(),
+            input: run.input.clone(),
             status: run.status.name(),
             tone: match run.status {
                 RunStatus::Complete => "good",

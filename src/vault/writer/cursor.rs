@@ -11,8 +11,8 @@ pub(super) struct VersionCursor<'w, 'p, 'a> {
 }
 
 impl<'w, 'p, 'a> VersionCursor<'w, 'p, 'a> {
-    pub fn new(items: &'w mut [WriteItem<'p, 'a>], most: usize) -> Self {
-        Self { items, at: 0, left: most }
+    pub fn new(items: &'w mut [WriteItem<'p, 'a>], max_rows: usize) -> Self {
+        Self { items, at: 0, left: max_rows }
     }
 
     fn id(&self, at: usize) -> Option<i64> {
