@@ -25,6 +25,13 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
+/// How many scans QR codes have more than before: `+1 scan on 1 QR code`.
+#[must_use]
+pub fn new_scans(scans: i64, codes: u64) -> String {
+    let noun = if scans.unsigned_abs() == 1 { "scan" } else { "scans" };
+    format!("{scans:+} {noun} on {}", counted(codes, "QR code", "QR codes"))
+}
+
 /// A duration in at most two units: `0.4 s`, `41 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
 #[must_use]
 pub fn duration(time: Duration) -> String {
@@ -121,6 +128,12 @@ mod tests {
         }
         assert_eq!(counted(1, "record", "records"), "1 record");
         assert_eq!(counted(1000, "record", "records"), "1,000 records");
+    }
+
+    #[test]
+    fn new_scans_have_a_sign_and_the_right_number() {
+        assert_eq!(new_scans(1, 1), "+1 scan on 1 QR code");
+        assert_eq!(new_scans(-3, 2), "-3 scans on 2 QR codes");
     }
 
     #[test]

@@ -126,9 +126,9 @@ fn step_name(step: &PlanStep) -> String {
     format!("{} of {} {}", step.verb.name(), step.resource.spec().title, step.key)
 }
 
-/// A step that is not taken back.
+/// A step that cannot be reverted.
 fn cannot_undo(step: &PlanStep, why: &str) -> UnsupportedChange {
-    let reason = format!("the {} cannot be taken back: {why}", step.verb.name());
+    let reason = format!("the {} cannot be reverted: {why}", step.verb.name());
     UnsupportedChange { resource: step.resource, key: step.key.clone(), reason, source: None }
 }
 
@@ -286,7 +286,7 @@ impl Way<'_> {
     }
 
     fn lost_in_part(&mut self, step: &PlanStep, why: &str) {
-        let reason = format!("the {} cannot be taken back whole: {why}", step.verb.name());
+        let reason = format!("the {} cannot be completely reverted: {why}", step.verb.name());
         self.undo.unsupported.push(UnsupportedChange { reason, ..cannot_undo(step, why) });
     }
 

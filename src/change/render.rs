@@ -14,7 +14,7 @@ use crate::model::{Resource, Verb};
 /// The most characters of a value on its line.
 const MAX_VALUE: usize = 60;
 
-/// Writes the plan as text: steps by resource, what cannot be undone, verified or done, and the
+/// Writes the plan as text: steps by resource, what cannot be reverted, verified or done, and the
 /// cost.
 ///
 /// # Errors
@@ -27,7 +27,7 @@ pub fn text(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         }
         writeln!(out)?;
     }
-    section(out, "Cannot be undone", &remarks(plan, |step| !step.reversible))?;
+    section(out, "Cannot be completely reverted", &remarks(plan, |step| !step.reversible))?;
     let unseen = |step: &PlanStep| step.reversible && !step.verifiable;
     section(out, "Cannot be verified", &remarks(plan, unseen))?;
     section(out, "Not supported", &unsupported(plan))?;
@@ -238,7 +238,7 @@ pub fn markdown(plan: &Plan, out: &mut impl Write) -> fmt::Result {
         writeln!(out)?;
     }
     let undone = remarks(plan, |step| !step.reversible);
-    bullets(out, "Cannot be undone", undone.iter().map(|it| escaped(it)))?;
+    bullets(out, "Cannot be completely reverted", undone.iter().map(|it| escaped(it)))?;
     let unseen = remarks(plan, |step| step.reversible && !step.verifiable);
     bullets(out, "Cannot be verified", unseen.iter().map(|it| escaped(it)))?;
     let unsupported = plan.unsupported.iter().map(|it| {
@@ -309,7 +309,7 @@ mod tests {
         assert!(shown.contains(begins), "{shown}");
         assert!(shown.contains("  > 1/links/33  Spring\n"), "{shown}");
         let ends = "\
-Cannot be undone:
+Cannot be completely reverted:
   2 assigns of campaigns: the API cannot unassign, and no list shows it
   1 delete of campaigns: what was deleted comes back with a new id
   2 assigns of channel_items: the API cannot unassign

@@ -1,4 +1,4 @@
-//! Taking a run back, as far as the API can.
+//! Reverts a run, as far as the API allows.
 
 use super::account_session::SessionLimits;
 use super::apply::{ApplyReport, RunOptions, RunRequest, report, run_input};
@@ -13,7 +13,7 @@ use crate::config::AccountConfig;
 use crate::model::{CountOrPercent, Resource};
 use crate::vault::VaultError;
 
-/// Which run to take back, and how.
+/// The run to revert, and how.
 pub struct UndoRequest<'a> {
     pub account: &'a AccountConfig,
     pub run: i64,
@@ -23,7 +23,7 @@ pub struct UndoRequest<'a> {
     pub limits: SessionLimits,
 }
 
-/// Plans how to take the run back, shows the plan, asks, and applies it.
+/// Plans how to revert the run, shows the plan, asks, and applies it.
 ///
 /// # Errors
 /// When there is no such run, it is not finished, or as [`apply`](super::apply::apply).

@@ -54,7 +54,7 @@ fn an_edited_cell_is_planned_applied_verified_and_undone() {
     let ran = environment.run(&["apply", "sheets", "--to", "main", "--yes"]).succeeds().fits();
     let told = "run 1 of main: 1 done, 1 verified; 5 requests\n";
     let ran = ran.prints(&format!("{ONE_STEP}{told}"));
-    ran.says_among("`linkvault undo main 1` takes it back as far as the API can\n");
+    ran.says_among("`linkvault undo main 1` reverts it as far as the API allows\n");
     assert_eq!(service.writes(), ["PUT /api/campaign/4/update"]);
     assert_eq!(name(&service, 4), "Autumn Sale");
     let log = environment.run(&["log", "main", "campaigns", "4"]).succeeds().fits();

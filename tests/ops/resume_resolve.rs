@@ -239,7 +239,7 @@ fn an_unknown_create_is_sent_again_or_left_as_a_person_decides() {
     environment.run(&["resolve", "main", "1", "--leave", "1"]).succeeds();
     environment.run(&["resume", "main"]).exits_with(3).prints_among("1 skipped");
     let undo = environment.run(&["undo", "main", "1", "-n"]).exits_with(3);
-    undo.prints_among("text/hello: the create cannot be taken back: whether it was done is");
+    undo.prints_among("text/hello: the create cannot be reverted: whether it was done is");
     assert_eq!(posts(&service), 1);
 }
 

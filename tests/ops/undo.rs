@@ -223,11 +223,11 @@ fn a_channel_that_a_saved_plan_deleted_comes_back_with_its_items() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_said() {
+fn what_cannot_be_reverted_is_listed() {
     let (environment, service) = backed_up();
     environment.write("pixels.csv", "type,name,tag\nbing,New,123\n");
     environment.run(&["import", "pixels.csv", "--to", "main", "--yes"]).succeeds();
-    let why = "the create cannot be taken back: the API cannot delete it";
+    let why = "the create cannot be reverted: the API cannot delete it";
     for arguments in [&["undo", "main", "1", "-n"][..], &["undo", "main", "1", "--yes"]] {
         let document = environment.run(&[arguments, &["--json"]].concat()).exits_with(3).json();
         let told = &document["unsupported"][0];
@@ -238,7 +238,8 @@ fn what_cannot_be_taken_back_is_said() {
         assert_eq!(told["reason"], why);
     }
     let ran = environment.run(&["undo", "main", "1", "--yes"]).exits_with(3);
-    ran.prints_among("Not supported:").prints_among("pixels bing/123: the create cannot be taken");
+    ran.prints_among("Not supported:")
+        .prints_among("pixels bing/123: the create cannot be reverted");
     assert_eq!(service.writes().len(), 1);
 }
 

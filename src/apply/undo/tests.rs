@@ -25,7 +25,7 @@ fn what_was_changed_is_wanted_as_it_was_and_nothing_else() {
     let wanted = &undo.desired.resources[&Resource::Campaigns];
     assert!(!wanted.is_complete && wanted.records.len() == 1);
     assert_eq!(wanted.records[0].fields, BTreeMap::from([(1, FieldValue::Text("one".into()))]));
-    let reason = "the update cannot be taken back whole: what slug was before is not known";
+    let reason = "the update cannot be completely reverted: what slug was before is not known";
     assert_eq!(undo.unsupported[0].reason, reason);
     assert_eq!((undo.unsupported.len(), undo.unsupported[0].key.as_str()), (1, "k1"));
 }
@@ -79,13 +79,13 @@ fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
     assert_eq!(
         reasons,
         [
-            "the delete cannot be taken back: the service gave its id to a record that the \
+            "the delete cannot be reverted: the service gave its id to a record that the \
              run created",
-            "the create cannot be taken back: it has the id of a record that was there before \
+            "the create cannot be reverted: it has the id of a record that was there before \
              the run",
-            "the update cannot be taken back: the service gave its id to a record that the \
+            "the update cannot be reverted: the service gave its id to a record that the \
              run created",
-            "the create cannot be taken back: the service answered with a record that was \
+            "the create cannot be reverted: the service answered with a record that was \
              there before",
         ]
     );
@@ -133,10 +133,10 @@ fn an_item_of_a_record_with_the_id_of_a_deleted_one_was_not_there() {
     let wanted: Vec<_> = undo.desired.resources.keys().copied().collect();
     assert_eq!(wanted, [Resource::Channels], "no item comes back");
     let reasons: Vec<_> = undo.unsupported.iter().map(|it| it.reason.as_str()).collect();
-    let in_part = "the delete cannot be taken back whole: QR code 3 does not come back into it";
+    let in_part = "the delete cannot be completely reverted: QR code 3 does not come back into it";
     assert_eq!(reasons.len(), 6, "{reasons:?}");
     assert!(reasons.contains(&in_part), "{reasons:?}");
-    assert!(reasons.contains(&"the assign cannot be taken back: the API cannot unassign"));
+    assert!(reasons.contains(&"the assign cannot be reverted: the API cannot unassign"));
 }
 
 #[test]

@@ -149,8 +149,7 @@ fn print(app: &App, report: &DiffReport) -> Result<(), CliError> {
         format::count(count(ChangeKind::Removed))
     );
     if !found.movements.is_empty() {
-        let codes = format::counted(found.movements.len() as u64, "QR code", "QR codes");
-        text += &format!("; {scans:+} scans on {codes}");
+        text += &format!("; {}", format::new_scans(scans, found.movements.len() as u64));
     }
     app.out.summary(text)
 }

@@ -1,4 +1,4 @@
-//! `linkvault undo`: take a run back.
+//! `linkvault undo`: reverts a run.
 
 use crate::cli::plan_args::ConflictChoice;
 use crate::cli::run_args::RunArgs;

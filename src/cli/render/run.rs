@@ -152,7 +152,7 @@ pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(
         ));
     } else if outcome.done > 0 {
         app.out.note(format_args!(
-            "`linkvault undo {name} {run}` takes it back as far as the API can"
+            "`linkvault undo {name} {run}` reverts it as far as the API allows"
         ));
     }
     Ok(())

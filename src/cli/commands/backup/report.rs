@@ -178,9 +178,7 @@ fn cost(summary: &CrawlReport, time: Duration) -> String {
 }
 
 fn movement((codes, scans): (u64, i64)) -> Option<String> {
-    let codes = (codes > 0).then(|| format::counted(codes, "QR code", "QR codes"))?;
-    let word = if scans.unsigned_abs() == 1 { "scan" } else { "scans" };
-    Some(format!("{scans:+} {word} on {codes} since the snapshot before"))
+    (codes > 0).then(|| format!("{} since the snapshot before", format::new_scans(scans, codes)))
 }
 
 /// What to try now: read what could not be read, after the first backup look at
