@@ -181,7 +181,7 @@ fn settings(table: &TomlTable<'_, '_>, base: AccountSettings) -> AccountSettings
             .key(
                 "skip",
                 "list of strings",
-                "resources that are not backed up, such as those missing from the service's plan",
+                "resources that are not backed up, such as those missing from the subscription",
             )
             .and_then(|entry| skip(&entry))
             .unwrap_or(base.skip),
