@@ -238,7 +238,8 @@ pub(super) fn close_others(
 }
 
 /// Closes, in the running snapshot `number`, the sent values of QR codes whose link and date both
-/// differ from the version before: they belong to deleted codes that had the same ids.
+/// differ from the version before: they belong to deleted codes that had the same ids. Values
+/// that were sent after that version was closed belong to the new code.
 pub(super) fn close_replaced_codes(
     tx: &Transaction<'_>,
     number: i64,
@@ -252,10 +253,11 @@ pub(super) fn close_replaced_codes(
               AND EXISTS (SELECT 1 FROM sent WHERE {open})
               AND EXISTS (SELECT 1 FROM sent WHERE {open} AND key = CAST(v.id AS TEXT))),
          old AS MATERIALIZED
-           (SELECT v.id, v.link, v.date, max(v.since) FROM new CROSS JOIN {table} v USING (id)
+           (SELECT v.id, v.link, v.date, v.until, max(v.since) FROM new CROSS JOIN {table} v USING (id)
             WHERE v.since < ?2 GROUP BY v.id)
          SELECT key, field FROM new CROSS JOIN old USING (id) CROSS JOIN sent
-         WHERE {open} AND key = CAST(id AS TEXT) AND new.link <> old.link AND new.date <> old.date"
+         WHERE {open} AND key = CAST(id AS TEXT) AND new.link <> old.link AND new.date <> old.date
+           AND sent.since < old.until"
     );
     let replaced: Vec<(String, String)> = {
         let mut find = tx.prepare_cached(&sql)?;

@@ -199,6 +199,25 @@ fn what_a_run_sent_for_a_code_that_got_a_known_id_stays_though_it_is_the_same() 
     assert_eq!(data(&vault, &[1, 2]), vec![Some("mine".to_owned()); 3]);
 }
 
+/// The run creates a code that gets the id of a deleted one, and the list cannot be read after it.
+#[test]
+fn what_a_run_sent_for_a_code_is_kept_until_a_snapshot_shows_that_code() {
+    let mut vault = Vault::in_memory().unwrap();
+    vault.claim(&super::sample::identity(), false).unwrap();
+    code(&mut vault, 0, "a", "2026-01-01");
+    let mut service = TestService::begin(&mut vault, day(1));
+    service.remove(Resource::QrCodes, &[RecordKey::Id(1)]);
+    service.finish();
+    let run = begun_run(&mut vault, 2);
+    let (resource, key, field) = (Resource::QrCodes, RecordKey::Id(1), "data".to_owned());
+    let sent = SentValue { resource, key, field, value: "mine".into(), created: true };
+    let made = StepResult { remember: vec![sent], ..StepResult::of(StepState::Done) };
+    vault.record_result(run, 1, &made, day(2), false).unwrap();
+    campaigns(&mut vault, day(2), &[(1, "a")]);
+    code(&mut vault, 3, "b", "2026-01-02");
+    assert_eq!(data(&vault, &[1, 2, 4]), [None, None, Some("mine".into()), Some("mine".into())]);
+}
+
 #[test]
 fn what_only_forgotten_snapshots_show_is_gone_and_no_more() {
     let mut vault = Vault::in_memory().unwrap();
