@@ -464,7 +464,7 @@ fn the_saved_plan_of_a_move_is_rehearsed_first() {
     assert_eq!(document["refused"], 3, "{document:#}");
     assert!(document["seconds"].as_f64().unwrap() > 50.0, "{}", document["seconds"]);
     let wrong = environment.run(&[&rehearse[..], &["--behaviour", "resullt=total"]].concat());
-    wrong.exits_with(64).says_among("nearest is `result`").fits();
+    wrong.exits_with(64).says_among("did you mean `result`?").fits();
     assert_eq!((new.handled(), writes(&old), writes(&new)), (requests, 0, 0));
     environment.run(&["apply", "plan.json", "--to", "new", "--yes", "-q"]).succeeds();
     migrate(&environment, &["--verify-only"]).exits_with(2);
