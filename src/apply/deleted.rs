@@ -12,9 +12,6 @@ use crate::vault::{Vault, VaultError};
 /// The records that a snapshot after `number` did not have, that a run since then
 /// deleted, or whose ids the service gave to records that a run created, unless a run
 /// created them again under the same id.
-///
-/// # Errors
-/// When the vault cannot be read.
 pub fn deleted_since(vault: &Vault, number: i64) -> Result<RecordIds, VaultError> {
     // The newest snapshot before which each was deleted, or which a run began with that did it.
     let mut deleted = BTreeMap::new();

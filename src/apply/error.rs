@@ -1,4 +1,4 @@
-//! Why a plan was not applied, or not to its end.
+//! Errors of runs.
 
 use crate::api::error::ApiError;
 use crate::apply::stale::StaleStep;
@@ -6,36 +6,63 @@ use crate::crawl::{CrawlError, Unread};
 use crate::model::Resource;
 use crate::vault::VaultError;
 
-/// Why a run did not begin or did not reach its end.
+/// Why a run did not begin or did not finish.
+///
+/// Every function that reads or writes the vault can return [`Vault`](Self::Vault). An `# Errors`
+/// section names only further conditions.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Nothing was written: what the plan touches is not what it was made for.
+    /// Nothing was written: records changed since the plan was made.
     #[error("the plan is stale: {}", first(.0))]
     Stale(Vec<StaleStep>),
-    /// Nothing was written: the plan was applied before.
+    /// Nothing was written: the plan was applied before, in this run.
     #[error("this plan was applied already, in run {0}")]
     Used(i64),
-    /// Nothing was written: what the plan touches could not be read whole.
+    /// Nothing was written: a list of a resource that the plan changes could not be read
+    /// completely.
     #[error("{} could not be read whole, so nothing was written: {}", .0.resource, .0.why)]
     Unread(#[from] Unread),
-    /// Nothing was written: a step is not one that the API has.
+    /// Nothing was written: a step is not in the resource table.
     #[error("step {step}: {why}")]
-    Step { step: u32, why: String },
-    /// The journal does not say what a step is.
+    Step {
+        /// Number of the step.
+        step: u32,
+        /// The reason, for people.
+        why: String,
+    },
+    /// The text of a step in the journal is invalid.
     #[error("step {step} is damaged in the journal: {why}")]
-    Journal { step: u32, why: String },
-    /// There is nothing left to decide on.
+    Journal {
+        /// Number of the step.
+        step: u32,
+        /// The reason, for people.
+        why: String,
+    },
+    /// The run with this number is finished, so no decision is possible.
     #[error("run {0} is finished")]
     Finished(i64),
-    /// The run stopped, and can go on.
+    /// The run stopped at a request, and can be continued.
     #[error("run {run} stopped: {source}")]
-    Stopped { run: i64, source: ApiError },
-    /// The run stopped since a list that would tell an outcome cannot be read.
+    Stopped {
+        /// Number of the run.
+        run: i64,
+        /// The error of the request.
+        source: ApiError,
+    },
+    /// The run stopped because a list that would show an outcome cannot be read completely.
     #[error("run {run} stopped: {resource} could not be read whole: {why}")]
-    Unsettled { run: i64, resource: Resource, why: String },
-    /// Before the first write, or between the last and the end.
+    Unsettled {
+        /// Number of the run.
+        run: i64,
+        /// The resource of the list.
+        resource: Resource,
+        /// The reason, for people.
+        why: String,
+    },
+    /// A crawl failed, before the first write or after the last one.
     #[error("{0}")]
     Crawl(#[from] CrawlError),
+    /// The vault cannot be read or written.
     #[error("{0}")]
     Vault(#[from] VaultError),
 }

@@ -20,9 +20,6 @@ use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState};
 use crate::vault::{Vault, VaultError};
 
 /// What the vault remembers, for planning.
-///
-/// # Errors
-/// When the vault cannot be read.
 pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
     let sent = vault.sent_values(None, &Resource::ALL)?;
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
@@ -161,9 +158,6 @@ fn move_note(run: &Run) -> Option<MoveNote> {
 
 /// Keeps what a move found the same that had nothing to do: as a run without steps, whose
 /// journal `options` has the text of.
-///
-/// # Errors
-/// When the vault cannot be written.
 pub fn save_agreement(
     vault: &mut Vault,
     options: &ApplyOptions,
@@ -234,9 +228,6 @@ fn created_record(step: &PlanStep, state: &State) -> Option<i64> {
 
 /// Remembers what the records of another account were found to be here; `saved`
 /// when the plan is from a file.
-///
-/// # Errors
-/// When the vault cannot be written.
 pub fn save_matches(
     vault: &mut Vault,
     plan: &Plan,

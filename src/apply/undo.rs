@@ -135,9 +135,6 @@ fn cannot_undo(step: &PlanStep, why: &str) -> UnsupportedChange {
 /// What `run` left, to be the base of its undo. Changes that others made since, or during
 /// the run, are conflicts. Resources that were not read whole after the run are absent: they
 /// would show the time before it, as if it were undone already.
-///
-/// # Errors
-/// When the vault cannot be read.
 pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
     let Some(after) = run.after else { return Ok(None) };
     let mut state = match read_whole(vault, after, &[], &run.touched) {

@@ -11,12 +11,12 @@ use crate::ops::{OpError, OpErrorKind};
 use crate::vault::VaultError;
 use crate::vault::lock::LockError;
 
-/// What kind of failure it is.
+/// The kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CliErrorKind {
-    /// Of an operation, or of the command line.
+    /// A failure of an operation, or of the command line.
     Op(OpErrorKind),
-    /// The reader of our output went away. It is not told.
+    /// The reader of stdout closed the pipe. No message is printed.
     Closed,
 }
 
@@ -37,17 +37,24 @@ impl From<OpErrorKind> for CliErrorKind {
     }
 }
 
-/// Why a command failed: one sentence without a full stop, further lines where one is not
-/// enough, and a hint.
+/// Why a command failed.
+///
+/// Every function that prints can fail because the stream cannot be written. An `# Errors` section
+/// names only further conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CliError {
+    /// The kind of failure, from which the exit code follows.
     pub kind: CliErrorKind,
+    /// One sentence without a full stop.
     pub message: String,
+    /// Further lines if one is not enough.
     pub details: Vec<String>,
+    /// What the user can do next, as an imperative.
     pub hint: Option<String>,
 }
 
 impl CliError {
+    /// An error without details and without a hint.
     pub fn new(kind: impl Into<CliErrorKind>, message: impl Display) -> Self {
         let message = message.to_string();
         Self { kind: kind.into(), message, details: Vec::new(), hint: None }

@@ -174,43 +174,28 @@ impl Output {
 
     /// A line of the answer. What came from outside must be wrapped in
     /// [`Escaped`] by the caller.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn line(&self, text: impl Display) -> Result<(), CliError> {
         Ok(writeln!(self.stdout(), "{text}")?)
     }
 
     /// Bytes of the answer, exactly as they are: CSV, scripts, pages.
-    ///
-    /// # Errors
-    /// When they cannot be written.
     pub fn raw(&self, bytes: &[u8]) -> Result<(), CliError> {
         Ok(self.stdout().write_all(bytes)?)
     }
 
     /// The answer as one JSON document on a line of its own.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn json(&self, document: &impl Serialize) -> Result<(), CliError> {
         let text = serde_json::to_string(document).map_err(io::Error::from)?;
         Ok(writeln!(self.stdout(), "{}", EscapedJson(text))?)
     }
 
     /// A table of the answer.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn table(&self, table: TextTable) -> Result<(), CliError> {
         self.line(table.render(self.width()))
     }
 
     /// A line that reports work done: to stdout, or to stderr beside a JSON
     /// document; not at all with `-q`.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn summary(&self, text: impl Display) -> Result<(), CliError> {
         if self.quiet {
             return Ok(());
@@ -224,9 +209,6 @@ impl Output {
 
     /// A line that is the answer where somebody asked for just that, so that `-q`
     /// does not hold it back; else as [`Self::summary`].
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn answer(&self, text: impl Display, asked: bool) -> Result<(), CliError> {
         if asked && !self.json { self.line(text) } else { self.summary(text) }
     }
@@ -365,9 +347,6 @@ impl Output {
     }
 
     /// Writes what is still held back.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn finish(&self) -> Result<(), CliError> {
         Ok(self.stdout().flush()?)
     }

@@ -13,9 +13,6 @@ pub struct Prompt(Arc<Mutex<Option<Sender<Answer>>>>);
 impl Prompt {
     /// What `read` reads, or `None` when [`Prompt::end`] came first. The thread
     /// that reads stays behind then: nothing wakes it, and the program ends.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn answer(
         &self,
         read: impl FnOnce() -> io::Result<String> + Send + 'static,

@@ -93,9 +93,6 @@ pub fn crawl(
 /// Discards the running snapshot, where `why` says that another account answers at the
 /// vault's own URL: its process may have read that account's records before it noticed, or
 /// was stopped. `usage` is what was spent on it, where it is of this process.
-///
-/// # Errors
-/// When the vault cannot be written.
 pub fn discard_running(
     vault: &mut Vault,
     clock: &dyn Clock,

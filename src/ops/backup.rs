@@ -184,9 +184,6 @@ pub struct BackupEstimate {
 }
 
 /// Tells what a backup would cost; asks and writes nothing.
-///
-/// # Errors
-/// When the vault cannot be read.
 pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate, OpError> {
     let account = request.account;
     let scope = request.options("")?.scope;

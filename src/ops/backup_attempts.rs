@@ -111,9 +111,6 @@ pub const RECENT: usize = 10;
 const LOOKED_AT: u64 = 40;
 
 /// The newest snapshots of a vault, the newest first.
-///
-/// # Errors
-/// When the vault cannot be read.
 pub fn recent(vault: &Vault) -> Result<Vec<Snapshot>, VaultError> {
     vault.newest_snapshots(PageRange { skip: 0, take: LOOKED_AT })
 }

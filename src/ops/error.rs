@@ -11,26 +11,33 @@ use crate::config::{
 /// What kind of failure it is: the word in the JSON document, and an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpErrorKind {
-    /// What has no kind of its own.
+    /// A failure of no other kind.
     Failed,
-    /// The command line.
+    /// An invalid command line.
     Usage,
-    /// The configuration.
+    /// The configuration is missing or invalid.
     Config,
     /// There is no such account.
     Account,
     /// There is no such snapshot, record or file.
     NotFound,
-    /// The service did not answer, or not as the API does.
+    /// The service did not respond, or not as documented.
     Service,
-    /// The vault is not one, is damaged, or belongs to another account.
+    /// The file is not a vault, is damaged, or belongs to another account.
     Vault,
+    /// The plan is stale, or was applied before.
     Stale,
+    /// A guard refused the plan, such as `--max-delete`.
     Guard,
+    /// Steps have an unknown outcome, which a person must resolve.
     UnknownOutcome,
+    /// The service did not accept the key.
     Unauthorised,
+    /// A limit on time, requests or the service's rate stopped the operation; it can be continued.
     Stopped,
+    /// Another process holds the account's lock.
     Locked,
+    /// The user interrupted the operation.
     Interrupted,
 }
 
@@ -57,17 +64,24 @@ impl OpErrorKind {
     }
 }
 
-/// Why an operation failed: one sentence without a full stop, further lines where one is
-/// not enough, and what the user can do next.
+/// Why an operation failed.
+///
+/// Every operation can fail because its vault cannot be read or written. An `# Errors` section
+/// names only further conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpError {
+    /// The kind of failure, from which the exit code follows.
     pub kind: OpErrorKind,
+    /// One sentence without a full stop.
     pub message: String,
+    /// Further lines if one is not enough.
     pub details: Vec<String>,
+    /// What the user can do next.
     pub next: Option<Box<NextStep>>,
 }
 
 impl OpError {
+    /// An error without details and without a next step.
     pub fn new(kind: OpErrorKind, message: impl Display) -> Self {
         Self { kind, message: message.to_string(), details: Vec::new(), next: None }
     }

@@ -103,9 +103,6 @@ impl RetentionPlan<'_> {
     }
 
     /// Forgets what no rule keeps, where the copy is made anew afterwards.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
     pub(super) fn forget_before_copy(mut self, clock: &dyn Clock) -> Result<(), OpError> {
         self.forget_in_vault(clock)?;
         Ok(self.vault.close()?)

@@ -13,9 +13,6 @@ use crate::vault::Vault;
 
 /// The account of `vault` as snapshot `number` shows it, and what is known of
 /// it that no list shows: what QR codes are made of, slugs and links of campaigns.
-///
-/// # Errors
-/// When the vault cannot be read.
 pub fn sandbox_from_vault(vault: &mut Vault, number: i64) -> Result<LoadedStore, OpError> {
     let state = vault.state(number, &Resource::ALL)?;
     let records = state

@@ -64,9 +64,6 @@ impl LoadedState {
     }
 
     /// Everything at once, for comparing.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn state(&mut self) -> Result<State, OpError> {
         let state = self.vault.state(self.number, &self.resources)?;
         let sent = self.sent_now.clone().or_else(|| state.sent.clone());
@@ -74,9 +71,6 @@ impl LoadedState {
     }
 
     /// The records that were deleted since, as far as the vault tells.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn deleted_since(&self) -> Result<RecordIds, OpError> {
         let number = self.snapshot.as_ref().map(|snapshot| snapshot.number);
         let deleted = |number| deleted_since(&self.vault, number);
@@ -84,9 +78,6 @@ impl LoadedState {
     }
 
     /// The sent values that are true in this state, as a state without records.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn sent(&self) -> Result<State, OpError> {
         let sent = match &self.sent_now {
             Some(sent) => sent.clone(),
@@ -96,9 +87,6 @@ impl LoadedState {
     }
 
     /// Gives each record of `resource` to `take`, in the order of keys.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn each(
         &mut self,
         resource: Resource,
@@ -108,9 +96,6 @@ impl LoadedState {
     }
 
     /// One record.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn record(
         &mut self,
         resource: Resource,
@@ -120,17 +105,11 @@ impl LoadedState {
     }
 
     /// Whose state it is.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn identity(&self) -> Result<Option<AccountIdentity>, OpError> {
         Ok(self.vault.identity()?)
     }
 
     /// How many records of each resource there are.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
     pub fn counts(&self) -> Result<Vec<(Resource, u64)>, OpError> {
         let snapshot = self.vault.snapshot(self.number)?;
         let count = |resource| snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
@@ -139,9 +118,6 @@ impl LoadedState {
 }
 
 /// Whose vault `account` has, if it has one.
-///
-/// # Errors
-/// When the vault cannot be read.
 pub fn identity_of(account: &AccountConfig) -> Result<Option<AccountIdentity>, OpError> {
     let vault = Vault::open_if_there(&account.vault)?;
     Ok(vault.map(|vault| vault.identity()).transpose()?.flatten())

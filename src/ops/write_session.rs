@@ -114,9 +114,6 @@ impl<'a> WriteSession<'a> {
 
     /// Lets go of a look that no run came of: a snapshot that was not asked for
     /// would stand between the others.
-    ///
-    /// # Errors
-    /// When the vault cannot be written.
     pub fn discard_observation(&mut self, looked: &Observation) -> Result<(), OpError> {
         if looked.kept {
             self.vault.forget(&[looked.snapshot], self.clock.now())?;

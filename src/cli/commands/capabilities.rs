@@ -25,9 +25,6 @@ const ROLES: [Role; 5] =
     [Role::Identity, Role::Writable, Role::ReadOnly, Role::Counter, Role::WriteOnly];
 
 /// Prints the tables.
-///
-/// # Errors
-/// When they cannot be written.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     if app.out.is_json() {
         let resources: Vec<_> = Resource::ALL.into_iter().map(|r| document(r.spec())).collect();

@@ -17,9 +17,6 @@ pub struct Args {
 }
 
 /// Prints the script for the whole command line.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn run(args: &Args, mut whole: clap::Command, app: &App) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut whole, "linkvault", &mut script);

@@ -19,9 +19,6 @@ pub struct Args {
 }
 
 /// Prints or writes the pages of the whole command line.
-///
-/// # Errors
-/// When they cannot be written.
 pub fn run(args: &Args, whole: clap::Command, app: &App) -> Result<Exit, CliError> {
     match &args.to {
         None => print(whole, app)?,

@@ -18,9 +18,6 @@ pub struct Args {
 }
 
 /// Prints the header.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
     let name = args.resource.name();
     let columns = args.resource.template();

@@ -20,9 +20,6 @@ pub fn document(plan: &Plan, account: &AccountConfig, name: &str, looked: &Obser
 }
 
 /// A plan for people: the `answer` to what they asked for, or on the way to it.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn show(out: &Output, plan: &Plan, form: PlanFormat, answer: bool) -> Result<(), CliError> {
     let mut text = String::new();
     // Writing to a string cannot fail.

@@ -13,9 +13,6 @@ use crate::ops::rehearse::RehearsalReport;
 use crate::vault::journal::StepState;
 
 /// Shows what became of a request to change `account`. The plan itself was shown before.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<Exit, CliError> {
     match report {
         ApplyReport::Declined => Ok(Exit::Done),
@@ -44,9 +41,6 @@ pub fn show(app: &App, account: &AccountConfig, report: &ApplyReport) -> Result<
 }
 
 /// Shows what a run came to.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn show_applied(
     app: &App,
     account: &AccountConfig,
@@ -62,9 +56,6 @@ pub fn show_applied(
 }
 
 /// Shows what a rehearsal came to.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn show_rehearsal(
     app: &App,
     account: &AccountConfig,
@@ -139,9 +130,6 @@ pub fn counts(outcome: &RunReport) -> String {
 }
 
 /// Says in a line what a run came to.
-///
-/// # Errors
-/// When it cannot be printed.
 pub fn tell(app: &App, account: &AccountConfig, outcome: &RunReport) -> Result<(), CliError> {
     let requests = format::counted(outcome.requests, "request", "requests");
     let (run, name) = (outcome.run, &account.name);

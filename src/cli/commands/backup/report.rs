@@ -71,9 +71,6 @@ fn resource(outcome: &ResourceOutcome) -> Value {
 }
 
 /// The summary for people.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn print(app: &App, account: &AccountConfig, report: &BackupReport) -> Result<(), CliError> {
     let BackupReport { summary, moved, time, .. } = report;
     let snapshot = &summary.snapshot;
