@@ -1,4 +1,4 @@
-//! The one request that tells whose account it is, and whether the key is accepted.
+//! The request for the account, which confirms the account's identity and the key.
 
 use super::error::CrawlError;
 use crate::api::client::{Client, GetOptions};
@@ -8,8 +8,9 @@ use crate::api::http::Response;
 use crate::model::{DecodedRecord, Resource, Verb};
 use crate::vault::{AccountIdentity, Vault};
 
-/// The service's answer to a request for the account.
+/// The service's response to the request for the account.
 pub struct AccountAnswer {
+    /// The response, a success by its envelope.
     pub response: Response,
     path: &'static str,
 }
@@ -18,7 +19,7 @@ impl AccountAnswer {
     /// The account's own record.
     ///
     /// # Errors
-    /// When the answer shows none, or one without an id.
+    /// If the response contains no record, or one without an id.
     pub fn record(&self, client: &Client) -> Result<DecodedRecord<'_>, CrawlError> {
         let raw = envelope::single(&self.response.body, "data")
             .map_err(|why| client.malformed_response(self.path, &self.response, &why))?;
@@ -26,10 +27,10 @@ impl AccountAnswer {
     }
 }
 
-/// Reads the account that `client` speaks for.
+/// Reads the account of `client`.
 ///
 /// # Errors
-/// When the service cannot be asked, or refuses the key.
+/// If there is no usable response, or the key is refused.
 pub fn request_account(
     client: &mut Client,
     options: &GetOptions,
@@ -38,10 +39,10 @@ pub fn request_account(
     Ok(AccountAnswer { response: client.get_account(path, options)?, path })
 }
 
-/// Proves that the account that `client` speaks for is the one of `vault`.
+/// Confirms that the account of `client` is that of `vault`.
 ///
 /// # Errors
-/// When the account cannot be read, or the vault belongs to another one.
+/// If the account cannot be read, or the vault belongs to another one.
 pub fn verify_account(
     client: &mut Client,
     vault: &mut Vault,
@@ -51,7 +52,7 @@ pub fn verify_account(
     Ok(vault.claim(&identity(&answer.record(client)?, service), false)?)
 }
 
-/// Whose account `record` is, at `service`.
+/// The identity of the account `record` at `service`.
 pub(super) fn identity(record: &DecodedRecord<'_>, service: &str) -> AccountIdentity {
     let service = service.trim_end_matches('/').to_owned();
     AccountIdentity { service, account: record.record.key.id() }

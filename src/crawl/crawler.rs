@@ -1,4 +1,4 @@
-//! A crawl under way: what all its parts read and note.
+//! A running crawl: the state that its parts share.
 
 use std::collections::BTreeMap;
 
@@ -14,36 +14,40 @@ use crate::progress::{Event, Progress};
 use crate::vault::Vault;
 use crate::vault::snapshot::{RequestUsage, Snapshot};
 
-/// The most problems that are remembered one by one.
+/// Maximum number of problems in a report.
 const MANY_PROBLEMS: usize = 100;
 
-/// How fetching statistics went.
+/// The result of fetching statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatisticsReport {
+    /// Number of codes whose statistics were fetched.
     pub fetched: u64,
+    /// Number of codes whose statistics could not be fetched.
     pub failed: u64,
-    /// Due, but beyond the budget.
+    /// To be fetched, but beyond the budget.
     pub left: u64,
 }
 
-/// What a crawl came to.
+/// The result of a crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlReport {
+    /// The finished snapshot.
     pub snapshot: Snapshot,
-    /// Whether it went on with an earlier crawl.
+    /// Whether it continued an interrupted crawl.
     pub resumed: bool,
-    /// What this process spent; the snapshot tells what the whole crawl did.
+    /// The cost in this process; the snapshot has that of the whole crawl.
     pub usage: RequestUsage,
+    /// The result of fetching statistics.
     pub stats: StatisticsReport,
-    /// How often it was asked again whose account it is.
+    /// Number of times that the account was confirmed.
     pub confirmed: u64,
-    /// Records and fields that were not as they should be, the first of them.
+    /// The first problems of records and fields.
     pub problems: Vec<RecordProblem>,
-    /// How the lists that this process read are divided into pages.
+    /// How the lists read by this process are divided into pages.
     pub paging: BTreeMap<Resource, Paging>,
 }
 
-/// One crawl under way.
+/// A running crawl.
 pub(super) struct Crawler<'a> {
     pub client: &'a mut Client,
     pub vault: &'a mut Vault,
@@ -51,23 +55,23 @@ pub(super) struct Crawler<'a> {
     pub progress: &'a dyn Progress,
     pub options: &'a CrawlOptions,
     pub snapshot: i64,
-    /// What earlier processes spent on this snapshot.
+    /// The cost of earlier processes for this snapshot.
     pub before: RequestUsage,
     pub problems: Vec<RecordProblem>,
     pub paging: BTreeMap<Resource, Paging>,
-    /// The account answered after a list had refused.
+    /// Whether the account was read successfully after a list was refused.
     pub key_confirmed: bool,
-    /// How often it was asked again whose account it is.
+    /// Number of times that the account was confirmed.
     pub confirmed: u64,
-    /// When the account was last seen to be the vault's own.
+    /// When the account was last confirmed.
     pub proven: ClockReading,
-    /// The client's pauses until then.
+    /// The client's number of pauses at that time.
     pub pauses: u64,
 }
 
 impl Crawler<'_> {
-    /// Asks again whose account it is. What was read since the last time is of the
-    /// vault's own account only if it still is that one.
+    /// Confirms that the account is that of the vault. Only then do the records read since the last
+    /// time belong to it.
     pub fn confirm(&mut self) -> Result<(), CrawlError> {
         let proven = ClockReading::now(self.clock);
         self.confirmed += 1;
@@ -77,14 +81,14 @@ impl Crawler<'_> {
         Ok(())
     }
 
-    /// Before anything of an answer is stored: asks again whose account it is, where a
-    /// request left after a long pause since the last time.
+    /// Confirms the account if a request was sent after a long pause since the last time. Must be
+    /// called before anything of a response is stored.
     pub fn confirm_after_pause(&mut self) -> Result<(), CrawlError> {
         if self.client.pauses() == self.pauses { Ok(()) } else { self.confirm() }
     }
 
-    /// Notes how the service divides a list into pages. Of several lists of a resource, the
-    /// one that costs most counts.
+    /// Records how the service divides a list into pages. Of several lists of a resource, the most
+    /// expensive one counts.
     pub fn note_paging(&mut self, resource: Resource, pages: &[proof::PageEvidence]) {
         if let Some(paging) = proof::paging(pages) {
             let worst = self.paging.entry(resource).or_insert(paging);
@@ -94,7 +98,7 @@ impl Crawler<'_> {
         }
     }
 
-    /// Whether `key` is gone because the caller deleted it, or what it belongs to.
+    /// Whether the caller deleted `key`, or the record to which it belongs.
     pub fn is_deleted(&self, resource: Resource, key: &RecordKey) -> bool {
         let gone = |resource, id| self.options.deleted.contains(&(resource, id));
         match key {
@@ -117,7 +121,7 @@ impl Crawler<'_> {
     }
 }
 
-/// What `client` has spent.
+/// The cost of the requests of `client`.
 #[must_use]
 pub fn spent(client: &Client) -> RequestUsage {
     let counters = client.counters();

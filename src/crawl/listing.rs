@@ -1,5 +1,4 @@
-//! Reads one list into the vault: page by page, resumable, until it is proven
-//! or given up.
+//! Reads one list into the vault, page by page and resumable, until it is proven or given up.
 
 use std::collections::HashSet;
 
@@ -21,14 +20,14 @@ use crate::vault::snapshot::ReadState;
 use crate::vault::template_match::{TemplateMatch, TemplateMatcher};
 use crate::vault::write::{CrawledPage, WriteResult};
 
-/// Page sizes, largest first. Each divides the one before, so that a listing
-/// can go on with a smaller size from wherever it is.
+/// Page sizes, largest first. Each divides the one before, so that a listing can continue with a
+/// smaller size at any page.
 const SIZES: &[u64] = &[1000, 500, 100, 50, 10];
 
-/// In each snapshot whose number this divides, large pages are tried anew.
+/// In each snapshot whose number is a multiple of this, large pages are tried again.
 const FORGIVE_AFTER: i64 = 10;
 
-/// How often a list is read until it holds still.
+/// Maximum number of readings until a list is proven.
 const ATTEMPTS: u32 = 4;
 
 /// How reading a list ended.
@@ -36,20 +35,20 @@ const ATTEMPTS: u32 = 4;
 pub(super) struct ListingResult {
     pub state: ReadState,
     pub message: Option<String>,
-    /// What a proven list shows more than once.
+    /// The repeated records of a proven list.
     #[serde(default, skip_serializing_if = "DuplicateRecords::is_none")]
     pub repeats: DuplicateRecords,
 }
 
-/// Records that a proven list shows more than once, each time it shows them again.
+/// Number of repeats in a proven list, and examples.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DuplicateRecords {
-    /// Those that came again as they were.
-    pub twins: u64,
-    pub first_twin: Option<String>,
-    /// Those that came again with other fields.
-    pub differing: u64,
-    pub first_differing: Option<String>,
+    /// Repeats with the same fields.
+    pub equal_repeats: u64,
+    pub first_equal_repeat: Option<String>,
+    /// Repeats with other fields.
+    pub differing_repeats: u64,
+    pub first_differing_repeat: Option<String>,
 }
 
 impl DuplicateRecords {
@@ -57,53 +56,54 @@ impl DuplicateRecords {
         *self == Self::default()
     }
 
-    /// What all of `pages` show more than once.
+    /// The repeats on all of `pages`.
     fn of(pages: &[PageEvidence]) -> Self {
         let mut all = Self::default();
         for page in pages {
             all.add(&Self {
-                twins: page.twice.saturating_sub(page.differing),
-                first_twin: page.first_twin.clone(),
-                differing: page.differing,
-                first_differing: page.first_differing.clone(),
+                equal_repeats: page.repeats.saturating_sub(page.differing_repeats),
+                first_equal_repeat: page.first_equal_repeat.clone(),
+                differing_repeats: page.differing_repeats,
+                first_differing_repeat: page.first_differing_repeat.clone(),
             });
         }
         all
     }
 
-    /// Counts those of another list of the same resource.
+    /// Adds those of another list of the same resource.
     pub fn add(&mut self, other: &Self) {
-        self.twins += other.twins;
-        self.differing += other.differing;
-        self.first_twin = self.first_twin.take().or_else(|| other.first_twin.clone());
-        self.first_differing =
-            self.first_differing.take().or_else(|| other.first_differing.clone());
+        self.equal_repeats += other.equal_repeats;
+        self.differing_repeats += other.differing_repeats;
+        self.first_equal_repeat =
+            self.first_equal_repeat.take().or_else(|| other.first_equal_repeat.clone());
+        self.first_differing_repeat =
+            self.first_differing_repeat.take().or_else(|| other.first_differing_repeat.clone());
     }
 
-    /// A warning for each kind, however many there are.
+    /// One warning for each kind of repeat.
     pub fn problems(&self, resource: Resource) -> Vec<RecordProblem> {
         let more = |count: u64| match count {
             0 | 1 => String::new(),
             2 => ", and so is 1 more record".to_owned(),
             count => format!(", and so are {} more records", count - 1),
         };
-        let twin = self.first_twin.as_ref().map(|id| RecordProblem {
+        let twin = self.first_equal_repeat.as_ref().map(|id| RecordProblem {
             resource,
             id: id.clone(),
             what: format!(
                 "is listed more than once{}; each counts as one record",
-                more(self.twins)
+                more(self.equal_repeats)
             ),
         });
-        let differing = self.first_differing.as_ref().map(|id| RecordProblem {
+        let differing_repeats = self.first_differing_repeat.as_ref().map(|id| RecordProblem {
             resource,
             id: id.clone(),
             what: format!(
                 "is listed more than once with different values{}; the last one is kept",
-                more(self.differing)
+                more(self.differing_repeats)
             ),
         });
-        twin.into_iter().chain(differing).collect()
+        twin.into_iter().chain(differing_repeats).collect()
     }
 }
 
@@ -121,17 +121,17 @@ impl ListingResult {
     }
 }
 
-/// The note in the vault on a listing.
+/// The crawler's note on a listing in the vault.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct ListingProgress {
     attempt: u32,
     ended: Option<ListingResult>,
-    /// The last page, read ahead.
+    /// The last page, read early as proof.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tail: Option<PageEvidence>,
 }
 
-/// One list being read.
+/// Reads one list.
 pub(super) struct ListingReader<'c, 'a> {
     crawler: &'c mut Crawler<'a>,
     resource: Resource,
@@ -142,18 +142,18 @@ pub(super) struct ListingReader<'c, 'a> {
     seen: RoaringTreemap,
     attempt: u32,
     size: u64,
-    /// Bytes of the pages that this process read in this attempt.
+    /// Size of the pages that this process read in this attempt.
     bytes: u64,
     problems: Vec<RecordProblem>,
-    /// Records are gone that the caller did not delete.
+    /// Whether records are missing that the caller did not delete.
     lost: bool,
 }
 
-/// The most records and bytes of one list, where the configuration says nothing.
+/// Maximum number of records and bytes of one list without a configured limit.
 const MOST_RECORDS: u64 = 5_000_000;
 const MOST_BYTES: u64 = 4_000_000_000;
 
-/// A page as it came, before it is stored.
+/// A received page, before it is stored.
 struct FetchedPage {
     response: Response,
     number: u64,
@@ -161,8 +161,8 @@ struct FetchedPage {
 }
 
 impl<'c, 'a> ListingReader<'c, 'a> {
-    /// Reads the list of `resource`, or of the items of channel `parent`. A
-    /// listing that ended in this snapshot already is not read again.
+    /// Reads the list of `resource`, or of the items of channel `parent`. A listing that has ended
+    /// in this snapshot is not read again.
     pub fn read(
         crawler: &'c mut Crawler<'a>,
         resource: Resource,
@@ -209,7 +209,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         Ok(ended)
     }
 
-    /// Commits the ending together with what it proves to be gone.
+    /// Stores the ending together with the proven removals.
     fn end(&mut self, ended: &ListingResult, gone: &[i64]) -> Result<(), CrawlError> {
         let note = self.noted(Some(ended.clone()));
         let whole = self.parent.is_none();
@@ -224,8 +224,8 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         Ok(())
     }
 
-    /// Reads the list until it is proven or given up. Gives the ending, and the
-    /// versions that are gone, by row number.
+    /// Reads the list until it is proven or given up. Returns the ending, and the row numbers of
+    /// removed versions.
     fn until_proven(&mut self) -> Result<(ListingResult, Vec<i64>), CrawlError> {
         self.resume()?;
         let mut head = None;
@@ -267,7 +267,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         self.tail.as_ref().map_or(Ok(()), |tail| proof::same_tail(&self.pages, tail))
     }
 
-    /// How a proven listing ends: complete, unless some records could not be kept.
+    /// The ending of a proven listing: complete, unless some records could not be stored.
     fn ending(&self) -> ListingResult {
         let repeats = DuplicateRecords::of(&self.pages);
         let faulty: u64 = self.pages.iter().map(|page| page.faulty).sum();
@@ -280,7 +280,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         ListingResult { repeats, ..ListingResult::new(ReadState::Failed, Some(message)) }
     }
 
-    /// Takes up the pages that are in the vault, if the last of them still stands.
+    /// Continues with the pages in the vault, if the last of them is unchanged.
     fn resume(&mut self) -> Result<(), CrawlError> {
         let stored = self.crawler.vault.listing_pages(self.resource, self.parent)?;
         for page in &stored {
@@ -322,8 +322,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         serde_json::to_string(&note).unwrap_or_default()
     }
 
-    /// Reads and stores every page that is still to be read. Says why, where the list is
-    /// longer than a list may be.
+    /// Reads and stores the remaining pages. Returns a message if the list exceeds its limits.
     fn pages(&mut self, mut head: Option<FetchedPage>) -> Result<Option<String>, CrawlError> {
         while proof::wants_more(&self.pages) {
             self.read_ahead()?;
@@ -342,7 +341,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         Ok(None)
     }
 
-    /// A service may send pages for ever.
+    /// Limits the list, because a service may send pages without end.
     fn too_long(&self) -> Option<String> {
         let limits = self.crawler.client.limits();
         let (records, bytes) = (self.done(), self.bytes);
@@ -358,7 +357,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         Some(format!("the list did not end within {what}; `{key}` in the configuration raises it"))
     }
 
-    /// Reads the last page ahead where it is needed as proof.
+    /// Reads the last page early if the proof needs it.
     fn read_ahead(&mut self) -> Result<(), CrawlError> {
         if self.tail.is_some() {
             return Ok(());
@@ -369,7 +368,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         self.note(None, false)
     }
 
-    /// The next page's number at the size in use.
+    /// The next page's number at the present size.
     fn next_page(&self) -> u64 {
         self.pages.last().map_or(1, |last| {
             if last.limit == self.size {
@@ -379,13 +378,13 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         })
     }
 
-    /// How many records were read so far.
+    /// Number of records read so far.
     fn done(&self) -> u64 {
         self.pages.iter().map(|page| page.count).sum()
     }
 
-    /// Fetches a page; where the service cannot cope with its size, smaller
-    /// ones are tried from the same place on.
+    /// Fetches a page; if the service cannot handle its size, smaller ones are tried from the same
+    /// place on.
     fn fetch(&mut self) -> Result<FetchedPage, CrawlError> {
         let begun = self.size;
         loop {
@@ -409,7 +408,7 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         }
     }
 
-    /// Asks for page `number` at the size in use.
+    /// Requests page `number` at the present size.
     fn get(&mut self, number: u64, retries: Option<usize>) -> Result<FetchedPage, ApiError> {
         let path = format!("{}?limit={}&page={number}", self.path, self.size);
         let response = self.crawler.client.get_with(&path, &GetOptions { retries })?;
@@ -423,14 +422,14 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         SIZES.iter().copied().find(|size| *size < in_use && done.is_multiple_of(*size))
     }
 
-    /// Whether a smaller page may be answered where this one was not: the
-    /// service broke down over it, or refused the very first page.
+    /// Whether a smaller page may succeed where this one failed: the service failed on it, or
+    /// refused the very first page.
     fn asks_too_much(&self, error: &ApiError) -> bool {
         let refused = matches!(error.kind, ApiErrorKind::Refused { .. });
         error.is_overload() || (refused && self.pages.is_empty())
     }
 
-    /// Stores a page. Says whether it belongs to the list at all.
+    /// Stores a page. Returns whether it belongs to the list.
     fn store(&mut self, fetched: &FetchedPage) -> Result<bool, CrawlError> {
         self.crawler.confirm_after_pause()?;
         let page = self.open(fetched)?;
@@ -459,11 +458,12 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         };
         // What comes twice is known only once it is stored.
         let note = |put: &WriteResult| {
-            evidence.twice = put.repeats;
-            evidence.across = put.cross_page_repeats;
-            evidence.differing = put.differing_repeats;
-            evidence.first_twin = put.first_equal_repeat.as_ref().map(ToString::to_string);
-            evidence.first_differing = put.first_differing_repeat.as_ref().map(ToString::to_string);
+            evidence.repeats = put.repeats;
+            evidence.cross_page_repeats = put.cross_page_repeats;
+            evidence.differing_repeats = put.differing_repeats;
+            evidence.first_equal_repeat = put.first_equal_repeat.as_ref().map(ToString::to_string);
+            evidence.first_differing_repeat =
+                put.first_differing_repeat.as_ref().map(ToString::to_string);
             serde_json::to_string(&evidence).unwrap_or_default()
         };
         let put = self.crawler.vault.put_matches(&page, &mut records, &self.seen, note)?;
@@ -513,8 +513,8 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         self.look(1)
     }
 
-    /// The versions that the listing proves to be gone, by row number; or what
-    /// spoke against the proof.
+    /// The row numbers of versions that the listing proves to be removed; or the reason against the
+    /// proof.
     fn missing(&mut self) -> Result<Result<Vec<i64>, String>, CrawlError> {
         if let Some(size) = proof::wants_other_edges(&self.pages)
             && !self.shows_the_same_at(size)?
@@ -558,8 +558,8 @@ impl<'c, 'a> ListingReader<'c, 'a> {
         Ok(Ok(missing.into_iter().map(|(row, _)| row).collect()))
     }
 
-    /// Whether the list, read once more in pages of `size`, shows as many lines,
-    /// and the same records, as before.
+    /// Whether the list, read again in pages of `size`, has the same number of lines and the same
+    /// records.
     fn shows_the_same_at(&mut self, size: u64) -> Result<bool, CrawlError> {
         let none = RoaringTreemap::new();
         let open = self.crawler.vault.unseen(self.resource, self.parent, &none)?;

@@ -1,12 +1,12 @@
-//! Mirrors an account into its vault: every list, the items of every channel,
-//! the statistics of the codes that moved. Resumable at every page.
+//! Mirrors an account into its vault: every list, the items of every channel, and the statistics of
+//! codes with changed scans. Resumable at every page.
 //!
-//! * `account`: the request that tells whose account it is
-//! * `observe`: the one way in for all commands; what could not be read
-//! * `listing`: one list, read until it is proven
+//! * `account`: the request that confirms the account
+//! * `observe`: the entry point of all commands; what could not be read
+//! * `listing`: reads one list until it is proven
 //! * [`proof`]: what a listing proves; pure
-//! * `statistics`: one request for each code that is due
-//! * `crawler`: what these parts share
+//! * `statistics`: one request for each code that needs it
+//! * `crawler`: the state that these parts share
 
 mod account;
 mod crawler;
@@ -40,20 +40,19 @@ use crawler::Crawler;
 use error::is_fatal;
 use listing::{DuplicateRecords, ListingReader, ListingResult};
 
-/// After a longer crawl, the account is confirmed before its snapshot ends.
+/// A crawl longer than this confirms the account before its snapshot is finished.
 const LONG_CRAWL: Duration = Duration::from_secs(60);
-/// No sound clock is set back further.
+/// Maximum correction of a clock that is not treated as an error.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
 
-/// A crawl that was stopped goes on only if it did something so recently.
+/// An interrupted crawl is continued only if it made progress within this time.
 pub const RESUMABLE: Duration = Duration::from_secs(3600);
 
-/// Mirrors the account that `client` speaks for into `vault`.
+/// Mirrors the account of `client` into `vault`.
 ///
 /// # Errors
-/// [`CrawlError`] when the crawl had to stop; what was read is kept, and the
-/// next call goes on from there. A resource that cannot be read is no error
-/// but makes the snapshot partial.
+/// [`CrawlError`] if the crawl had to stop. The records read so far are stored, and the next call
+/// continues there. A resource that cannot be read is not an error, but makes the snapshot partial.
 pub fn crawl(
     client: &mut Client,
     vault: &mut Vault,
@@ -90,9 +89,9 @@ pub fn crawl(
     Ok(summary)
 }
 
-/// Discards the running snapshot, where `why` says that another account answers at the
-/// vault's own URL: its process may have read that account's records before it noticed, or
-/// was stopped. `usage` is what was spent on it, where it is of this process.
+/// Discards the running snapshot if `why` says that another account responds at the vault's own
+/// URL: the process may have read records of that account before it noticed, or was interrupted.
+/// `usage` is the cost in this process.
 pub fn discard_running(
     vault: &mut Vault,
     clock: &dyn Clock,
@@ -137,8 +136,8 @@ impl Crawler<'_> {
         })
     }
 
-    /// Reads the account, makes sure the vault is its own, and begins a
-    /// snapshot or goes on with one. Says which.
+    /// Reads the account, checks that the vault belongs to it, and begins or continues a snapshot.
+    /// Returns whether it continued one.
     fn begin(&mut self) -> Result<bool, CrawlError> {
         let answer = request_account(self.client, &GetOptions::default())?;
         self.pauses = self.client.pauses();
@@ -195,7 +194,7 @@ impl Crawler<'_> {
         self.conclude(Resource::Account, &ListingResult::new(ReadState::Complete, None))
     }
 
-    /// Reads one resource, unless it is out of scope or was read already.
+    /// Reads one resource, unless it is out of scope or already read.
     fn resource(&mut self, resource: Resource) -> Result<(), CrawlError> {
         let snapshot = self.vault.snapshot(self.snapshot)?;
         if snapshot.outcome(resource).is_none_or(|it| it.state != ReadState::Pending) {
@@ -225,7 +224,7 @@ impl Crawler<'_> {
         Ok(())
     }
 
-    /// Reads one list; what stops only this list becomes its ending.
+    /// Reads one list; an error of only this list becomes its ending.
     fn list(
         &mut self,
         resource: Resource,
@@ -250,7 +249,7 @@ impl Crawler<'_> {
         Ok(ListingResult::new(ReadState::Failed, Some(api.to_string())))
     }
 
-    /// How a list ends that the service does not offer, although its key is right.
+    /// The ending of a list that the service does not offer, although its key is valid.
     fn not_offered(
         &mut self,
         resource: Resource,
@@ -271,9 +270,8 @@ impl Crawler<'_> {
         Ok(ListingResult::new(ReadState::NotOffered, None))
     }
 
-    /// Reads the account once more, unless that was done in this crawl: what
-    /// looks like a resource that is not offered may be a key that expired
-    /// meanwhile. Gives what speaks against the key.
+    /// Confirms the account, unless this crawl did so already: a resource that seems not to be
+    /// offered may mean a key that has expired. Returns the error of the key.
     fn key_refused(&mut self) -> Result<Option<ApiError>, CrawlError> {
         if self.key_confirmed {
             return Ok(None);
@@ -328,7 +326,7 @@ impl Crawler<'_> {
         Ok(ended)
     }
 
-    /// The versions of items whose channel is not in `channels`, by row number.
+    /// The row numbers of open versions of items whose channel is not in `channels`.
     fn items_of_removed_channels(&self, channels: &[i64]) -> Result<Vec<i64>, CrawlError> {
         let mut gone = Vec::new();
         for channel in self.vault.channels_with_items()? {

@@ -1,5 +1,4 @@
-//! The one way to look at the service: what is read, into which vault, and what of it
-//! could not be read.
+//! Observes the service: reads a scope of it into a vault, and reports what could not be read.
 
 use std::collections::BTreeSet;
 
@@ -14,34 +13,38 @@ use crate::progress::Progress;
 use crate::vault::Vault;
 use crate::vault::snapshot::{ReadState, Snapshot};
 
-/// A service that can be asked.
+/// The connection to a service.
 pub struct ServiceLink<'a> {
+    /// Sends the requests.
     pub client: &'a mut Client,
+    /// Tells the time of the snapshot.
     pub clock: &'a dyn Clock,
+    /// Receives progress events.
     pub progress: &'a dyn Progress,
-    /// Its base URL, as the vault is to remember it.
+    /// Its base URL, as the vault stores it.
     pub service: &'a str,
 }
 
-/// What is read of the service.
+/// The part of the service to read.
 #[derive(Debug, Clone)]
 pub enum ObservationScope<'a> {
-    /// What a backup is asked for.
+    /// The scope of a backup.
     Backup(&'a CrawlOptions),
     /// These resources and their parents, without statistics.
     Fresh(&'a [Resource]),
-    /// The same for a run, which proves the account itself before it writes.
+    /// Like `Fresh`, for a run, which confirms the account itself before it writes.
     Run {
+        /// The resources to read, with their parents.
         which: &'a [Resource],
-        /// Records that the run deleted: that they are gone proves nothing.
+        /// Records that the run deleted: their absence is no sign of another account.
         deleted: BTreeSet<(Resource, i64)>,
-        /// Goes on with a look that was stopped.
+        /// Whether to continue an interrupted observation.
         resume: bool,
     },
 }
 
 impl<'a> ObservationScope<'a> {
-    /// What a run reads of `which` before it writes anything.
+    /// The observation of `which` before the first write of a run.
     #[must_use]
     pub const fn before_run(which: &'a [Resource]) -> Self {
         Self::Run { which, deleted: BTreeSet::new(), resume: false }
@@ -58,12 +61,11 @@ impl<'a> ObservationScope<'a> {
     }
 }
 
-/// Reads `scope` of the account behind `link` into a vault: the account's own, or one in
-/// memory.
+/// Reads `scope` of the account behind `link` into a vault: the account's own, or one in memory.
 ///
 /// # Errors
-/// When the crawl had to stop. A resource that cannot be read is no error: [`unread`] and
-/// [`require_complete`] tell.
+/// [`CrawlError`] if the crawl had to stop. A resource that cannot be read is not an error: see
+/// [`unread`] and [`require_complete`].
 pub fn observe(
     link: ServiceLink<'_>,
     scope: ObservationScope<'_>,
@@ -73,16 +75,19 @@ pub fn observe(
     crawl(link.client, into, link.clock, link.progress, &options)
 }
 
-/// A resource that a snapshot does not show whole.
+/// A resource that a snapshot does not contain completely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{resource} could not be read whole: {why}")]
 pub struct Unread {
+    /// The resource.
     pub resource: Resource,
+    /// How reading it ended.
     pub state: ReadState,
+    /// The reason, for people.
     pub why: String,
 }
 
-/// What of `which` `snapshot` does not show whole, and why.
+/// The resources of `which` that `snapshot` does not contain completely, with the reason.
 #[must_use]
 pub fn unread(snapshot: &Snapshot, which: &[Resource]) -> Vec<Unread> {
     let outcomes = snapshot.outcomes.iter();
@@ -95,10 +100,10 @@ pub fn unread(snapshot: &Snapshot, which: &[Resource]) -> Vec<Unread> {
     unread.collect()
 }
 
-/// Makes sure that `snapshot` shows `which` whole.
+/// Checks that `snapshot` contains `which` completely.
 ///
 /// # Errors
-/// The first resource that it does not.
+/// The first resource that it does not contain completely.
 pub fn require_complete(snapshot: &Snapshot, which: &[Resource]) -> Result<(), Unread> {
     unread(snapshot, which).into_iter().next().map_or(Ok(()), Err)
 }

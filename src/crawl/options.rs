@@ -1,4 +1,4 @@
-//! What a crawl is asked for.
+//! Options of a crawl.
 
 use std::collections::BTreeSet;
 
@@ -7,42 +7,45 @@ use crate::model::Resource;
 /// Which statistics to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StatisticsMode {
-    /// Those of the codes whose scans moved since the last fetch.
+    /// Statistics of the codes whose scans changed since the last fetch.
     #[default]
     Changed,
+    /// Statistics of all codes.
     All,
+    /// No statistics.
     None,
 }
 
-/// What a crawl is to do.
+/// The options of a crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlOptions {
-    /// What to read; everything else stays as last known.
+    /// Resources to read; all others are as in the snapshot before.
     pub scope: Vec<Resource>,
+    /// Which statistics to fetch.
     pub stats: StatisticsMode,
-    /// The most statistics in this snapshot; the rest waits for the next.
+    /// Maximum number of statistics in this snapshot; the rest waits for the next.
     pub stats_budget: Option<u64>,
-    /// Starts over instead of going on with a crawl that was stopped.
+    /// Starts anew instead of continuing an interrupted crawl.
     pub fresh: bool,
+    /// Tag of the snapshot.
     pub tag: Option<String>,
-    /// What the configuration leaves out for good: it is as last known, and a
-    /// snapshot without it lacks nothing.
+    /// Resources that the configuration excludes: they are as in the snapshot before, which is
+    /// complete without them.
     pub excluded: Vec<Resource>,
-    /// The service's base URL, as the vault is to remember it.
+    /// The service's base URL, as the vault stores it.
     pub service: String,
-    /// Accepts that the same account answers at another URL now.
+    /// Accepts another URL for the same account.
     pub service_moved: bool,
-    /// Records that the caller has deleted. That they are gone is no reason to confirm
-    /// the account.
+    /// Records that the caller has deleted. Their absence is no reason to confirm the account.
     pub deleted: BTreeSet<(Resource, i64)>,
-    /// Confirms the account before the snapshot ends, where the crawl took more than a
-    /// minute. A run does not need it: it proves the account before it writes. After a
-    /// pause between two requests, every crawl confirms it.
+    /// Confirms the account before the snapshot is finished, if the crawl took more than a minute.
+    /// A run does not need it: it confirms the account before it writes. After a pause between two
+    /// requests, every crawl confirms it.
     pub confirm: bool,
 }
 
 impl CrawlOptions {
-    /// Everything, from the service at `service`.
+    /// All resources of the service at `service`.
     #[must_use]
     pub fn new(service: &str) -> Self {
         Self {
@@ -59,7 +62,7 @@ impl CrawlOptions {
         }
     }
 
-    /// The same for the resources in `scope` and their parents alone.
+    /// Reads only the resources in `scope` and their parents.
     #[must_use]
     pub fn only(self, scope: &[Resource]) -> Self {
         let scope = with_parents(scope);
@@ -67,7 +70,7 @@ impl CrawlOptions {
         Self { scope, excluded, ..self }
     }
 
-    /// The same without `skip`, nor the items of channels that are not read.
+    /// Excludes `skip`, and the items of channels if channels are excluded.
     #[must_use]
     pub fn excluding(self, skip: &[Resource]) -> Self {
         let skipped = |it: &Resource| {
@@ -78,8 +81,7 @@ impl CrawlOptions {
     }
 }
 
-/// The resources in `which`, and those without which they cannot be listed: the items of
-/// channels need the channels.
+/// The resources in `which` with their parents: the items of channels need the channels.
 #[must_use]
 pub fn with_parents(which: &[Resource]) -> Vec<Resource> {
     let is_parent = |it| which.iter().any(|resource| resource.spec().parent == Some(it));

@@ -1,11 +1,10 @@
-//! What a listing proves: whether its pages show one state of the list, and
-//! which records are really gone. Pure.
+//! Decides what a listing proves: whether its pages show one state of the list, and which records
+//! are removed. Pure.
 //!
-//! A page is read at one moment, but a list of several pages is not: while it
-//! is read, a deletion on an earlier page moves one record over a page's edge,
-//! and no page shows it. So a listing counts only when everything it says about
-//! itself held still, and a record counts as removed only when it is missing
-//! *inside* a page, or at an edge that was read twice.
+//! Each page is read at one moment, but a list of several pages is not. While it is read, a
+//! deletion on an earlier page can move a record over a page's edge, so that no page shows it. So a
+//! listing is accepted only if everything that it reports about itself was constant. A record
+//! counts as removed only if it is missing *within* a page, or at an edge that was read twice.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,64 +12,73 @@ use crate::api::envelope;
 use crate::model::RecordKey;
 use crate::model::paging::{Paging, Total};
 
-/// In which order a page's ids stand.
+/// The order of a page's ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ListOrder {
     /// One record or none: any order.
     Any,
+    /// Each id is greater than the one before.
     Ascending,
+    /// Each id is less than the one before.
     Descending,
     Mixed,
 }
 
-/// What one page said. Its names in the vault are short: a long list has a
-/// thousand of these.
+/// The evidence of one page. Its JSON names are short, because a long list has a thousand of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageEvidence {
-    /// The page asked for.
+    /// Number of the requested page.
     #[serde(rename = "p")]
     pub page: u64,
-    /// The page size asked for.
+    /// The requested page size.
     #[serde(rename = "l")]
     pub limit: u64,
+    /// The page's own number, by the service.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub currentpage: Option<u64>,
+    /// Number of the next page, by the service.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub nextpage: Option<u64>,
+    /// The page size, by the service.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub perpage: Option<u64>,
+    /// Number of records of the page or the list, by the service.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub result: Option<u64>,
+    /// Number of the last page, by the service.
     #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
     pub maxpage: Option<u64>,
-    /// Records on the page, unreadable ones included.
+    /// Number of records on the page, including unreadable ones.
     #[serde(rename = "k")]
     pub count: u64,
-    /// Records that this or an earlier page had already.
+    /// Records that this or an earlier page contained already.
     #[serde(rename = "t", default, skip_serializing_if = "is_zero")]
-    pub twice: u64,
-    /// Those of them that an earlier page had: twins, or records that moved.
+    pub repeats: u64,
+    /// Repeats from an earlier page: duplicates, or records that moved.
     #[serde(rename = "x", default, skip_serializing_if = "is_zero")]
-    pub across: u64,
-    /// Those of them that came again with other fields.
+    pub cross_page_repeats: u64,
+    /// Repeats with other fields.
     #[serde(rename = "d", default, skip_serializing_if = "is_zero")]
-    pub differing: u64,
-    /// The first that came again as it was.
+    pub differing_repeats: u64,
+    /// The first repeat with the same fields.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
-    pub first_twin: Option<String>,
-    /// The first that came again with other fields.
+    pub first_equal_repeat: Option<String>,
+    /// The first repeat with other fields.
     #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
-    pub first_differing: Option<String>,
-    /// Records that could not be kept.
+    pub first_differing_repeat: Option<String>,
+    /// Records that could not be stored.
     #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub faulty: u64,
+    /// Id of the first record.
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub first: Option<i64>,
+    /// Id of the last record.
     #[serde(rename = "z", default, skip_serializing_if = "Option::is_none")]
     pub last: Option<i64>,
+    /// The order of the ids.
     #[serde(rename = "o")]
     pub order: ListOrder,
-    /// A fingerprint of the page's ids, in order.
+    /// A fingerprint of the page's ids in order.
     #[serde(rename = "i")]
     pub ids: String,
 }
@@ -81,8 +89,8 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl PageEvidence {
-    /// What `page`, asked for as page `number` of `limit` records, says; `keys`
-    /// are its readable records in order.
+    /// The evidence of `page`, requested as page `number` of `limit` records. `keys` are its
+    /// readable records in order.
     #[must_use]
     pub fn new(
         number: u64,
@@ -108,11 +116,11 @@ impl PageEvidence {
             result: page.result,
             maxpage: page.maxpage,
             count,
-            twice: 0,
-            across: 0,
-            differing: 0,
-            first_twin: None,
-            first_differing: None,
+            repeats: 0,
+            cross_page_repeats: 0,
+            differing_repeats: 0,
+            first_equal_repeat: None,
+            first_differing_repeat: None,
             faulty: count - (keys.len() as u64).min(count),
             first: keys.first().map(RecordKey::id),
             last: keys.last().map(RecordKey::id),
@@ -121,14 +129,14 @@ impl PageEvidence {
         }
     }
 
-    /// Whether it can have been written by a crawl; a vault may be anybody's.
+    /// Whether a crawl may have written it; the vault may come from an untrusted source.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let pages = 1..=1 << 40;
         pages.contains(&self.page) && (1..=1 << 20).contains(&self.limit) && self.count < 1 << 40
     }
 
-    /// How many records a full page has, as far as is known.
+    /// Number of records of a full page, as far as known.
     #[must_use]
     pub fn size(&self) -> u64 {
         let told = self.perpage.filter(|size| *size > 0).unwrap_or(self.limit);
@@ -159,15 +167,15 @@ fn together(one: ListOrder, other: ListOrder) -> ListOrder {
     }
 }
 
-/// How many records a full page had so far, as far as is known: a service that
-/// tells no page size may give less than it is asked for.
+/// Number of records of a full page so far, as far as known: a service that does not tell its page
+/// size may return fewer than requested.
 #[must_use]
 pub fn page_size(pages: &[PageEvidence]) -> Option<u64> {
     let (first, last) = pages.first().zip(pages.last())?;
     Some(if last.perpage.is_some() { last.size() } else { first.count.min(last.limit) })
 }
 
-/// How the service divides the list into pages, as far as these tell.
+/// How the service divides the list into pages, as far as these pages show.
 #[must_use]
 pub fn paging(pages: &[PageEvidence]) -> Option<Paging> {
     let first = pages.first()?;
@@ -187,7 +195,7 @@ pub fn wants_more(pages: &[PageEvidence]) -> bool {
     // A page that is empty or shows nothing new, or that is not the one asked
     // for, is a contradiction and not a reason to go on.
     let stray = last.currentpage.is_some_and(|current| current != last.page);
-    if stray || last.count == last.twice {
+    if stray || last.count == last.repeats {
         return false;
     }
     match (last.maxpage, last.perpage, last.nextpage) {
@@ -197,15 +205,15 @@ pub fn wants_more(pages: &[PageEvidence]) -> bool {
     }
 }
 
-/// Whether `page` only repeats the one before it: how some services answer
-/// when they are asked for a page after the last.
+/// Whether `page` only repeats the one before it: the response of some services to a page after the
+/// last.
 #[must_use]
 pub fn is_echo(pages: &[PageEvidence], page: &PageEvidence) -> bool {
     let same = |before: &PageEvidence| before.ids == page.ids && before.limit == page.limit;
     page.maxpage.is_none() && page.count > 0 && pages.last().is_some_and(same)
 }
 
-/// The number of records in the whole list, if the service tells it.
+/// Number of records of the whole list, if the service reports it.
 #[must_use]
 pub fn total(pages: &[PageEvidence]) -> Option<u64> {
     let first = pages.first()?;
@@ -215,26 +223,25 @@ pub fn total(pages: &[PageEvidence]) -> Option<u64> {
     (result > first.count || (whole && result == first.count)).then_some(result)
 }
 
-/// How many records the pages show, each counted once.
+/// Number of distinct records on the pages.
 #[must_use]
 pub fn distinct(pages: &[PageEvidence]) -> u64 {
-    pages.iter().map(|page| page.count.saturating_sub(page.twice)).sum()
+    pages.iter().map(|page| page.count.saturating_sub(page.repeats)).sum()
 }
 
-/// The page to read ahead, before the second: the last one, where the list
-/// tells no total. A record that slips over the edge of two inner pages while
-/// they are read moves the last page too, so that the same last page before and
-/// after proves them all.
+/// The page to read early, before the second: the last one, if the list reports no total. A record
+/// that moves over the edge of two inner pages while they are read also shifts the last page, so
+/// the same last page before and after proves them all.
 #[must_use]
 pub fn wants_tail(pages: &[PageEvidence]) -> Option<u64> {
     let [first] = pages else { return None };
     first.maxpage.filter(|maxpage| *maxpage > 2 && first.count > 0 && total(pages).is_none())
 }
 
-/// Whether the last page came at the end as it was read ahead.
+/// Checks that the last page is the same at the end as when it was read early.
 ///
 /// # Errors
-/// What did not hold still, in words.
+/// What changed, in words.
 pub fn same_tail(pages: &[PageEvidence], tail: &PageEvidence) -> Result<(), String> {
     match pages.last() {
         Some(last) if (last.page, last.limit) != (tail.page, tail.limit) => {
@@ -245,28 +252,28 @@ pub fn same_tail(pages: &[PageEvidence], tail: &PageEvidence) -> Result<(), Stri
     }
 }
 
-/// Whether only a second listing can tell that no record slipped away: nothing
-/// says how many there are, or which page is the last.
+/// Whether only a second listing can prove that no record was missed: neither the number of records
+/// nor the last page is known.
 #[must_use]
 pub fn wants_second(pages: &[PageEvidence], tail: Option<&PageEvidence>) -> bool {
     pages.len() > 2 && tail.is_none() && total(pages).is_none()
 }
 
-/// The page size at which the list must be read again, if a record stands on
-/// two pages: it may be in the list twice, it may have moved over the edge of a
-/// page, or the service sorts each page anew, and then another record stands on
-/// none. Pages with other edges show the same records only in the first case.
+/// The page size with which the list must be read again if a record is on two pages. It may be in
+/// the list twice, or have moved over the edge of a page, or the service may sort each page anew,
+/// so that another record is on no page. Only in the first case do pages with other edges show the
+/// same records.
 #[must_use]
 pub fn wants_other_edges(pages: &[PageEvidence]) -> Option<u64> {
     let full = page_size(pages)?;
-    pages.iter().any(|page| page.across > 0).then(|| (full - 1).max(1))
+    pages.iter().any(|page| page.cross_page_repeats > 0).then(|| (full - 1).max(1))
 }
 
-/// Whether the pages show one state of the list. `again` is page 1 read once
-/// more at the end; a list of one page needs none.
+/// Checks that the pages show one state of the list. `again` is page 1, read again at the end; a
+/// list of one page needs none.
 ///
 /// # Errors
-/// What did not hold still, in words.
+/// What changed, in words.
 pub fn stable(pages: &[PageEvidence], again: Option<&PageEvidence>) -> Result<(), String> {
     let Some(first) = pages.first() else { return Err("no page was read".into()) };
     if first.page != 1 {
@@ -303,7 +310,7 @@ pub fn stable(pages: &[PageEvidence], again: Option<&PageEvidence>) -> Result<()
     }
 }
 
-/// Every page but the last must be full, or a record slipped away.
+/// Checks that every page but the last is full; otherwise a record was missed.
 fn fits_pages(pages: &[PageEvidence]) -> Result<(), String> {
     if let Some(last) = pages.last()
         && let Some(maxpage) = last.maxpage
@@ -318,19 +325,19 @@ fn fits_pages(pages: &[PageEvidence]) -> Result<(), String> {
     }
 }
 
-/// How far the pages prove that a record they do not show is gone.
+/// Whether the pages prove that a record they do not contain is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovedRecords {
-    /// It is missing inside a page.
+    /// It is missing within a page.
     Proven,
-    /// It would stand between page `.0` (its place in the pages) and the next:
-    /// gone if that page, read again, still shows the same.
+    /// It would be between page `.0` (its index in the pages) and the next: removed if that page,
+    /// read again, is unchanged.
     AtEdge(usize),
-    /// Only a second listing can tell.
+    /// Only a second listing can prove it.
     Unclear,
 }
 
-/// What a stable listing of `pages` proves about `key`, which no page shows.
+/// What a stable listing of `pages` proves about `key`, which no page contains.
 #[must_use]
 pub fn gone(pages: &[PageEvidence], key: &RecordKey) -> RemovedRecords {
     // That everything is gone at once is believed when it is said twice.
@@ -387,7 +394,7 @@ fn whole_order(pages: &[PageEvidence]) -> ListOrder {
 mod tests {
     use super::*;
 
-    /// Pages of a list with `per` records each, as a well-behaved service tells them.
+    /// Pages of a list with `per` records each, as a correct service returns them.
     fn pages(ids: &[i64], per: usize) -> Vec<PageEvidence> {
         let chunks: Vec<_> = ids.chunks(per).collect();
         let one = |(nth, chunk): (usize, &&[i64])| {
@@ -437,7 +444,7 @@ mod tests {
     fn a_repeat_on_another_page_needs_other_edges_and_one_on_its_own_page_does_not() {
         let mut all = pages(&[9, 8, 8, 7, 6], 2);
         assert_eq!(wants_other_edges(&all), None);
-        (all[1].twice, all[1].across) = (1, 1);
+        (all[1].repeats, all[1].cross_page_repeats) = (1, 1);
         assert_eq!(wants_other_edges(&all), Some(1));
         assert_eq!(stable(&all, Some(&all[0])), Ok(()));
         assert_eq!(whole_order(&all), ListOrder::Descending);
@@ -471,7 +478,7 @@ mod tests {
         assert!(more(|it| (it.maxpage, it.perpage, it.nextpage) = (None, None, Some(2))));
         assert!(more(|it| (it.maxpage, it.perpage) = (None, None)));
         assert!(!more(|it| it.maxpage = Some(1)));
-        assert!(!more(|it| (it.maxpage, it.twice) = (Some(u64::MAX), 2)));
+        assert!(!more(|it| (it.maxpage, it.repeats) = (Some(u64::MAX), 2)));
         assert!(!more(|it| (it.maxpage, it.currentpage) = (Some(u64::MAX), Some(7))));
         assert!(!more(|it| (it.maxpage, it.count) = (Some(9), 0)));
     }

@@ -1,4 +1,4 @@
-//! The statistics of QR codes: a request each, so only where they are due.
+//! Fetches the statistics of QR codes, with one request for each code that needs it.
 
 use super::crawler::{Crawler, StatisticsReport};
 use super::error::{CrawlError, is_fatal};
@@ -10,11 +10,11 @@ use crate::progress::Event;
 use crate::vault::snapshot::ReadState;
 use crate::vault::statistics::StoredStatistics;
 
-/// After this many codes without statistics, and none with, no more are asked for.
+/// Number of codes without statistics, and none with, after which no more are requested.
 const NONE_OFFERED: u64 = 3;
 
 impl Crawler<'_> {
-    /// Fetches what is due, longest waiting first, within the budget.
+    /// Fetches the statistics that are needed, those fetched longest ago first, within the budget.
     pub(super) fn statistics(&mut self) -> Result<StatisticsReport, CrawlError> {
         let mut summary = StatisticsReport::default();
         let snapshot = self.vault.snapshot(self.snapshot)?;
@@ -64,7 +64,7 @@ impl Crawler<'_> {
         Ok(summary)
     }
 
-    /// Says beforehand what a long series of requests will take.
+    /// Announces the duration of a long series of requests.
     fn announce(&self, requests: u64) {
         let time = self.client.estimate(requests);
         if time.as_secs() > 60 {
@@ -95,7 +95,7 @@ impl Crawler<'_> {
         Ok(())
     }
 
-    /// Makes the snapshot say that statistics are missing.
+    /// Records in the snapshot that statistics are missing.
     fn lacking(&mut self, failed: u64, first: &str) -> Result<(), CrawlError> {
         let snapshot = self.vault.snapshot(self.snapshot)?;
         let outcome = snapshot.outcome(Resource::QrCodes);
