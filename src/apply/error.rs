@@ -3,7 +3,7 @@
 use crate::api::error::ApiError;
 use crate::apply::stale::StaleStep;
 use crate::crawl::{CrawlError, Unread};
-use crate::model::Resource;
+use crate::model::{Resource, RunId};
 use crate::vault::VaultError;
 
 /// Why a run did not begin or did not finish.
@@ -17,7 +17,7 @@ pub enum ApplyError {
     Stale(Vec<StaleStep>),
     /// Nothing was written: the plan was applied before, in this run.
     #[error("this plan was applied already, in run {0}")]
-    Used(i64),
+    Used(RunId),
     /// Nothing was written: a list of a resource that the plan changes could not be read
     /// completely.
     #[error("{} could not be read whole, so nothing was written: {}", .0.resource, .0.why)]
@@ -40,12 +40,12 @@ pub enum ApplyError {
     },
     /// The run with this number is finished, so no decision is possible.
     #[error("run {0} is finished")]
-    Finished(i64),
+    Finished(RunId),
     /// The run stopped at a request, and can be continued.
     #[error("run {run} stopped: {source}")]
     Stopped {
         /// Number of the run.
-        run: i64,
+        run: RunId,
         /// The error of the request.
         source: ApiError,
     },
@@ -53,7 +53,7 @@ pub enum ApplyError {
     #[error("run {run} stopped: {resource} could not be read whole: {why}")]
     Unsettled {
         /// Number of the run.
-        run: i64,
+        run: RunId,
         /// The resource of the list.
         resource: Resource,
         /// The reason, for people.

@@ -46,8 +46,8 @@ pub use run::{apply, resume};
 pub use stale::StaleStep;
 pub use step_request::{NOT_SHOWN, StepSecrets};
 
-use crate::model::Resource;
 use crate::model::paging::Paging;
+use crate::model::{Resource, RunId};
 
 /// What a run is asked for.
 #[derive(Debug, Clone, Default)]
@@ -82,7 +82,7 @@ pub struct ApplyOptions {
 /// What a run came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunReport {
-    pub run: i64,
+    pub run: RunId,
     pub done: u64,
     pub refused: u64,
     pub skipped: u64,

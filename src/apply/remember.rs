@@ -14,7 +14,7 @@ use crate::change::plan::{
 };
 use crate::clock::Timestamp;
 use crate::model::natural_key::fold_case;
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, SentValue, State, Verb};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, RunId, SentValue, State, Verb};
 use crate::vault::id_map::IdMapping;
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState};
 use crate::vault::{Vault, VaultError};
@@ -249,7 +249,7 @@ pub fn save_matches(
         new: it.new,
     });
     let new: Vec<_> = new.collect();
-    vault.note_ids(0, &new, now)
+    vault.note_ids(RunId::default(), &new, now)
 }
 
 /// What to remember of `step`, whose record has `id`.

@@ -7,7 +7,7 @@ use crate::apply::reconcile::{self, CreateOutcome};
 use crate::apply::{remember, run};
 use crate::change::plan::PlanStep;
 use crate::clock::Timestamp;
-use crate::model::{Record, RecordKey, Verb};
+use crate::model::{Record, RecordKey, RunId, Verb};
 use crate::vault::Vault;
 use crate::vault::journal::{Run, RunStatus, StepResult, StepState};
 
@@ -36,7 +36,7 @@ pub struct OpenStep {
 ///
 /// # Errors
 /// When there is no such run, or the vault cannot be read.
-pub fn candidates(vault: &mut Vault, run: i64) -> Result<Vec<OpenStep>, ApplyError> {
+pub fn candidates(vault: &mut Vault, run: RunId) -> Result<Vec<OpenStep>, ApplyError> {
     let run = vault.run(run)?;
     let rows = vault.steps(run.number)?;
     let mut open = Vec::new();
@@ -78,7 +78,7 @@ fn may_be(
 /// When the step waits for no decision, or the record cannot be its own.
 pub fn decide(
     vault: &mut Vault,
-    run: i64,
+    run: RunId,
     step: u32,
     decision: StepDecision,
     now: Timestamp,
@@ -124,7 +124,7 @@ pub fn decide(
 ///
 /// # Errors
 /// When there is no such run, it is finished, or the vault cannot be written.
-pub fn abandon(vault: &mut Vault, run: i64, now: Timestamp) -> Result<(), ApplyError> {
+pub fn abandon(vault: &mut Vault, run: RunId, now: Timestamp) -> Result<(), ApplyError> {
     if vault.run(run)?.finished.is_some() {
         return Err(ApplyError::Finished(run));
     }

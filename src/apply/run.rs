@@ -14,7 +14,7 @@ use crate::apply::{ApplyOptions, RunReport, remember, stale, step_request};
 use crate::change::plan::{CurrentState, Plan, PlanStep};
 use crate::clock::{Clock, Timestamp};
 use crate::crawl::{self, CrawlError, CrawlReport, ObservationScope, ServiceLink, Unread};
-use crate::model::{Resource, State, Verb};
+use crate::model::{Resource, RunId, State, Verb};
 use crate::progress::{NoProgress, Progress};
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, StepVerification};
 use crate::vault::{self, Vault, VaultError};
@@ -82,7 +82,7 @@ pub fn resume(
     clock: &dyn Clock,
     progress: &dyn Progress,
     options: &ApplyOptions,
-    run: i64,
+    run: RunId,
 ) -> Result<RunReport, ApplyError> {
     if vault.run(run)?.finished.is_some() {
         let problems = problems_of(vault, run)?;
@@ -244,7 +244,7 @@ pub(super) fn known_ids_of(
 }
 
 /// What there was to tell at the end of a run.
-fn problems_of(vault: &Vault, run: i64) -> Result<Vec<String>, ApplyError> {
+fn problems_of(vault: &Vault, run: RunId) -> Result<Vec<String>, ApplyError> {
     let mut problems = Vec::new();
     for row in vault.steps(run)? {
         let name = step_title(&parse_step(&row)?);
@@ -270,7 +270,7 @@ fn differs(row: &JournalStep) -> bool {
     row.state == StepState::Done && row.verified.as_deref() == Some(DIFFERS)
 }
 
-fn run_report(vault: &Vault, run: i64, all: Vec<RunProblem>) -> Result<RunReport, ApplyError> {
+fn run_report(vault: &Vault, run: RunId, all: Vec<RunProblem>) -> Result<RunReport, ApplyError> {
     let steps = vault.steps(run)?;
     let run = vault.run(run)?;
     let (mut problems, mut unreported) = (Vec::new(), Vec::new());

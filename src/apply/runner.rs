@@ -11,7 +11,7 @@ use crate::change::lists::Lists;
 use crate::change::staleness::{DEFAULT, StalenessLimit, lists};
 use crate::clock::{Clock, ClockReading};
 use crate::model::paging::Paging;
-use crate::model::{Resource, State};
+use crate::model::{Resource, RunId, State};
 use crate::progress::Progress;
 use crate::vault::journal::Run;
 use crate::vault::snapshot::ResourceOutcome;
@@ -108,7 +108,7 @@ pub(super) struct PlanRunner<'a> {
     pub clock: &'a dyn Clock,
     pub progress: &'a dyn Progress,
     pub options: &'a ApplyOptions,
-    pub run: i64,
+    pub run: RunId,
     pub all: Vec<StepRun>,
     /// How many of them have no outcome yet.
     pub open: u64,

@@ -13,7 +13,7 @@ use crate::change::desired::{
     DesiredRecord, DesiredRecords, DesiredState, RecordRef, SourceLocation, unlisted_sent_fields,
 };
 use crate::change::plan::{JsonFields, PlanStep, UnsupportedChange};
-use crate::model::{FieldValue, Record, RecordKey, Resource, Role, State, Verb, value};
+use crate::model::{FieldValue, Record, RecordKey, Resource, Role, RunId, State, Verb, value};
 use crate::vault::journal::{Run, StepState};
 use crate::vault::{Vault, VaultError};
 
@@ -40,7 +40,7 @@ pub struct UndoInput {
 ///
 /// # Errors
 /// When there is no such run, or its first snapshot cannot be read any more.
-pub fn undo_run(vault: &mut Vault, run: i64) -> Result<UndoInput, ApplyError> {
+pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> {
     let journal = vault.run(run)?;
     let rows = vault.steps(run)?;
     if rows.is_empty() {

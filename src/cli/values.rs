@@ -5,7 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::change::csv_files::CsvKind;
 use crate::config::StatisticsSetting;
-use crate::model::Resource;
+use crate::model::{Resource, RunId};
 use crate::vault::reference::{Reference, is_number};
 
 /// One of a few words, each standing for a value.
@@ -41,7 +41,7 @@ pub fn tag(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// With where the numbers stand.
-pub fn run(text: &str) -> Result<i64, String> {
+pub fn run(text: &str) -> Result<RunId, String> {
     text.parse().map_err(|_| "is no number of a run; `linkvault runs ACCOUNT` lists them".into())
 }
 

@@ -10,7 +10,7 @@ use super::manual::UNREAD;
 use crate::change::desired::{DesiredRecord, DesiredState};
 use crate::change::plan::{KeptValue, Plan, PlanStep, UnsupportedChange};
 use crate::change::render::escaped;
-use crate::model::{FieldValue, Resource, Verb};
+use crate::model::{FieldValue, Resource, RunId, Verb};
 
 /// The result for one resource, as numbers of records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -65,7 +65,7 @@ pub struct MigrationReport {
     /// Name of the target account.
     pub to: String,
     /// Id of the run; `None` if there was nothing to do.
-    pub run: Option<i64>,
+    pub run: Option<RunId>,
     /// Counts by resource name and `campaign_links`.
     pub counts: BTreeMap<&'static str, MigrationCounts>,
     /// Records that exist in both accounts.

@@ -26,7 +26,7 @@ use crate::migrate::{
     self, FieldFilter, ManualTask, MappedRecords, MigrateOptions, MigrationPlan, MigrationReport,
     MigrationSource, Substitution,
 };
-use crate::model::{CountOrPercent, Resource, State};
+use crate::model::{CountOrPercent, Resource, RunId, State};
 use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, StepState};
 use crate::vault::reference::Reference;
@@ -380,7 +380,7 @@ fn report(
     moved: &MovedAccount,
     to: &AccountConfig,
     moving: &MigrationPlan,
-    run: Option<i64>,
+    run: Option<RunId>,
 ) -> Result<MigrationReport, OpError> {
     let journal = run.map(|run| vault.steps(run)).transpose()?.unwrap_or_default();
     let why = |step: JournalStep| match step.state {

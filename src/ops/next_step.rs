@@ -3,6 +3,7 @@
 use crate::api::error::ApiErrorKind;
 use crate::apply::ApplyError;
 use crate::crawl::CrawlError;
+use crate::model::RunId;
 use crate::vault::{IdentityPart, VaultError};
 
 /// What a user can do about a failure.
@@ -89,18 +90,18 @@ pub enum NextStep {
     Confirm,
     ResumeOrShowRun {
         account: String,
-        run: i64,
+        run: RunId,
     },
     ResumeRun {
         account: String,
-        run: i64,
+        run: RunId,
         /// Why the run stopped, where that needs something done first.
         first: Option<ApiErrorKind>,
     },
     /// Before the run can be undone.
     FinishRun {
         account: String,
-        run: i64,
+        run: RunId,
     },
     GiveRetentionRule,
     ListBehaviours,
@@ -147,7 +148,8 @@ impl NextStep {
     /// For a run on `account`.
     #[must_use]
     pub fn after_apply_error(error: &ApplyError, account: &str) -> Option<Self> {
-        let resume = |run: i64, first| Self::ResumeRun { account: account.to_owned(), run, first };
+        let resume =
+            |run: RunId, first| Self::ResumeRun { account: account.to_owned(), run, first };
         Some(match error {
             ApplyError::Stale(_) | ApplyError::Step { .. } => Self::MakeNewPlan,
             ApplyError::Used(_) => Self::MakeNewPlanIfNeeded,

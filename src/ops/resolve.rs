@@ -8,13 +8,14 @@ use super::{Env, OpError, OpErrorKind, state_ref};
 use crate::apply::ApplyError;
 use crate::apply::resolve::{OpenStep, StepDecision, abandon, candidates, decide};
 use crate::config::AccountConfig;
+use crate::model::RunId;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
 /// What was decided on a run.
 pub struct ResolveRequest<'a> {
     pub account: &'a AccountConfig,
-    pub run: i64,
+    pub run: RunId,
     /// Steps by their numbers.
     pub decisions: &'a [(u32, StepDecision)],
     /// Leave all that is not done as it is, and finish the run.

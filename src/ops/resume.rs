@@ -12,13 +12,14 @@ use super::write_session::WriteSession;
 use super::{Env, NextStep, OpError, OpErrorKind, state_ref};
 use crate::apply::{self, ApplyOptions};
 use crate::config::AccountConfig;
+use crate::model::RunId;
 use crate::vault::Vault;
 
 /// Which run to go on with, and how.
 pub struct ResumeRequest<'a> {
     pub account: &'a AccountConfig,
     /// The one that is not finished if `None`.
-    pub run: Option<i64>,
+    pub run: Option<RunId>,
     /// Stop at the first step that the service refuses.
     pub fail_fast: bool,
     /// Where rows that were refused are written; beside their file if `None`.
@@ -68,9 +69,9 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
 /// When every run is finished.
 pub fn open_run(
     vault: &Vault,
-    asked: Option<i64>,
+    asked: Option<RunId>,
     account: &AccountConfig,
-) -> Result<i64, OpError> {
+) -> Result<RunId, OpError> {
     let unfinished = vault.unfinished_run()?.map(|run| run.number);
     asked.or(unfinished).ok_or_else(|| {
         let message = format!("every run of {} is finished", account.name);

@@ -10,13 +10,13 @@ use crate::apply::ApplyError;
 use crate::apply::undo::{state_after_run, undo_run};
 use crate::change::policy::{OnConflict, Policy};
 use crate::config::AccountConfig;
-use crate::model::{CountOrPercent, Resource};
+use crate::model::{CountOrPercent, Resource, RunId};
 use crate::vault::VaultError;
 
 /// The run to revert, and how.
 pub struct UndoRequest<'a> {
     pub account: &'a AccountConfig,
-    pub run: i64,
+    pub run: RunId,
     /// Whose value counts where a field was changed again since the run.
     pub on_conflict: OnConflict,
     pub options: RunOptions,

@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::model::{RecordKey, Resource};
+use crate::model::{RecordKey, Resource, RunId};
 
 /// Characters that are encoded: all but the unreserved ones.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -24,7 +24,7 @@ pub fn account(name: &str) -> String {
 
 /// Page of a run.
 #[must_use]
-pub fn run(name: &str, number: i64) -> String {
+pub fn run(name: &str, number: RunId) -> String {
     format!("{}/runs/{number}", account(name))
 }
 

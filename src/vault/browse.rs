@@ -11,7 +11,7 @@ use super::schema::{columns, key_columns, version_table};
 use super::snapshot::{Snapshot, signed};
 use super::{TransactionError, Vault, VaultError};
 use crate::clock::Timestamp;
-use crate::model::{FieldKind, Record, RecordKey, Resource};
+use crate::model::{FieldKind, Record, RecordKey, Resource, RunId};
 use crate::vault::version_rows::{StoredVersion, TemplateCache, equal_stored_fields, key};
 
 /// A part of a list.
@@ -176,7 +176,7 @@ impl Vault {
     }
 
     /// A part of a run's steps, in order.
-    pub fn steps_of(&self, run: i64, range: PageRange) -> Result<Vec<JournalStep>, VaultError> {
+    pub fn steps_of(&self, run: RunId, range: PageRange) -> Result<Vec<JournalStep>, VaultError> {
         let (take, skip) = range.bounds();
         self.steps_where(run, "ORDER BY step LIMIT ?2 OFFSET ?3", (run, take, skip))
     }

@@ -3,6 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::model::RunId;
 use crate::vault::digest::{DigestSum, fields};
 use crate::vault::{Transaction, TransactionError};
 
@@ -144,7 +145,7 @@ fn sent_rows(
 /// Runs `work`, which changes one run's row, and updates the checksum.
 pub(super) fn run<T>(
     tx: &Transaction<'_>,
-    number: i64,
+    number: RunId,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let sql = format!("{RUN} WHERE run = ?1");
@@ -154,7 +155,7 @@ pub(super) fn run<T>(
 /// Runs `work`, which changes these steps of a run, and updates the checksum.
 pub(super) fn steps<T>(
     tx: &Transaction<'_>,
-    run: i64,
+    run: RunId,
     steps: &[u32],
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
@@ -171,7 +172,7 @@ pub(super) fn steps<T>(
 /// Runs `work`, which may change all steps of a run, and updates the checksum.
 pub(super) fn all_steps<T>(
     tx: &Transaction<'_>,
-    run: i64,
+    run: RunId,
     work: impl FnOnce() -> Result<T, TransactionError>,
 ) -> Result<T, TransactionError> {
     let sql = format!("{STEP} WHERE run = ?1");

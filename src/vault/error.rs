@@ -1,5 +1,6 @@
 //! Errors of vaults.
 
+use crate::model::RunId;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -96,7 +97,7 @@ pub enum VaultError {
     NoSnapshot(i64),
     /// There is no run with this number.
     #[error("there is no run {0}")]
-    NoRun(i64),
+    NoRun(RunId),
     /// A [`CommitHook`](super::CommitHook) stopped the operation; only simulations have one.
     #[error("stopped by the commit hook")]
     Stopped,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
-use crate::model::Resource;
+use crate::model::{Resource, RunId};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
 /// A record that replaces another.
@@ -42,7 +42,7 @@ impl Vault {
     /// Stores mappings that `run` found or made; 0 without a run.
     pub fn note_ids(
         &mut self,
-        run: i64,
+        run: RunId,
         found: &[IdMapping],
         now: Timestamp,
     ) -> Result<(), VaultError> {
@@ -56,7 +56,7 @@ impl Vault {
 
 pub(super) fn store(
     tx: &Transaction<'_>,
-    run: i64,
+    run: RunId,
     it: &IdMapping,
 ) -> Result<(), TransactionError> {
     let name = it.resource.name();

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::id_map::{self, IdMapping};
 use crate::clock::Timestamp;
-use crate::model::{Resource, SentValue};
+use crate::model::{Resource, RunId, SentValue};
 use crate::vault::sent_values::{FirstSnapshot, close_others, remember_in};
 use crate::vault::{Transaction, TransactionError, Vault, VaultError, checksums};
 
@@ -39,7 +39,7 @@ pub struct NewRun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// Number of the run, from 1.
-    pub number: i64,
+    pub number: RunId,
     /// The command: `apply`, `import`, `restore`, `undo`.
     pub command: String,
     /// The options of the command, as text.
@@ -171,11 +171,11 @@ const STEP: &str = "SELECT step, spec, state, attempts, sent, answered, id, mess
 impl Vault {
     /// Begins a run with all its steps planned, and returns its number. Until the run ends, each
     /// commit is synced to disk.
-    pub fn begin_run(&mut self, new: &NewRun, now: Timestamp) -> Result<i64, VaultError> {
+    pub fn begin_run(&mut self, new: &NewRun, now: Timestamp) -> Result<RunId, VaultError> {
         self.durable(true)?;
         let touched: Vec<_> = new.touched.iter().map(|it| it.name()).collect();
         self.transact(|tx, _| {
-            let run: i64 =
+            let run: RunId =
                 tx.query_row("SELECT coalesce(max(run), 0) + 1 FROM run", [], |row| row.get(0))?;
             checksums::run(tx, run, || {
                 tx.execute(
@@ -212,14 +212,19 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::NoRun`] if the run does not exist.
-    pub fn resume_run(&mut self, run: i64) -> Result<Run, VaultError> {
+    pub fn resume_run(&mut self, run: RunId) -> Result<Run, VaultError> {
         self.durable(true)?;
         self.run(run)
     }
 
     /// Marks steps as sent, before their requests are sent. When it returns, the mark and the open
     /// batch are on disk. If it fails, nothing may be sent.
-    pub fn mark_sent(&mut self, run: i64, steps: &[u32], now: Timestamp) -> Result<(), VaultError> {
+    pub fn mark_sent(
+        &mut self,
+        run: RunId,
+        steps: &[u32],
+        now: Timestamp,
+    ) -> Result<(), VaultError> {
         self.transact_batched(now, |tx, _| {
             checksums::steps(tx, run, steps, || {
                 let mut update = tx.prepare_cached(
@@ -239,7 +244,7 @@ impl Vault {
     /// later results, for steps whose outcome is cheap to determine again.
     pub fn record_result(
         &mut self,
-        run: i64,
+        run: RunId,
         step: u32,
         what: &StepResult,
         now: Timestamp,
@@ -270,7 +275,7 @@ impl Vault {
     /// Resets steps whose requests were not sent to planned.
     pub fn revert_to_planned(
         &mut self,
-        run: i64,
+        run: RunId,
         steps: &[u32],
         now: Timestamp,
     ) -> Result<(), VaultError> {
@@ -295,7 +300,7 @@ impl Vault {
     /// Stores the results of verifying steps.
     pub fn verify_steps(
         &mut self,
-        run: i64,
+        run: RunId,
         found: &[StepVerification],
         now: Timestamp,
     ) -> Result<(), VaultError> {
@@ -328,7 +333,7 @@ impl Vault {
     }
 
     /// Removes the `after` snapshot of a run, because more requests will be sent.
-    pub fn clear_after_snapshot(&mut self, run: i64) -> Result<(), VaultError> {
+    pub fn clear_after_snapshot(&mut self, run: RunId) -> Result<(), VaultError> {
         self.transact(|tx, _| {
             checksums::run(tx, run, || {
                 tx.execute("UPDATE run SET after = NULL WHERE run = ?1", [run])?;
@@ -341,7 +346,7 @@ impl Vault {
     /// A complete or partial run is finished.
     pub fn suspend_run(
         &mut self,
-        run: i64,
+        run: RunId,
         status: RunStatus,
         after: Option<i64>,
         requests: u64,
@@ -371,7 +376,7 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::NoRun`] if it does not exist.
-    pub fn run(&self, number: i64) -> Result<Run, VaultError> {
+    pub fn run(&self, number: RunId) -> Result<Run, VaultError> {
         let found = self.select_runs(&format!("{RUN} WHERE run = ?1"), [number])?;
         found.into_iter().next().ok_or(VaultError::NoRun(number))
     }
@@ -383,7 +388,7 @@ impl Vault {
     }
 
     /// The number of the run that used this plan; `None` for an empty id.
-    pub fn run_of_plan(&self, plan_id: &str) -> Result<Option<i64>, VaultError> {
+    pub fn run_of_plan(&self, plan_id: &str) -> Result<Option<RunId>, VaultError> {
         if plan_id.is_empty() {
             return Ok(None);
         }
@@ -394,14 +399,14 @@ impl Vault {
     }
 
     /// The steps of a run, in order.
-    pub fn steps(&self, run: i64) -> Result<Vec<JournalStep>, VaultError> {
+    pub fn steps(&self, run: RunId) -> Result<Vec<JournalStep>, VaultError> {
         self.steps_where(run, "ORDER BY step", [run])
     }
 
     /// The steps of a run. `end` is the end of the statement, with `ORDER BY` and `LIMIT`.
     pub(super) fn steps_where(
         &self,
-        run: i64,
+        run: RunId,
         end: &str,
         params: impl rusqlite::Params,
     ) -> Result<Vec<JournalStep>, VaultError> {
@@ -444,7 +449,7 @@ impl Vault {
     }
 
     fn one_run(&self, row: &Row<'_>) -> Result<Run, TransactionError> {
-        let number: i64 = row.get(0)?;
+        let number: RunId = row.get(0)?;
         let status: String = row.get(2)?;
         let touched: String = row.get(10)?;
         let touched = touched.split(',').filter(|name| !name.is_empty()).map(resource);
@@ -492,7 +497,7 @@ impl Vault {
 /// unknown until now.
 fn store_sent(
     tx: &Transaction<'_>,
-    run: i64,
+    run: RunId,
     remember: &[SentValue],
     from: FirstSnapshot,
     learned: bool,
@@ -516,7 +521,7 @@ fn store_sent(
     maps.map_or(Ok(()), |it| id_map::store(tx, run, it))
 }
 
-fn journal_step(run: i64, row: &Row<'_>) -> Result<JournalStep, TransactionError> {
+fn journal_step(run: RunId, row: &Row<'_>) -> Result<JournalStep, TransactionError> {
     let state: String = row.get(2)?;
     Ok(JournalStep {
         step: row.get(0)?,
@@ -532,7 +537,7 @@ fn journal_step(run: i64, row: &Row<'_>) -> Result<JournalStep, TransactionError
     })
 }
 
-fn step_state(run: i64, name: &str) -> Result<StepState, TransactionError> {
+fn step_state(run: RunId, name: &str) -> Result<StepState, TransactionError> {
     StepState::from_name(name)
         .ok_or_else(|| TransactionError::Damaged(format!("run {run}: no step can be {name}")))
 }

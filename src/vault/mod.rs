@@ -17,6 +17,7 @@ pub mod digest;
 mod error;
 pub mod forget;
 mod header;
+mod id_columns;
 pub mod id_map;
 pub mod journal;
 pub mod listing;

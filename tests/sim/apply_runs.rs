@@ -6,7 +6,7 @@ use std::time::Duration;
 use linkvault::apply::resolve::{self, StepDecision};
 use linkvault::apply::{ApplyError, ApplyOptions, RunReport, undo};
 use linkvault::change::plan::Plan;
-use linkvault::model::{RecordKey, Resource, Verb};
+use linkvault::model::{RecordKey, Resource, RunId, Verb};
 use linkvault::sandbox::Faults;
 use linkvault::sandbox::faults::{Fault, FaultTrigger, Garbage};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
@@ -167,10 +167,10 @@ fn what_was_not_read_after_a_run_can_be_taken_back_all_the_same() {
     let told = "channels could not be read again, so their steps are not verified";
     assert!(outcome.problems[0].starts_with(told), "{outcome:?}");
     let mut vault = world.open();
-    let run = vault.run(1).unwrap();
+    let run = vault.run(RunId(1)).unwrap();
     let base = undo::state_after_run(&mut vault, &run).unwrap().unwrap();
     assert!(base.get(Resource::Channels).is_none(), "it shows the time before");
-    let way = undo::undo_run(&mut vault, 1).unwrap();
+    let way = undo::undo_run(&mut vault, RunId(1)).unwrap();
     let wanted = &way.desired.resources[&Resource::Channels].records[0];
     let wanted = wanted.value(Resource::Channels, "description").unwrap();
     assert_eq!(wanted.cell(), old);
@@ -181,7 +181,7 @@ fn a_plan_is_applied_once() {
     let mut world = world("");
     through(&mut world, &campaigns(&["One"])).unwrap();
     let again = world.apply(&campaigns(&["Two"]), &options()).unwrap_err();
-    assert!(matches!(again, ApplyError::Used(1)), "{again}");
+    assert!(matches!(again, ApplyError::Used(RunId(1))), "{again}");
     assert_eq!(names(&world), ["One"]);
 }
 
@@ -215,24 +215,25 @@ fn a_code_that_may_be_any_of_several_waits_for_a_person() {
     });
     let outcome = through(&mut world, &plan).unwrap();
     assert_eq!((outcome.unknown, outcome.done), (1, 0), "{outcome:?}");
-    let run = world.open().run(1).unwrap();
+    let run = world.open().run(RunId(1)).unwrap();
     assert_eq!((run.status, run.finished), (RunStatus::Unknown, None));
     world.meddler = None;
     let mut vault = world.open();
-    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let open = resolve::candidates(&mut vault, RunId(1)).unwrap();
     let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
     assert_eq!(ids, [5, 6]);
-    let decide = |vault: &mut Vault, decision| resolve::decide(vault, 1, 1, decision, world.now());
+    let decide =
+        |vault: &mut Vault, decision| resolve::decide(vault, RunId(1), 1, decision, world.now());
     let other = decide(&mut vault, StepDecision::Adopt(1)).unwrap_err();
     assert_eq!(other.to_string(), "step 1: 1 cannot be its record; these can: 5 and 6");
     decide(&mut vault, StepDecision::Adopt(5)).unwrap();
     assert!(decide(&mut vault, StepDecision::Skip).is_err());
     drop(vault);
-    let outcome = world.resume(1, &options()).unwrap();
+    let outcome = world.resume(RunId(1), &options()).unwrap();
     assert_eq!((outcome.done, outcome.unknown), (1, 0), "{outcome:?}");
     let sent = linkvault::apply::account_memory(&world.open()).unwrap().sent;
     assert_eq!(sent[&(Resource::QrCodes, RecordKey::Id(5))]["data"], json!("ours"));
-    assert_eq!(world.open().run(1).unwrap().status, RunStatus::Complete);
+    assert_eq!(world.open().run(RunId(1)).unwrap().status, RunStatus::Complete);
 }
 
 #[test]

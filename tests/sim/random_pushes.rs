@@ -12,7 +12,7 @@ use linkvault::change::plan::{
 };
 use linkvault::change::policy::{OnConflict, Policy};
 use linkvault::crawl::{self, StatisticsMode};
-use linkvault::model::{CountOrPercent, Resource, State, Verb};
+use linkvault::model::{CountOrPercent, Resource, RunId, State, Verb};
 use linkvault::ops::plan::needed_resources;
 use linkvault::sandbox::Store;
 use linkvault::sandbox::second_user::random_change;
@@ -198,7 +198,7 @@ impl Life {
             self.is_as(&edited.goal, &[&pushed.before, &edited.goal], "after the push");
         }
         let alone = pushed.alone;
-        if alone && pushed.outcome.run > 0 && self.rng.u8(..3) > 0 {
+        if alone && pushed.outcome.run > RunId(0) && self.rng.u8(..3) > 0 {
             self.undo(&pushed);
         }
         alone
@@ -299,7 +299,7 @@ impl Life {
     }
 
     /// Keeps values in `goal` whose previous value is unknown.
-    fn keep_unknown(&self, goal: &mut Store, now: &Store, run: i64) {
+    fn keep_unknown(&self, goal: &mut Store, now: &Store, run: RunId) {
         for row in self.world.open().steps(run).unwrap() {
             let step: linkvault::change::plan::PlanStep = serde_json::from_str(&row.spec).unwrap();
             if (step.resource, step.verb, row.state)

@@ -7,7 +7,7 @@ use linkvault::apply::ApplyOptions;
 use linkvault::change::plan::Plan;
 use linkvault::clock::Clock as _;
 use linkvault::crawl::CrawlError;
-use linkvault::model::{Resource, Verb};
+use linkvault::model::{Resource, RunId, Verb};
 use linkvault::sandbox::Store;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::vault::VaultError;
@@ -237,12 +237,12 @@ fn discards_when_it_is_resumed(plan: &Plan, fault: &str, requests: u64, states: 
     assert!(world.open().running().unwrap().is_some());
     world.requested_paths();
     world.change(|store| store.clone_from(&other(4)));
-    let error = world.resume(1, &options).unwrap_err();
+    let error = world.resume(RunId(1), &options).unwrap_err();
     assert!(error.to_string().contains("99 of"), "{error}");
     assert_eq!(world.requested_paths(), ["/api/account"]);
     assert_eq!(world.open().running().unwrap(), None);
     world.change(|store| store.clone_from(&ours));
-    assert_eq!(world.resume(1, &options).unwrap().done, states.len() as u64);
+    assert_eq!(world.resume(RunId(1), &options).unwrap().done, states.len() as u64);
     invariants::is_sound(&mut world.open());
 }
 

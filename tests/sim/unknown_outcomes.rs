@@ -7,7 +7,7 @@ use linkvault::apply::resolve::{self, StepDecision};
 use linkvault::apply::step_request::set_password;
 use linkvault::apply::{ApplyError, ApplyOptions, RunReport, StepSecrets};
 use linkvault::change::plan::{Plan, ROTATOR, fingerprint, slug};
-use linkvault::model::{RecordKey, Resource, Verb};
+use linkvault::model::{RecordKey, Resource, RunId, Verb};
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::store::QrCode;
 use linkvault::vault::journal::{JournalStep, RunStatus, StepResult, StepState};
@@ -65,7 +65,7 @@ fn interrupted_for_hours() -> World {
 }
 
 fn resumed(world: &mut World) -> RunReport {
-    world.resume(1, &options()).unwrap()
+    world.resume(RunId(1), &options()).unwrap()
 }
 
 #[test]
@@ -259,9 +259,9 @@ fn poisoned() -> World {
 fn what_no_list_tells_of_an_update_is_left_to_a_person() {
     let mut world = poisoned();
     let mut vault = world.open();
-    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let open = resolve::candidates(&mut vault, RunId(1)).unwrap();
     assert!(open[0].candidates.is_empty());
-    resolve::decide(&mut vault, 1, 1, StepDecision::Retry, world.now()).unwrap();
+    resolve::decide(&mut vault, RunId(1), 1, StepDecision::Retry, world.now()).unwrap();
     drop(vault);
     world.set_faults("", 1);
     let outcome = resumed(&mut world);
@@ -280,7 +280,7 @@ fn an_update_that_a_person_decides_to_repeat_is_sent_again_although_its_record_h
     let outcome = world.apply(&plan, &options()).unwrap();
     assert_eq!(outcome.unknown, 1, "{outcome:?}");
     world.set_faults("", 1);
-    resolve::decide(&mut world.open(), 1, 1, StepDecision::Retry, world.now()).unwrap();
+    resolve::decide(&mut world.open(), RunId(1), 1, StepDecision::Retry, world.now()).unwrap();
     world.requested_paths();
     world.requested_paths();
     resumed(&mut world);
@@ -318,14 +318,14 @@ fn a_record_that_an_update_to_be_repeated_has_changed_is_not_what_a_create_made(
     world.backup();
     // As if no list had shown it.
     let unknown = StepResult::of(StepState::Unknown);
-    world.open().record_result(1, 2, &unknown, world.now(), false).unwrap();
+    world.open().record_result(RunId(1), 2, &unknown, world.now(), false).unwrap();
     let candidates = |world: &World| {
-        let open = resolve::candidates(&mut world.open(), 1).unwrap();
+        let open = resolve::candidates(&mut world.open(), RunId(1)).unwrap();
         let of_create = open.into_iter().find(|it| it.step.step == 1).unwrap();
         of_create.candidates.iter().map(|it| it.key.id()).collect::<Vec<_>>()
     };
     assert_eq!(candidates(&world), [0; 0]);
-    resolve::decide(&mut world.open(), 1, 2, StepDecision::Retry, world.now()).unwrap();
+    resolve::decide(&mut world.open(), RunId(1), 2, StepDecision::Retry, world.now()).unwrap();
     assert_eq!(candidates(&world), [0; 0]);
 }
 
@@ -354,11 +354,11 @@ fn a_service_that_is_down_stops_the_run() {
 fn a_run_can_be_abandoned() {
     let world = poisoned();
     let mut vault = world.open();
-    resolve::abandon(&mut vault, 1, world.now()).unwrap();
-    let run = vault.run(1).unwrap();
+    resolve::abandon(&mut vault, RunId(1), world.now()).unwrap();
+    let run = vault.run(RunId(1)).unwrap();
     assert_eq!((run.status, run.count(StepState::Skipped)), (RunStatus::Partial, 1));
     assert!(run.finished.is_some() && vault.unfinished_run().unwrap().is_none());
-    assert!(resolve::abandon(&mut vault, 1, world.now()).is_err(), "it is finished");
+    assert!(resolve::abandon(&mut vault, RunId(1), world.now()).is_err(), "it is finished");
 }
 
 /// A run that stopped before its update; another user changes the record first.
@@ -443,10 +443,10 @@ fn a_create_whose_name_the_service_made_into_another_is_not_sent_again() {
     assert_eq!(outcome.unknown, 1, "{outcome:?}");
     assert_eq!(world.service().store().campaigns.iter().count(), 5);
     let mut vault = world.open();
-    let open = resolve::candidates(&mut vault, 1).unwrap();
+    let open = resolve::candidates(&mut vault, RunId(1)).unwrap();
     let ids: Vec<_> = open[0].candidates.iter().map(|it| it.key.id()).collect();
     assert_eq!(ids, [5]);
-    resolve::decide(&mut vault, 1, 1, StepDecision::Adopt(5), world.now()).unwrap();
+    resolve::decide(&mut vault, RunId(1), 1, StepDecision::Adopt(5), world.now()).unwrap();
     drop(vault);
     assert_eq!(resumed(&mut world).done, 1);
 }
@@ -480,7 +480,7 @@ fn fail_fast_looks_up_steps_that_were_sent() {
         world.meddler = None;
         world.set_faults("", 1);
         let options = ApplyOptions { fail_fast: true, ..options() };
-        world.resume(1, &options).unwrap();
+        world.resume(RunId(1), &options).unwrap();
         assert_eq!(journal(&world)[1].state, state);
     }
 }
@@ -540,7 +540,7 @@ fn what_was_done_and_answered_with_a_failure_is_done_and_can_be_taken_back() {
         let states: Vec<_> = journal(&world).iter().map(|row| row.state).collect();
         assert_eq!(states, [StepState::Done; 3], "{fault}: {outcome:?}");
         assert_eq!(outcome.verified, 3, "{fault}: {outcome:?}");
-        let way = linkvault::apply::undo::undo_run(&mut world.open(), 1).unwrap();
+        let way = linkvault::apply::undo::undo_run(&mut world.open(), RunId(1)).unwrap();
         let wanted = &way.desired.resources[&Resource::Channels].records[0];
         let old = wanted.value(Resource::Channels, "description").unwrap().cell().into_owned();
         assert_eq!(old, before.channels.get(2).unwrap().description);
@@ -588,7 +588,7 @@ fn undo_goes_by_what_became_true_and_not_by_what_was_answered() {
     world.canned = Some(("/api/channel/2/update".to_owned(), refusal.to_owned()));
     let outcome = world.apply(&plan, &options()).unwrap();
     assert_eq!((outcome.done, outcome.refused), (0, 1), "{outcome:?}");
-    let way = linkvault::apply::undo::undo_run(&mut world.open(), 1).unwrap();
+    let way = linkvault::apply::undo::undo_run(&mut world.open(), RunId(1)).unwrap();
     let wanted = &way.desired.resources[&Resource::Channels].records[0];
     let old = wanted.value(Resource::Channels, "description").unwrap().cell().into_owned();
     assert_eq!(old, before);

@@ -16,6 +16,7 @@ use linkvault::apply::{self, ApplyError, RunReport};
 use linkvault::change::plan::Plan;
 use linkvault::clock::{Clock, SimulatedClock, Timestamp};
 use linkvault::crawl::{self, CrawlError, CrawlOptions, CrawlReport};
+use linkvault::model::RunId;
 use linkvault::sandbox::generate::{GeneratedCounts, generate};
 use linkvault::sandbox::service::LogEntry;
 use linkvault::sandbox::{
@@ -237,7 +238,7 @@ impl World {
     /// Simulates a process that resumes a run.
     pub fn resume(
         &mut self,
-        run: i64,
+        run: RunId,
         options: &apply::ApplyOptions,
     ) -> Result<RunReport, ApplyError> {
         let mut vault = self.open_mortal();

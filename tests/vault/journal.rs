@@ -1,6 +1,6 @@
 //! The journal of runs: what it stores, and when it is synced to disk.
 
-use linkvault::model::{RecordKey, Resource, SentValue};
+use linkvault::model::{RecordKey, Resource, RunId, SentValue};
 use linkvault::vault::id_map::IdMapping;
 use linkvault::vault::journal::{NewRun, RunStatus, StepResult, StepState};
 use linkvault::vault::{Vault, VaultError};
@@ -19,7 +19,7 @@ fn new(steps: usize) -> NewRun {
     }
 }
 
-fn states(vault: &Vault, run: i64) -> Vec<(StepState, u32)> {
+fn states(vault: &Vault, run: RunId) -> Vec<(StepState, u32)> {
     vault.steps(run).unwrap().iter().map(|it| (it.state, it.attempts)).collect()
 }
 
@@ -94,14 +94,14 @@ fn ids_of_other_accounts_are_kept_apart_and_follow_what_was_brought_back() {
         IdMapping { origin, resource: campaigns, old, new }
     };
     let found = [stands("a#1", 3, 30), stands("b#1", 3, 31), stands("", 30, 40), stands("", 3, 5)];
-    vault.note_ids(0, &found, day(0)).unwrap();
+    vault.note_ids(RunId(0), &found, day(0)).unwrap();
     assert_sound(&mut vault);
     let of = |vault: &Vault, origin: &str| vault.id_map(origin).unwrap()[&(campaigns, 3)];
     assert_eq!((of(&vault, "a#1"), of(&vault, "b#1"), of(&vault, "")), (30, 31, 5));
     let moved = linkvault::apply::account_memory_with_ids_of(&vault, "a#1").unwrap().ids;
     assert_eq!(moved[&(campaigns, 3)], 40);
     assert_eq!(moved.len(), 1);
-    vault.note_ids(2, &[stands("a#1", 3, 33)], day(1)).unwrap();
+    vault.note_ids(RunId(2), &[stands("a#1", 3, 33)], day(1)).unwrap();
     assert_eq!((of(&vault, "a#1"), of(&vault, "b#1")), (33, 31));
     assert_sound(&mut vault);
 }
@@ -123,5 +123,5 @@ fn a_plan_is_known_to_have_been_used_and_an_unfinished_run_keeps_its_snapshots()
     let told = vault.run(run).unwrap();
     assert_eq!((told.requests, told.after, told.finished), (9, Some(1), Some(day(0))));
     assert_eq!(told.count(StepState::Planned), 1);
-    assert!(matches!(vault.run(99), Err(VaultError::NoRun(99))));
+    assert!(matches!(vault.run(RunId(99)), Err(VaultError::NoRun(RunId(99)))));
 }

@@ -1,6 +1,6 @@
 //! Sent values that no list returns.
 
-use linkvault::model::{RecordKey, Resource, SentValue};
+use linkvault::model::{RecordKey, Resource, RunId, SentValue};
 use linkvault::vault::Vault;
 use linkvault::vault::journal::{NewRun, StepResult, StepState, StepVerification};
 
@@ -66,7 +66,7 @@ fn a_snapshot_shows_what_was_sent_before_it_was_finished() {
 }
 
 /// Begins a run of two steps after snapshot `before`.
-fn begun_run(vault: &mut Vault, before: i64) -> i64 {
+fn begun_run(vault: &mut Vault, before: i64) -> RunId {
     let new = NewRun {
         plan_id: "abc".to_owned(),
         touched: vec![Resource::Campaigns],

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::apply::resolve::{OpenStep, StepDecision};
 use crate::cli::{App, CliError, CommandResult, Escaped, Exit, values};
 use crate::config::AccountConfig;
-use crate::model::{Record, Verb};
+use crate::model::{Record, RunId, Verb};
 use crate::ops::resolve::{ResolveRequest, resolve};
 
 /// Record a decision on steps whose outcome is unknown
@@ -24,7 +24,7 @@ pub struct Args {
     pub account: String,
     /// The run
     #[arg(value_parser = values::run)]
-    pub run: i64,
+    pub run: RunId,
     /// Record that the step created this record; repeatable
     #[arg(long, value_name = "STEP=ID", value_parser = pair)]
     pub adopt: Vec<(u32, i64)>,
@@ -77,7 +77,7 @@ pub fn run(args: &Args, app: &App) -> Result<Exit, CliError> {
 fn show(
     app: &App,
     account: &AccountConfig,
-    run: i64,
+    run: RunId,
     open: &[OpenStep],
     decided: usize,
 ) -> Result<(), CliError> {

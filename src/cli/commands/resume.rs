@@ -6,6 +6,7 @@ use super::runs;
 use crate::cli::plan_args::MaxStalenessArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit, render, values};
+use crate::model::RunId;
 use crate::ops::resume::{ResumeRequest, open_run, resume};
 use crate::ops::state_ref;
 
@@ -22,7 +23,7 @@ pub struct Args {
     pub account: String,
     /// The run; default: the unfinished run
     #[arg(value_parser = values::run)]
-    pub run: Option<i64>,
+    pub run: Option<RunId>,
     /// Stop at the first step that the service refuses
     #[arg(long)]
     pub fail_fast: bool,

@@ -1,5 +1,6 @@
 //! `linkvault runs`: what was applied to an account, and what became of it.
 
+use crate::model::RunId;
 use crate::ops::{error_sources, state_ref};
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ pub struct Args {
     pub account: String,
     /// A run's number
     #[arg(value_parser = values::run)]
-    pub run: Option<i64>,
+    pub run: Option<RunId>,
 }
 
 /// Lists them.

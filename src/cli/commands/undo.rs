@@ -4,6 +4,7 @@ use crate::cli::plan_args::ConflictChoice;
 use crate::cli::run_args::RunArgs;
 use crate::cli::session_args::SessionArgs;
 use crate::cli::{App, CliError, Exit, render, values};
+use crate::model::RunId;
 use crate::ops::undo::{UndoRequest, undo};
 
 /// Revert a run as far as the API allows
@@ -20,7 +21,7 @@ pub struct Args {
     pub account: String,
     /// The run; `linkvault runs ACCOUNT` lists them
     #[arg(value_parser = values::run)]
-    pub run: i64,
+    pub run: RunId,
     /// Which value to use if a field changed again since the run
     #[arg(long, value_name = "WHOSE", default_value = "fail")]
     pub on_conflict: ConflictChoice,

@@ -2,6 +2,7 @@
 
 use crate::clock::Timestamp;
 use crate::format;
+use crate::model::RunId;
 use crate::ui::links;
 use crate::ui::time_text::TimeText;
 use crate::vault::journal::{Run, RunStatus, StepState};
@@ -56,7 +57,7 @@ fn changes(snapshot: &Snapshot) -> Vec<String> {
 /// A run as a table row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRow {
-    pub number: i64,
+    pub number: RunId,
     pub href: String,
     pub begun: TimeText,
     pub command: String,
