@@ -294,7 +294,7 @@ pub fn document(plan: &Plan, account: &str) -> Json {
 mod tests {
     use super::*;
     use crate::change::plan::PlanCost;
-    use crate::change::plan::tests::everything;
+    use crate::change::plan::tests::plan_with_every_verb;
 
     fn as_text(plan: &Plan) -> String {
         let mut out = String::new();
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_listed_by_resource_and_ends_with_its_cost() {
-        let shown = as_text(&everything());
+        let shown = as_text(&plan_with_every_verb());
         let begins = "campaigns\n  - 2  Old\n  ~ 1  Spring\n      public: false -> true\n  + New\n";
         assert!(shown.contains(begins), "{shown}");
         assert!(shown.contains("  > 1/links/33  Spring\n"), "{shown}");
@@ -342,7 +342,7 @@ Not supported:
 
     #[test]
     fn many_rows_with_the_same_reason_are_listed_once() {
-        let mut plan = everything();
+        let mut plan = plan_with_every_verb();
         let first = plan.unsupported[0].clone();
         let line = |line| {
             let mut it = first.clone();
@@ -372,7 +372,7 @@ Not supported:
 
     #[test]
     fn untrusted_text_is_escaped_for_terminal_and_table() {
-        let mut plan = everything();
+        let mut plan = plan_with_every_verb();
         let evil = "a|b`c\u{1b}[2J\n| x | <img>";
         plan.steps[3].name = evil.to_owned();
         plan.unsupported[0].key = evil.to_owned();
@@ -385,7 +385,7 @@ Not supported:
 
     #[test]
     fn the_document_has_stable_keys() {
-        let document = document(&everything(), "main");
+        let document = document(&plan_with_every_verb(), "main");
         assert_eq!((&document["format"], &document["account"]), (&json!(1), &json!("main")));
         assert_eq!((&document["requests"], &document["seconds"]), (&json!(32), &json!(60.0)));
         let unsupported = &document["unsupported"][0];

@@ -154,7 +154,7 @@ fn an_account_that_is_another_one_by_its_id_is_told_from_the_plans_own() {
     assert_eq!(service.writes(), Vec::<String>::new());
 }
 
-/// The plan with something in it changed by hand.
+/// The plan with an edit.
 fn tampered(change: impl FnOnce(&mut Value)) -> (TestEnvironment, LiveService) {
     let (environment, service) = saved();
     let mut plan: Value = serde_json::from_str(&environment.text("plan.json")).unwrap();
@@ -211,7 +211,7 @@ fn a_plan_that_was_sealed_again_sends_nothing_that_it_does_not_show() {
         ),
         (|step| step.name = "Another one".to_owned(), 4, "is not what the plan says it is\n"),
         (|step| step.before.as_mut().unwrap()["name"] = json!("x"), 4, "is not what the plan says"),
-        (|step| step.fingerprint = None, 1, "plan.json step 1 does not say for which state of its"),
+        (|step| step.fingerprint = None, 1, "plan.json step 1 has no valid fingerprint of its"),
     ];
     for (forge, code, says) in forgeries {
         let (environment, service) = forged(|steps| forge(&mut steps[0]));

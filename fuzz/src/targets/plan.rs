@@ -1,6 +1,6 @@
 //! Saved plans: `change::plan::saved`.
 
-use linkvault::change::plan::saved::{LARGEST, SavedPlan, read};
+use linkvault::change::plan::saved::{MAX_PLAN_BYTES, SavedPlan, read};
 
 pub const WORDS: &[&str] = &[
     "\"format\": 1",
@@ -51,7 +51,7 @@ pub fn run(input: &[u8]) {
 
 /// The input with the digest that belongs to it, if it is a plan at all.
 fn signed(input: &[u8]) -> Option<Vec<u8>> {
-    if input.len() > LARGEST {
+    if input.len() > MAX_PLAN_BYTES {
         return None;
     }
     let plan: SavedPlan = serde_json::from_slice(input).ok()?;

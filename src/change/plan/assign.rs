@@ -1,5 +1,5 @@
-//! Assignments: items of channels and links of campaigns. They can be added and
-//! never taken away.
+//! Plans assignments: items of channels and links of campaigns. The API can add them, but not
+//! remove them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,16 +14,16 @@ use crate::change::plan::{fingerprints, reversibility};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
 
-/// Why a reference leads nowhere.
+/// Why a reference cannot be resolved, as a message.
 enum UnresolvedRef {
-    /// There is none.
-    None(String),
-    /// There are several.
-    Several(String),
+    /// No such record exists.
+    NotFound(String),
+    /// Several records match.
+    Ambiguous(String),
 }
 
 impl Planner<'_> {
-    /// The wanted items of channels.
+    /// Plans the assignments of desired channel items.
     pub fn items(&mut self) {
         let resource = Resource::ChannelItems;
         let Some(wanted) = self.desired.resources.get(&resource) else { return };
@@ -42,7 +42,7 @@ impl Planner<'_> {
                 let key = RecordKey::Item { channel: *channel, kind: kind.clone(), id: *id };
                 if let Some((key, record)) = live.get_key_value(&key) {
                     if claimed.insert(key) {
-                        self.fixed(row, record);
+                        self.report_read_only_changes(row, record);
                     }
                     continue;
                 }
@@ -55,11 +55,11 @@ impl Planner<'_> {
             }
         }
         if wanted.is_complete && self.policy.delete {
-            self.unassigned(live, &claimed);
+            self.report_unassigned(live, &claimed);
         }
     }
 
-    /// What a row means.
+    /// Resolves the channel and the item of a row; reports a row that has no valid ones.
     fn item(&mut self, row: &DesiredRecord) -> Option<RequestSubject> {
         let resource = Resource::ChannelItems;
         let kind = row.value(resource, "type").and_then(text).unwrap_or_default();
@@ -81,31 +81,32 @@ impl Planner<'_> {
             (Ok(channel), Ok(id)) => {
                 Some(RequestSubject::Item { channel, kind: kind.to_owned(), id })
             }
-            (Err(lost), _) | (_, Err(lost)) => {
-                match lost {
-                    UnresolvedRef::None(why) => {
+            (Err(unresolved), _) | (_, Err(unresolved)) => {
+                match unresolved {
+                    UnresolvedRef::NotFound(why) => {
                         self.add_unsupported(resource, &key_of(row), &why, row.source.as_ref());
                     }
-                    UnresolvedRef::Several(why) => self.add_invalid_row(resource, row, why),
+                    UnresolvedRef::Ambiguous(why) => self.add_invalid_row(resource, row, why),
                 }
                 None
             }
         }
     }
 
-    /// What is wanted of an item that is there: nothing of it can be changed.
-    fn fixed(&mut self, row: &DesiredRecord, live: &Record<'static>) {
+    /// Reports the fields of an existing item that the row would change: the API cannot change
+    /// them.
+    fn report_read_only_changes(&mut self, row: &DesiredRecord, live: &Record<'static>) {
         let RecordKey::Item { channel, kind, id } = &live.key else { return };
-        let is_made_again = self.is_made_again(Resource::Channels, *channel)
-            || (kind == "qr" && self.is_made_again(Resource::QrCodes, *id));
+        let was_recreated = self.was_recreated(Resource::Channels, *channel)
+            || (kind == "qr" && self.was_recreated(Resource::QrCodes, *id));
         let is_named = row.channel == Some(RecordRef::Id(*channel)) && row.id == Some(*id);
-        let own = is_named && !self.foreign() && !is_made_again;
+        let own = is_named && !self.foreign() && !was_recreated;
         let resource = Resource::ChannelItems;
         let base = self.base.and_then(|base| base.get(resource)).map(|it| it.get(&live.key));
         let spec = resource.spec();
         let differs = |(place, mine): (&usize, &FieldValue<'static>)| {
             let field = spec.fields.get(*place).filter(|field| field.role == Role::ReadOnly)?;
-            // The row that assigned it leaves empty what the service fills in.
+            // A row for a new item has no values for the fields that the service sets.
             if is_empty(mine) {
                 return None;
             }
@@ -116,7 +117,7 @@ impl Planner<'_> {
             (!untouched && !same_as(live)).then_some(field.name)
         };
         let fixed: Vec<_> = row.fields.iter().filter_map(differs).collect();
-        // A state shows when an item was assigned: one of another date was assigned again.
+        // An item with another date was assigned again since the state was read.
         let is_again = self.desired.recreate_missing && fixed.contains(&"date");
         if own && !is_again && !fixed.is_empty() {
             let names = fixed.join("` and `");
@@ -125,15 +126,15 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether the item was there when the row was exported, and is gone since.
+    /// Whether the item existed when the row was exported and was deleted since.
     fn was_unassigned(&self, row: &DesiredRecord) -> bool {
         let base = self.base.and_then(|base| base.get(Resource::ChannelItems));
         let key = RecordKey::parse(Resource::ChannelItems, &key_of(row));
         base.zip(key).is_some_and(|(base, key)| base.contains_key(&key))
     }
 
-    /// Items that are not wanted any more.
-    fn unassigned(
+    /// Reports items that the desired state lacks: the API cannot remove them.
+    fn report_unassigned(
         &mut self,
         live: &BTreeMap<RecordKey, Record<'static>>,
         claimed: &HashSet<&RecordKey>,
@@ -141,33 +142,33 @@ impl Planner<'_> {
         let base = self.base.and_then(|base| base.get(Resource::ChannelItems));
         for key in live.keys().filter(|key| !claimed.contains(key)) {
             let RecordKey::Item { channel, kind, id } = key else { continue };
-            let goes_with_it = self.deleted.contains(&(Resource::Channels, *channel))
+            let is_deleted_too = self.deleted.contains(&(Resource::Channels, *channel))
                 || (kind == "qr" && self.deleted.contains(&(Resource::QrCodes, *id)));
-            let is_ours = base.is_none_or(|base| base.contains_key(key));
-            if is_ours && !goes_with_it {
+            let in_base = base.is_none_or(|base| base.contains_key(key));
+            if in_base && !is_deleted_too {
                 let reason = "the API cannot unassign an item";
                 self.add_unsupported(Resource::ChannelItems, &key.to_string(), reason, None);
             }
         }
     }
 
-    /// The wanted links of campaigns.
+    /// Plans the assignments of desired campaign links.
     pub fn links(&mut self) {
         let resource = Resource::Campaigns;
         let mut wanted = std::mem::take(&mut self.inherited_links);
         for link in &self.desired.campaign_links {
             match self.resolve(resource, &link.campaign) {
                 Ok(campaign) => wanted.push((campaign, link.link, link.source.clone())),
-                Err(lost) => {
+                Err(unresolved) => {
                     let key = match &link.campaign {
                         RecordRef::Id(id) => format!("{id}/links/{}", link.link),
                         RecordRef::Name(name) => format!("{name}/links/{}", link.link),
                     };
-                    match lost {
-                        UnresolvedRef::None(why) => {
+                    match unresolved {
+                        UnresolvedRef::NotFound(why) => {
                             self.add_unsupported(resource, &key, &why, link.source.as_ref())
                         }
-                        UnresolvedRef::Several(what) => {
+                        UnresolvedRef::Ambiguous(what) => {
                             let source = link.source.clone();
                             let row = super::problems::InvalidRow { resource, key, what, source };
                             self.problems.rows.push(row);
@@ -177,7 +178,7 @@ impl Planner<'_> {
             }
         }
         if self.desired.has_sent_values && !self.foreign() {
-            self.assigned_later(&wanted);
+            self.report_links_assigned_later(&wanted);
         }
         let mut known: HashMap<i64, HashSet<i64>> = HashMap::new();
         let mut seen = HashSet::new();
@@ -199,8 +200,13 @@ impl Planner<'_> {
         }
     }
 
-    /// Refuses to take away links that linkvault assigned after the wanted state.
-    fn assigned_later(&mut self, wanted: &[(ResolvedRef, i64, Option<SourceLocation>)]) {
+    /// Reports links that linkvault assigned after the desired state was saved: the API cannot
+    /// remove
+    /// them.
+    fn report_links_assigned_later(
+        &mut self,
+        wanted: &[(ResolvedRef, i64, Option<SourceLocation>)],
+    ) {
         let resource = Resource::Campaigns;
         let wanted: HashSet<_> =
             wanted.iter().map(|(campaign, link, _)| (*campaign, *link)).collect();
@@ -250,14 +256,14 @@ impl Planner<'_> {
             before: None,
             after: None,
             body: None,
-            label: reversibility::of_assign(verifiable),
+            reversibility: reversibility::of_assign(verifiable),
             replaces: None,
             fingerprint,
             source,
         });
     }
 
-    /// What the record is called to which something is assigned.
+    /// The name of the record to which something is assigned.
     fn owner(&self, resource: Resource, owner: ResolvedRef) -> String {
         match owner {
             ResolvedRef::Id(id) => {
@@ -272,13 +278,13 @@ impl Planner<'_> {
         }
     }
 
-    /// The record that is meant, as it is or as it is going to be.
+    /// Resolves a reference to an existing record or to a planned create.
     fn resolve(
         &mut self,
         resource: Resource,
-        meant: &RecordRef,
+        reference: &RecordRef,
     ) -> Result<ResolvedRef, UnresolvedRef> {
-        match meant {
+        match reference {
             RecordRef::Id(id) => self.by_id(resource, *id),
             RecordRef::Name(name) => self.by_name(resource, name),
         }
@@ -286,18 +292,20 @@ impl Planner<'_> {
 
     fn by_id(&self, resource: Resource, id: i64) -> Result<ResolvedRef, UnresolvedRef> {
         let title = resource.spec().title;
-        if let Some(became) = self.resolved.get(&(resource, id)) {
-            return Ok(*became);
+        if let Some(resolved) = self.resolved.get(&(resource, id)) {
+            return Ok(*resolved);
         }
         if self.deleted.contains(&(resource, id)) {
-            return Err(UnresolvedRef::None(format!("{title} {id} is deleted by the same plan")));
+            return Err(UnresolvedRef::NotFound(format!(
+                "{title} {id} is deleted by the same plan"
+            )));
         }
         let live = self.current.state.get(resource);
         if self.foreign() {
             let memory = self.current.memory;
             let moved = live.and_then(|live| matching::migrated_id(memory, resource, id, live));
-            let lost = || UnresolvedRef::None(format!("{title} {id} has not moved here"));
-            return moved.map(ResolvedRef::Id).ok_or_else(lost);
+            let not_found = || UnresolvedRef::NotFound(format!("{title} {id} has not moved here"));
+            return moved.map(ResolvedRef::Id).ok_or_else(not_found);
         }
         let Some(live) = live else { return Ok(ResolvedRef::Id(id)) };
         let is_reused = self.reused.contains(resource, id);
@@ -306,13 +314,13 @@ impl Planner<'_> {
         }
         let mapped = matching::current_id(self.current.memory, resource, id, live);
         if mapped.is_none_or(|now| now == id) && is_reused {
-            return Err(UnresolvedRef::None(format!(
+            return Err(UnresolvedRef::NotFound(format!(
                 "the {title} that had the id {id} was deleted"
             )));
         }
         mapped
             .map(ResolvedRef::Id)
-            .ok_or_else(|| UnresolvedRef::None(format!("the account has no {title} {id}")))
+            .ok_or_else(|| UnresolvedRef::NotFound(format!("the account has no {title} {id}")))
     }
 
     fn by_name(&mut self, resource: Resource, name: &str) -> Result<ResolvedRef, UnresolvedRef> {
@@ -322,17 +330,19 @@ impl Planner<'_> {
         }
         let key = NaturalKey::of_name(resource, name).map(|key| (resource, key));
         match key.and_then(|key| self.named.get(&key)).map_or(&[][..], Vec::as_slice) {
-            [] => Err(UnresolvedRef::None(format!("the account has no {title} called `{name}`"))),
+            [] => {
+                Err(UnresolvedRef::NotFound(format!("the account has no {title} called `{name}`")))
+            }
             [one] => Ok(*one),
             several => {
                 let ids: Vec<_> = several.iter().take(10).map(ToString::to_string).collect();
                 let what = format!("`{name}` could be any of {}: give the id", ids.join(", "));
-                Err(UnresolvedRef::Several(what))
+                Err(UnresolvedRef::Ambiguous(what))
             }
         }
     }
 
-    /// Adds the names of the records that are not wanted otherwise.
+    /// Adds the names of the records that are not desired records to the index.
     fn index_other_names(&mut self, resource: Resource) {
         let wanted: HashSet<ResolvedRef> = self
             .named
@@ -352,7 +362,7 @@ impl Planner<'_> {
     }
 }
 
-/// A row's own words for an item.
+/// The key of an item as the row gives it: `channel/type/id`.
 fn key_of(row: &DesiredRecord) -> String {
     let kind = row.value(Resource::ChannelItems, "type").and_then(text).unwrap_or_default();
     let channel = match &row.channel {

@@ -1,4 +1,4 @@
-//! A wanted record beside the one that is there: the fields that are to change.
+//! Compares a desired record with the existing one and finds the fields to change.
 
 use serde_json::Value as Json;
 
@@ -7,49 +7,49 @@ use super::naming::ROTATOR;
 use super::planner::{MatchedPair, Planner};
 use super::problems::Conflict;
 use super::types::{JsonFields, KeptValue};
-use crate::change::plan::verify_step::{is_unlisted, still_true};
+use crate::change::plan::verify_step::{still_true, unlisted_value};
 use crate::change::policy::OnConflict;
 use crate::model::state::is_hidden;
 use crate::model::{Field, FieldValue, Resource, Role, Verb};
 
-/// What is to change in one record.
+/// The changes to one record.
 #[derive(Default)]
 pub(super) struct RecordChanges {
     pub before: JsonFields,
     pub after: JsonFields,
     /// Fields that the API cannot change.
     pub read_only: Vec<&'static str>,
-    /// Fields whose value the API would not take.
+    /// Fields whose desired value has a form that the API does not accept.
     pub unsendable: Vec<&'static str>,
-    /// A value that is not known is overwritten.
+    /// The changes overwrite a value that is not known.
     pub overwrites_unknown: bool,
-    /// A list can tell whether it was done.
+    /// A list shows one of the changed fields.
     pub visible: bool,
 }
 
 impl Planner<'_> {
-    /// What is to change so that the record is as wanted.
+    /// The changes that make the record equal to the desired one.
     pub fn compare(&mut self, pair: &MatchedPair<'_>) -> RecordChanges {
         let mut changes = RecordChanges::default();
         let spec = pair.resource.spec();
         let params = spec.endpoint(Verb::Update).map_or(&[][..], |endpoint| endpoint.params);
         let settable = |field: &Field| params.iter().any(|param| param.name == field.name);
         let id = pair.live.key.id();
-        let is_made_again = self.is_made_again(pair.resource, id);
-        let own = !self.foreign() && pair.row.id == Some(id) && !is_made_again;
-        // A record that came back under another id has the rotator of the lost one.
+        let was_recreated = self.was_recreated(pair.resource, id);
+        let own = !self.foreign() && pair.row.id == Some(id) && !was_recreated;
+        // A record that was restored under another id should have the rotator of the deleted one.
         let same_account = !self.foreign() && pair.row.id.is_some();
         let slug = if same_account { self.slug_to_restore(pair) } else { None };
-        // A slug changes two addresses; a lone row may still show them as they were.
+        // A new slug changes two URLs; a row without a base may still contain the old ones.
         let given = pair.row.value(pair.resource, "slug").is_some_and(|it| !fields::is_empty(it));
-        let moves = slug.is_some() || (given && pair.base.is_none());
+        let changes_urls = slug.is_some() || (given && pair.base.is_none());
         for (place, mine) in &pair.row.fields {
             let Some(field) = spec.fields.get(*place) else { continue };
             let theirs = pair.live.values.get(*place);
             match (field.role, theirs) {
                 (Role::Identity | Role::Counter, _) => {}
                 (Role::ReadOnly, Some(theirs)) => {
-                    let follows = moves && [ROTATOR, "list"].contains(&field.name);
+                    let follows = changes_urls && [ROTATOR, "list"].contains(&field.name);
                     if own && !follows && self.is_edited(pair, field, *place, mine, theirs, false) {
                         changes.read_only.push(field.name);
                     }
@@ -74,15 +74,16 @@ impl Planner<'_> {
         changes
     }
 
-    /// Whether a record was deleted and created again: a service may give it the id that it had.
-    pub fn is_made_again(&self, resource: Resource, id: i64) -> bool {
+    /// Whether a record was deleted and created again. The new record may have the same id.
+    pub fn was_recreated(&self, resource: Resource, id: i64) -> bool {
         let record = (resource, id);
         self.current.memory.ids.get(&record) == Some(&id) || self.desired.deleted.contains(&record)
     }
 
-    /// Refuses to restore the fields that linkvault first sent after the wanted state: no list
-    /// shows them, and what they held before was not sent by linkvault.
-    pub fn sent_later(&mut self, pair: &MatchedPair<'_>) {
+    /// Reports the fields that linkvault first sent after the desired state was saved: no list
+    /// shows
+    /// them, so their earlier values are not known and cannot be restored.
+    pub fn refuse_fields_sent_later(&mut self, pair: &MatchedPair<'_>) {
         let key = (pair.resource, pair.live.key.clone());
         let Some(sent) = self.current.memory.sent.get(&key) else { return };
         let fields = sent.keys().filter_map(|name| pair.resource.spec().field(name));
@@ -98,8 +99,9 @@ impl Planner<'_> {
         }
     }
 
-    /// A field that no list shows. With a base that knows what was sent, it changes only
-    /// if the input's value is not the base's; if the account's is not either, it is a
+    /// Compares a field that no list shows. With a base that has sent values, the field changes
+    /// only
+    /// if the input differs from the base; if the account also differs from it, there is a
     /// conflict.
     fn hidden(
         &mut self,
@@ -110,7 +112,7 @@ impl Planner<'_> {
         changes: &mut RecordChanges,
     ) {
         let sent = self.sent(pair.resource, &pair.live.key, field.name);
-        let now = is_unlisted(pair.resource, pair.live, sent, field.name);
+        let now = unlisted_value(pair.resource, pair.live, sent, field.name);
         let is = |it: &Json| fields::equal_values(field, &fields::from_json(it), mine);
         if sent.is_some_and(is) || now.as_ref().is_some_and(is) {
             self.agree(pair, field, mine);
@@ -119,7 +121,7 @@ impl Planner<'_> {
         if now.is_none() && fields::is_empty(mine) {
             return;
         }
-        // What the service made of the sent value counts as that value.
+        // The service may have changed the sent value; the two count as equal.
         let theirs = if self.foreign() { sent.or(now.as_ref()) } else { now.as_ref() };
         if !self.is_hidden_edited(pair, field, mine, theirs) {
             return;
@@ -132,8 +134,8 @@ impl Planner<'_> {
         changes.set(field, now.unwrap_or_default(), mine);
     }
 
-    /// Whether the input has another value than the base for a field that no list shows.
-    /// `now` is the account's value, where it is known.
+    /// Whether the input differs from the base in a field that no list shows. `now` is the
+    /// account's value, if known.
     fn is_hidden_edited(
         &mut self,
         pair: &MatchedPair<'_>,
@@ -143,7 +145,7 @@ impl Planner<'_> {
     ) -> bool {
         if self.foreign() {
             let Some(now) = now.map(fields::from_json) else { return true };
-            return self.is_moved_edited(pair, field, mine, &now, true);
+            return self.is_edited_in_source(pair, field, mine, &now, true);
         }
         let (Some(base), Some(state)) = (pair.base, self.base) else { return true };
         if state.sent.is_none() {
@@ -156,14 +158,14 @@ impl Planner<'_> {
         if sent.is_some_and(|it| fields::equal_values(field, &fields::from_json(it), mine)) {
             return false;
         }
-        let before = base.and_then(|it| is_unlisted(pair.resource, it, sent, field.name));
+        let before = base.and_then(|it| unlisted_value(pair.resource, it, sent, field.name));
         let before = before.as_ref().map_or(FieldValue::Null, fields::from_json);
         let Some(now) = now else { return !fields::equal_values(field, mine, &before) };
         self.is_edited_since(pair, field, &before, mine, &fields::from_json(now), true)
     }
 
-    /// Whether a value was edited since the base, where it was `before`. Two edits of a
-    /// `writable` one are a conflict.
+    /// Whether the input changes a value that was `before` in the base. If the account changed it
+    /// too and it is `writable`, there is a conflict.
     fn is_edited_since(
         &mut self,
         pair: &MatchedPair<'_>,
@@ -182,9 +184,9 @@ impl Planner<'_> {
         self.conflict(pair, field, before.json(), mine, theirs.json())
     }
 
-    /// Whether a field that differs was changed in the source since the last move,
-    /// whose values are the base. What was changed in the target alone is kept.
-    fn is_moved_edited(
+    /// Whether a differing field was changed in the source since the last migration, whose values
+    /// are the base. A value that was changed only in the target is kept.
+    fn is_edited_in_source(
         &mut self,
         pair: &MatchedPair<'_>,
         field: &Field,
@@ -194,11 +196,11 @@ impl Planner<'_> {
     ) -> bool {
         let Some(old) = pair.row.id else { return true };
         let memory = self.current.memory;
-        let told = [&memory.agreed, &memory.before_moves].into_iter();
-        let mut told = told.filter_map(|it| it.get(&(pair.resource, old))?.get(field.name));
-        let Some(json) = told.next() else { return true };
+        let known = [&memory.agreed, &memory.before_moves].into_iter();
+        let mut known = known.filter_map(|it| it.get(&(pair.resource, old))?.get(field.name));
+        let Some(json) = known.next() else { return true };
         let before = fields::from_json(json);
-        // The service may have given another form to what it was sent.
+        // The service may have changed the form of the sent value.
         let untouched = fields::equal_values(field, theirs, &before)
             || fields::normalized(field, Some(json), &before, theirs);
         if fields::equal_values(field, mine, &before) {
@@ -216,8 +218,7 @@ impl Planner<'_> {
         self.conflict(pair, field, json.clone(), mine, theirs.json())
     }
 
-    /// Notes that a value is the same in another account and here, unless an earlier move
-    /// tells so.
+    /// Records that a value is equal in both accounts, unless an earlier migration recorded it.
     fn agree(&mut self, pair: &MatchedPair<'_>, field: &Field, mine: &FieldValue<'_>) {
         let Some(old) = pair.row.id.filter(|_| self.foreign()) else { return };
         let record = (pair.resource, old);
@@ -232,7 +233,8 @@ impl Planner<'_> {
         self.kept.push(KeptValue { resource, id, field, source, target });
     }
 
-    /// Whether this side's value wins where both sides changed a field.
+    /// Whether the input's value is used if both sides changed a field. Reports the conflict if the
+    /// policy says so.
     fn conflict(
         &mut self,
         pair: &MatchedPair<'_>,
@@ -255,7 +257,7 @@ impl Planner<'_> {
         self.policy.on_conflict == OnConflict::Mine
     }
 
-    /// The slug that gives a campaign back the rotator which it had.
+    /// The slug that restores the desired rotator of a campaign.
     fn slug_to_restore(&self, pair: &MatchedPair<'_>) -> Option<FieldValue<'static>> {
         if pair.resource != Resource::Campaigns || pair.row.value(pair.resource, "slug").is_some() {
             return None;
@@ -278,8 +280,9 @@ impl Planner<'_> {
             .then(|| FieldValue::Text(wanted.to_owned().into()))
     }
 
-    /// Whether a cell is to be changed: it differs from what is there, and, with a
-    /// base, somebody edited it here. Two edits of a `writable` one are a conflict.
+    /// Whether the input changes a field: its value differs from the account's and, with a base,
+    /// from
+    /// the base's. If the account changed it too and it is `writable`, there is a conflict.
     fn is_edited(
         &mut self,
         pair: &MatchedPair<'_>,
@@ -297,7 +300,7 @@ impl Planner<'_> {
             return false;
         }
         if self.foreign() {
-            return self.is_moved_edited(pair, field, mine, theirs, writable);
+            return self.is_edited_in_source(pair, field, mine, theirs, writable);
         }
         let Some(base) = pair.base else { return true };
         let before = base.and_then(|it| it.values.get(place)).unwrap_or(&FieldValue::Null);
@@ -335,9 +338,9 @@ mod tests {
         state
     }
 
-    /// The target has what its service made of the slug of the last move.
+    /// The target's service changed the slug that the last migration sent.
     #[test]
-    fn a_slug_that_the_service_altered_was_not_changed_in_the_target() {
+    fn a_slug_altered_by_the_service_does_not_count_as_changed_in_the_target() {
         let source = state(&json!({"id": 1, "name": "a", "rotator": "https://o/r/new"}));
         let live = state(&json!({"id": 3, "name": "a", "rotator": "https://n/r/old-1"}));
         let mut desired = DesiredState::of_state(&source, "old@#1");

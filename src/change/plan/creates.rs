@@ -1,4 +1,4 @@
-//! Records that are to come to be, or to come back.
+//! Plans creates, of new records and of deleted ones.
 
 use serde_json::Value as Json;
 
@@ -15,7 +15,8 @@ use crate::change::policy::OnConflict;
 use crate::model::{FieldValue, NaturalKey, Record, RecordKey, Resource, Role, Verb};
 
 impl Planner<'_> {
-    /// A record of the base that is gone from the account.
+    /// Plans a record of the base that was deleted from the account: a conflict if the row was
+    /// edited.
     pub fn plan_deleted_since_base(
         &mut self,
         resource: Resource,
@@ -53,7 +54,7 @@ impl Planner<'_> {
                     key: key.to_string(),
                     field: None,
                     base: row_json(base),
-                    mine: Json::Object(given(resource, row)),
+                    mine: Json::Object(fields_json(resource, row)),
                     theirs: Json::Null,
                     source: row.source.clone(),
                 });
@@ -74,7 +75,7 @@ impl Planner<'_> {
         for param in endpoint.params {
             let Some((_, field)) = spec.field(param.name) else { continue };
             let value = row.value(resource, param.name).cloned();
-            let value = value.or_else(|| self.lost(resource, row, param.name));
+            let value = value.or_else(|| self.unlisted_value(resource, row, param.name));
             let value = value.filter(|value| !fields::is_empty(value));
             match value.map(|value| fields::sendable(field, &value)) {
                 Some(Some(value)) => {
@@ -96,7 +97,7 @@ impl Planner<'_> {
             }
         }
         let natural = NaturalKey::text_of_json(resource, &body);
-        let label = reversibility::of_create(resource);
+        let reversibility = reversibility::of_create(resource);
         let number = u32::try_from(self.drafts.len()).unwrap_or(u32::MAX);
         self.drafts.push(StepDraft {
             resource,
@@ -108,8 +109,8 @@ impl Planner<'_> {
             before: None,
             after: Some(body.clone()),
             body: Some(body),
-            label,
-            // Where another record has the id, the id still leads to that one.
+            reversibility,
+            // If another record has the id now, references to the id mean that record.
             replaces: row.id.filter(|id| !self.reused.contains(resource, *id)),
             fingerprint: None,
             source: row.source.clone(),
@@ -117,8 +118,8 @@ impl Planner<'_> {
         Some(ResolvedRef::Step(number))
     }
 
-    /// A value that no list shows, of a record that is to come back.
-    fn lost(
+    /// A value that no list shows, for a deleted record that is created again.
+    fn unlisted_value(
         &self,
         resource: Resource,
         row: &DesiredRecord,
@@ -130,7 +131,7 @@ impl Planner<'_> {
         let is_hidden = resource.spec().field(name).is_some_and(|(_, field)| !field.is_read());
         let rotator = (name == "slug").then(|| row.value(resource, ROTATOR)).flatten();
         let rotator = rotator.and_then(fields::text);
-        // The rotator of the row is what the service made of this slug, or of another one.
+        // Whether the service made the row's rotator from this slug or from another one.
         let seen = own.and_then(|id| self.sent(resource, &RecordKey::Id(id), ROTATOR)?.as_str());
         let is_of_row = match (rotator, seen) {
             (Some(rotator), Some(seen)) => {
@@ -148,7 +149,7 @@ impl Planner<'_> {
     }
 }
 
-fn given(resource: Resource, row: &DesiredRecord) -> JsonFields {
+fn fields_json(resource: Resource, row: &DesiredRecord) -> JsonFields {
     let spec = resource.spec();
     let fields = row.fields.iter().filter_map(|(at, value)| Some((spec.fields.get(*at)?, value)));
     fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
@@ -163,7 +164,7 @@ mod tests {
     use crate::model::State;
     use serde_json::json;
 
-    /// The slug with which a lost campaign is created again from a row that shows `rotator`.
+    /// The slug with which a deleted campaign is created again from a row with this `rotator`.
     fn slug(rotator: Json, sent: &[(&str, Json)]) -> Option<String> {
         let raw = json!({"id": 1, "name": "a", "rotator": rotator});
         let mut desired = sheet(Resource::Campaigns, std::slice::from_ref(&raw));
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_campaign_gets_the_slug_of_its_rotator_unless_the_service_made_that_of_a_sent_one() {
+    fn a_restored_campaign_gets_the_slug_of_its_rotator_or_the_sent_slug_behind_that_rotator() {
         let is = |rotator: Json, sent: &[(&str, Json)], expected: Option<&str>| {
             assert_eq!(slug(rotator.clone(), sent).as_deref(), expected, "{rotator} {sent:?}");
         };
@@ -191,7 +192,7 @@ mod tests {
         is(new.clone(), &of("old", old.clone()), Some("new"));
         is(new.clone(), &of("old", Json::Null), Some("new"));
         is(new.clone(), &[("slug", json!("old"))], Some("new"));
-        // The service made `new` of what was sent.
+        // The service made `new` from the sent slug.
         is(new.clone(), &of("New!", new.clone()), Some("New!"));
         is(json!(""), &of("old", old), None);
         is(json!(""), &of("old", json!("")), Some("old"));

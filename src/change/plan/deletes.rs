@@ -1,4 +1,4 @@
-//! Records that are not wanted any more.
+//! Plans deletes.
 
 use serde_json::Value as Json;
 
@@ -23,17 +23,17 @@ impl Planner<'_> {
             let before = base.map(|base| base.get(key));
             match before {
                 None => {}
-                // Somebody else's new record.
+                // Somebody else created it since the base.
                 Some(None) => continue,
                 Some(Some(_)) if self.reused.contains(resource, key.id()) => continue,
-                Some(Some(before)) if !self.may_go(resource, before, record) => continue,
+                Some(Some(before)) if !self.may_delete(resource, before, record) => continue,
                 Some(Some(_)) => {}
             }
             self.delete(resource, key, record);
         }
     }
 
-    fn may_go(
+    fn may_delete(
         &mut self,
         resource: Resource,
         before: &Record<'static>,
@@ -43,7 +43,7 @@ impl Planner<'_> {
             || self.may_delete_changed(resource, before, record)
     }
 
-    /// Whether somebody changed a record since the base, or gave a channel items.
+    /// Whether a record was changed since the base, or a channel got new items.
     fn has_changed(
         &self,
         resource: Resource,
@@ -54,30 +54,31 @@ impl Planner<'_> {
             let of = |key: &&RecordKey| matches!(key, RecordKey::Item { channel, .. } if *channel == record.key.id());
             Some(state.get(Resource::ChannelItems)?.keys().filter(of).cloned().collect())
         };
-        let given = || {
+        let has_new_items = || {
             let (old, new) = (items(self.base?)?, items(self.current.state)?);
             Some(new.iter().any(|key| !old.contains(key)))
         };
         let same = before.raw == record.raw
             || fingerprint(resource, before) == fingerprint(resource, record);
-        !same || (resource == Resource::Channels && given() == Some(true))
+        !same || (resource == Resource::Channels && has_new_items() == Some(true))
     }
 
-    /// The records that are to go by their ids; changed since the base, by policy.
-    pub fn unwanted(&mut self) {
+    /// Plans deletes of the records that the desired state lists by id. The policy decides about
+    /// records that changed since the base.
+    pub fn plan_deletes_by_id(&mut self) {
         if !self.policy.delete {
             return;
         }
         for (resource, ids) in &self.desired.to_delete {
             let live = self.current.state.get(*resource).into_iter().flatten();
             let base = self.base.and_then(|base| base.get(*resource));
-            let unwanted = |key: &RecordKey| {
+            let is_listed = |key: &RecordKey| {
                 ids.contains(&key.id()) && !self.reused.contains(*resource, key.id())
             };
-            for (key, record) in live.filter(|(key, _)| unwanted(key)) {
+            for (key, record) in live.filter(|(key, _)| is_listed(key)) {
                 let before = base.and_then(|base| base.get(key));
                 if let Some(before) = before
-                    && !self.may_go(*resource, before, record)
+                    && !self.may_delete(*resource, before, record)
                 {
                     continue;
                 }
@@ -112,7 +113,8 @@ impl Planner<'_> {
             return self.add_unsupported(resource, &key.to_string(), &reason, None);
         }
         let id = key.id();
-        let lost = resource == Resource::QrCodes && self.sent(resource, key, "data").is_none();
+        let content_unknown =
+            resource == Resource::QrCodes && self.sent(resource, key, "data").is_none();
         self.deleted.insert((resource, id));
         self.drafts.push(StepDraft {
             resource,
@@ -124,7 +126,7 @@ impl Planner<'_> {
             before: Some(all_fields(resource, record)),
             after: None,
             body: None,
-            label: reversibility::of_delete(resource, lost),
+            reversibility: reversibility::of_delete(resource, content_unknown),
             replaces: None,
             fingerprint: Some(fingerprint(resource, record)),
             source: None,

@@ -1,5 +1,4 @@
-//! When two values of a field are the same, how a value is sent, and by what a
-//! record is recognised.
+//! Compares values of fields, converts them for requests, and computes the fingerprint of a record.
 
 use std::borrow::Cow;
 
@@ -8,8 +7,8 @@ use serde_json::Value as Json;
 use crate::model::natural_key::fold_case;
 use crate::model::{Field, FieldKind, FieldValue, Record, Resource, Role};
 
-/// Whether two values of `field` mean the same: nothing is empty text, a flag
-/// that is not set is not on, colours have no case and no blanks.
+/// Whether two values of `field` are equivalent: a missing text is empty, an unset flag is off,
+/// and colours are compared without case and blanks.
 pub(super) fn equal_values(field: &Field, one: &FieldValue<'_>, other: &FieldValue<'_>) -> bool {
     if one == other {
         return true;
@@ -29,8 +28,8 @@ pub(super) fn equal_values(field: &Field, one: &FieldValue<'_>, other: &FieldVal
     }
 }
 
-/// Whether `live` is what became of `wanted`, which was sent before: some
-/// services lower-case what they are given.
+/// Whether `wanted` was sent before and `live` differs from it only in case: some services
+/// convert names to lower case.
 pub(super) fn normalized(
     field: &Field,
     sent: Option<&Json>,
@@ -45,7 +44,7 @@ pub(super) fn normalized(
     was_sent && but_for_case()
 }
 
-/// A remembered value, as a field's.
+/// Converts a JSON value from the journal or a plan.
 pub(super) fn from_json(json: &Json) -> FieldValue<'_> {
     match json {
         Json::Null => FieldValue::Null,
@@ -55,7 +54,7 @@ pub(super) fn from_json(json: &Json) -> FieldValue<'_> {
     }
 }
 
-/// The value as a body holds it; `None` when it does not fit the field.
+/// The value for a request body; `None` if it does not fit the field's type.
 pub(super) fn sendable(field: &Field, value: &FieldValue<'_>) -> Option<Json> {
     match (field.kind, value) {
         (FieldKind::Bool, value) => flag(value).map(Json::Bool),
@@ -66,12 +65,12 @@ pub(super) fn sendable(field: &Field, value: &FieldValue<'_>) -> Option<Json> {
     }
 }
 
-/// Whether there is nothing in it.
+/// Whether a value is missing or an empty text.
 pub(super) fn is_empty(value: &FieldValue<'_>) -> bool {
     text(value) == Some("")
 }
 
-/// Text; nothing is empty text.
+/// The text; empty for a missing value, `None` for other types.
 pub(super) fn text<'v>(value: &'v FieldValue<'_>) -> Option<&'v str> {
     match value {
         FieldValue::Null => Some(""),
@@ -91,14 +90,14 @@ fn compact(colour: &str) -> String {
     colour.chars().filter(|letter| !letter.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
-/// A domain's URL; its scheme and host have no case.
+/// A domain's URL with scheme and host in lower case.
 pub(super) fn domain(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
     format!("{}{}", url[..end].to_lowercase(), &url[end..])
 }
 
-/// The slug of a rotator's URL: `https://x/r/summer` has `summer`.
+/// The slug of a rotator's URL: `summer` for `https://x/r/summer`.
 #[must_use]
 pub fn slug(rotator: &str) -> Option<&str> {
     let (before, slug) = rotator.trim_end_matches('/').rsplit_once('/')?;
@@ -106,8 +105,8 @@ pub fn slug(rotator: &str) -> Option<&str> {
     (plain && before.ends_with("/r")).then_some(slug)
 }
 
-/// What a record holds, as one sum. Spelling does not matter to it, nor does
-/// the counter, which moves by itself.
+/// A hash of a record's values, in hex. It ignores the JSON spelling and the counter, which the
+/// service increments.
 #[must_use]
 pub fn fingerprint(resource: Resource, record: &Record<'_>) -> String {
     let mut sum = blake3::Hasher::new();
@@ -140,32 +139,32 @@ mod tests {
         resource.spec().field(name).unwrap().1
     }
 
-    fn words(text: &str) -> FieldValue<'_> {
+    fn text_value(text: &str) -> FieldValue<'_> {
         FieldValue::Text(text.into())
     }
 
     #[test]
-    fn nothing_and_empty_are_the_same_and_colours_have_no_case() {
+    fn a_missing_and_an_empty_text_are_equal_and_colours_ignore_case() {
         let name = field(Resource::Channels, "name");
-        assert!(equal_values(name, &FieldValue::Null, &words("")));
-        assert!(!equal_values(name, &words("a"), &words("A")));
+        assert!(equal_values(name, &FieldValue::Null, &text_value("")));
+        assert!(!equal_values(name, &text_value("a"), &text_value("A")));
         let color = field(Resource::Channels, "color");
-        assert!(equal_values(color, &words("#aabbcc"), &words("#AABBCC")));
+        assert!(equal_values(color, &text_value("#aabbcc"), &text_value("#AABBCC")));
         let rgb = field(Resource::QrCodes, "background");
-        assert!(equal_values(rgb, &words("rgb(1, 2,3)"), &words("RGB(1,2,3)")));
+        assert!(equal_values(rgb, &text_value("rgb(1, 2,3)"), &text_value("RGB(1,2,3)")));
         let public = field(Resource::Campaigns, "public");
         assert!(equal_values(public, &FieldValue::Null, &FieldValue::Bool(false)));
         assert!(!equal_values(public, &FieldValue::Null, &FieldValue::Bool(true)));
     }
 
     #[test]
-    fn a_name_that_the_service_lowered_is_settled_only_when_we_sent_it() {
+    fn a_name_in_lower_case_is_equal_only_to_a_name_that_was_sent() {
         let name = field(Resource::Channels, "name");
         let sent = Json::from("News");
-        assert!(normalized(name, Some(&sent), &words("News"), &words("news")));
-        assert!(!normalized(name, None, &words("News"), &words("news")));
-        assert!(!normalized(name, Some(&sent), &words("Other"), &words("news")));
-        assert!(!normalized(name, Some(&sent), &words("News"), &words("else")));
+        assert!(normalized(name, Some(&sent), &text_value("News"), &text_value("news")));
+        assert!(!normalized(name, None, &text_value("News"), &text_value("news")));
+        assert!(!normalized(name, Some(&sent), &text_value("Other"), &text_value("news")));
+        assert!(!normalized(name, Some(&sent), &text_value("News"), &text_value("else")));
     }
 
     #[test]
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_host_of_a_domain_has_no_case() {
+    fn a_domain_ignores_case_in_scheme_and_host_only() {
         assert_eq!(domain("HTTPS://Go.Example.com/Path"), "https://go.example.com/Path");
         assert_eq!(domain("Go.Example.com"), "go.example.com");
     }
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_sees_values_and_neither_spelling_nor_counter() {
+    fn a_fingerprint_depends_on_values_and_not_on_spelling_or_counter() {
         let of = |raw: &str| {
             let record =
                 DecodedRecord::read(Resource::QrCodes, None, raw).unwrap().record.into_owned();

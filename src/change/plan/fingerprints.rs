@@ -1,26 +1,29 @@
-//! The records of the account that a step was planned against: what it changes,
-//! or what an assignment names. They must be as they were when it is sent.
+//! The account's records that a step depends on: the record that it changes, or the records that
+//! an assignment names. They must be unchanged when the step is sent.
 
 use super::types::{Plan, PlanStep};
 use crate::change::plan::fields::fingerprint;
 use crate::change::plan::request::{RequestSubject, ResolvedRef};
 use crate::model::{RecordKey, Resource, State, Verb};
 
-/// Stands between the fingerprints of an assignment.
+/// Separates the fingerprints of an assignment.
 const AND: char = '+';
-/// Stands for a record that the plan does not know.
+/// Replaces the fingerprint of a record that the plan's state does not have.
 const UNKNOWN: &str = "-";
 
-/// One record, and its fingerprint when the plan was made.
+/// A record and its fingerprint at the time of planning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordFingerprint<'a> {
+    /// Part of the record's key.
     pub resource: Resource,
+    /// The record's id in the account.
     pub id: i64,
+    /// Blake3 in hex: see [`fingerprint`].
     pub fingerprint: &'a str,
 }
 
-/// The records that `step` must find as they were. None of a create, and none of
-/// a record that an earlier step creates.
+/// The records that must be unchanged when `step` is sent. Empty for a create; records that an
+/// earlier step creates are left out.
 pub fn fingerprints(step: &PlanStep) -> impl Iterator<Item = RecordFingerprint<'_>> {
     let parts = step.fingerprint.as_deref();
     let (whole, parts) = match step.verb {
@@ -41,7 +44,7 @@ pub fn fingerprints(step: &PlanStep) -> impl Iterator<Item = RecordFingerprint<'
     own.into_iter().chain(named)
 }
 
-/// The records that an assignment names: its owner, and a QR code that is its item.
+/// The records that an assignment names: the channel or campaign, and the QR code that it assigns.
 fn named(step: &PlanStep) -> [Option<(Resource, i64)>; 2] {
     let after = step.after.as_ref().filter(|_| step.verb == Verb::Assign);
     let id = |resource: Resource, name: &str| match ResolvedRef::from_json(after?.get(name)?)? {
@@ -56,7 +59,8 @@ fn named(step: &PlanStep) -> [Option<(Resource, i64)>; 2] {
     [id(Resource::Channels, "channel"), code]
 }
 
-/// What an assignment is bound to, as `state` shows it.
+/// The fingerprints of the records that an assignment names, as one text; `None` if `state` has
+/// none of them.
 pub(super) fn assignment_fingerprint(subject: &RequestSubject, state: &State) -> Option<String> {
     let part = |resource: Resource, it: ResolvedRef| {
         let ResolvedRef::Id(id) = it else { return None };
@@ -78,8 +82,8 @@ pub(super) fn assignment_fingerprint(subject: &RequestSubject, state: &State) ->
     Some(parts.join(&AND.to_string()))
 }
 
-/// Whether the fingerprint of an assignment has the form that its records give it.
-/// `bound`: the plan is one in which each record that an assignment names has one.
+/// Whether the fingerprint of an assignment has one part for each record that it names.
+/// `bound` is false for plans of older versions, which have no fingerprints there.
 pub(super) fn is_bound_assign(step: &PlanStep, bound: bool) -> bool {
     let names = named(step);
     let Some(fingerprint) = &step.fingerprint else {
@@ -95,8 +99,8 @@ pub(super) fn is_bound_assign(step: &PlanStep, bound: bool) -> bool {
 }
 
 impl Plan {
-    /// The resources that must be read before its steps are sent: those that they
-    /// touch, and those of the records that its assignments name.
+    /// The resources that must be read before the steps are sent: those that the steps change, and
+    /// those of the records that assignments name.
     #[must_use]
     pub fn reads(&self) -> Vec<Resource> {
         let mut reads = self.touched();
@@ -110,11 +114,11 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use crate::change::plan::fingerprints::*;
-    use crate::change::plan::tests::{everything, lifelike};
+    use crate::change::plan::tests::{plan_with_every_verb, sample_state};
 
     #[test]
-    fn an_assignment_is_bound_to_what_it_names_and_a_create_to_nothing() {
-        let (plan, state) = (everything(), lifelike());
+    fn an_assignment_has_the_fingerprints_of_the_records_it_names_and_a_create_has_none() {
+        let (plan, state) = (plan_with_every_verb(), sample_state());
         let mut assigns = 0;
         for step in &plan.steps {
             let all: Vec<_> = fingerprints(step).collect();

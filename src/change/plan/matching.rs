@@ -1,5 +1,5 @@
-//! Which record of the account a wanted one is: by id, by what became of that
-//! id, by its natural key.
+//! Matches desired records with records of the account: by id, by the id of the restored or
+//! migrated record, or by natural key.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,31 +11,31 @@ use crate::change::desired::{DesiredRecord, DesiredRecords, DesiredState, Source
 use crate::model::natural_key::{json_text, value_text};
 use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, State, Verb};
 
-/// What a wanted record is.
+/// The record of the account that a desired record corresponds to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RecordMatch {
     /// The record with this id.
     Existing(i64),
-    /// None yet.
+    /// None: the record is to be created.
     New,
-    /// It was in the base, and is gone.
+    /// The record was in the base and has been deleted from the account.
     DeletedSinceBase,
-    /// It cannot be had, for this reason.
+    /// The desired record cannot be created or changed, for this reason.
     Unsupported(String),
-    /// Told as a problem.
+    /// Reported as a problem.
     Invalid,
 }
 
 type Records = BTreeMap<RecordKey, Record<'static>>;
 
-/// What becomes of an id after any number of restores.
+/// The current id of a record that was restored any number of times.
 pub(super) fn current_id(
     memory: &AccountMemory,
     resource: Resource,
     id: i64,
     live: &Records,
 ) -> Option<i64> {
-    // More hops than anybody restores, so that a ring in the map ends.
+    // The limit ends the loop if the map has a cycle.
     let mut now = id;
     for _ in 0..64 {
         now = *memory.ids.get(&(resource, now))?;
@@ -46,7 +46,7 @@ pub(super) fn current_id(
     None
 }
 
-/// What the record of another account with this id moved to.
+/// The id in this account of a migrated record, by its id in the source account.
 pub(super) fn migrated_id(
     memory: &AccountMemory,
     resource: Resource,
@@ -57,8 +57,8 @@ pub(super) fn migrated_id(
     live.contains_key(&RecordKey::Id(now)).then_some(now)
 }
 
-/// The creates of `steps` whose record is there already, as far as linkvault
-/// remembers: a code that it made, or what a lost record came back as.
+/// The numbers of the creates in `steps` whose record exists already according to the journal: a
+/// QR code that linkvault created, or a deleted record that was restored.
 #[must_use]
 pub fn already_created(steps: &[PlanStep], current: CurrentState<'_>) -> HashSet<u32> {
     let creates = || steps.iter().filter(|step| step.verb == Verb::Create);
@@ -67,9 +67,9 @@ pub fn already_created(steps: &[PlanStep], current: CurrentState<'_>) -> HashSet
     } else {
         IdsByNaturalKey::new()
     };
-    // The old ids of another account say nothing of this one's.
+    // Ids of a source account do not identify records of this one.
     let own = |step: &PlanStep| step.replaces.filter(|_| step.origin.is_none());
-    let is_there = |step: &&PlanStep| match own(step) {
+    let exists = |step: &&PlanStep| match own(step) {
         Some(old) => current.state.get(step.resource).is_some_and(|live| {
             live.contains_key(&RecordKey::Id(old))
                 || current_id(current.memory, step.resource, old, live).is_some()
@@ -80,7 +80,7 @@ pub fn already_created(steps: &[PlanStep], current: CurrentState<'_>) -> HashSet
                 .is_some_and(|key| codes.contains_key(&key))
         }
     };
-    creates().filter(is_there).map(|step| step.step).collect()
+    creates().filter(exists).map(|step| step.step).collect()
 }
 
 /// Ids by natural key.
@@ -97,38 +97,38 @@ fn ids_by_natural_key(current: CurrentState<'_>, resource: Resource) -> IdsByNat
     index
 }
 
-/// What each wanted record of one resource is.
+/// The matches of all desired records of one resource.
 #[derive(Debug, Default)]
 pub(super) struct RecordMatches {
-    /// One for each wanted record, in their order.
+    /// One for each desired record, in the same order.
     pub found: Vec<RecordMatch>,
-    /// The records of the account that are wanted, with the place of who wants them.
+    /// The matched records of the account, with the position of the desired record.
     pub claimed: HashMap<i64, usize>,
     pub problems: Vec<InvalidRow>,
 }
 
-/// One resource's matching.
+/// Matches the records of one resource.
 struct RecordMatcher<'a> {
     resource: Resource,
     current: CurrentState<'a>,
     live: &'a Records,
     wanted: &'a [DesiredRecord],
-    /// What was there when the wanted records were exported.
+    /// The records at the time of the export that the desired records come from.
     base: Option<&'a Records>,
-    /// The wanted ids are of another account.
+    /// The ids of desired records are those of a source account.
     foreign: bool,
-    /// They come with their sent values.
-    remembers: bool,
+    /// The desired state includes sent values.
+    has_sent_values: bool,
     reused: &'a ReusedIds,
     out: RecordMatches,
-    /// Made when the first record is looked for by its natural key.
+    /// Built for the first search by natural key.
     index: Option<IdsByNaturalKey>,
-    /// Natural keys of new records without ids, with their places; of another
-    /// account's, those of all.
-    fresh: HashMap<NaturalKey, usize>,
+    /// The natural keys of new records without ids, with their positions; in a migration, of all
+    /// desired records.
+    new_keys: HashMap<NaturalKey, usize>,
 }
 
-/// Matches the wanted records of one resource, channel items excepted.
+/// Matches the desired records of one resource other than channel items.
 pub(super) fn match_records(
     resource: Resource,
     wanted: &DesiredRecords,
@@ -151,11 +151,11 @@ pub(super) fn match_records(
         wanted,
         base,
         foreign,
-        remembers: desired.has_sent_values,
+        has_sent_values: desired.has_sent_values,
         reused,
         out,
         index: None,
-        fresh: HashMap::new(),
+        new_keys: HashMap::new(),
     };
     let mut rest = Vec::new();
     for (at, row) in wanted.iter().enumerate() {
@@ -208,39 +208,38 @@ impl RecordMatcher<'_> {
         }
     }
 
-    /// Of another account's records that moved before, those that would take a name
-    /// which another one has.
+    /// In a migration, rejects records that would be renamed to a name that another record has.
     fn reject_duplicate_names(&mut self) {
         let live = |id: &i64| self.live.get(&RecordKey::Id(*id));
         let moved = self.out.found.iter().enumerate().filter_map(|(at, found)| match found {
             RecordMatch::Existing(id) => Some((at, self.own_key(at)?, live(id)?)),
             _ => None,
         });
-        let has_it = |key: &NaturalKey, record: &Record<'static>| {
+        let keeps_key = |key: &NaturalKey, record: &Record<'static>| {
             self.current.memory.natural_key(self.resource, record).as_ref() == Some(key)
         };
-        let (there, renamed): (Vec<_>, Vec<_>) =
-            moved.partition(|(_, key, record)| has_it(key, record));
+        let (kept, renamed): (Vec<_>, Vec<_>) =
+            moved.partition(|(_, key, record)| keeps_key(key, record));
         let renamed: Vec<_> = renamed.into_iter().map(|(at, key, _)| (at, key)).collect();
-        let there: Vec<_> = there.into_iter().map(|(at, key, _)| (at, key)).collect();
-        for (at, key) in there {
-            self.fresh.entry(key).or_insert(at);
+        let kept: Vec<_> = kept.into_iter().map(|(at, key, _)| (at, key)).collect();
+        for (at, key) in kept {
+            self.new_keys.entry(key).or_insert(at);
         }
         for (at, key) in renamed {
             self.claim_natural_key(at, key);
         }
     }
 
-    /// The natural key that a record of another account brings along, where an
-    /// account can hold one of each. Any number of codes may say the same.
+    /// In a migration, the natural key of a record if it must be unique in an account. QR codes may
+    /// have equal ones.
     fn own_key(&self, at: usize) -> Option<NaturalKey> {
         let one = self.foreign && self.resource != Resource::QrCodes;
         self.wanted[at].natural_key(self.resource).filter(|_| one)
     }
 
-    /// Whether a record of another account is the first of its natural key.
+    /// Whether a migrated record is the first one with its natural key; rejects the others.
     fn claim_natural_key(&mut self, at: usize, key: NaturalKey) -> bool {
-        let first = *self.fresh.entry(key).or_insert(at);
+        let first = *self.new_keys.entry(key).or_insert(at);
         if first != at {
             self.reject_duplicate(at, first);
         }
@@ -257,14 +256,14 @@ impl RecordMatcher<'_> {
     }
 
     fn candidates(&mut self, at: usize) -> Option<(NaturalKey, Vec<i64>)> {
-        // The account's own record is the only one of its kind.
+        // There is only one record of this resource.
         if self.resource == Resource::Account {
             return Some((NaturalKey::default(), self.live.keys().map(RecordKey::id).collect()));
         }
         let (resource, current) = (self.resource, self.current);
         let row = &self.wanted[at];
         let own = row.id.filter(|id| !self.reused.contains(resource, *id));
-        let own = own.filter(|_| !self.foreign && !self.remembers);
+        let own = own.filter(|_| !self.foreign && !self.has_sent_values);
         let sent = own.and_then(|id| current.memory.sent.get(&(resource, RecordKey::Id(id))));
         let value = |name: &str| match row.value(resource, name) {
             Some(given) => Some(value_text(given)),
@@ -276,7 +275,7 @@ impl RecordMatcher<'_> {
         Some((key, found))
     }
 
-    /// A row without an id.
+    /// Matches a row without an id.
     fn match_by_natural_key(&mut self, at: usize) {
         let Some((key, candidates)) = self.candidates(at) else {
             let names = self.resource.spec().natural_key.join("` and `");
@@ -299,14 +298,14 @@ impl RecordMatcher<'_> {
     }
 
     fn match_new(&mut self, at: usize, key: NaturalKey) {
-        match self.fresh.insert(key, at) {
+        match self.new_keys.insert(key, at) {
             Some(first) => self.reject_repeated(at, first),
             None => self.out.found[at] = RecordMatch::New,
         }
     }
 
-    /// Whether the row that wants the record `id` gives it another name than
-    /// `key`. Updates come before creates, so that the name is free by then.
+    /// Whether the row matched with the record `id` renames it, so that `key` becomes free. Updates
+    /// come before creates.
     fn renames_record(&self, id: i64, key: &NaturalKey) -> bool {
         let resource = self.resource;
         let named = matches!(resource, Resource::Campaigns | Resource::Channels);
@@ -316,12 +315,12 @@ impl RecordMatcher<'_> {
             let record = base.get(&RecordKey::Id(row.id.unwrap_or(id)))?;
             self.current.memory.natural_key(resource, record)
         });
-        // What was not edited is not pushed.
+        // An unedited row does not change the record.
         let edited = before.is_none_or(|before| before.as_ref() != Some(&mine));
         named && mine != *key && edited
     }
 
-    /// A record whose id is lost, and which is to be there again.
+    /// Matches a row whose id no longer exists and that is to be created again.
     fn match_recreated(&mut self, at: usize) {
         if let Some(key) = self.own_key(at)
             && !self.claim_natural_key(at, key)

@@ -1,15 +1,15 @@
-//! The ordered steps that lead from one state to another, what they cost, and
-//! what cannot be done. What is printed is what is applied.
+//! Computes the ordered steps that change one state into another, their cost, and the changes
+//! that the API cannot make.
 //!
-//! * `types`: what a plan is · `planner`: a plan in the making
-//! * `matching`: which record of the account a wanted one is
-//! * `fields`: when two values are the same
+//! * `types`: the types of a plan · `planner`: the state of a running planning
+//! * `matching`: which record of the account a desired record is
+//! * `fields`: comparison of values
 //! * `updates`: updates, by `compare` · `creates` · `deletes` · `assign`: assignments
-//! * `reused`: ids that the service gave again
-//! * `order`: which step comes first · `request`: how it is sent
-//! * [`problems`]: why there is no plan · [`saved`]: a plan as a file
-//! * [`fingerprints`]: the records that must be as they were
-//! * [`verify_step`]: whether what a step says of the account is so · `reversibility`: of its way back
+//! * `reused`: ids that the service gave to other records
+//! * `order`: the order of the steps · `request`: their requests
+//! * [`problems`]: why no plan can be made · [`saved`]: plan files
+//! * [`fingerprints`]: the records that must be unchanged when a step is sent
+//! * [`verify_step`]: compares a step with the account · `reversibility`: whether it can be undone
 
 mod assign;
 mod compare;
@@ -49,11 +49,11 @@ pub use types::{
     UnsupportedChange,
 };
 
-/// The steps that make of `current` what is `desired`. With a `base`, only what
-/// differs from it is wanted. The plan's cost is left open.
+/// Plans the steps that change `current` into `desired`. With a `base`, only the differences
+/// between `base` and `desired` are changed. The cost of the plan is not computed.
 ///
 /// # Errors
-/// Every row that means no record or several, and every conflict, at once.
+/// All rows that identify no record or several, and all conflicts.
 pub fn plan(
     desired: &DesiredState,
     current: CurrentState<'_>,
@@ -63,7 +63,7 @@ pub fn plan(
     let reused = reused::ReusedIds::new(desired, current, base);
     let mut planner = planner::Planner::new(desired, current, base, policy, &reused);
     planner.plan_records();
-    planner.unwanted();
+    planner.plan_deletes_by_id();
     planner.items();
     planner.links();
     planner.finish()

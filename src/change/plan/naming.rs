@@ -1,14 +1,14 @@
-//! What a record is called, and all that it holds.
+//! Names, labels and field values of records.
 
 use super::fields;
 use super::types::JsonFields;
 use crate::change::desired::DesiredRecord;
 use crate::model::{FieldValue, NaturalKey, Record, Resource, Role};
 
-/// The field that tells a campaign's slug.
+/// The field with the URL of a campaign's rotator, which contains the slug.
 pub const ROTATOR: &str = "rotator";
 
-/// The address of a campaign's rotator, as the service tells it.
+/// The URL of a campaign's rotator, from the list of campaigns.
 pub(super) fn rotator_url<'r>(resource: Resource, record: &'r Record<'static>) -> Option<&'r str> {
     let (place, _) = resource.spec().field(ROTATOR)?;
     fields::text(record.values.get(place)?)
@@ -20,7 +20,7 @@ pub(super) fn label(resource: Resource, row: &DesiredRecord) -> String {
     row.id.map_or_else(|| NaturalKey::text(resource, cell), |id| id.to_string())
 }
 
-/// What its owner calls a record.
+/// The name of a record.
 pub(super) fn name_of(resource: Resource, record: &Record<'static>) -> String {
     label_of(resource, |name| record.values.get(resource.spec().field(name)?.0))
 }
@@ -32,7 +32,7 @@ pub(super) fn label_of<'v>(
     value(label_field(resource)).map(|value| value.cell().into_owned()).unwrap_or_default()
 }
 
-/// The field that holds what a record is called.
+/// The field with the name of a record.
 pub(super) fn label_field(resource: Resource) -> &'static str {
     match resource {
         Resource::Account => "email",
@@ -42,14 +42,14 @@ pub(super) fn label_field(resource: Resource) -> &'static str {
     }
 }
 
-/// All that a record holds, but for its counter.
+/// All values of a record except its counter.
 pub(super) fn all_fields(resource: Resource, record: &Record<'static>) -> JsonFields {
     let fields = resource.spec().read_fields().zip(&record.values);
     let fields = fields.filter(|(field, _)| field.role != Role::Counter);
     fields.map(|(field, value)| (field.name.to_owned(), value.json())).collect()
 }
 
-/// A record of `resource` in a sentence: `a campaign`, `the account`.
+/// The resource's title with its article: `a campaign`, `the account`.
 pub(super) fn with_article(resource: Resource) -> String {
     let article = if resource == Resource::Account { "the" } else { "a" };
     format!("{article} {}", resource.spec().title)

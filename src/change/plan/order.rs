@@ -1,4 +1,4 @@
-//! The order of steps, and their numbers.
+//! Sorts and numbers the steps.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use crate::change::plan::reversibility::{Reversibility, StepRemark};
 use crate::model::natural_key::fold_case;
 use crate::model::{Resource, Verb};
 
-/// A step before it has its number. Its subject counts drafts.
+/// A step without a number. `ResolvedRef::Step` in its subject is the position of a draft.
 #[derive(Debug, Clone)]
 pub(super) struct StepDraft {
     pub resource: Resource,
@@ -21,7 +21,7 @@ pub(super) struct StepDraft {
     pub before: Option<JsonFields>,
     pub after: Option<JsonFields>,
     pub body: Option<JsonFields>,
-    pub label: Reversibility,
+    pub reversibility: Reversibility,
     pub replaces: Option<i64>,
     pub fingerprint: Option<String>,
     pub source: Option<SourceLocation>,
@@ -38,7 +38,7 @@ impl StepDraft {
         (verb, self.resource)
     }
 
-    /// A changed name: what it was and what it will be, both without case.
+    /// The old and the new name of a renaming update, both without case.
     fn renamed(&self) -> Option<(String, String)> {
         let name = |fields: &Option<JsonFields>| {
             let text = fields.as_ref()?.get("name")?.as_str()?;
@@ -49,17 +49,17 @@ impl StepDraft {
     }
 }
 
-/// Sorts the drafts, numbers them and makes their requests. What cannot be done
-/// has the key of its draft.
+/// Sorts and numbers the drafts and builds their requests. Drafts that the API cannot do are
+/// reported as unsupported, with the key of the draft.
 pub(super) fn finish(drafts: &[StepDraft]) -> Plan {
     let mut plan = Plan::default();
     let mut order: Vec<usize> = (0..drafts.len()).collect();
     order.sort_by(|one, other| sort(&drafts[*one], &drafts[*other]));
-    let (order, ring) = untangle(drafts, &order);
-    for at in ring {
+    let (order, cycle) = order_renames(drafts, &order);
+    for at in cycle {
         let reason = "its new name belongs to a record which is renamed in the same plan and \
                       cannot give it up first: rename one of them to something else before";
-        plan.unsupported.push(give_up(&drafts[at], reason));
+        plan.unsupported.push(unsupported(&drafts[at], reason));
     }
     let mut numbers = vec![0; drafts.len()];
     for at in order {
@@ -70,13 +70,13 @@ pub(super) fn finish(drafts: &[StepDraft]) -> Plan {
                 numbers[at] = number;
                 plan.steps.push(step);
             }
-            None => plan.unsupported.push(give_up(draft, "the API has no request for it")),
+            None => plan.unsupported.push(unsupported(draft, "the API has no request for it")),
         }
     }
     plan
 }
 
-fn give_up(draft: &StepDraft, reason: &str) -> UnsupportedChange {
+fn unsupported(draft: &StepDraft, reason: &str) -> UnsupportedChange {
     UnsupportedChange {
         resource: draft.resource,
         key: draft.key.clone(),
@@ -101,14 +101,14 @@ fn place(subject: &RequestSubject) -> (Option<ResolvedRef>, &str, Option<Resolve
     }
 }
 
-/// Puts an update that takes a name behind those that give it up. The second
-/// list are those that wait for each other.
-fn untangle(drafts: &[StepDraft], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
+/// Orders an update that takes a name after those that free it. The second list has the updates
+/// that wait for each other in a cycle.
+fn order_renames(drafts: &[StepDraft], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let renames = |place: &usize| {
         let draft = &drafts[*place];
         draft.renamed().map(|(old, new)| ((draft.resource, old), (draft.resource, new)))
     };
-    // Of a name: how many have yet to give it up, and who waits for it.
+    // For each name: how many records still have it, and the positions of the waiting updates.
     let mut names: HashMap<(Resource, String), (usize, Vec<usize>)> = HashMap::new();
     for (old, _) in order.iter().filter_map(renames) {
         names.entry(old).or_default().0 += 1;
@@ -125,20 +125,20 @@ fn untangle(drafts: &[StepDraft], order: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let mut done = Vec::with_capacity(order.len());
     while let Some(position) = ready.pop_first() {
         done.push(order[position]);
-        let given_up = renames(&order[position]).and_then(|(old, _)| names.get_mut(&old));
-        if let Some((holders, waiting)) = given_up {
+        let freed = renames(&order[position]).and_then(|(old, _)| names.get_mut(&old));
+        if let Some((holders, waiting)) = freed {
             *holders -= 1;
             if *holders == 0 {
                 ready.extend(waiting.drain(..));
             }
         }
     }
-    let mut ring: Vec<usize> = names.into_values().flat_map(|(_, waiting)| waiting).collect();
-    ring.sort_unstable();
-    (done, ring.into_iter().map(|position| order[position]).collect())
+    let mut cycle: Vec<usize> = names.into_values().flat_map(|(_, waiting)| waiting).collect();
+    cycle.sort_unstable();
+    (done, cycle.into_iter().map(|position| order[position]).collect())
 }
 
-/// The step, if all that it stands on has a number.
+/// The numbered step; `None` if a step that it needs has no number, or if the API has no request.
 fn number_step(draft: &StepDraft, number: u32, numbers: &[u32]) -> Option<PlanStep> {
     let renumber = |it: ResolvedRef| match it {
         ResolvedRef::Step(draft) => {
@@ -176,9 +176,9 @@ fn number_step(draft: &StepDraft, number: u32, numbers: &[u32]) -> Option<PlanSt
         after,
         request: request(draft.resource, draft.verb, &subject, draft.body.clone())?,
         waits_for,
-        reversible: draft.label.reversible,
-        verifiable: draft.label.verifiable,
-        remark: draft.label.remark.map(StepRemark::text),
+        reversible: draft.reversibility.reversible,
+        verifiable: draft.reversibility.verifiable,
+        remark: draft.reversibility.remark.map(StepRemark::text),
         replaces: draft.replaces,
         origin: None,
         fingerprint: draft.fingerprint.clone(),
@@ -186,7 +186,7 @@ fn number_step(draft: &StepDraft, number: u32, numbers: &[u32]) -> Option<PlanSt
     })
 }
 
-/// What an assignment tells in its `after`.
+/// The `after` of an assignment.
 pub(super) fn assigned(subject: &RequestSubject) -> Option<JsonFields> {
     let mut after = JsonFields::new();
     match subject {
@@ -204,7 +204,7 @@ pub(super) fn assigned(subject: &RequestSubject) -> Option<JsonFields> {
     Some(after)
 }
 
-/// An assignment's key.
+/// The key of an assignment: `channel/type/id` or `campaign/links/link`.
 pub(super) fn assigned_key(subject: &RequestSubject) -> Option<String> {
     match subject {
         RequestSubject::Item { channel, kind, id } => Some(format!("{channel}/{kind}/{id}")),

@@ -1,4 +1,4 @@
-//! A plan in the making: what all its parts read and add to.
+//! The state of a running planning, which all parts read and extend.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -24,17 +24,17 @@ pub(super) struct Planner<'a> {
     pub drafts: Vec<StepDraft>,
     pub unsupported: Vec<UnsupportedChange>,
     pub kept: Vec<KeptValue>,
-    /// What is the same in another account and here, by the ids there.
+    /// Values that are equal in both accounts, by the ids of the source account.
     pub agreed: BTreeMap<(Resource, i64), JsonFields>,
     pub problems: PlanProblems,
-    /// What became of wanted ids that the account does not have.
+    /// The records for desired ids that the account does not have.
     pub resolved: HashMap<(Resource, i64), ResolvedRef>,
-    /// Wanted names, where something refers to them.
+    /// The records by desired name. Filled only if the input refers to names.
     pub named: HashMap<(Resource, NaturalKey), Vec<ResolvedRef>>,
-    /// The resources of which it has the names of all other records, too.
+    /// The resources for which `named` also has all other records of the account.
     pub indexed: HashSet<Resource>,
     pub deleted: HashSet<(Resource, i64)>,
-    /// Links of campaigns that come back under another id.
+    /// Links of deleted campaigns that are created again.
     pub inherited_links: Vec<(ResolvedRef, i64, Option<SourceLocation>)>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether the wanted ids are of another account.
+    /// Whether the desired ids are those of a source account: a migration.
     pub fn foreign(&self) -> bool {
         self.desired.origin.is_some()
     }
@@ -102,7 +102,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// One wanted record beside the one that is there.
+/// A desired record and the existing record that it matches.
 pub(super) struct MatchedPair<'r> {
     pub resource: Resource,
     pub row: &'r DesiredRecord,

@@ -1,5 +1,5 @@
-//! Why there is no plan: rows that cannot be understood, and cells that two
-//! people changed. All of them are told at once.
+//! Reasons why no plan can be made: invalid rows, and conflicts with changes in the account. All
+//! of them are reported at once.
 
 use std::fmt;
 
@@ -9,45 +9,55 @@ use crate::change::desired::SourceLocation;
 use crate::escaped::Escaped;
 use crate::model::Resource;
 
-/// A row that means no record, or more than one.
+/// A row that identifies no record, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidRow {
+    /// The resource of the row.
     pub resource: Resource,
-    /// What the row calls itself, as far as it does.
+    /// The row's id or else its natural key; empty if it has neither.
     pub key: String,
+    /// The problem, as the end of a sentence whose subject is the row.
     pub what: String,
+    /// The row's file and line.
     pub source: Option<SourceLocation>,
 }
 
-/// What was changed here and there, each in another way.
+/// A change in the input that contradicts a change in the account since the base.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
+    /// The resource of the record.
     pub resource: Resource,
+    /// The record's id.
     pub key: String,
-    /// `None` where one side has no such record any more.
+    /// `None` if one side has deleted the record.
     pub field: Option<String>,
+    /// The value in the base; for a deleted record, all its fields.
     pub base: Json,
-    /// `null` for a record that is not wanted any more.
+    /// The input's value; `null` if the input has no such record.
     pub mine: Json,
-    /// `null` for a record that is gone.
+    /// The account's value; `null` if the account has no such record.
     pub theirs: Json,
+    /// The row's file and line.
     pub source: Option<SourceLocation>,
 }
 
-/// Everything that keeps a plan from being made.
+/// All reasons why no plan can be made. Displayed with one line or paragraph for each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlanProblems {
+    /// In the order in which planning found them.
     pub rows: Vec<InvalidRow>,
+    /// In the order in which planning found them.
     pub conflicts: Vec<Conflict>,
 }
 
 impl PlanProblems {
+    /// Whether the plan can be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.conflicts.is_empty()
     }
 
-    /// Whether nothing but conflicts is in the way.
+    /// Whether there are conflicts and no other problems.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.rows.is_empty() && !self.conflicts.is_empty()
@@ -67,14 +77,14 @@ impl fmt::Display for PlanProblems {
 
 impl fmt::Display for InvalidRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        start(f, self.source.as_ref(), self.resource, &self.key)?;
+        write_prefix(f, self.source.as_ref(), self.resource, &self.key)?;
         write!(f, "{}", Escaped(&self.what))
     }
 }
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        start(f, self.source.as_ref(), self.resource, &self.key)?;
+        write_prefix(f, self.source.as_ref(), self.resource, &self.key)?;
         match &self.field {
             Some(field) => write!(
                 f,
@@ -91,7 +101,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-fn start(
+fn write_prefix(
     f: &mut fmt::Formatter<'_>,
     source: Option<&SourceLocation>,
     resource: Resource,

@@ -1,5 +1,5 @@
-//! What holds of every plan, tried on accounts drawn at random and on a model of
-//! a service that does what steps say. Nothing here is part of the program.
+//! Properties of all plans, tested on random accounts and a model of a service that executes the
+//! steps. Test code only.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,13 +12,13 @@ use super::*;
 use crate::change::policy::OnConflict;
 use crate::model::{RecordKey, Resource, Verb};
 
-/// An account: its records, what is remembered of it, and the next new id.
+/// An account: its records, what linkvault knows about it, and the next new id.
 #[derive(Debug, Clone, PartialEq)]
 struct Model {
     state: State,
     memory: AccountMemory,
     next: i64,
-    /// Names are lower-cased.
+    /// The service converts names to lower case.
     lowers: bool,
 }
 
@@ -117,7 +117,7 @@ impl Model {
         CurrentState { state: &self.state, memory: &self.memory }
     }
 
-    /// Does what the steps say, as the service would.
+    /// Executes the steps as the service would.
     fn apply(&mut self, plan: &Plan) {
         let mut made: HashMap<u32, i64> = HashMap::new();
         for step in &plan.steps {
@@ -198,8 +198,8 @@ impl Model {
     }
 }
 
-/// What an account should become that `source` moves to; `names` are new names of campaigns.
-fn moving(source: &Model, names: &[(i64, &'static str)]) -> DesiredState {
+/// The desired state of a migration from `source`; `names` are new names of campaigns.
+fn migration_from(source: &Model, names: &[(i64, &'static str)]) -> DesiredState {
     let mut desired = DesiredState::of_state(&source.state, "elsewhere");
     desired.origin = Some("https://elsewhere#7".to_owned());
     desired.resources.remove(&Resource::Account);
@@ -229,7 +229,7 @@ fn moving(source: &Model, names: &[(i64, &'static str)]) -> DesiredState {
     desired
 }
 
-/// Whether a request is one of those the document lists.
+/// Whether the table has the endpoint of the request.
 fn is_listed(step: &PlanStep) -> bool {
     let path: Vec<_> = step.request.path.split('/').collect();
     step.resource.spec().endpoints.iter().any(|endpoint| {
@@ -243,7 +243,7 @@ fn is_listed(step: &PlanStep) -> bool {
 
 proptest! {
     #[test]
-    fn what_is_there_already_needs_no_step(seed: u64) {
+    fn a_plan_for_the_current_state_is_empty(seed: u64) {
         let model = draw(&mut Rng::with_seed(seed));
         let desired = DesiredState::of_state(&model.state, "itself");
         let made = plan(&desired, model.current(), None, &FREE);
@@ -280,9 +280,9 @@ proptest! {
         }
     }
 
-    /// Whatever ids the two have in common by chance.
+    /// The two accounts have some ids in common by chance.
     #[test]
-    fn a_move_is_whole_and_again_is_nothing_and_a_rename_is_one_update(seed: u64) {
+    fn a_migration_is_complete_a_second_one_is_empty_and_a_rename_is_one_update(seed: u64) {
         let mut rng = Rng::with_seed(seed);
         let (source, mut live) = (draw(&mut rng), draw(&mut rng));
         let before = live.clone();
@@ -298,7 +298,7 @@ proptest! {
             }
             made
         };
-        let desired = moving(&source, &[]);
+        let desired = migration_from(&source, &[]);
         let first = move_once(&mut live, &desired);
         for step in &first.steps {
             prop_assert!(is_listed(step) && step.verb != Verb::Delete, "{:?}", step);
@@ -306,7 +306,7 @@ proptest! {
         }
         let file = saved::SavedPlan::new(("a", "https://s", None), 0, (30, 5), first.clone());
         prop_assert_eq!(saved::read(file.to_json().as_bytes()), Ok(file));
-        // Each record has one of its own here, and nothing of the others is gone.
+        // Each migrated record has its own target record, and no record of the target was deleted.
         for (resource, wanted) in &desired.resources {
             let all = wanted.records.iter().filter(|_| *resource != Resource::ChannelItems);
             let ids = all.filter_map(|row| live.memory.ids.get(&(*resource, row.id.unwrap())));
@@ -315,14 +315,14 @@ proptest! {
             ids.sort_unstable();
             ids.dedup();
             prop_assert_eq!(ids.len(), count, "{}", resource);
-            // Of one that is there, something may be left as it is.
-            let is_there = |key: &str| {
+            // Fields of an existing record may be unsupported.
+            let exists = |key: &str| {
                 let old = key.parse();
                 old.is_ok_and(|old| live.memory.ids.contains_key(&(*resource, old)))
             };
             let unsupported = first.unsupported.iter();
             let unsupported =
-                unsupported.filter(|it| it.resource == *resource && !is_there(&it.key));
+                unsupported.filter(|it| it.resource == *resource && !exists(&it.key));
             if *resource != Resource::ChannelItems {
                 prop_assert_eq!(count + unsupported.count(), wanted.records.len(), "{}", resource);
             }
@@ -332,7 +332,7 @@ proptest! {
         }
         prop_assert_eq!(move_once(&mut live, &desired).steps, []);
         if let Some(id) = source.ids(Resource::Campaigns).first() {
-            let renamed = moving(&source, &[(*id, "Renamed")]);
+            let renamed = migration_from(&source, &[(*id, "Renamed")]);
             let steps = move_once(&mut live, &renamed).steps;
             prop_assert_eq!(steps.len(), 1);
             prop_assert_eq!((steps[0].verb, steps[0].id), (Verb::Update, Some(live.memory.ids[&(Resource::Campaigns, *id)])));
@@ -341,7 +341,7 @@ proptest! {
     }
 
     #[test]
-    fn with_a_base_what_was_not_edited_is_never_touched(seed: u64) {
+    fn with_a_base_unedited_records_are_never_changed(seed: u64) {
         let mut rng = Rng::with_seed(seed);
         let (base, live) = (draw(&mut rng), draw(&mut rng));
         let desired = DesiredState::of_state(&base.state, "unedited");
@@ -351,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn theirs_never_writes_over_what_changed_there(seed: u64) {
+    fn the_theirs_policy_never_overwrites_values_changed_in_the_account(seed: u64) {
         let mut rng = Rng::with_seed(seed);
         let (base, live, mine) = (draw(&mut rng), draw(&mut rng), draw(&mut rng));
         let policy = Policy { on_conflict: OnConflict::Theirs, ..FREE };
@@ -373,9 +373,9 @@ proptest! {
     }
 }
 
-/// Not a measurement: a scan for each row would take hours here.
+/// Matching must not scan all records for each row: that would take hours.
 #[test]
-fn a_hundred_thousand_rows_meet_as_many_records() {
+fn a_hundred_thousand_rows_are_matched_with_as_many_records() {
     let rows = 100_000;
     let mut live = State::default();
     let all = live.resource_mut(Resource::Campaigns);

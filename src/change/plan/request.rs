@@ -1,4 +1,4 @@
-//! Requests, made from the table and from nothing else.
+//! Builds the requests of steps from the table of endpoints.
 
 use std::fmt;
 
@@ -8,15 +8,17 @@ use super::types::{JsonFields, PlannedRequest};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{Resource, Verb};
 
-/// A record that is there, or one that a step before is going to create.
+/// An existing record, or one that an earlier step creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResolvedRef {
+    /// The record's id in the account.
     Id(i64),
+    /// The number of the step that creates the record.
     Step(u32),
 }
 
 impl ResolvedRef {
-    /// As it stands in a step's `after`: a number, or `"{3}"`.
+    /// The form in a step's `after`: a number, or `"{3}"` for step 3.
     #[must_use]
     pub fn json(self) -> Json {
         match self {
@@ -25,7 +27,7 @@ impl ResolvedRef {
         }
     }
 
-    /// Reads what [`ResolvedRef::json`] gives.
+    /// Parses the output of [`ResolvedRef::json`]; `None` for any other form.
     #[must_use]
     pub fn from_json(json: &Json) -> Option<Self> {
         if let Some(id) = json.as_i64() {
@@ -46,25 +48,33 @@ impl fmt::Display for ResolvedRef {
     }
 }
 
-/// What a request's path is about.
+/// The ids in a request's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestSubject {
-    /// Something that does not exist yet, or the account.
+    /// The path has no id: a create, or an update of the account.
     Unnamed,
+    /// A record by its id.
     Record(ResolvedRef),
+    /// An item of a channel.
     Item {
+        /// The channel.
         channel: ResolvedRef,
+        /// One of [`ITEM_TYPES`].
         kind: String,
+        /// The QR code, link or bio page.
         id: ResolvedRef,
     },
+    /// A link of a campaign.
     Link {
+        /// The campaign.
         campaign: ResolvedRef,
+        /// The link's id.
         link: i64,
     },
 }
 
 impl RequestSubject {
-    /// The steps that it stands on.
+    /// The steps that create the records it refers to.
     pub fn steps(&self) -> impl Iterator<Item = u32> + use<> {
         let refs = match self {
             Self::Unnamed => [None, None],
@@ -78,7 +88,7 @@ impl RequestSubject {
         })
     }
 
-    /// What stands for `name` in a path of the table.
+    /// The value of the placeholder `name` in a path of the table.
     fn param(&self, name: &str) -> Option<String> {
         match (self, name) {
             (Self::Record(id), "id") => Some(id.to_string()),
@@ -94,8 +104,8 @@ impl RequestSubject {
     }
 }
 
-/// The request that does `verb` to `subject`. `None` when the table has no such
-/// endpoint, when it takes other fields, or when one that it requires is missing.
+/// The request for `verb` on `subject`. `None` if the table has no such endpoint, or if `body`
+/// has a field that the endpoint does not accept or lacks one that it requires.
 #[must_use]
 pub fn request(
     resource: Resource,
@@ -149,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_does_not_offer_is_no_request() {
+    fn a_request_that_the_table_does_not_have_is_none() {
         let one = RequestSubject::Record(ResolvedRef::Id(1));
         let none = |resource, verb, subject: &RequestSubject, fields| {
             assert_eq!(request(resource, verb, subject, body(fields)), None);

@@ -1,5 +1,4 @@
-//! Ids that the service gave again: the wanted record had one of them and was deleted,
-//! and another record has it now.
+//! Reused ids: a desired record was deleted, and the service has given its id to another record.
 
 use std::collections::HashSet;
 
@@ -9,15 +8,15 @@ use crate::change::desired::{DesiredRecord, DesiredState};
 use crate::model::natural_key::{domain_host, value_text};
 use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, State};
 
-/// Records of the account that have the id of a wanted one and are not that record.
+/// The ids of desired records that other records of the account have now.
 #[derive(Debug, Default)]
 pub(super) struct ReusedIds(HashSet<(Resource, i64)>);
 
 impl ReusedIds {
-    /// Finds them among the ids of records that were deleted.
+    /// Finds the reused ids among the ids of deleted records.
     pub fn new(desired: &DesiredState, current: CurrentState<'_>, base: Option<&State>) -> Self {
         let mut all = HashSet::new();
-        // Of another account, ids do not say which record is meant.
+        // Ids of a source account do not identify records of this one.
         if desired.origin.is_some() {
             return Self(all);
         }
@@ -58,8 +57,8 @@ fn value<'r>(
     record.values.get(resource.spec().field(name)?.0)
 }
 
-/// Whether a record that was deleted is there again under its id: it has the same natural
-/// key, or is a QR code of the same date, since lists do not show what a code contains.
+/// Whether a deleted record was restored under its old id: the natural keys are equal or, for QR
+/// codes, whose content no list shows, the dates.
 fn is_same<'v>(
     resource: Resource,
     mine: impl Fn(&str) -> Option<&'v FieldValue<'static>>,
@@ -75,9 +74,9 @@ fn is_same<'v>(
     key.is_some() && key == memory.natural_key(resource, live)
 }
 
-/// Whether the record `live` differs from the wanted `row` in these fields, which the API
-/// cannot change, and so is another one.
-pub(super) fn is_another(
+/// Whether `live` is another record than `row`, because it differs in fields that the API cannot
+/// change. `fixed` has the names of the differing ones.
+pub(super) fn is_other_record(
     resource: Resource,
     row: &DesiredRecord,
     live: &Record<'static>,
@@ -85,7 +84,7 @@ pub(super) fn is_another(
 ) -> bool {
     let host_of = |value: Option<&FieldValue<'static>>| value.and_then(text).map(domain_host);
     match resource {
-        // A domain may have got another scheme.
+        // The scheme of a domain can change.
         Resource::Domains => {
             host_of(row.value(resource, "domain")) != host_of(value(resource, live, "domain"))
                 && fixed.contains(&"domain")
@@ -113,7 +112,8 @@ mod tests {
         state
     }
 
-    /// The steps that lead from `now` back to `then`, where `deleted` were deleted since.
+    /// The plan that restores `then` from `now`; the records `deleted` were deleted between the
+    /// two.
     fn restored(resource: Resource, then: &[Json], now: &[Json], deleted: &[i64]) -> Plan {
         let mut desired = DesiredState::of_state(&state(resource, then), "then");
         desired.deleted = deleted.iter().map(|id| (resource, *id)).collect();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_with_the_id_of_a_deleted_one_is_not_changed_into_it() {
+    fn a_record_with_the_id_of_a_deleted_one_is_not_changed() {
         let then = [json!({"id": 4, "name": "Summer", "public": true})];
         let now = [json!({"id": 4, "name": "Winter", "public": false})];
         let renamed = restored(Resource::Campaigns, &then, &now, &[]);
@@ -139,7 +139,7 @@ mod tests {
             made.reused,
             [super::super::Reused { resource: Resource::Campaigns, id: 4, name }]
         );
-        // It came back under its id, or under another one.
+        // The record was restored under its old id, or under another one.
         let same = [json!({"id": 4, "name": "summer", "public": true})];
         assert_eq!(steps(&restored(Resource::Campaigns, &then, &same, &[4])).len(), 1);
         let both = [now[0].clone(), json!({"id": 9, "name": "Summer", "public": true})];
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((steps(&found), found.reused.len()), (vec![], 1));
     }
 
-    fn told(plan: &Plan) -> Vec<&str> {
+    fn reasons(plan: &Plan) -> Vec<&str> {
         plan.unsupported.iter().map(|it| it.reason.as_str()).collect()
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let other = restored(Resource::Domains, &then, &now, &[]);
         let why = "the API cannot change the `domain` of a branded domain; the id is that of another \
                    record now, which is not changed";
-        assert_eq!((steps(&other), told(&other)), (vec![], vec![why]));
+        assert_eq!((steps(&other), reasons(&other)), (vec![], vec![why]));
         let made = restored(Resource::Domains, &then, &now, &[3]);
         assert_eq!(steps(&made), [(Verb::Create, None, None)]);
     }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_whose_record_was_deleted_does_not_change_the_next_one_with_its_id() {
+    fn an_export_of_a_deleted_record_does_not_change_the_record_that_has_its_id_now() {
         let then =
             state(Resource::Campaigns, &[json!({"id": 4, "name": "Summer", "public": true})]);
         let now = state(Resource::Campaigns, &[json!({"id": 4, "name": "Winter", "public": true})]);
@@ -220,7 +220,7 @@ mod tests {
         edited.deleted.insert((Resource::Campaigns, 4));
         let problems = planned(&edited, false).unwrap_err();
         assert!(problems.to_string().ends_with("was edited here and is gone from the account"));
-        // A row that was taken out does not delete the next record either.
+        // Removing the row does not delete the record that has the id now.
         desired.deleted.insert((Resource::Campaigns, 4));
         desired.resources.get_mut(&Resource::Campaigns).unwrap().records.clear();
         desired.to_delete.insert(Resource::Campaigns, [4].into());

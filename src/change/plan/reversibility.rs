@@ -1,31 +1,31 @@
-//! What a step says of its way back, and of whether it can be seen: given by the
-//! table and by what is known, so that a plan file can be held against it.
+//! Whether a step can be undone and verified. Computed from the table and the known values, so
+//! that the statements of a plan file can be checked.
 
 use super::types::PlanStep;
 use crate::change::plan::naming::with_article;
 use crate::model::{Field, Resource, Verb};
 
-/// What there is to say.
+/// Whether a step can be undone and verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reversibility {
     /// Whether the step can be undone.
     pub reversible: bool,
-    /// Whether a list can tell afterwards that it was done.
+    /// Whether a list shows afterwards if the step succeeded.
     pub verifiable: bool,
-    /// Why not.
+    /// Why it cannot be undone or verified.
     pub remark: Option<StepRemark>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepRemark {
     CannotDelete(Resource),
-    ContentLost,
-    ChannelAnew,
-    Anew,
-    Forgets,
-    Unseen,
-    Forever,
-    ForeverUnseen,
+    ContentUnknown,
+    ChannelNewId,
+    NewId,
+    OldValueUnknown,
+    NotListed,
+    CannotUnassign,
+    CannotUnassignNorVerify,
 }
 
 impl StepRemark {
@@ -34,15 +34,15 @@ impl StepRemark {
             Self::CannotDelete(resource) => {
                 return format!("the API cannot delete {}", with_article(resource));
             }
-            Self::ContentLost => "nobody knows its content, so it cannot be made again",
-            Self::ChannelAnew => {
+            Self::ContentUnknown => "nobody knows its content, so it cannot be made again",
+            Self::ChannelNewId => {
                 "a deleted channel comes back with a new id, and its items one by one"
             }
-            Self::Anew => "what was deleted comes back with a new id",
-            Self::Forgets => "what it replaces is not known",
-            Self::Unseen => "no list shows whether it was done",
-            Self::Forever => "the API cannot unassign",
-            Self::ForeverUnseen => "the API cannot unassign, and no list shows it",
+            Self::NewId => "what was deleted comes back with a new id",
+            Self::OldValueUnknown => "what it replaces is not known",
+            Self::NotListed => "no list shows whether it was done",
+            Self::CannotUnassign => "the API cannot unassign",
+            Self::CannotUnassignNorVerify => "the API cannot unassign, and no list shows it",
         };
         text.to_owned()
     }
@@ -54,36 +54,37 @@ pub(super) fn of_create(resource: Resource) -> Reversibility {
     Reversibility { reversible, verifiable: true, remark }
 }
 
-/// `lost`: the record's content is not known.
-pub(super) fn of_delete(resource: Resource, lost: bool) -> Reversibility {
+/// `content_unknown`: no list shows the content, and linkvault did not send it.
+pub(super) fn of_delete(resource: Resource, content_unknown: bool) -> Reversibility {
     let remark = match resource {
-        Resource::QrCodes if lost => StepRemark::ContentLost,
-        Resource::Channels => StepRemark::ChannelAnew,
-        _ => StepRemark::Anew,
+        Resource::QrCodes if content_unknown => StepRemark::ContentUnknown,
+        Resource::Channels => StepRemark::ChannelNewId,
+        _ => StepRemark::NewId,
     };
     Reversibility { reversible: false, verifiable: true, remark: Some(remark) }
 }
 
-/// `forgets`: it overwrites a value that is not known. `visible`: a list shows
-/// one of the fields that change.
-pub(super) fn of_update(forgets: bool, visible: bool) -> Reversibility {
-    let remark = match (forgets, visible) {
-        (true, _) => Some(StepRemark::Forgets),
-        (false, false) => Some(StepRemark::Unseen),
+/// `overwrites_unknown`: it overwrites a value that is not known. `visible`: a list shows one of
+/// the fields that change.
+pub(super) fn of_update(overwrites_unknown: bool, visible: bool) -> Reversibility {
+    let remark = match (overwrites_unknown, visible) {
+        (true, _) => Some(StepRemark::OldValueUnknown),
+        (false, false) => Some(StepRemark::NotListed),
         (false, true) => None,
     };
-    Reversibility { reversible: !forgets, verifiable: visible, remark }
+    Reversibility { reversible: !overwrites_unknown, verifiable: visible, remark }
 }
 
-/// Of an item of a channel; the links of a campaign are in no list.
+/// `item`: a channel item is assigned. No list shows the links of a campaign.
 pub(super) fn of_assign(item: bool) -> Reversibility {
-    let remark = if item { StepRemark::Forever } else { StepRemark::ForeverUnseen };
+    let remark =
+        if item { StepRemark::CannotUnassign } else { StepRemark::CannotUnassignNorVerify };
     Reversibility { reversible: false, verifiable: item, remark: Some(remark) }
 }
 
-/// Whether `step` says of itself what is so. Whether a code's content is lost
-/// is known where there is a memory: `lost`.
-pub(super) fn match_step(step: &PlanStep, lost: Option<bool>) -> bool {
+/// Whether the statements of `step` about itself are correct. `content_unknown` is `None` if the
+/// sent values are not available.
+pub(super) fn matches_step(step: &PlanStep, content_unknown: Option<bool>) -> bool {
     let is = |label: Reversibility| {
         (step.reversible, step.verifiable) == (label.reversible, label.verifiable)
             && step.remark == label.remark.map(StepRemark::text)
@@ -92,8 +93,10 @@ pub(super) fn match_step(step: &PlanStep, lost: Option<bool>) -> bool {
         Verb::Create => is(of_create(step.resource)),
         Verb::Update => is(update(step)),
         Verb::Delete => {
-            let either = [true, false].into_iter().filter(|it| lost.is_none_or(|lost| lost == *it));
-            either.into_iter().any(|lost| is(of_delete(step.resource, lost)))
+            let either = [true, false]
+                .into_iter()
+                .filter(|it| content_unknown.is_none_or(|content_unknown| content_unknown == *it));
+            either.into_iter().any(|content_unknown| is(of_delete(step.resource, content_unknown)))
         }
         _ => is(of_assign(step.resource == Resource::ChannelItems)),
     }
@@ -104,8 +107,8 @@ fn update(step: &PlanStep) -> Reversibility {
     let after = || step.after.iter().flatten().map(|(name, _)| name);
     let before = |name: &String| step.before.as_ref().and_then(|before| before.get(name));
     let hidden = |name: &&String| field(name).is_some_and(|it: &Field| !it.is_read());
-    let forgets =
+    let overwrites_unknown =
         after().filter(hidden).any(|name| before(name).is_none_or(serde_json::Value::is_null));
     let visible = after().any(|name| field(name).is_some_and(Field::is_read));
-    of_update(forgets, visible)
+    of_update(overwrites_unknown, visible)
 }

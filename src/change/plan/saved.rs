@@ -1,5 +1,5 @@
-//! A plan as a file: what was shown once, to be applied exactly so, and once.
-//! Whatever such a file holds is checked against the table before it is used.
+//! A plan in a file, which `linkvault apply` executes unchanged and only once. The content of such
+//! a file is checked against the table of endpoints before it is used.
 
 use std::collections::BTreeMap;
 
@@ -12,57 +12,72 @@ use crate::change::plan::fingerprints::is_bound_assign;
 use crate::change::plan::{order, reversibility, verify_step};
 use crate::model::{Resource, Verb};
 
-/// The format that this program writes and reads.
+/// The format version that this program writes and reads.
 const FORMAT: u32 = 1;
 
-/// The largest file that is read, in bytes.
-pub const LARGEST: usize = 256 * 1024 * 1024;
+/// The size limit of a plan file, in bytes.
+pub const MAX_PLAN_BYTES: usize = 256 * 1024 * 1024;
 
 const DIGEST: &str = "digest";
 
-/// A plan with whose it is and when it was made.
+/// A plan with its account and its time of creation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedPlan {
+    /// The version of the file format: 1.
     pub format: u32,
+    /// The account's name in the configuration.
     pub account: String,
     /// The service's base URL.
     pub service: String,
-    /// The account's own id there, where it is known.
+    /// The account's id on the service, if known.
     pub account_id: Option<i64>,
-    /// By which an applied plan is recognised.
+    /// Identifies the plan in the journal, so that it is applied once: up to 64 hex digits.
     pub id: String,
-    /// In milliseconds since 1970.
+    /// When the plan was made, in milliseconds since 1970.
     pub made: i64,
-    /// Requests a minute that the price was made for; 0 is no limit.
+    /// The rate limit that the cost was computed for, in requests a minute; 0 is no limit.
     pub limit: u64,
+    /// The requests a minute that the plan leaves to other programs.
     pub reserve: u64,
-    /// Whether each assignment is bound to the records that it names; plans of
-    /// older versions are not.
+    /// Whether assignments have fingerprints of the records that they name; false in plans of older
+    /// versions.
     #[serde(default)]
     pub bound: bool,
+    /// The steps and their cost.
     #[serde(flatten)]
     pub plan: Plan,
 }
 
-/// Why a file is no plan that can be applied.
+/// Why a plan file cannot be applied. Displayed after the file's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SavedPlanError {
-    #[error("is larger than a plan can be ({} MiB)", LARGEST / (1024 * 1024))]
+    /// The file exceeds the size limit.
+    #[error("exceeds the size limit of plans ({} MiB)", MAX_PLAN_BYTES / (1024 * 1024))]
     TooLarge,
-    #[error("is no saved plan: {0}")]
+    /// The content is not JSON, or a member is missing or wrong; with the details.
+    #[error("is not a saved plan: {0}")]
     NotAPlan(String),
+    /// The format version is not the one that this program reads.
     #[error(
-        "has format {0}, and this program reads format 1; make it anew with `linkvault plan … -o`"
+        "has plan format {0}, but only format 1 is supported; create the plan again with \
+         `linkvault plan … -o`"
     )]
     Format(u64),
-    #[error("was changed by hand; make it anew with `linkvault plan … -o`")]
+    /// The digest does not match the content.
+    #[error("was edited after it was saved; create it again with `linkvault plan … -o`")]
     Changed,
-    #[error("step {step} {what}; make it anew with `linkvault plan … -o`")]
-    Step { step: u32, what: &'static str },
+    /// A step contradicts itself or the table of endpoints.
+    #[error("step {step} {what}; create the plan again with `linkvault plan … -o`")]
+    Step {
+        /// The number of the step, from 1.
+        step: u32,
+        /// The problem, as the end of a sentence whose subject is the step.
+        what: &'static str,
+    },
 }
 
 impl SavedPlan {
-    /// A plan that is about to be saved. Its id comes from all that it holds.
+    /// Prepares a plan for saving: its id is a hash of its content.
     #[must_use]
     pub fn new(
         (account, service, account_id): (&str, &str, Option<i64>),
@@ -70,7 +85,7 @@ impl SavedPlan {
         (limit, reserve): (u64, u64),
         mut plan: Plan,
     ) -> Self {
-        // What the file does not hold.
+        // The file does not contain these.
         plan.reused.clear();
         if let Some(foreign) = &mut plan.foreign {
             foreign.kept.clear();
@@ -94,7 +109,7 @@ impl SavedPlan {
         saved
     }
 
-    /// The file's text.
+    /// The content of the file: JSON with a digest.
     #[must_use]
     pub fn to_json(&self) -> String {
         let Ok(mut json) = serde_json::to_value(self) else { return String::new() };
@@ -108,12 +123,9 @@ impl SavedPlan {
     }
 }
 
-/// Reads a saved plan, and believes none of it.
-///
-/// # Errors
-/// When it is no plan, was changed, or holds a step that the table does not give.
+/// Parses and checks the content of a plan file.
 pub fn read(bytes: &[u8]) -> Result<SavedPlan, SavedPlanError> {
-    if bytes.len() > LARGEST {
+    if bytes.len() > MAX_PLAN_BYTES {
         return Err(SavedPlanError::TooLarge);
     }
     let no_plan = |error: serde_json::Error| SavedPlanError::NotAPlan(error.to_string());
@@ -124,13 +136,13 @@ pub fn read(bytes: &[u8]) -> Result<SavedPlan, SavedPlanError> {
         return Err(SavedPlanError::Format(format));
     }
     let members = json.as_object_mut().ok_or_else(|| absent("format"))?;
-    let told = members.shift_remove(DIGEST).ok_or_else(|| absent(DIGEST))?;
-    if told.as_str() != Some(digest(&json).as_str()) {
+    let found = members.shift_remove(DIGEST).ok_or_else(|| absent(DIGEST))?;
+    if found.as_str() != Some(digest(&json).as_str()) {
         return Err(SavedPlanError::Changed);
     }
     let written = json.get("steps").cloned();
     let saved: SavedPlan = serde_json::from_value(json).map_err(no_plan)?;
-    is_as_written(&saved.plan, written.as_ref())?;
+    check_members(&saved.plan, written.as_ref())?;
     let hex = saved.id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if !hex || saved.id.is_empty() || saved.id.len() > 64 {
         return Err(SavedPlanError::NotAPlan("its `id` is not one".to_owned()));
@@ -139,9 +151,9 @@ pub fn read(bytes: &[u8]) -> Result<SavedPlan, SavedPlanError> {
     Ok(saved)
 }
 
-/// Refuses steps that are written otherwise than this program writes them: a member
-/// that is missing, has another name or is unknown would be passed over in silence.
-fn is_as_written(plan: &Plan, steps: Option<&Json>) -> Result<(), SavedPlanError> {
+/// Rejects steps that this program would serialize differently: a missing, misspelt or unknown
+/// member would otherwise be ignored.
+fn check_members(plan: &Plan, steps: Option<&Json>) -> Result<(), SavedPlanError> {
     let written = steps.and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     for (step, written) in plan.steps.iter().zip(written) {
         if serde_json::to_value(step).is_ok_and(|it| it == *written) {
@@ -153,15 +165,15 @@ fn is_as_written(plan: &Plan, steps: Option<&Json>) -> Result<(), SavedPlanError
     Ok(())
 }
 
-/// The sum over all that a plan says, however it is laid out.
+/// A hash of the JSON value that ignores its layout and the order of members.
 fn digest(json: &Json) -> String {
     let mut sum = blake3::Hasher::new();
-    // A hasher takes all that it is given.
+    // Writing to a hasher cannot fail.
     let _ = serde_json::to_writer(&mut sum, &sorted(json));
     sum.finalize().to_hex().to_string()
 }
 
-/// The same with its members in the order of their names.
+/// Sorts the members of all objects by name.
 fn sorted(json: &Json) -> Json {
     match json {
         Json::Array(items) => items.iter().map(sorted).collect(),
@@ -173,7 +185,7 @@ fn sorted(json: &Json) -> Json {
     }
 }
 
-/// Holds every step against the table.
+/// Checks every step against the table of endpoints.
 fn check(plan: &Plan, bound: bool) -> Result<(), SavedPlanError> {
     let origin = plan.foreign.as_ref().map(|it| it.origin.as_str());
     if origin.is_some_and(|it| it.rsplit_once('#').is_none_or(|(_, id)| id.parse::<i64>().is_err()))
@@ -181,7 +193,8 @@ fn check(plan: &Plan, bound: bool) -> Result<(), SavedPlanError> {
         return Err(SavedPlanError::NotAPlan("its `foreign` names no account".to_owned()));
     }
     for step in &plan.steps {
-        // What is moved is all of one account. Earlier versions named it in creates alone.
+        // All migrated records are from one account. Earlier versions set `origin` for creates
+        // only.
         let is_moved = step.origin.is_some() || (step.replaces.is_some() && origin.is_some());
         if is_moved && step.origin.as_deref() != origin {
             let what = "names another account than the plan";
@@ -191,15 +204,20 @@ fn check(plan: &Plan, bound: bool) -> Result<(), SavedPlanError> {
     for (place, step) in plan.steps.iter().enumerate() {
         let number = u32::try_from(place + 1).unwrap_or(u32::MAX);
         let before = &plan.steps[..place];
-        fault(step, number, before, bound)
+        step_problem(step, number, before, bound)
             .map_or(Ok(()), |what| Err(SavedPlanError::Step { step: number, what }))?;
     }
     Ok(())
 }
 
-fn fault(step: &PlanStep, number: u32, before: &[PlanStep], bound: bool) -> Option<&'static str> {
+fn step_problem(
+    step: &PlanStep,
+    number: u32,
+    before: &[PlanStep],
+    bound: bool,
+) -> Option<&'static str> {
     if step.step != number {
-        return Some("is not where its number says");
+        return Some("is at the wrong position for its number");
     }
     let all = [step.before.as_ref(), step.after.as_ref(), step.request.body.as_ref()];
     if all.into_iter().flatten().any(|fields| fields.contains_key("password")) {
@@ -211,37 +229,39 @@ fn fault(step: &PlanStep, number: u32, before: &[PlanStep], bound: bool) -> Opti
         _ => !verify_step::has_fingerprint(step),
     };
     if !is_bound {
-        return Some("does not say for which state of its record it was made");
+        return Some("has no valid fingerprint of its record");
     }
-    if !is_called_so(step, before) {
-        return Some("is called something that it is not");
+    if !has_consistent_name(step, before) {
+        return Some("has a wrong name or key");
     }
-    if !reversibility::match_step(step, None) {
-        return Some("says of its way back what is not so");
+    if !reversibility::matches_step(step, None) {
+        return Some("has a wrong `reversible`, `verifiable` or `remark`");
     }
     if step.verb != Verb::Create && step.replaces.is_some() {
         return Some("has `replaces` but is not a create");
     }
     if step.replaces.is_some_and(|id| id <= 0) {
-        return Some("has a `replaces` that is no id");
+        return Some("has a `replaces` that is not an id");
     }
-    let Some(subject) = subject(step) else { return Some("does not say what it is about") };
+    let Some(subject) = subject(step) else { return Some("does not identify its record") };
     let mut steps: Vec<u32> = subject.steps().collect();
     steps.sort_unstable();
-    if steps != step.waits_for || !stands(&subject, before) {
+    if steps != step.waits_for || !creates_references(&subject, before) {
         return Some("waits for a step that does not create what it needs");
     }
     let made = request(step.resource, step.verb, &subject, body(step));
-    (made.as_ref() != Some(&step.request)).then_some("holds another request than it says")
+    (made.as_ref() != Some(&step.request))
+        .then_some("has a request that does not match its `after`")
 }
 
-/// Whether what it creates, or gives something to, is called so in the plan.
-/// What the account has is called so in the account: [`verify_step::describes_state`].
-fn is_called_so(step: &PlanStep, before: &[PlanStep]) -> bool {
+/// Whether the name agrees with the rest of the plan: of a create with its fields, of an
+/// assignment with the create of its owner. [`verify_step::describes_state`] checks the names of
+/// existing records against the account.
+fn has_consistent_name(step: &PlanStep, before: &[PlanStep]) -> bool {
     let owner = |after: &JsonFields| {
         let owner = after.get("channel").or_else(|| after.get("campaign"))?;
         match ResolvedRef::from_json(owner)? {
-            // Each stands where its number says.
+            // The caller has checked that each step is at the position of its number.
             ResolvedRef::Step(number) => before.get((number as usize).checked_sub(1)?),
             ResolvedRef::Id(_) => None,
         }
@@ -256,7 +276,7 @@ fn is_called_so(step: &PlanStep, before: &[PlanStep]) -> bool {
     }
 }
 
-/// What a step is about, from everything but its request.
+/// The subject of a step, derived from all its members except the request.
 fn subject(step: &PlanStep) -> Option<RequestSubject> {
     let after = step.after.as_ref();
     let reference = |name: &str| ResolvedRef::from_json(after?.get(name)?);
@@ -286,15 +306,15 @@ fn subject(step: &PlanStep) -> Option<RequestSubject> {
                 [ResolvedRef::Id(_), ResolvedRef::Id(id)] => Some(id),
                 _ => None,
             };
-            let told = order::assigned(&subject) == step.after && step.id == known;
-            (told && step.key == order::assigned_key(&subject)?).then_some(subject)
+            let matches = order::assigned(&subject) == step.after && step.id == known;
+            (matches && step.key == order::assigned_key(&subject)?).then_some(subject)
         }
         _ => None,
     }
 }
 
-/// Whether the steps that a subject stands on create what it needs.
-fn stands(subject: &RequestSubject, before: &[PlanStep]) -> bool {
+/// Whether the steps that a subject refers to create records of the right resource.
+fn creates_references(subject: &RequestSubject, before: &[PlanStep]) -> bool {
     let creates = |it: ResolvedRef, resource: Resource| match it {
         ResolvedRef::Id(_) => true,
         ResolvedRef::Step(number) => {
@@ -314,9 +334,9 @@ fn stands(subject: &RequestSubject, before: &[PlanStep]) -> bool {
     }
 }
 
-/// The body that a step's `after` asks for. What the API requires beside it has
-/// no other place than the request; only such a field is taken from there, and
-/// held against the account by [`verify_step::describes_state`] before it is sent.
+/// The body for a step's `after`. Fields that the API requires in addition are stored only in the
+/// request: they are taken from there, and [`verify_step::describes_state`] compares them with
+/// the account before the step is sent.
 fn body(step: &PlanStep) -> Option<JsonFields> {
     let endpoint = step.resource.spec().endpoint(step.verb)?;
     let after = step.after.as_ref().filter(|_| !endpoint.params.is_empty())?;

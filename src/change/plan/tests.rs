@@ -30,7 +30,7 @@ pub(crate) fn campaigns(count: i64) -> State {
     state(&all.collect::<Vec<_>>())
 }
 
-/// All of `state` but its first `count` campaigns.
+/// `state` without its first `count` campaigns.
 pub(crate) fn delete_all(state: &State, count: usize) -> DesiredState {
     let mut desired = DesiredState::of_state(state, "before");
     let wanted = desired.resources.get_mut(&Resource::Campaigns).unwrap();
@@ -50,7 +50,7 @@ pub(crate) fn planned(desired: &DesiredState, state: &State) -> Plan {
     plan(desired, CurrentState { state, memory: &AccountMemory::default() }, None, &FREE).unwrap()
 }
 
-/// A plan of `count` equal steps, for what depends on their number alone.
+/// A plan of `count` equal steps, for tests that depend only on the number of steps.
 pub(crate) fn steps(count: usize) -> Plan {
     let row = json!({"id": 1, "name": "Another name"});
     let one = planned(&sheet(Resource::Campaigns, &[row]), &campaigns(2)).steps;
@@ -81,7 +81,7 @@ pub(crate) fn sheet(resource: Resource, rows: &[Json]) -> DesiredState {
     desired
 }
 
-pub(crate) fn told(plan: &Plan) -> Vec<String> {
+pub(crate) fn requests(plan: &Plan) -> Vec<String> {
     let body = |step: &PlanStep| step.request.body.clone().map(Json::Object).unwrap_or_default();
     plan.steps
         .iter()
@@ -93,8 +93,8 @@ fn reasons(plan: &Plan) -> Vec<String> {
     plan.unsupported.iter().map(|it| format!("{} {}: {}", it.resource, it.key, it.reason)).collect()
 }
 
-/// An account with one of most things.
-pub(crate) fn lifelike() -> State {
+/// An account with a record of most resources.
+pub(crate) fn sample_state() -> State {
     state(&[
         (Resource::Account, json!({"id": 7, "email": "a@example.com"})),
         (Resource::Domains, json!({"id": 1, "domain": "https://go.example.com"})),
@@ -107,9 +107,9 @@ pub(crate) fn lifelike() -> State {
     ])
 }
 
-/// A plan with every verb in it.
-pub(crate) fn everything() -> Plan {
-    let live = lifelike();
+/// A plan with steps of every verb.
+pub(crate) fn plan_with_every_verb() -> Plan {
+    let live = sample_state();
     let rows = [
         (Resource::Account, json!({"id": 7, "email": "b@example.com"})),
         (Resource::Domains, json!({"id": 1, "redirect404": "https://example.com/404"})),
@@ -147,10 +147,10 @@ pub(crate) fn everything() -> Plan {
 }
 
 #[test]
-fn every_verb_has_its_request_and_its_place() {
-    let plan = everything();
+fn every_verb_has_its_request_and_its_position() {
+    let plan = plan_with_every_verb();
     assert_eq!(
-        told(&plan),
+        requests(&plan),
         [
             r#"DELETE /api/campaign/2/delete null"#,
             r#"PUT /api/account/update {"email":"b@example.com"}"#,
@@ -177,17 +177,17 @@ fn every_verb_has_its_request_and_its_place() {
 fn one_edited_cell_is_one_update_with_what_the_api_requires() {
     let live = campaigns(2);
     let plan = planned(&sheet(Resource::Campaigns, &[json!({"id": 2, "public": true})]), &live);
-    assert_eq!(told(&plan), [r#"PUT /api/campaign/2/update {"name":"c2","public":true}"#]);
+    assert_eq!(requests(&plan), [r#"PUT /api/campaign/2/update {"name":"c2","public":true}"#]);
     assert_eq!(plan.steps[0].after, json!({"public": true}).as_object().cloned());
     assert!(plan.steps[0].reversible && plan.steps[0].verifiable);
 }
 
 #[test]
-fn what_is_absent_from_a_sheet_is_left_alone_and_an_unknown_id_is_told() {
+fn records_absent_from_a_sheet_are_unchanged_and_an_unknown_id_is_unsupported() {
     let live = campaigns(2);
     let rows = [json!({"id": 12, "name": "x"}), json!({"id": 1, "name": "c1"})];
     let plan = planned(&sheet(Resource::Campaigns, &rows), &live);
-    assert_eq!(told(&plan), [""; 0]);
+    assert_eq!(requests(&plan), [""; 0]);
     let reason = "campaigns 12: the account has no campaign 12; empty its id to create it";
     assert_eq!(reasons(&plan), [reason]);
 }
@@ -215,7 +215,7 @@ fn with_a_base_only_edited_cells_are_pushed() {
     let (base, live) = (one("a", false), one("theirs", false));
     let desired = DesiredState::of_state(&one("a", true), "sheet");
     let plan = three_way(&desired, &live, &base, OnConflict::Fail).unwrap();
-    assert_eq!(told(&plan), [r#"PUT /api/campaign/1/update {"name":"theirs","public":true}"#]);
+    assert_eq!(requests(&plan), [r#"PUT /api/campaign/1/update {"name":"theirs","public":true}"#]);
     assert_eq!(plan.steps[0].after, json!({"public": true}).as_object().cloned());
 }
 
@@ -224,18 +224,18 @@ fn a_cell_that_two_people_changed_is_a_conflict_by_policy() {
     let (base, live) = (one("a", false), one("theirs", false));
     let desired = DesiredState::of_state(&one("mine", false), "sheet");
     let of = |on| three_way(&desired, &live, &base, on);
-    let told_off =
+    let message =
         "sheet: campaigns 1: name\n  was \"a\"\n  here \"mine\"\n  in the account \"theirs\"";
-    assert_eq!(of(OnConflict::Fail), Err(told_off.to_owned()));
+    assert_eq!(of(OnConflict::Fail), Err(message.to_owned()));
     let mine = of(OnConflict::Mine).unwrap();
-    assert_eq!(told(&mine), [r#"PUT /api/campaign/1/update {"name":"mine"}"#]);
+    assert_eq!(requests(&mine), [r#"PUT /api/campaign/1/update {"name":"mine"}"#]);
     assert_eq!(of(OnConflict::Theirs).unwrap(), Plan::default());
     let agreed = three_way(&DesiredState::of_state(&live, "x"), &live, &base, OnConflict::Fail);
     assert_eq!(agreed.unwrap(), Plan::default());
 }
 
 #[test]
-fn a_record_that_is_gone_is_a_conflict_only_when_it_was_edited() {
+fn a_record_deleted_from_the_account_is_a_conflict_only_if_its_row_was_edited() {
     let base = one("a", false);
     let mut live = State::default();
     live.resource_mut(Resource::Campaigns);
@@ -248,11 +248,11 @@ fn a_record_that_is_gone_is_a_conflict_only_when_it_was_edited() {
 }
 
 #[test]
-fn with_a_base_somebody_elses_new_record_is_left_alone() {
+fn with_a_base_a_record_created_since_is_not_deleted() {
     let (base, live) = (campaigns(2), campaigns(3));
     let desired = DesiredState::of_state(&one("c1", false), "sheet");
     let plan = three_way(&desired, &live, &base, OnConflict::Fail).unwrap();
-    assert_eq!(told(&plan), ["DELETE /api/campaign/2/delete null"]);
+    assert_eq!(requests(&plan), ["DELETE /api/campaign/2/delete null"]);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn an_ambiguous_name_is_an_error_with_its_candidates() {
 }
 
 #[test]
-fn a_name_is_taken_only_after_it_was_given_up_and_a_ring_is_told() {
+fn a_rename_comes_after_the_one_that_frees_its_name_and_a_cycle_is_unsupported() {
     let live = campaigns(4);
     let rows = [json!({"id": 1, "name": "c2"}), json!({"id": 2, "name": "c3"})];
     let chain = planned(
@@ -283,27 +283,27 @@ fn a_name_is_taken_only_after_it_was_given_up_and_a_ring_is_told() {
     );
     let ids: Vec<_> = chain.steps.iter().map(|step| step.id).collect();
     assert_eq!(ids, [Some(3), Some(2), Some(1)]);
-    let ring = [&rows[..], &[json!({"id": 3, "name": "C1"}), json!({"id": 4, "public": true})]];
-    let ring = planned(&sheet(Resource::Campaigns, &ring.concat()), &live);
-    assert_eq!(ring.steps.len(), 1);
-    assert_eq!(ring.unsupported.len(), 3);
-    assert!(ring.unsupported[0].reason.contains("rename one of them"));
+    let cycle = [&rows[..], &[json!({"id": 3, "name": "C1"}), json!({"id": 4, "public": true})]];
+    let cycle = planned(&sheet(Resource::Campaigns, &cycle.concat()), &live);
+    assert_eq!(cycle.steps.len(), 1);
+    assert_eq!(cycle.unsupported.len(), 3);
+    assert!(cycle.unsupported[0].reason.contains("rename one of them"));
 }
 
 #[test]
-fn nothing_is_deleted_without_leave_or_for_an_empty_list() {
+fn nothing_is_deleted_without_the_policy_or_for_an_empty_list() {
     let live = campaigns(3);
     let desired = delete_all(&live, 1);
     let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     let plan_with =
         |desired: &DesiredState, policy: &Policy| plan(desired, current, None, policy).unwrap();
     assert_eq!(plan_with(&desired, &Policy::default()), Plan::default());
-    assert_eq!(told(&plan_with(&desired, &FREE)), ["DELETE /api/campaign/1/delete null"]);
+    assert_eq!(requests(&plan_with(&desired, &FREE)), ["DELETE /api/campaign/1/delete null"]);
     assert_eq!(plan_with(&delete_all(&live, 3), &FREE), Plan::default());
 }
 
 #[test]
-fn a_deleted_campaign_comes_back_with_its_slug_and_its_links() {
+fn a_deleted_campaign_is_restored_with_its_slug_and_its_links() {
     let rotator = "https://x.example/r/spring";
     let old = state(&[(Resource::Campaigns, json!({"id": 1, "name": "a", "rotator": rotator}))]);
     let mut live = State::default();
@@ -314,7 +314,7 @@ fn a_deleted_campaign_comes_back_with_its_slug_and_its_links() {
     let desired = DesiredState::of_state(&old, "main@#1");
     let plan = plan(&desired, CurrentState { state: &live, memory: &memory }, None, &FREE).unwrap();
     assert_eq!(
-        told(&plan),
+        requests(&plan),
         [
             r#"POST /api/campaign/add {"name":"a","slug":"spring"}"#,
             "POST /api/campaign/{1}/assign/5 null",
@@ -325,7 +325,7 @@ fn a_deleted_campaign_comes_back_with_its_slug_and_its_links() {
 }
 
 #[test]
-fn a_code_is_changed_with_what_is_remembered_or_not_at_all() {
+fn a_code_is_changed_only_if_its_required_fields_are_known() {
     let live = state(&[(Resource::QrCodes, json!({"id": 5, "name": "Door"}))]);
     let rows = [json!({"id": 5, "foreground": "rgb(1,2,3)"})];
     let desired = sheet(Resource::QrCodes, &rows);
@@ -339,14 +339,14 @@ fn a_code_is_changed_with_what_is_remembered_or_not_at_all() {
     let current = CurrentState { state: &live, memory: &memory };
     let known = plan(&desired, current, None, &FREE).unwrap();
     let body = r#"PUT /api/qr/5/update {"data":"hi","foreground":"rgb(1,2,3)"}"#;
-    assert_eq!(told(&known), [body]);
+    assert_eq!(requests(&known), [body]);
     let retyped = sheet(Resource::QrCodes, &[json!({"id": 5, "type": "wifi"})]);
     let retyped = plan(&retyped, current, None, &FREE).unwrap();
     assert_eq!(reasons(&retyped), ["qr_codes 5: the API cannot change the `type` of a QR code"]);
 }
 
 #[test]
-fn a_slug_that_was_changed_comes_back_with_the_rotator_it_made() {
+fn a_changed_slug_is_restored_from_its_rotator() {
     let campaign = |slug: &str| {
         let urls = (format!("https://x/r/{slug}"), format!("https://x/u/me/{slug}-1"));
         json!({"id": 1, "name": "a", "rotator": urls.0, "list": urls.1})
@@ -354,13 +354,13 @@ fn a_slug_that_was_changed_comes_back_with_the_rotator_it_made() {
     let before = state(&[(Resource::Campaigns, campaign("old"))]);
     let live = state(&[(Resource::Campaigns, campaign("new"))]);
     let plan = planned(&DesiredState::of_state(&before, "main@#1"), &live);
-    assert_eq!(told(&plan), [r#"PUT /api/campaign/1/update {"name":"a","slug":"old"}"#]);
+    assert_eq!(requests(&plan), [r#"PUT /api/campaign/1/update {"name":"a","slug":"old"}"#]);
     assert!(plan.unsupported.is_empty() && plan.steps[0].reversible);
 }
 
 /// Seed 70004590 of `sim::random_pushes`: the campaign was given a slug, was deleted and came back.
 #[test]
-fn a_campaign_that_came_back_under_another_id_loses_a_rotator_that_it_had_not() {
+fn a_campaign_restored_under_another_id_loses_a_rotator_that_it_did_not_have() {
     let before = state(&[(Resource::Campaigns, json!({"id": 3, "name": "a"}))]);
     let live = json!({"id": 6, "name": "a", "rotator": "https://x/r/later"});
     let live = state(&[(Resource::Campaigns, live)]);
@@ -368,12 +368,12 @@ fn a_campaign_that_came_back_under_another_id_loses_a_rotator_that_it_had_not() 
     memory.ids.insert((Resource::Campaigns, 3), 6);
     let current = CurrentState { state: &live, memory: &memory };
     let plan = plan(&DesiredState::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
-    assert_eq!(told(&plan), [r#"PUT /api/campaign/6/update {"name":"a","slug":""}"#]);
+    assert_eq!(requests(&plan), [r#"PUT /api/campaign/6/update {"name":"a","slug":""}"#]);
 }
 
 /// Seed 92000094 of `sim::random_pushes`: as under another id, its date and its name are new.
 #[test]
-fn a_code_that_came_back_under_the_id_that_it_had_lacks_nothing_that_can_be_had() {
+fn a_code_restored_under_its_old_id_has_no_unsupported_changes() {
     let code = |name: &str| state(&[(Resource::QrCodes, json!({"id": 5, "name": name}))]);
     let (before, live) = (code("Door"), code("QR code"));
     for (new, reasons) in [(None, 1), (Some(5), 0)] {
@@ -387,7 +387,7 @@ fn a_code_that_came_back_under_the_id_that_it_had_lacks_nothing_that_can_be_had(
 
 /// Seed 70002116 of `sim::random_pushes`: a colour that was set later came back with the code.
 #[test]
-fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
+fn a_deleted_record_is_restored_with_the_values_sent_before_the_state_and_not_later() {
     let sent = |pairs: &[(&str, Json)]| -> BTreeMap<String, Json> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
     };
@@ -410,7 +410,7 @@ fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
     let current = CurrentState { state: &live, memory: &memory };
     let plan = plan(&DesiredState::of_state(&before, "main@#1"), current, None, &FREE).unwrap();
     assert_eq!(
-        told(&plan),
+        requests(&plan),
         [
             r#"POST /api/campaign/add {"name":"a"}"#,
             r#"POST /api/qr/add {"type":"text","data":"hi"}"#,
@@ -420,7 +420,7 @@ fn a_lost_record_comes_back_with_what_was_sent_then_and_not_later() {
 }
 
 #[test]
-fn what_the_api_cannot_do_is_told_with_its_reason() {
+fn unsupported_changes_have_their_reasons() {
     let live = state(&[
         (Resource::Account, json!({"id": 7, "email": "a@x.example"})),
         (Resource::Domains, json!({"id": 1, "domain": "https://a.example"})),
@@ -442,7 +442,7 @@ fn what_the_api_cannot_do_is_told_with_its_reason() {
     let policy = Policy { account: false, ..FREE };
     let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     let plan = plan(&desired, current, None, &policy).unwrap();
-    assert_eq!(told(&plan), [""; 0]);
+    assert_eq!(requests(&plan), [""; 0]);
     assert_eq!(
         reasons(&plan),
         [
@@ -458,8 +458,8 @@ fn what_the_api_cannot_do_is_told_with_its_reason() {
     );
 }
 
-/// As `docs/moving.md` says: ids of another account mean nothing here.
-fn moving(source: &State) -> DesiredState {
+/// The desired state of a migration from `source`.
+fn migration_from(source: &State) -> DesiredState {
     let mut desired = DesiredState::of_state(source, "old@#1");
     desired.resources.values_mut().for_each(|wanted| wanted.is_complete = false);
     desired.origin = Some("https://old.example#1".to_owned());
@@ -493,9 +493,9 @@ fn ids_of_another_account_are_matched_by_map_and_name_and_never_by_number() {
     let sent = sent.map(|(name, value)| (name.to_owned(), value));
     memory.sent.insert((Resource::QrCodes, RecordKey::Id(8)), BTreeMap::from(sent));
     let current = CurrentState { state: &live, memory: &memory };
-    let plan = plan(&moving(&source), current, None, &Policy::default()).unwrap();
+    let plan = plan(&migration_from(&source), current, None, &Policy::default()).unwrap();
     assert_eq!(
-        told(&plan),
+        requests(&plan),
         [
             r#"PUT /api/campaign/1/update {"name":"SPRING","public":true}"#,
             r#"PUT /api/campaign/30/update {"name":"Moved"}"#,
@@ -521,7 +521,7 @@ fn ids_of_another_account_are_matched_by_map_and_name_and_never_by_number() {
 }
 
 #[test]
-fn items_follow_a_channel_and_a_code_that_come_back_with_new_ids() {
+fn items_are_assigned_to_a_channel_and_a_code_restored_with_new_ids() {
     let old = state(&[
         (Resource::Channels, json!({"id": 3, "name": "n"})),
         (Resource::QrCodes, json!({"id": 5, "name": "Door"})),
@@ -539,7 +539,7 @@ fn items_follow_a_channel_and_a_code_that_come_back_with_new_ids() {
     let desired = DesiredState::of_state(&old, "main@#1");
     let plan = plan(&desired, CurrentState { state: &live, memory: &memory }, None, &FREE).unwrap();
     assert_eq!(
-        told(&plan),
+        requests(&plan),
         [
             r#"POST /api/channel/add {"name":"n"}"#,
             r#"POST /api/qr/add {"type":"text","data":"hi"}"#,
@@ -551,7 +551,7 @@ fn items_follow_a_channel_and_a_code_that_come_back_with_new_ids() {
 }
 
 #[test]
-fn a_new_items_row_stays_as_it_is_once_it_was_assigned() {
+fn the_row_of_a_new_item_needs_no_change_after_its_assignment() {
     let live = state(&[
         (Resource::Channels, json!({"id": 3, "name": "c"})),
         (Resource::ChannelItems, json!({"channel": 3, "type": "links", "id": 5, "title": "T"})),
@@ -566,7 +566,7 @@ fn a_new_items_row_stays_as_it_is_once_it_was_assigned() {
 }
 
 #[test]
-fn a_lone_row_with_a_new_slug_may_still_show_the_old_addresses() {
+fn a_row_with_a_new_slug_may_still_contain_the_old_urls() {
     let shown = |slug: &str| {
         let (rotator, list) = (format!("https://s/r/{slug}"), format!("https://s/u/o/{slug}-1"));
         json!({"id": 1, "name": "a", "rotator": rotator, "list": list})
@@ -581,7 +581,7 @@ fn a_lone_row_with_a_new_slug_may_still_show_the_old_addresses() {
 }
 
 #[test]
-fn a_name_that_the_same_sheet_gives_up_can_be_taken_by_a_new_row() {
+fn a_new_row_can_take_a_name_that_the_same_sheet_frees() {
     let live = state(&[(Resource::Campaigns, json!({"id": 4, "name": "Summer"}))]);
     let rows = |first: &str| {
         let rows = [json!({"id": 4, "name": first}), json!({"name": "summer", "public": true})];
@@ -590,7 +590,7 @@ fn a_name_that_the_same_sheet_gives_up_can_be_taken_by_a_new_row() {
     let steps = planned(&rows("Autumn"), &live).steps;
     let verbs: Vec<_> = steps.iter().map(|step| (step.verb, step.key.as_str())).collect();
     assert_eq!(verbs, [(Verb::Update, "4"), (Verb::Create, "summer")]);
-    // What keeps its name, or had it changed by somebody else, gives nothing up.
+    // A row that keeps its name, or whose name was changed in the account, does not free the name.
     let current = CurrentState { state: &live, memory: &AccountMemory::default() };
     plan(&rows("Summer"), current, None, &FREE).unwrap_err();
     let base = state(&[(Resource::Campaigns, json!({"id": 4, "name": "Autumn"}))]);

@@ -1,4 +1,4 @@
-//! What a plan is: its steps, what it costs, and what it is made from.
+//! The types of a plan: its steps, its cost and its input.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, SentValues, 
 /// Fields by name, in the order of the table.
 pub type JsonFields = Map<String, Json>;
 
-/// What linkvault remembers of an account beside its records.
+/// What linkvault knows about an account in addition to its records. Source: the journal.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AccountMemory {
-    /// What was sent and cannot be read back.
+    /// Values that linkvault sent, by record.
     pub sent: SentValues,
-    /// For a move, what the moves before it set or found the same on both sides, by the
-    /// ids of the source: the base of a three-way comparison.
+    /// In a migration, the values that earlier migrations set or found equal in both accounts, by
+    /// the ids of the source: the base of a three-way comparison.
     pub agreed: BTreeMap<(Resource, i64), JsonFields>,
-    /// The same for what the journal does not tell, by the snapshot before the first move.
+    /// The same from the snapshot before the first migration, for values that the journal lacks.
     pub before_moves: BTreeMap<(Resource, i64), JsonFields>,
-    /// New ids of records that were created anew, by their old ones; for a move,
-    /// by those of the account that it is from.
+    /// The new ids of records that were created again, by their old ids; in a migration, by the ids
+    /// of the source account.
     pub ids: BTreeMap<(Resource, i64), i64>,
 }
 
@@ -46,174 +46,207 @@ impl AccountMemory {
     }
 }
 
-/// What is there now.
+/// The account at the time of planning.
 #[derive(Debug, Clone, Copy)]
 pub struct CurrentState<'a> {
+    /// The records that were read.
     pub state: &'a State,
+    /// What is known in addition to the records.
     pub memory: &'a AccountMemory,
 }
 
-/// A request as it will be sent. In its path, `{3}` stands for the id that step
-/// 3 is going to get.
+/// A request that a step sends. `{3}` in the path is replaced by the id of the record that step
+/// 3 creates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedRequest {
+    /// The HTTP method.
     pub method: Method,
+    /// From `/api` on.
     pub path: String,
+    /// `None` for endpoints without parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<JsonFields>,
 }
 
-/// One write.
+/// A step: one write request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanStep {
-    /// Counted from 1, in the order of sending.
+    /// The number, from 1, in the order of sending.
     pub step: u32,
+    /// The resource of the record that the step changes.
     pub resource: Resource,
+    /// Create, update, delete or assign.
     pub verb: Verb,
-    /// The record: its id, `7/links/33`, or of a create its natural key.
+    /// Identifies the record: its id, `7/links/33` for an assignment, or the natural key for a
+    /// create.
     pub key: String,
-    /// What its owner calls it; empty where nothing but the key is known.
+    /// The record's name; empty if only the key is known.
     pub name: String,
-    /// The record's id, unless the step or one before it creates the record.
+    /// The record's id; `None` if this step or an earlier one creates the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
-    /// The fields that change, as they are; `null` of a create.
+    /// The current values of the fields that change; `None` for a create.
     pub before: Option<JsonFields>,
-    /// The fields that change, as they will be; `null` of a delete.
+    /// The new values of the fields that change; `None` for a delete.
     pub after: Option<JsonFields>,
+    /// The request that is sent.
     pub request: PlannedRequest,
-    /// Steps without which this one makes no sense.
+    /// The numbers of the steps that create records which this step needs.
     #[serde(default)]
     pub waits_for: Vec<u32>,
+    /// Whether the step can be undone.
     pub reversible: bool,
-    /// Whether a list can tell afterwards that it was done.
+    /// Whether a list shows afterwards if the step succeeded.
     pub verifiable: bool,
-    /// Why it is not reversible, or cannot be verified.
+    /// Why the step is not reversible or not verifiable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
-    /// The id that the record had before it was lost, where a create brings it back.
+    /// For a create that restores a deleted record: the id that the record had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<i64>,
-    /// The account that the plan is from, if it is another one: `replaces` is an id there.
+    /// In a migration, the source account as `service#id`; `replaces` is then an id of that
+    /// account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// [`fingerprint`](super::fingerprint) of the record it changes; of an assignment, those of
-    /// the records that it names: [`super::fingerprints`].
+    /// [`fingerprint`](super::fingerprint) of the record that the step changes; for an assignment,
+    /// those of the records that it names: [`super::fingerprints`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// The file and line of the row that caused the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceLocation>,
 }
 
-/// Something wanted that the API cannot do.
+/// A desired change that the API cannot make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsupportedChange {
+    /// The resource of the record.
     pub resource: Resource,
+    /// The record's id or natural key; empty if the change concerns the whole resource.
     pub key: String,
+    /// Why the API cannot make the change.
     pub reason: String,
+    /// The file and line of the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceLocation>,
 }
 
-/// A record of the account that is what another account's record moved to.
+/// In a migration, a record of the target that corresponds to a record of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchedRecord {
+    /// The resource of both records.
     pub resource: Resource,
+    /// The id in the source account.
     pub old: i64,
+    /// The id in the target account.
     pub new: i64,
 }
 
-/// What a plan for records of another account knows beside its steps.
+/// The part of a migration's plan that is not steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationMatches {
-    /// The other account, as `service#id`.
+    /// The source account, as `service#id`.
     pub origin: String,
+    /// Records that exist in both accounts.
     pub matched: Vec<MatchedRecord>,
-    /// Not part of a saved plan: nothing is done about it.
+    /// Values of the target that differ and stay. Not saved: they cause no request.
     #[serde(skip)]
     pub kept: Vec<KeptValue>,
-    /// Nor is this: a plan file is not believed in what two accounts had.
+    /// Values that are equal in both accounts. Not saved: a plan file could state wrong values.
     #[serde(skip)]
     pub agreed: Vec<AgreedValues>,
 }
 
-/// Values that this plan found the same in both accounts, and of which no earlier move
-/// tells that.
+/// Values of a record that are equal in both accounts, except those that the journal already has
+/// from an earlier migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgreedValues {
+    /// The resource of the record.
     pub resource: Resource,
-    /// The record's id in the other account.
+    /// The record's id in the source account.
     pub id: i64,
+    /// The equal values.
     pub values: JsonFields,
 }
 
-/// What the journal keeps of a move beside its steps, for the next one.
+/// What the journal stores about a migration in addition to its steps, for the next migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveNote {
-    /// The other account, as `service#id`.
+    /// The source account, as `service#id`.
     pub origin: String,
+    /// The values that the migration found equal in both accounts.
     pub agreed: Vec<AgreedValues>,
 }
 
-/// A value that was changed in the account since the last move from the other one,
-/// and that this move keeps.
+/// A value that was changed in the target since the last migration, and that this migration does
+/// not overwrite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeptValue {
+    /// The resource of the record.
     pub resource: Resource,
-    /// The record's id in the other account.
+    /// The record's id in the source account.
     pub id: i64,
+    /// The field's name.
     pub field: String,
-    /// The other account's value.
+    /// The source account's value.
     pub source: Json,
-    /// The account's own value.
+    /// The target account's value.
     pub target: Json,
 }
 
-/// What a plan costs.
+/// The estimated cost of applying a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanCost {
-    /// Reading what it touches, before and after, and one for each step.
+    /// All requests: the steps, and the reads before and after them.
     pub requests: u64,
+    /// The duration at the rate limit.
     pub seconds: f64,
-    /// Requests among these that prove the account again and read lists again, since
-    /// both became too old.
+    /// The requests among them that verify the account and read lists again because the earlier
+    /// reads have become too old.
     #[serde(default)]
     pub rereads: u64,
-    /// Whether lists are among them.
+    /// Whether `rereads` includes lists.
     #[serde(skip)]
     pub rereads_lists: bool,
-    /// How old a list may be when a step that stands on it leaves, in seconds: the
-    /// longest time of any list; 0 where no step stands on one.
+    /// The largest age, in seconds, that any list may have when a step that depends on it is sent;
+    /// 0
+    /// if no step depends on a list.
     #[serde(default)]
     pub staleness: f64,
 }
 
-/// A plan.
+/// The steps that change the account's state into the desired one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// In the order of sending.
     pub steps: Vec<PlanStep>,
+    /// Desired changes that the API cannot make, sorted by resource.
     pub unsupported: Vec<UnsupportedChange>,
+    /// `Some` for a migration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<MigrationMatches>,
+    /// The estimated cost.
     #[serde(flatten)]
     pub cost: PlanCost,
-    /// Wanted ids that other records have by now. Not part of a saved plan: these records
-    /// are not changed into the wanted ones.
+    /// Desired ids that the service has given to other records. Not saved: those records are not
+    /// changed.
     #[serde(skip)]
     pub reused: Vec<Reused>,
 }
 
-/// An id of a wanted record that was deleted, and that another record of the account has.
+/// An id of a deleted desired record that the service has given to another record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reused {
+    /// The resource of both records.
     pub resource: Resource,
+    /// The id.
     pub id: i64,
-    /// What the record that has it is called.
+    /// The name of the record that has the id now.
     pub name: String,
 }
 
 impl Plan {
-    /// The resources that its steps touch. A channel's items go with it.
+    /// The resources that the steps change. Deleting a channel also changes channel items.
     #[must_use]
     pub fn touched(&self) -> Vec<Resource> {
         let goes_with = |it: &PlanStep, resource: Resource| {

@@ -1,4 +1,4 @@
-//! What is wanted of each record against what is there, and the updates between.
+//! Plans all steps except assignments, and finishes the plan.
 
 use super::types::{AgreedValues, JsonFields, MatchedRecord, MigrationMatches, Plan, Reused};
 use crate::change::desired::DesiredRecord;
@@ -9,7 +9,7 @@ use crate::change::plan::naming::{ROTATOR, label, name_of, rotator_url, with_art
 use crate::change::plan::order::{self, StepDraft};
 use crate::change::plan::planner::{MatchedPair, Planner, Records};
 use crate::change::plan::request::{RequestSubject, ResolvedRef};
-use crate::change::plan::reused::is_another;
+use crate::change::plan::reused::is_other_record;
 use crate::change::plan::reversibility;
 use crate::change::plan::verify_step::required_value;
 use crate::model::{RecordKey, Resource, Verb};
@@ -21,12 +21,12 @@ impl<'a> Planner<'a> {
         }
         let mut plan = order::finish(&self.drafts);
         if self.desired.origin.is_some() {
-            // Here as elsewhere, a record of another account is told by its id there.
+            // Messages name a migrated record by its id in the source account.
             for it in &mut plan.unsupported {
-                let is_meant = |(of, became): (&(Resource, i64), &ResolvedRef)| {
-                    (of.0 == it.resource && became.to_string() == it.key).then_some(of.1)
+                let old_id = |(of, resolved): (&(Resource, i64), &ResolvedRef)| {
+                    (of.0 == it.resource && resolved.to_string() == it.key).then_some(of.1)
                 };
-                if let Some(old) = self.resolved.iter().find_map(is_meant) {
+                if let Some(old) = self.resolved.iter().find_map(old_id) {
                     it.key = old.to_string();
                 }
             }
@@ -39,7 +39,7 @@ impl<'a> Planner<'a> {
                 step.origin = Some(origin.clone());
             }
             let matched =
-                self.resolved.iter().filter_map(|(&(resource, old), became)| match became {
+                self.resolved.iter().filter_map(|(&(resource, old), resolved)| match resolved {
                     ResolvedRef::Id(new) => Some(MatchedRecord { resource, old, new: *new }),
                     ResolvedRef::Step(_) => None,
                 });
@@ -54,7 +54,7 @@ impl<'a> Planner<'a> {
         Ok(plan)
     }
 
-    /// The wanted ids that other records have by now.
+    /// The desired ids that other records have now.
     fn reused(&self) -> Vec<Reused> {
         let mut all = Vec::new();
         for (resource, wanted) in &self.desired.resources {
@@ -69,7 +69,7 @@ impl<'a> Planner<'a> {
         all
     }
 
-    /// Everything but assignments.
+    /// Plans all steps except assignments.
     pub fn plan_records(&mut self) {
         let by_name = self.refers_to_names();
         for (resource, wanted) in &self.desired.resources {
@@ -91,9 +91,9 @@ impl<'a> Planner<'a> {
             );
             self.problems.rows.append(&mut matches.problems);
             for (row, found) in rows.iter().zip(&matches.found) {
-                let became = self.record(resource, row, found, live);
-                if let Some(became) = became {
-                    self.register_reference(resource, row, became, by_name);
+                let resolved = self.record(resource, row, found, live);
+                if let Some(resolved) = resolved {
+                    self.register_reference(resource, row, resolved, by_name);
                 }
             }
             if wanted.is_complete && self.policy.delete {
@@ -102,7 +102,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Tells that a resource cannot be had, since it was not read.
+    /// Reports rows of a resource that was not read from the account.
     pub fn add_unread_resource(
         &mut self,
         resource: Resource,
@@ -130,7 +130,7 @@ impl<'a> Planner<'a> {
                 .any(|it| matches!(it.campaign, RecordRef::Name(_)))
     }
 
-    /// One wanted record; what it will be known by.
+    /// Plans one desired record and returns the record that references to it resolve to.
     fn record(
         &mut self,
         resource: Resource,
@@ -163,36 +163,36 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Remembers under what a wanted record can be referred to.
+    /// Records how references to a desired record resolve.
     fn register_reference(
         &mut self,
         resource: Resource,
         row: &DesiredRecord,
-        became: ResolvedRef,
+        resolved: ResolvedRef,
         by_name: bool,
     ) {
         let foreign = self.foreign();
-        if let Some(id) = row.id.filter(|id| foreign || became != ResolvedRef::Id(*id)) {
-            self.resolved.insert((resource, id), became);
+        if let Some(id) = row.id.filter(|id| foreign || resolved != ResolvedRef::Id(*id)) {
+            self.resolved.insert((resource, id), resolved);
             if foreign {
-                self.slug_is_lost(row, resource);
-                self.rotator_stays(row, resource, became);
+                self.report_unknown_slug(row, resource);
+                self.report_kept_rotator(row, resource, resolved);
             } else if resource == Resource::Campaigns
                 && self.desired.recreate_missing
                 && !self.desired.has_sent_values
                 && !self.reused.contains(resource, id)
             {
                 let links = self.current.memory.links_of(id);
-                self.inherited_links.extend(links.map(|link| (became, link, row.source.clone())));
+                self.inherited_links.extend(links.map(|link| (resolved, link, row.source.clone())));
             }
         }
         if let Some(key) = row.natural_key(resource).filter(|_| by_name) {
-            self.named.entry((resource, key)).or_default().push(became);
+            self.named.entry((resource, key)).or_default().push(resolved);
         }
     }
 
-    /// Tells of a rotator from another account whose address cannot be rebuilt.
-    fn slug_is_lost(&mut self, row: &DesiredRecord, resource: Resource) {
+    /// Reports a rotator of the source account whose slug is not known.
+    fn report_unknown_slug(&mut self, row: &DesiredRecord, resource: Resource) {
         let rotator = row.value(resource, ROTATOR).and_then(fields::text).unwrap_or_default();
         let known = row.value(resource, "slug").is_some() || fields::slug(rotator).is_some();
         if resource == Resource::Campaigns && !rotator.is_empty() && !known {
@@ -201,11 +201,17 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Tells of a rotator that a campaign has here and not in the account that it
-    /// is from: nothing says that the API can take one away.
-    fn rotator_stays(&mut self, row: &DesiredRecord, resource: Resource, became: ResolvedRef) {
+    /// Reports a rotator that a campaign has in the target only: as far as documented, the API
+    /// cannot
+    /// remove one.
+    fn report_kept_rotator(
+        &mut self,
+        row: &DesiredRecord,
+        resource: Resource,
+        resolved: ResolvedRef,
+    ) {
         let given = |name| row.value(resource, name).is_some_and(|it| !fields::is_empty(it));
-        let ResolvedRef::Id(id) = became else { return };
+        let ResolvedRef::Id(id) = resolved else { return };
         if resource != Resource::Campaigns || given(ROTATOR) || given("slug") {
             return;
         }
@@ -219,11 +225,11 @@ impl<'a> Planner<'a> {
 
     fn update(&mut self, pair: &MatchedPair<'_>) {
         if self.desired.has_sent_values && !self.foreign() {
-            self.sent_later(pair);
+            self.refuse_fields_sent_later(pair);
         }
         let mut changes = self.compare(pair);
         let (resource, here) = (pair.resource, pair.live.key.to_string());
-        // An input from another account names a record by its id there.
+        // Messages name a migrated record by its id in the source account.
         let key = if self.foreign() { label(resource, pair.row) } else { here.clone() };
         let source = pair.row.source.as_ref();
         let Some(endpoint) = resource.spec().endpoint(Verb::Update) else {
@@ -245,11 +251,11 @@ impl<'a> Planner<'a> {
             let names = changes.read_only.join("` and `");
             let mut reason =
                 format!("the API cannot change the `{names}` of {}", with_article(resource));
-            // The id in a row of a CSV file says which record is meant.
-            let is_another = self.desired.recreate_missing
+            // The id in a row of a CSV file always identifies the record.
+            let is_other_record = self.desired.recreate_missing
                 && pair.base.is_none()
-                && is_another(resource, pair.row, pair.live, &changes.read_only);
-            if is_another && !changes.after.is_empty() {
+                && is_other_record(resource, pair.row, pair.live, &changes.read_only);
+            if is_other_record && !changes.after.is_empty() {
                 reason += "; the id is that of another record now, which is not changed";
                 changes.after.clear();
             }
@@ -303,7 +309,7 @@ impl<'a> Planner<'a> {
             before: Some(changes.before),
             after: Some(changes.after),
             body: Some(body),
-            label: reversibility::of_update(changes.overwrites_unknown, changes.visible),
+            reversibility: reversibility::of_update(changes.overwrites_unknown, changes.visible),
             replaces: None,
             fingerprint: Some(fingerprint(resource, pair.live)),
             source: pair.row.source.clone(),

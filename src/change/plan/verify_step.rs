@@ -1,5 +1,5 @@
-//! Whether what a step says of the account is so. A plan may come from a file,
-//! and people agree to what they read in it.
+//! Compares the statements of a step with the account. The step may come from a file, and users
+//! approve what it displays.
 
 use serde_json::Value as Json;
 
@@ -10,13 +10,13 @@ use crate::change::plan::request::ResolvedRef;
 use crate::change::plan::reversibility;
 use crate::model::{NaturalKey, Record, RecordKey, Resource, SentFields, Verb};
 
-/// Whether `step` calls its record what it is called, knows what it holds, and
-/// sends nothing beside what it says but what is there already.
+/// Whether the name and the `before` values of `step` are those of its record, and whether the
+/// other values that it sends are the record's current ones.
 #[must_use]
 pub fn describes_state(step: &PlanStep, current: CurrentState<'_>) -> bool {
-    // What was lost is not there.
-    let lost = step.replaces.filter(|_| step.origin.is_none()).map(RecordKey::Id);
-    if lost
+    // A record that is to be restored must not exist.
+    let replaced = step.replaces.filter(|_| step.origin.is_none()).map(RecordKey::Id);
+    if replaced
         .is_some_and(|key| current.state.get(step.resource).is_some_and(|it| it.contains_key(&key)))
     {
         return false;
@@ -24,25 +24,26 @@ pub fn describes_state(step: &PlanStep, current: CurrentState<'_>) -> bool {
     let Some((resource, id)) = owner(step) else { return true };
     let Some(records) = current.state.get(resource) else { return true };
     let Some(record) = records.get(&RecordKey::Id(id)) else { return false };
-    let as_said = || match step.verb {
+    let matches = || match step.verb {
         Verb::Update => update(step, record, current.memory),
         Verb::Delete => step.before.as_ref().is_some_and(|before| {
             let all = all_fields(resource, record);
             let sent = current.memory.sent.get(&(resource, record.key.clone()));
-            let lost = sent.is_none_or(|sent| !sent.contains_key("data"));
+            let content_unknown = sent.is_none_or(|sent| !sent.contains_key("data"));
             all.len() == before.len()
                 && all.keys().all(|name| value_before(resource, record, before, name))
-                && (resource != Resource::QrCodes || reversibility::match_step(step, Some(lost)))
+                && (resource != Resource::QrCodes
+                    || reversibility::matches_step(step, Some(content_unknown)))
         }),
         _ => true,
     };
-    step.name == name_of(resource, record) && as_said()
+    step.name == name_of(resource, record) && matches()
 }
 
-/// The record of the account whose name a step shows.
+/// The record of the account whose name the step displays.
 fn owner(step: &PlanStep) -> Option<(Resource, i64)> {
     match step.verb {
-        // The password's own step says nothing of the record.
+        // The step that sets a password has no values of the record.
         Verb::Update | Verb::Delete => {
             Some((step.resource, step.id?)).filter(|_| has_fingerprint(step))
         }
@@ -60,7 +61,7 @@ fn owner(step: &PlanStep) -> Option<(Resource, i64)> {
     }
 }
 
-/// Whether a step is for a record as it was, and for no other.
+/// Whether the step depends on the state of its record.
 pub(super) fn has_fingerprint(step: &PlanStep) -> bool {
     step.fingerprint.is_some()
 }
@@ -70,28 +71,28 @@ fn update(step: &PlanStep, record: &Record<'static>, memory: &AccountMemory) -> 
     let sent = memory.sent.get(&(resource, record.key.clone()));
     let sent = |name: &str| sent.and_then(|sent| sent.get(name));
     let (Some(before), Some(after)) = (&step.before, &step.after) else { return false };
-    let true_before = |name: &String| {
+    let has_before = |name: &String| {
         let Some((place, _)) = resource.spec().field(name) else { return false };
         match record.values.get(place) {
             Some(_) => value_before(resource, record, before, name),
             None => {
-                let now = is_unlisted(resource, record, sent(name), name).unwrap_or_default();
+                let now = unlisted_value(resource, record, sent(name), name).unwrap_or_default();
                 before.get(name) == Some(&now)
             }
         }
     };
-    let true_carried = |(name, value): (&String, &Json)| {
+    let has_current = |(name, value): (&String, &Json)| {
         required_value(resource, record, sent(name), name).as_ref() == Some(value)
     };
     let is_open = |name: &&String| *name != "password";
     before.keys().all(|name| after.contains_key(name))
-        && after.keys().filter(is_open).all(true_before)
+        && after.keys().filter(is_open).all(has_before)
         && (step.request.body.iter().flatten())
             .filter(|(name, _)| !after.contains_key(*name))
-            .all(true_carried)
+            .all(has_current)
 }
 
-/// Whether `before` has of a field what the record has.
+/// Whether `before` has the record's value of a field.
 fn value_before(
     resource: Resource,
     record: &Record<'static>,
@@ -105,7 +106,7 @@ fn value_before(
     })
 }
 
-/// What an update sends along, unchanged, because the API requires it.
+/// The current value of a field that the API requires in each update.
 pub(super) fn required_value(
     resource: Resource,
     record: &Record<'static>,
@@ -120,8 +121,8 @@ pub(super) fn required_value(
     value.filter(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
-/// The value that was sent for `record`, unless it was replaced since: a slug was, where the
-/// rotator is not the one that was seen after the slug was sent.
+/// The value that linkvault sent for `record`, unless it was replaced since. A slug was replaced
+/// if the rotator differs from the one that was read after the slug was sent.
 #[must_use]
 pub fn still_true<'s>(record: &Record<'_>, sent: &'s SentFields, name: &str) -> Option<&'s Json> {
     let value = sent.get(name)?;
@@ -132,7 +133,7 @@ pub fn still_true<'s>(record: &Record<'_>, sent: &'s SentFields, name: &str) -> 
     (!replaced).then_some(value)
 }
 
-/// Whether two rotators are of the same slug, whatever their hosts.
+/// Whether two rotator URLs have the same slug. Their hosts may differ.
 pub(super) fn same_address(one: &str, other: &str) -> bool {
     match (slug(one), slug(other)) {
         (None, None) => one == other,
@@ -140,8 +141,8 @@ pub(super) fn same_address(one: &str, other: &str) -> bool {
     }
 }
 
-/// What a field that no list shows holds, as far as it can be known.
-pub(super) fn is_unlisted(
+/// The value of a field that no list shows, if known.
+pub(super) fn unlisted_value(
     resource: Resource,
     record: &Record<'static>,
     sent: Option<&Json>,
@@ -151,7 +152,7 @@ pub(super) fn is_unlisted(
     address.map(|it| slug(it).unwrap_or_default().into()).or_else(|| sent.cloned())
 }
 
-/// Whether a create from a file is called what it says, and by whom it can be known.
+/// Whether the name and the key of a create agree with its fields.
 pub(super) fn has_correct_name(step: &PlanStep) -> bool {
     let Some(after) = &step.after else { return false };
     let key = NaturalKey::text_of_json(step.resource, after);
@@ -169,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_slug_that_was_sent_is_true_while_the_rotator_is_as_it_was_seen_then() {
+    fn a_sent_slug_is_valid_until_the_rotator_changes() {
         let is = |seen: Json, shown: Json| {
             let raw = json!({"id": 1, "name": "a", "rotator": shown}).to_string();
             let record = DecodedRecord::read(Resource::Campaigns, None, &raw).unwrap().record;
@@ -183,7 +184,7 @@ mod tests {
         assert!(is(made.clone(), json!("http://moved.example:81/r/a-b")));
         assert!(!is(made.clone(), json!("https://x.example/r/b")));
         assert!(!is(made.clone(), json!(false)));
-        // It has not been seen yet.
+        // The rotator has not been read since.
         assert!(is(Json::Null, made.clone()));
         assert!(!is(json!(""), made));
         let odd = json!("https://x.example/?c=5");

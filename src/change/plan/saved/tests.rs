@@ -1,8 +1,8 @@
-//! Plans that were written, read, altered and forged.
+//! Tests of saved plans: unchanged, edited and forged ones.
 
 use super::*;
 use crate::change::plan::fingerprints::fingerprints;
-use crate::change::plan::tests::{everything, lifelike, told};
+use crate::change::plan::tests::{plan_with_every_verb, requests, sample_state};
 use crate::change::plan::{AccountMemory, CurrentState, fingerprint};
 use crate::model::RecordKey;
 use proptest::prelude::*;
@@ -10,10 +10,10 @@ use serde_json::json;
 
 fn saved() -> SavedPlan {
     let whose = ("main", "https://links.example.com", Some(7));
-    SavedPlan::new(whose, 1_700_000_000_000, (30, 5), everything())
+    SavedPlan::new(whose, 1_700_000_000_000, (30, 5), plan_with_every_verb())
 }
 
-/// The file with one thing changed, and its sum made to agree.
+/// Reads the file with one value changed and the digest updated.
 fn forged(pointer: &str, value: Json) -> Result<SavedPlan, SavedPlanError> {
     let mut json = serde_json::to_value(saved()).unwrap();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -31,7 +31,7 @@ fn forged(pointer: &str, value: Json) -> Result<SavedPlan, SavedPlanError> {
 fn a_saved_plan_reads_back_as_it_was() {
     let saved = saved();
     assert_eq!(read(saved.to_json().as_bytes()), Ok(saved.clone()));
-    assert!(!told(&saved.plan).is_empty());
+    assert!(!requests(&saved.plan).is_empty());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_forged_step_is_refused_whatever_its_sum_says() {
 }
 
 #[test]
-fn what_is_sent_never_changes_unless_what_is_shown_does() {
+fn a_changed_request_is_always_displayed() {
     let shown = |plan: &Plan| {
         let mut text = String::new();
         crate::change::render::text(plan, &mut text).map(|()| text)
@@ -109,22 +109,22 @@ fn what_is_sent_never_changes_unless_what_is_shown_does() {
             let sum = digest(&json);
             json[DIGEST] = sum.into();
             let Ok(found) = read(json.to_string().as_bytes()) else { continue };
-            if all_is_so(&found.plan) && told(&found.plan) != told(&saved.plan) {
+            if describes_account(&found.plan) && requests(&found.plan) != requests(&saved.plan) {
                 assert_ne!(shown(&found.plan), shown(&saved.plan), "{at} {odd}");
             }
         }
     }
 }
 
-/// Whether steps tell the truth of the account that the plan is for.
-fn all_is_so(plan: &Plan) -> bool {
-    let (state, memory) = (lifelike(), AccountMemory::default());
+/// Whether all steps agree with the account.
+fn describes_account(plan: &Plan) -> bool {
+    let (state, memory) = (sample_state(), AccountMemory::default());
     plan.steps.iter().all(|step| {
         verify_step::describes_state(step, CurrentState { state: &state, memory: &memory })
     })
 }
 
-/// Members that a step may have, and such as it never has.
+/// Members that a step may have, and misspelt ones.
 const OPTIONAL: [&str; 9] = [
     "id",
     "replaces",
@@ -137,9 +137,9 @@ const OPTIONAL: [&str; 9] = [
     "verifiable ",
 ];
 
-/// Whether each step is for the records that the account has.
-fn all_are_as_planned(plan: &Plan) -> bool {
-    let state = lifelike();
+/// Whether all fingerprints agree with the account.
+fn matches_fingerprints(plan: &Plan) -> bool {
+    let state = sample_state();
     let is = |it: crate::change::plan::fingerprints::RecordFingerprint<'_>| {
         let record = state.get(it.resource).and_then(|all| all.get(&RecordKey::Id(it.id)));
         record.is_some_and(|record| fingerprint(it.resource, record) == it.fingerprint)
@@ -148,7 +148,7 @@ fn all_are_as_planned(plan: &Plan) -> bool {
 }
 
 #[test]
-fn no_field_of_any_step_can_be_altered_unseen() {
+fn every_altered_field_of_a_step_is_rejected_or_displayed() {
     let whole = serde_json::to_value(saved()).unwrap();
     let steps = whole["steps"].as_array().unwrap().clone();
     let odd = |old: &Json| {
@@ -203,9 +203,10 @@ fn no_field_of_any_step_can_be_altered_unseen() {
                 let sum = digest(&json);
                 json[DIGEST] = sum.into();
                 let Ok(found) = read(json.to_string().as_bytes()) else { continue };
-                // Where a row stood is for messages alone; what is shown is seen.
+                // The source of a row is used only for messages; other displayed changes are
+                // visible.
                 let seen = shown(&found.plan) != shown(&saved().plan) || name == "source";
-                if !seen && all_is_so(&found.plan) && all_are_as_planned(&found.plan) {
+                if !seen && describes_account(&found.plan) && matches_fingerprints(&found.plan) {
                     accepted.push(format!("{nth} {name}: {old} -> {value:?}"));
                 }
             }
@@ -215,8 +216,8 @@ fn no_field_of_any_step_can_be_altered_unseen() {
 }
 
 #[test]
-fn what_a_forged_step_says_of_the_account_is_not_so() {
-    assert!(all_is_so(&saved().plan));
+fn a_forged_step_contradicts_the_account() {
+    assert!(describes_account(&saved().plan));
     let steps = saved().plan.steps;
     let of = |verb: Verb, resource: Resource| {
         let step = steps.iter().rfind(|it| (it.verb, it.resource) == (verb, resource));
@@ -236,12 +237,12 @@ fn what_a_forged_step_says_of_the_account_is_not_so() {
         ("/steps/10/name".to_owned(), json!("Old")),
     ] {
         let found = forged(&pointer, value);
-        assert!(found.is_ok_and(|found| !all_is_so(&found.plan)), "{pointer}");
+        assert!(found.is_ok_and(|found| !describes_account(&found.plan)), "{pointer}");
     }
     for (pointer, value) in [
         (format!("{campaign}/fingerprint"), json!(null)),
         (format!("{delete}/fingerprint"), json!(null)),
-        // What it replaces would be known, and it says that it is not.
+        // `before` has a value, but `remark` says that it is not known.
         (format!("{code}/before/data"), json!("https://example.org")),
         ("/steps/6/name".to_owned(), json!("Old")),
         ("/steps/6/key".to_owned(), json!("Old")),
@@ -282,7 +283,7 @@ proptest! {
     }
 }
 
-/// Replaces the value that is reached after `left` others; `left` is huge then.
+/// Replaces the value after `left` others; `left` is then close to `usize::MAX`.
 fn replace(json: &mut Json, left: &mut usize, odd: &Json) {
     let inner: Vec<&mut Json> = match json {
         Json::Array(items) => items.iter_mut().collect(),
