@@ -59,7 +59,7 @@ fn may_be(
     let Some(newest) = newest.filter(|_| step.verb == Verb::Create) else { return Ok(Vec::new()) };
     let now = vault.state(newest, &[step.resource])?;
     let now = now.get(step.resource).cloned().unwrap_or_default();
-    let seen = run::known_ids_of(vault, run, step.resource, sent)?;
+    let seen = run::known_ids_of(vault, run, step.resource, sent.map(|sent| (sent, step.step)))?;
     let done = vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done);
     let done: Vec<_> = done.filter_map(|row| parse_step(&row).ok()).collect();
     let ids = match reconcile::reconcile_create(step, &seen, sent, &now) {

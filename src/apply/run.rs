@@ -177,23 +177,24 @@ fn known_ids_before(
     for resource in run.touched.iter().copied() {
         let lost =
             |work: &&StepRun| work.state == StepState::Sent && work.step.resource == resource;
-        let until = all.iter().filter(lost).filter_map(|work| work.sent).min();
+        let until = all.iter().filter(lost);
+        let until = until.filter_map(|work| Some((work.sent?, work.step.step))).min();
         known.insert(resource, known_ids_of(vault, run, resource, until)?);
     }
     Ok((known, vault.snapshot(before)?.usage.requests))
 }
 
-/// What was seen of `resource` since the run began: in snapshots, until then,
-/// and by what the run made.
+/// The ids of `resource` that were known since the run began, from snapshots and from the run's
+/// own steps, before a step was sent: `until` is when it was marked as sent, and its number.
 pub(super) fn known_ids_of(
     vault: &mut Vault,
     run: &Run,
     resource: Resource,
-    until: Option<Timestamp>,
+    until: Option<(Timestamp, u32)>,
 ) -> Result<KnownIds, VaultError> {
     let mut seen = KnownIds::default();
     let Some(before) = run.before else { return Ok(seen) };
-    // What the run made and deleted, in the order of the answers.
+    // What the run made and, with the number of the step, deleted, in the order of the answers.
     let mut ours = Vec::new();
     let mut updates = Vec::new();
     for row in vault.steps(run.number)? {
@@ -206,22 +207,23 @@ pub(super) fn known_ids_of(
                 updates.extend(row.may_be_done().then_some(step));
             }
             Verb::Delete if row.state == StepState::Done => {
-                ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, id, true)));
+                ours.extend(step.id.zip(row.answered).map(|(id, at)| (at, id, Some(step.step))));
             }
             Verb::Delete => {}
-            _ => ours.extend(row.id.zip(row.answered).map(|(id, at)| (at, id, false))),
+            _ => ours.extend(row.id.zip(row.answered).map(|(id, at)| (at, id, None))),
         }
     }
     seen.changed_by(updates.iter());
     ours.sort_unstable();
     let mut ours = ours.into_iter().peekable();
-    let change = |seen: &mut KnownIds, (at, id, gone): (Timestamp, i64, bool)| {
-        if gone { seen.remove_deleted(id) } else { seen.add_created(id, at) }
+    let change = |seen: &mut KnownIds, (at, id, deleted_by): (Timestamp, i64, Option<u32>)| {
+        if deleted_by.is_some() { seen.remove_deleted(id) } else { seen.add_created(id, at) }
     };
     for snapshot in vault.snapshots()? {
         let whole =
             snapshot.outcome(resource).is_some_and(vault::snapshot::ResourceOutcome::is_complete);
-        let in_time = snapshot.finished.is_some_and(|it| until.is_none_or(|until| it <= until));
+        let in_time =
+            snapshot.finished.is_some_and(|it| until.is_none_or(|(until, _)| it <= until));
         if snapshot.number < before || !(snapshot.number == before || (whole && in_time)) {
             continue;
         }
@@ -233,10 +235,12 @@ pub(super) fn known_ids_of(
             seen.add_listing(resource, records, snapshot.started);
         }
     }
-    for (at, id, gone) in ours {
-        if until.is_none_or(|until| at <= until) {
-            change(&mut seen, (at, id, gone));
-        } else if !gone {
+    for (at, id, deleted_by) in ours {
+        // Steps that are marked as sent together are sent in their order.
+        let is_before = |(sent, step)| at <= sent || deleted_by.is_some_and(|it| it < step);
+        if until.is_none_or(is_before) {
+            change(&mut seen, (at, id, deleted_by));
+        } else if deleted_by.is_none() {
             seen.add_created_later(id);
         }
     }

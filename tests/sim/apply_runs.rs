@@ -304,21 +304,36 @@ fn a_code_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
 }
 
 /// Whenever the process is killed, a channel whose response did not contain its id is found in the
-/// list, even with the id of one that the run deleted.
+/// list, even with the id of one that the run deleted. Without a rate limit, steps are marked as
+/// sent together; the update of a QR code stores the results before it. Where the kill lost the
+/// result of the delete, the create may stay unknown.
 #[test]
 fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
     let mut plan = Plan::default();
     add(&mut plan, Resource::Channels, Verb::Delete, "/api/channel/4/delete", None);
+    let body = Some(json!({"data": "new"}));
+    add(&mut plan, Resource::QrCodes, Verb::Update, "/api/qr/1/update", body);
     let body = Some(json!({"name": "New"}));
     add(&mut plan, Resource::Channels, Verb::Create, "/api/channel/add", body);
-    for moment in 1..60 {
-        let mut world = world("");
+    let cases =
+        ["", "rate-limit=zero"].into_iter().flat_map(|it| (1..80).map(move |nth| (it, nth)));
+    for (behaviour, moment) in cases {
+        let mut world = world(behaviour);
         world.change(linkvault::sandbox::Store::reuse_ids);
         world.set_faults("garbage:wrong-types@POST /api/channel/add#1", 1);
         world.dies_after = Some(moment);
         let _ = world.apply(&plan, &options());
+        let is_lost = {
+            let vault = world.open();
+            let run = vault.unfinished_run().unwrap();
+            let steps = run.map_or_else(Vec::new, |run| vault.steps(run.number).unwrap());
+            steps.iter().any(|it| it.step == 1 && it.state == StepState::Sent)
+        };
         let outcome = through(&mut world, &plan).unwrap();
-        assert_eq!((outcome.done, outcome.verified), (2, 2), "at {moment}: {outcome:?}");
+        nothing_twice(world.service().store(), &plan);
+        let unknown = u64::from(is_lost && outcome.unknown == 1 && behaviour != "");
+        let expected = (3 - unknown, 2 - unknown);
+        assert_eq!((outcome.done, outcome.verified), expected, "{behaviour} {moment}: {outcome:?}");
     }
 }
 
