@@ -103,14 +103,18 @@ impl PlanRunner<'_> {
         let is_ours = |step: &PlanStep| {
             fingerprints(step).any(|it| changed.contains_key(&(it.resource, it.id)))
         };
+        // All open steps: each may give up the natural key of a later create.
         let steps = open.into_iter().filter(|nth| self.all[*nth].is_open());
-        let steps = steps.map(|nth| self.all[nth].step.clone()).filter(|step| !is_ours(step));
-        let steps: Vec<_> =
-            steps.filter(|step| by_key(step) || step.fingerprint.is_some()).collect();
-        let memory = remember::account_memory(self.vault)?;
-        for stale in stale::stale_steps(&steps, CurrentState { state: &state, memory: &memory }) {
+        let steps: Vec<_> = steps.map(|nth| self.all[nth].step.clone()).collect();
+        let current =
+            CurrentState { state: &state, memory: &remember::account_memory(self.vault)? };
+        for stale in stale::stale_steps(&steps, current) {
             let nth = stale.step as usize - 1;
             let work = &self.all[nth];
+            let is_comparable = by_key(&work.step) || work.step.fingerprint.is_some();
+            if !is_comparable || is_ours(&work.step) {
+                continue;
+            }
             if !work.may_have_run || work.step.verb == Verb::Create {
                 self.close(nth, &StepResult::of(StepState::Stale).with_message(stale.why))?;
             }

@@ -337,6 +337,27 @@ fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
     }
 }
 
+/// Whenever the process is killed: the update that gives up a name was lost, and a create is to get
+/// the name.
+#[test]
+fn a_create_is_not_stale_while_an_update_has_yet_to_give_up_its_name() {
+    let campaigns = |world: &World| world.service().store().campaigns.clone();
+    let name = campaigns(&world("")).get(2).unwrap().name.clone();
+    let mut plan = Plan::default();
+    let body = Some(json!({"name": "Other"}));
+    add(&mut plan, Resource::Campaigns, Verb::Update, "/api/campaign/2/update", body);
+    let body = Some(json!({"name": name}));
+    add(&mut plan, Resource::Campaigns, Verb::Create, "/api/campaign/add", body);
+    for moment in 1..60 {
+        let mut world = world("");
+        world.set_faults("lost-request@PUT /api/campaign/2/update#1", 1);
+        world.dies_after = Some(moment);
+        let _ = world.apply(&plan, &options());
+        let outcome = through(&mut world, &plan).unwrap();
+        assert_eq!((outcome.done, outcome.verified), (2, 2), "at {moment}: {outcome:?}");
+    }
+}
+
 /// The responses contain no id; the list at the end of the run does.
 #[test]
 fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
