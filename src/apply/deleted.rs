@@ -1,5 +1,5 @@
-//! Records that were deleted since a snapshot, by what the vault tells. The service may
-//! have given their ids to others.
+//! Records that were deleted since a snapshot, from the vault's snapshots and journal. The service
+//! may have given their ids to other records.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,12 @@ use crate::model::{Resource, Verb};
 use crate::vault::journal::StepState;
 use crate::vault::{Vault, VaultError};
 
-/// The records that a snapshot after `number` did not have, that a run since then
-/// deleted, or whose ids the service gave to records that a run created, unless a run
-/// created them again under the same id.
+/// The records of snapshot `number` that a later snapshot lacks, that a later run deleted, or whose
+/// ids the service gave to records that a run created. A record that a run created again under the
+/// same id does not count.
 pub fn deleted_since(vault: &Vault, number: i64) -> Result<RecordIds, VaultError> {
-    // The newest snapshot before which each was deleted, or which a run began with that did it.
+    // Of each deleted record: the newest snapshot that lacks it, or the first snapshot of the
+    // newest run that deleted it.
     let mut deleted = BTreeMap::new();
     for resource in Resource::ALL {
         let removed = vault.removed_since(number, resource)?;
@@ -38,7 +39,7 @@ pub fn deleted_since(vault: &Vault, number: i64) -> Result<RecordIds, VaultError
                 {
                     deleted.remove(&record);
                 }
-                // It was deleted after the snapshot before the run, by somebody else.
+                // Others deleted it after the run's first snapshot.
                 Verb::Create
                     if step.replaces.filter(|_| step.origin.is_none()) != Some(id)
                         && vault.has_record(before, step.resource, id)? =>

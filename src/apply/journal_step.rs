@@ -1,4 +1,4 @@
-//! The steps of a run, as the journal knows them.
+//! The steps of a run, as the journal describes them.
 
 use std::collections::BTreeSet;
 
@@ -9,43 +9,43 @@ use crate::model::Verb;
 use crate::vault::Vault;
 use crate::vault::journal::{JournalStep, Run, StepState};
 
-/// A step, and what is known of it.
+/// A step and its progress.
 #[derive(Debug)]
 pub(super) struct StepRun {
     pub step: PlanStep,
     pub state: StepState,
     pub id: Option<i64>,
-    /// Tries of this process. Of those before, some may never have left: a group
-    /// of intents is written down at once.
+    /// How often this process has sent it. Tries of earlier processes do not count: steps are
+    /// marked as sent in groups, so some of those tries may not have been sent.
     pub attempts: u32,
-    /// When it was last about to leave.
+    /// When it was last marked as sent.
     pub sent: Option<Timestamp>,
-    /// An earlier try may have worked.
+    /// An earlier try may have taken effect.
     pub may_have_run: bool,
     /// A person decided that this update or delete is sent again.
     pub retried: bool,
-    /// The service declined to do it again.
+    /// The service refused a repeated try.
     pub declined: bool,
-    /// The last thing that was said of it.
+    /// The latest message about it.
     pub message: Option<String>,
     /// Whether other steps need its record.
     pub needed: bool,
 }
 
 impl StepRun {
-    /// No outcome is known yet.
+    /// Whether it has no outcome yet.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, StepState::Planned | StepState::Sent)
     }
 }
 
-/// What a row of the journal says its step is.
+/// The step in a row of the journal.
 pub(super) fn parse_step(row: &JournalStep) -> Result<PlanStep, ApplyError> {
     serde_json::from_str(&row.spec)
         .map_err(|error| ApplyError::Journal { step: row.step, why: error.to_string() })
 }
 
-/// The steps of a run, with what the journal knows of each.
+/// The steps of a run, with the state of each from the journal.
 pub(super) fn load_step_runs(vault: &Vault, run: &Run) -> Result<Vec<StepRun>, ApplyError> {
     let mut all = Vec::new();
     for (nth, row) in (1..).zip(vault.steps(run.number)?) {

@@ -1,20 +1,20 @@
-//! Carries a plan out, journal first: a step's intent is on the disk before its
-//! request leaves, so that no create is ever repeated whose first try may have
-//! worked, and a run that was killed can go on.
+//! Applies plans. The journal is written first: a step is marked as sent on the disk before its
+//! request is sent. So a create that may have taken effect is never repeated, and a killed run can
+//! be resumed.
 //!
-//! * `run`: the order of work, from the first look to the last
-//! * `step_run`: each step with its journal
-//! * `preconditions`: what must hold before a write leaves
-//! * `recovery`: steps whose answer was lost
+//! * `run`: the order of work, from the first crawl to the last
+//! * `step_run`: sends a step and updates the journal
+//! * `preconditions`: checks account and lists before each write
+//! * `recovery`: steps without a response
 //! * [`step_request`]: a step's request, checked against the table
-//! * [`response`]: what an answer means for a step
-//! * [`stale`]: what has changed since the plan was made
-//! * [`reconcile`]: what became of creates without an answer
-//! * [`verify`]: whether what was asked is there
-//! * `remember`: what is remembered of what was sent
-//! * [`resolve`]: steps whose outcome needs a person
-//! * [`mod@undo`]: the way back
-//! * `deleted`: records that were deleted since a snapshot
+//! * [`response`]: what a response means for its step
+//! * [`stale`]: what changed since the plan was made
+//! * [`reconcile`]: creates without a response
+//! * [`verify`]: compares the result with the plan
+//! * `remember`: stores sent values that no list returns
+//! * [`resolve`]: decisions of a person on steps of unknown outcome
+//! * [`mod@undo`]: the desired state that reverts a run
+//! * `deleted`: records deleted since a snapshot
 
 mod deleted;
 mod error;
@@ -49,58 +49,68 @@ pub use step_request::{NOT_SHOWN, StepSecrets};
 use crate::model::paging::Paging;
 use crate::model::{Resource, RunId};
 
-/// What a run is asked for.
+/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct ApplyOptions {
-    /// Who runs: `apply`, `import`, `restore`, `undo`.
+    /// The name of the command, such as `apply`, `import`, `restore` or `undo`; stored in the
+    /// journal.
     pub command: String,
-    /// What it was asked for, as text; only kept.
+    /// The input of the command as text, such as file names; only stored in the journal.
     pub input: String,
-    /// The plan's own id; empty where it has none.
+    /// The plan's id, by which a second run of the same plan is refused; empty if it has none.
     pub plan_id: String,
-    /// The plan without its steps, as text; only kept.
+    /// The plan without its steps, as JSON; stored in the journal.
     pub plan: String,
-    /// The service's base URL, as the vault remembers it.
+    /// The service's base URL, as stored in the vault.
     pub service: String,
     /// Stops at the first refusal.
     pub fail_fast: bool,
-    /// A snapshot that was just made of all that the plan touches; without it,
-    /// the run begins with one of its own.
+    /// The number of a snapshot, just made, of all resources that the plan reads; without it, the
+    /// run makes one first.
     pub snapshot_before: Option<i64>,
+    /// Values to be sent that plan and journal do not contain.
     pub secrets: StepSecrets,
-    /// How old a list may be when a write that stands on it leaves; five minutes if
-    /// nothing is said.
+    /// The maximum age of a list when a write that depends on it is sent; five minutes if `None`.
     pub max_staleness: Option<Duration>,
-    /// Requests a minute, where the service has not told its limit; 0 is no limit.
+    /// The rate limit in requests per minute, used until the service sends its own; 0 is no limit.
     pub limit: Option<u64>,
-    /// Requests of each window that are left to others.
+    /// The requests of each window that are left to other users of the key.
     pub reserve: u64,
-    /// How the lists are divided into pages, where a look has seen it.
+    /// How the lists are divided into pages, as far as a crawl has found out.
     pub paging: BTreeMap<Resource, Paging>,
 }
 
-/// What a run came to.
+/// The result of a run. The first counts are numbers of steps in that state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunReport {
+    /// The number of the run in the vault.
     pub run: RunId,
+    /// Steps that the service confirmed or a list showed.
     pub done: u64,
+    /// Steps that the service refused.
     pub refused: u64,
+    /// Steps that were not sent because an earlier step was not done, or that a person decided to
+    /// leave.
     pub skipped: u64,
-    /// Steps that were not sent, since others changed what they were planned for.
+    /// Steps that were not sent because others changed the records that they depend on.
     pub stale: u64,
+    /// Steps of which neither a response nor a list shows the outcome.
     pub unknown: u64,
-    /// Steps that were not sent, since they wait for one whose outcome is unknown.
+    /// Steps that were not sent because they wait for a step of unknown outcome.
     pub not_sent: u64,
-    /// Done steps that the look afterwards showed not to be as asked.
+    /// Done steps whose result, in the crawl after the run, differs from the plan.
     pub different: u64,
+    /// Done steps whose result, in the crawl after the run, is as planned.
     pub verified: u64,
-    /// What the whole run cost, reading included.
+    /// The requests of the whole run, with its crawls and with earlier processes that worked on it.
     pub requests: u64,
+    /// The number of the snapshot before the first write; `None` if there is none.
     pub before: Option<i64>,
+    /// The number of the snapshot after the last write; `None` until the run has made one.
     pub after: Option<i64>,
-    /// What a person should know: refusals and differences, in the order of steps.
+    /// Messages for people about refusals and differences, in the order of steps.
     pub problems: Vec<String>,
-    /// Those of them that progress has not told while the run was under way.
+    /// Those of `problems` that no progress event has reported during the run.
     pub unreported: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What must hold before a write leaves: the account behind the URL is the vault's
-//! own, and the lists that show what the write stands on are young enough.
+//! Checks before a write is sent: the account behind the URL is the vault's own, and the lists of
+//! the records that the write depends on are recent enough.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,20 +17,21 @@ use crate::crawl::{self, CrawlError};
 use crate::model::{Resource, State, Verb};
 use crate::vault::journal::{StepResult, StepState};
 
-/// A shorter wait for the limit leaves what was read just now as young as it is.
+/// After a wait for the rate limit of at most this, lists that were just read need no new check of
+/// their age.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// Places of updates, by the records that they change.
+/// Indexes of updates in the run's steps, by the records that they change.
 pub(super) type OwnUpdates = BTreeMap<(Resource, i64), Vec<usize>>;
 
 impl PlanRunner<'_> {
-    /// Waits until the request of the `nth` step may leave, and makes sure that it
-    /// still should: reads again what was read too long ago, and closes the steps
-    /// that others have overtaken. False when the step is closed by that.
+    /// Waits until the rate limit allows the request of the `nth` step, reads lists again that are
+    /// too old, and closes steps whose records others have changed. False if that closed the `nth`
+    /// step.
     pub fn prepare(&mut self, nth: usize) -> Result<bool, ApplyError> {
         let prepared = self.prepare_once_ready(nth);
         if prepared.is_err() {
-            // What stopped it is told, whatever becomes of the journal now.
+            // The error that stopped it is returned, even if writing the journal fails too.
             let _ = self.revert_to_planned();
         }
         prepared
@@ -59,7 +60,7 @@ impl PlanRunner<'_> {
                 due.push(self.all[nth].step.resource);
             }
             if !self.is_unresolved(|it| due.contains(&it)).is_empty() {
-                // After this look, what they made would pass for known.
+                // After this read, the records that they created would count as known.
                 self.reconcile(|it| due.contains(&it))?;
             } else if !due.is_empty() {
                 looks += 1;
@@ -79,7 +80,7 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// The lists that the step stands on and that were read too long ago.
+    /// The lists that the step depends on and that were read too long ago.
     fn lists_due(&self, nth: usize) -> Vec<Resource> {
         let proofs = &self.proofs;
         let is_due = |list: &Resource| {
@@ -99,7 +100,7 @@ impl PlanRunner<'_> {
             || paused()
     }
 
-    /// Asks whose account it is: it must be the vault's own.
+    /// Requests the account and checks that it is the vault's own.
     fn verify_account(&mut self) -> Result<(), ApplyError> {
         let at = ClockReading::now(self.clock);
         match crawl::verify_account(self.client, self.vault, &self.options.service) {
@@ -113,13 +114,13 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Notes that lists were read whole, beginning at `began`.
+    /// Records that `lists` were read completely, beginning at `began`.
     pub fn record_observation(&mut self, lists: &[Resource], began: AccountCheck) {
         self.proofs.account = Some(began);
         self.proofs.read.extend(lists.iter().map(|list| (*list, began.at)));
     }
 
-    /// Closes the open steps whose records others have changed, as `now` shows.
+    /// Closes the open steps whose records others have changed according to `now`.
     pub fn close_steps_changed_by_others(&mut self, now: &State) -> Result<(), ApplyError> {
         let ours = self.own_updates();
         for nth in 0..self.all.len() {
@@ -143,7 +144,7 @@ impl PlanRunner<'_> {
         Ok(())
     }
 
-    /// The updates of this run that are done or may be, by their records.
+    /// The updates of this run that took effect or may have, by their records.
     pub fn own_updates(&self) -> OwnUpdates {
         let mut ours = OwnUpdates::new();
         for (nth, work) in self.all.iter().enumerate() {
@@ -157,7 +158,7 @@ impl PlanRunner<'_> {
         ours
     }
 
-    /// What others have changed of what the step stands on.
+    /// What others have changed in the records that the step depends on.
     fn overtaken(&self, nth: usize, now: &State, ours: &OwnUpdates) -> Option<String> {
         let ours = |resource: Resource, id: i64| {
             let places = ours.get(&(resource, id)).into_iter().flatten();
@@ -166,7 +167,7 @@ impl PlanRunner<'_> {
         changed_by_others(&self.all[nth].step, &self.proofs.base, now, ours)
     }
 
-    /// A step that may have been done already: what `now` tells of it.
+    /// Closes a step that may have taken effect already, if `now` shows its outcome.
     fn close_if_evident(
         &mut self,
         nth: usize,
@@ -192,15 +193,16 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Ends a step that may have been done: no answer says so, and `why` no list does.
+    /// Closes a step that may have taken effect as unknown: there is no response, and `why` says
+    /// why no list shows the outcome.
     pub fn close_as_unknown(&mut self, nth: usize, why: &str) -> Result<(), ApplyError> {
         self.intended.remove(&nth);
         let why = format!("the service did not confirm it, and {why}");
         self.close(nth, &StepResult::of(StepState::Unknown).with_message(why))
     }
 
-    /// Before a create that no key will tell apart: whether it must be known anew
-    /// which records there are.
+    /// Whether the list must be read again before a create of the `nth` step, because lists do not
+    /// show the natural key of the new record and the known ids are too old.
     fn qr_codes_are_stale(&self, nth: usize) -> bool {
         let StepRun { step, state, .. } = &self.all[nth];
         let keyless = step.verb == Verb::Create && !step.resource.spec().shows_key();

@@ -1,7 +1,7 @@
-//! What became of a create that had no answer: decided from the records known
-//! before it was sent, a listing that was read after it, and what was asked for.
-//! One risk stays: a code that somebody else makes in the minutes between our
-//! last look and a create of ours that never arrived is taken for ours.
+//! Whether a create without a response took effect: decided from the ids known before it was sent,
+//! a listing read after it, and the values that were sent. One risk remains: if our create never
+//! arrived and others created a QR code in the minutes since our last listing, their code is taken
+//! for ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,40 +16,40 @@ use crate::model::{Blanks, FieldValue, NaturalKey, Record, RecordKey, Resource, 
 /// The records of one resource.
 pub type RecordMap = BTreeMap<RecordKey, Record<'static>>;
 
-/// What a listing says of a create.
+/// The outcome of a create, according to a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateOutcome {
-    /// It made exactly this record.
+    /// It created the record with this id.
     Created(i64),
-    /// It made nothing, as far as this listing shows.
+    /// It created no record in this listing.
     NotCreated,
-    /// It made one of these, or none.
+    /// It created one of the records with these ids, or none.
     Ambiguous(Vec<i64>),
 }
 
-/// A record that is older than a create by more than this is not its own; less
-/// may be another zone, or a clock that goes wrong.
+/// A record that is older than a create by more than this is not from that create. A smaller
+/// difference may come from another time zone or a wrong clock.
 const SKEW: Duration = Duration::from_secs(24 * 3600);
 
-/// What was seen of a resource's ids, in listings and in answers to creates.
+/// The ids of a resource that were in listings or in responses to creates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownIds {
-    /// Each with what its record was in the newest listing, where one showed it.
+    /// Each id with the identity of its record in the newest listing that had it.
     ids: BTreeMap<i64, Option<Identity>>,
-    /// Those that the run has changed, with the natural key that it set.
+    /// The ids of records that the run has updated, with the natural key that it set.
     changed: Vec<(i64, Option<NaturalKey>)>,
-    /// The highest of them that was seen in time.
+    /// The highest known id, without those of creates that were sent later.
     highest: Option<i64>,
     /// The highest id of the newest listing.
     listed: Option<i64>,
-    /// Whether a newer record was seen to have a lower id.
+    /// Whether any newer record had a lower id than an older one.
     falls: bool,
-    /// When it was last known which records there are.
+    /// When the set of ids was last complete.
     at: Option<Timestamp>,
 }
 
 impl KnownIds {
-    /// A listing that was begun at `at` showed these.
+    /// Adds the records of a listing that began at `at`.
     pub fn add_listing(&mut self, resource: Resource, records: &RecordMap, at: Timestamp) {
         let ids = || records.keys().map(RecordKey::id);
         let new = ids().filter(|id| !self.ids.contains_key(id)).min();
@@ -61,25 +61,25 @@ impl KnownIds {
         self.at = Some(at);
     }
 
-    /// These updates of the run are done, or may be; no others are.
+    /// Sets the updates of the run that took effect or may have. Replaces those of an earlier call.
     pub fn changed_by<'a>(&mut self, updates: impl Iterator<Item = &'a PlanStep>) {
         self.changed = updates.filter_map(|step| Some((step.id?, wanted_key(step)))).collect();
     }
 
-    /// A create of ours made this one.
+    /// Adds the record of a create of this run; `at` is the time of the response.
     pub fn add_created(&mut self, id: i64, at: Timestamp) {
         self.falls |=
             !self.ids.contains_key(&id) && self.highest.is_some_and(|highest| id < highest);
         self.highest = self.highest.max(Some(id));
         self.ids.insert(id, None);
-        // What others made before it has a lower id.
+        // Records that others created before it have lower ids, so no new one can be among them.
         if !self.falls {
             self.at = Some(at);
         }
     }
 
-    /// A delete of ours removed this one. A service may give its id to the next
-    /// record, which is then new.
+    /// Removes the record of a delete of this run. A service may give its id to the next record,
+    /// which then counts as new.
     pub fn remove_deleted(&mut self, id: i64) {
         self.ids.remove(&id);
         let below = self.ids.range(..id).next_back().map(|(id, _)| *id);
@@ -90,19 +90,20 @@ impl KnownIds {
         }
     }
 
-    /// Whether what is new at `now` can be told from what was there before.
+    /// Whether the ids are recent enough at `now` to recognise a new record.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         self.at.is_some_and(|at| at <= now && is_fresh(now.since(at)))
     }
 
-    /// A create that was sent later made this one.
+    /// Adds the record of a create that was sent after the one to reconcile.
     pub fn add_created_later(&mut self, id: i64) {
         self.ids.insert(id, None);
     }
 
-    /// Whether `record` has the id of another one that was seen: a service may give the id of
-    /// a deleted record again. Nothing tells it from a record that others have changed since.
+    /// Whether `record` may be another one than the known record with its id: a service may give
+    /// the id of a deleted record again. Such a record looks the same as one that others have
+    /// changed since.
     fn may_replace(&self, resource: Resource, record: &Record<'_>) -> bool {
         let id = record.key.id();
         let known = self.ids.get(&id).and_then(Option::as_ref);
@@ -114,7 +115,7 @@ impl KnownIds {
             && !self.changed.iter().any(ours)
     }
 
-    /// Whether `record` may be what a create made that was sent at `sent`.
+    /// Whether `record` may come from a create that was sent at `sent`.
     #[must_use]
     pub fn may_be_new(
         &self,
@@ -123,7 +124,8 @@ impl KnownIds {
         sent: Option<Timestamp>,
     ) -> bool {
         let id = record.key.id();
-        // Answers to creates with a key may be out of order.
+        // Responses to creates with a visible key may arrive out of order, so their ids prove
+        // nothing.
         let low =
             !resource.spec().shows_key() && !self.falls && self.highest.is_some_and(|it| id < it);
         let made = made_at(resource, record);
@@ -132,12 +134,12 @@ impl KnownIds {
     }
 }
 
-/// What tells a record from another one with its id.
+/// What distinguishes a record from another one with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Identity {
-    /// `None` of a record without one.
+    /// `None` if the record has no natural key.
     NaturalKey(Option<NaturalKey>),
-    /// All that lists show, where they do not show the natural key.
+    /// The fingerprint of all listed fields, if lists do not show the natural key.
     Fingerprint(String),
 }
 
@@ -149,7 +151,8 @@ fn identity(resource: Resource, record: &Record<'_>) -> Identity {
     }
 }
 
-/// When the service says that it made the record; where it names no zone, in UTC.
+/// When the service created the record, by its `date` field, which has no time zone and is read as
+/// UTC.
 fn made_at(resource: Resource, record: &Record<'_>) -> Option<Timestamp> {
     let (place, _) = resource.spec().field("date")?;
     let text = record.values.get(place)?.cell();
@@ -157,8 +160,8 @@ fn made_at(resource: Resource, record: &Record<'_>) -> Option<Timestamp> {
     Some(Timestamp(time.and_utc().timestamp_millis()))
 }
 
-/// What `listing` says of the create `step`, which was sent at `sent`, when
-/// `seen` was seen before.
+/// The outcome of the create `step` according to `listing`. The step was sent at `sent`; `seen` are
+/// the ids known before.
 #[must_use]
 pub fn reconcile_create(
     step: &PlanStep,
@@ -182,7 +185,8 @@ pub fn reconcile_create(
             let ids: Vec<_> = listing.values().filter(ours).map(|it| it.key.id()).collect();
             if ids.is_empty() { CreateOutcome::NotCreated } else { CreateOutcome::Ambiguous(ids) }
         }
-        // It may have been there for hours when ours was sent.
+        // The known ids were too old when the create was sent: others may have created it hours
+        // before.
         [id] if !shown && !sent.is_some_and(|sent| seen.is_fresh(sent)) => {
             CreateOutcome::Ambiguous(vec![id])
         }
@@ -191,8 +195,8 @@ pub fn reconcile_create(
     }
 }
 
-/// The records that are new, whatever they are called, and that no step explains:
-/// none of `made`, which are creates that are done, some of them without an id.
+/// The ids of new records, with any natural key, that the done creates `made` do not explain. Some
+/// of `made` have no id, so they are compared by natural key.
 #[must_use]
 pub fn unexplained_ids<'a>(
     (resource, made): (Resource, impl Iterator<Item = &'a PlanStep>),
@@ -209,8 +213,8 @@ pub fn unexplained_ids<'a>(
     new.map(|record| record.key.id()).collect()
 }
 
-/// The natural key that a create or an update asks for, as services may store it; `None` where
-/// it asks for none, or lists do not show one.
+/// The natural key that a create or an update sets, in the form in which services may store it;
+/// `None` if it sets none, or lists do not show it.
 #[must_use]
 pub fn wanted_key(step: &PlanStep) -> Option<NaturalKey> {
     step_key(step, Blanks::Collapsed)
@@ -223,20 +227,20 @@ pub(super) fn step_key(step: &PlanStep, blanks: Blanks) -> Option<NaturalKey> {
     NaturalKey::of_json(step.resource, blanks, fields).filter(|_| shown)
 }
 
-/// The natural key of a record, to be compared with [`wanted_key`].
+/// The natural key of a record, to compare with [`wanted_key`].
 #[must_use]
 pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<NaturalKey> {
     NaturalKey::of_record(resource, Blanks::Collapsed, record, None)
 }
 
-/// Why a create is in doubt when these may be what it made.
+/// The message for a create that may have created one of the records `ids`.
 #[must_use]
 pub fn ambiguous_create_message(ids: &[i64]) -> String {
     let any = if ids.len() > 1 { "any of " } else { "" };
     format!("no answer told its id, and {any}{} may be its record", format_ids(ids))
 }
 
-/// As `FieldValue` cells, for messages: `12, 15 and 99`.
+/// At most 20 ids for messages: `12, 15 and 99`.
 #[must_use]
 pub fn format_ids(ids: &[i64]) -> String {
     let shown: Vec<_> =
@@ -316,7 +320,7 @@ mod tests {
         assert_eq!(find(&known, &codes(&[4, 5])), CreateOutcome::Created(5));
     }
 
-    /// Somebody deletes the record that has id 7, and the service gives it again.
+    /// Others delete the record with id 7, and the service gives the id to another record.
     #[test]
     fn a_known_id_that_another_record_has_now_may_be_what_a_create_made() {
         let mut known = KnownIds::default();
@@ -326,7 +330,7 @@ mod tests {
         };
         let again = add_listing(&[(1, "old"), (7, "spring")]);
         assert_eq!(find(&known, &again), CreateOutcome::Ambiguous(vec![7]));
-        // What was made under a name of its own is told as before.
+        // A record with a new id and the right name is still recognised.
         let more = add_listing(&[(1, "old"), (7, "spring"), (8, "spring")]);
         assert_eq!(find(&known, &more), CreateOutcome::Created(8));
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Steps in doubt: whose request may have done its work though no answer came.
-//! A listing tells what became of them, or a person has to.
+//! Steps without a response, whose request may have taken effect. A listing shows their outcome, or
+//! a person has to decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::clock::SleepOutcome;
 use crate::model::{Record, RecordKey, Resource, State, Verb};
 use crate::vault::journal::{StepResult, StepState};
 
-/// Of a password whose answer was lost, and which is stored nowhere.
+/// The message of a step without a response that sets the password.
 pub(super) const MAY_BE_SET: &str = "the new password may have been set, and is stored nowhere; leave this \
                           step with `linkvault resolve`, then set it again";
-/// How often a create is sent whose record no list shows.
+/// How often a create is sent if no list shows its record.
 const ROUNDS: u32 = 3;
-/// A request whose answer was lost may still be under way.
+/// The wait before a second listing: a request without a response may still be in flight.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
-/// What a listing tells of an update, a delete or an assignment.
+/// The outcome of an update, a delete or an assignment, according to a listing.
 pub(super) enum ListingEvidence {
     Done,
     NotDone,
-    /// Its record is neither as it was nor as asked.
+    /// Its record is neither as before nor as planned.
     Changed(String),
-    /// No list shows it.
+    /// No list shows the outcome.
     NotVisible(String),
 }
 
@@ -46,8 +46,8 @@ pub(super) fn evidence_for(step: &PlanStep, params: &[String], state: &State) ->
         return ListingEvidence::NotVisible("no list shows a password".to_owned());
     }
     match verify(step, step.id, params, state).0 {
-        // What was asked for differs from what was there in its form alone, so
-        // it cannot be told whether it was done. To do it again does no harm.
+        // The new value differs from the old one only in its form, so the record does not show
+        // whether the update was executed. Executing it again does no harm.
         Verification::AsAsked(Some(_))
             if step.verb == Verb::Update && record().is_some_and(unmoved) =>
         {
@@ -67,8 +67,8 @@ pub(super) fn evidence_for(step: &PlanStep, params: &[String], state: &State) ->
 }
 
 impl PlanRunner<'_> {
-    /// Looks, when a run is taken up again, whether what is still to be sent was
-    /// planned for what is there now. What was not is stale.
+    /// When a run is resumed, closes the open steps as stale whose records are not those that they
+    /// were planned for.
     pub fn check_open_steps(&mut self) -> Result<(), ApplyError> {
         self.reconcile(|_| true)?;
         let by_key =
@@ -98,7 +98,7 @@ impl PlanRunner<'_> {
                 state.resource_mut(work.step.resource).remove(&RecordKey::Id(id));
             }
         }
-        // What this run has changed itself is not as the plan found it.
+        // Records that this run has changed differ from the plan's fingerprints.
         let changed = self.own_updates();
         let is_ours = |step: &PlanStep| {
             fingerprints(step).any(|it| changed.contains_key(&(it.resource, it.id)))
@@ -122,7 +122,7 @@ impl PlanRunner<'_> {
         Ok(())
     }
 
-    /// A create that may have been done before the run stopped.
+    /// Checks a create that may have taken effect before the run stopped.
     fn check_unknown_create(
         &mut self,
         nth: usize,
@@ -134,7 +134,7 @@ impl PlanRunner<'_> {
         match all.map(|(records, seen)| reconcile::reconcile_create(step, seen, *sent, records)) {
             Some(CreateOutcome::Created(id)) => self.done(nth, Some(id), &[]),
             Some(CreateOutcome::Ambiguous(ids)) => self.doubt(nth, &ids),
-            // This run did not make the record that has its key now.
+            // This run did not create the record that has its key now.
             _ => Ok(()),
         }
     }
@@ -147,8 +147,8 @@ impl PlanRunner<'_> {
         )
     }
 
-    /// A try may have worked though no answer said so: its list tells. Where it
-    /// was not done, the step ends as `otherwise`.
+    /// Looks up in the list whether a try without a response took effect. If not, closes the step
+    /// as `otherwise`.
     pub fn look_up_outcome(
         &mut self,
         nth: usize,
@@ -194,7 +194,7 @@ impl PlanRunner<'_> {
         Err(ApplyError::Stopped { run: self.run, source })
     }
 
-    /// The creates without an answer, of the resources for which `which` holds.
+    /// The indexes of the creates without a response, of the resources for which `which` is true.
     pub fn is_unresolved(&self, which: impl Fn(Resource) -> bool) -> Vec<usize> {
         let open = |(nth, work): &(usize, &StepRun)| {
             work.state == StepState::Sent
@@ -205,8 +205,8 @@ impl PlanRunner<'_> {
         self.all.iter().enumerate().filter(open).map(|(nth, _)| nth).collect()
     }
 
-    /// Finds out what became of creates without an answer: adopts what they
-    /// made, and plans anew those that made nothing.
+    /// Finds out whether creates without a response took effect: adopts the records that they
+    /// created, and sets the others back to planned.
     pub fn reconcile(&mut self, which: impl Fn(Resource) -> bool) -> Result<(), ApplyError> {
         let resources: BTreeSet<_> =
             self.is_unresolved(which).into_iter().map(|nth| self.all[nth].step.resource).collect();
@@ -246,7 +246,7 @@ impl PlanRunner<'_> {
         if let Some((records, began)) = seen {
             let known = self.known.entry(resource).or_default().clone();
             for nth in self.is_unresolved(|it| it == resource) {
-                // The service may have given what it made another name.
+                // The service may have stored the new record under another name.
                 let work = &self.all[nth];
                 let done = self.all.iter().filter(|it| it.state == StepState::Done);
                 let made = (resource, done.map(|it| &it.step));
@@ -277,8 +277,9 @@ impl PlanRunner<'_> {
         Ok(())
     }
 
-    /// The records of a resource, in a listing that is proven whole. Where a create is known
-    /// only by being new, a process that takes up the run must know of the listing as well.
+    /// The records of a resource, from a complete listing. If lists do not show its natural key,
+    /// the listing is stored in the vault: a process that resumes the run needs the ids to
+    /// recognise new records.
     fn listing(&mut self, resource: Resource) -> Result<State, ApplyError> {
         let aside = resource.spec().shows_key();
         let (state, began, _) = self.observe_whole(&[resource], aside)?;

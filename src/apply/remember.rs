@@ -1,4 +1,4 @@
-//! What is remembered of what was sent, since no list gives it back.
+//! Stores the sent values that no list returns, and reads them for plans.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use crate::vault::id_map::IdMapping;
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState};
 use crate::vault::{Vault, VaultError};
 
-/// What the vault remembers, for planning.
+/// The sent values and replaced ids that the vault has stored, for a plan.
 pub fn account_memory(vault: &Vault) -> Result<AccountMemory, VaultError> {
     let sent = vault.sent_values(None, &Resource::ALL)?;
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
 }
 
-/// The same, with the sent values that were true in snapshot `number`.
+/// Like [`account_memory`], with the sent values as of snapshot `number`.
 ///
 /// # Errors
 /// As [`account_memory`].
@@ -34,7 +34,8 @@ pub fn account_memory_at(vault: &Vault, number: i64) -> Result<AccountMemory, Va
     Ok(AccountMemory { ids: vault.id_map("")?, sent, ..AccountMemory::default() })
 }
 
-/// What is remembered now, with the ids that records of `origin` have in this account.
+/// Like [`account_memory`], but with the ids that records of the account `origin` have in this
+/// account.
 ///
 /// # Errors
 /// As [`account_memory`].
@@ -45,7 +46,7 @@ pub fn account_memory_with_ids_of(
     let own = account_memory(vault)?;
     let mut ids = vault.id_map(origin)?;
     for ((resource, _), id) in &mut ids {
-        // What moved here may have been lost and brought back since.
+        // A migrated record may have been deleted and created again since, more than once.
         for _ in 0..64 {
             match own.ids.get(&(*resource, *id)) {
                 Some(newer) => *id = *newer,
@@ -56,12 +57,12 @@ pub fn account_memory_with_ids_of(
     Ok(AccountMemory { ids, ..own })
 }
 
-/// The same for planning a move on the account that `state` shows, with what the
-/// journal tells of earlier moves: which records they made, also where no answer
-/// told the id, and the values that they set.
+/// Like [`account_memory_with_ids_of`], to plan a migration to the account in `state`. Adds from
+/// the journal the records that earlier migrations created, even if no response had their id, and
+/// the values that they set.
 ///
 /// # Errors
-/// When the vault cannot be read, or a step of its journal.
+/// If a step in the journal is invalid.
 pub fn migration_memory(
     vault: &mut Vault,
     origin: &str,
@@ -72,7 +73,7 @@ pub fn migration_memory(
     for run in vault.runs()? {
         let rows = vault.steps(run.number)?;
         let note = move_note(&run);
-        // A saved move is carried out by `apply`.
+        // A saved migration plan is executed by `apply`.
         let may_be_move = run.command == "migrate" || note.is_some();
         if !may_be_move && !rows.iter().any(|row| row.spec.contains(origin)) {
             continue;
@@ -119,7 +120,8 @@ pub fn migration_memory(
     Ok(memory)
 }
 
-/// What the steps `done` of one move from `origin` have set. `olds` are the ids there.
+/// Adds the values that the steps `done` of one migration from `origin` have set. `olds` maps ids
+/// of this account to ids of `origin`.
 fn add_moved_values(
     done: &[(Option<i64>, PlanStep)],
     origin: &str,
@@ -136,7 +138,7 @@ fn add_moved_values(
         let Some(old) = old else { continue };
         let agreed = memory.agreed.entry((step.resource, old)).or_default();
         if step.verb == Verb::Create {
-            // What it did not send was empty in the source.
+            // The fields that it did not send were empty in the source.
             let fields = step.resource.spec().fields.iter();
             let fields = fields.filter(|it| matches!(it.role, Role::Writable | Role::WriteOnly));
             agreed.extend(fields.map(|field| (field.name.to_owned(), Json::Null)));
@@ -146,7 +148,7 @@ fn add_moved_values(
     }
 }
 
-/// What a run notes of the move that it was.
+/// The note about a migration in the journal of a run.
 fn move_note(run: &Run) -> Option<MoveNote> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -156,8 +158,8 @@ fn move_note(run: &Run) -> Option<MoveNote> {
     serde_json::from_str::<Noted>(&run.plan).unwrap_or_default().moved
 }
 
-/// Keeps what a move found the same that had nothing to do: as a run without steps, whose
-/// journal `options` has the text of.
+/// Stores the values that a migration without steps found equal on both sides, as a run without
+/// steps. The texts for the journal are in `options`.
 pub fn save_agreement(
     vault: &mut Vault,
     options: &ApplyOptions,
@@ -183,22 +185,23 @@ pub fn save_agreement(
     vault.suspend_run(run, RunStatus::Complete, Some(snapshot), 0, now)
 }
 
-/// Whether a run moved records from the account `origin`. Runs of earlier versions that
-/// created nothing do not tell from which account they moved.
+/// Whether a run migrated records from the account `origin`. The journal of a run by an earlier
+/// version that created nothing does not name the account; then any migration counts.
 fn is_from(run: &Run, steps: &[PlanStep], origin: &str) -> bool {
     let mut origins = steps.iter().filter_map(|step| step.origin.as_deref());
     origins.next().map_or(run.command == "migrate", |it| it == origin)
 }
 
-/// What no move has set or noted was the same on both sides when the first one began, or is
-/// still to be set: the snapshot before it shows it. Moves of earlier versions noted nothing.
+/// Adds the values of the snapshot before the first migration. A value that no migration has set or
+/// noted was equal on both sides then, or is still to be set. Migrations of earlier versions noted
+/// no values.
 fn add_base_values(
     vault: &mut Vault,
     first: i64,
     memory: &mut AccountMemory,
 ) -> Result<(), VaultError> {
     let before = match vault.state(first, &Resource::ALL) {
-        // It was forgotten.
+        // `forget` has dropped the snapshot.
         Err(VaultError::NoSnapshot(_)) => return Ok(()),
         read => read?,
     };
@@ -214,7 +217,7 @@ fn add_base_values(
     Ok(())
 }
 
-/// The record that a create made whose answer told no id: the only one of its key.
+/// The record of a create whose response had no id: the only record with its natural key.
 fn created_record(step: &PlanStep, state: &State) -> Option<i64> {
     let key = wanted_key(step);
     let shown = step.resource.spec().shows_key();
@@ -226,8 +229,8 @@ fn created_record(step: &PlanStep, state: &State) -> Option<i64> {
     }
 }
 
-/// Remembers what the records of another account were found to be here; `saved`
-/// when the plan is from a file.
+/// Stores which records of this account were found to match those of another account. `saved`: the
+/// plan is from a file.
 pub fn save_matches(
     vault: &mut Vault,
     plan: &Plan,
@@ -236,7 +239,7 @@ pub fn save_matches(
 ) -> Result<(), VaultError> {
     let Some(foreign) = &plan.foreign else { return Ok(()) };
     let known = vault.id_map(&foreign.origin)?;
-    // What a plan file says replaces nothing that is known.
+    // A plan file must not replace a known id.
     let is_new = |it: &&MatchedRecord| match known.get(&(it.resource, it.old)) {
         Some(here) => !saved && *here != it.new,
         None => true,
@@ -252,9 +255,9 @@ pub fn save_matches(
     vault.note_ids(RunId::default(), &new, now)
 }
 
-/// What to remember of `step`, whose record has `id`.
+/// The sent values to store for `step`, whose record has `id`.
 pub(super) fn sent_values_of_step(step: &PlanStep, id: i64) -> Vec<SentValue> {
-    // Which rotator comes of a slug is not seen yet.
+    // The rotator that the service derives from a slug is not known yet.
     let unseen = sends_slug(step).then_some((ROTATOR, &Json::Null));
     let all = unlisted_values(step).chain(unseen);
     all.map(|(field, value)| remembered(step, id, field, value)).collect()
@@ -275,8 +278,8 @@ fn sends_slug(step: &PlanStep) -> bool {
     step.resource == Resource::Campaigns && body.is_some_and(|body| body.contains_key("slug"))
 }
 
-/// The rotator that the first look after `step` shows, where it sent a slug. Later looks of a
-/// run that was taken up again may show what others made of it since.
+/// The rotator in the first crawl after `step`, if the step sent a slug. Later crawls of a resumed
+/// run do not count: others may have changed it since.
 pub(super) fn of_look(
     vault: &Vault,
     step: &PlanStep,
@@ -295,8 +298,8 @@ pub(super) fn of_look(
     Ok(shown.map(|shown| remembered(step, id, ROTATOR, &Json::from(shown))))
 }
 
-/// Without what an update only had to repeat, in a form that the service has
-/// given to what was wanted: that is remembered already.
+/// Leaves out the values that an update had to repeat and did not change. They are stored already,
+/// while the repeated value may have the form that the service gave them.
 pub(super) fn changed_sent_values(
     vault: &Vault,
     step: &PlanStep,
@@ -315,7 +318,7 @@ pub(super) fn changed_sent_values(
     Ok(sent)
 }
 
-/// What to remember of a link that a campaign was given.
+/// The sent values to store for a link that was assigned to a campaign.
 pub(super) fn sent_values_of_link(
     vault: &Vault,
     params: &[String],
@@ -334,7 +337,7 @@ pub(super) fn sent_values_of_link(
     Ok(vec![SentValue { resource: Resource::Campaigns, key, field, value, created: false }])
 }
 
-/// Which record stands for which, where a create brought one back.
+/// Which record replaces which, if a create replaced a record.
 pub(super) fn id_mapping(step: &PlanStep, id: Option<i64>) -> Option<IdMapping> {
     let (old, new) = step.replaces.zip(id).filter(|_| step.verb == Verb::Create)?;
     let origin = step.origin.clone().unwrap_or_default();
@@ -348,8 +351,8 @@ mod tests {
     use crate::vault::journal::{NewRun, StepResult};
     use serde_json::json;
 
-    /// Seeds 70003818, 70000024, 70001377 and 70003504 of `sim::migrations`: the answer to
-    /// a create told no id, and its list could not be read at the end of the run.
+    /// Seeds 70003818, 70000024, 70001377 and 70003504 of `sim::migrations`: the response to a
+    /// create had no id, and its list could not be read at the end of the run.
     #[test]
     fn a_record_that_a_move_made_is_known_again_though_no_answer_told_its_id() {
         let mut vault = Vault::in_memory().unwrap();
@@ -367,7 +370,7 @@ mod tests {
         vault.mark_sent(run, &[1], Timestamp(0)).unwrap();
         let done = StepResult::of(StepState::Done);
         vault.record_result(run, 1, &done, Timestamp(0), false).unwrap();
-        // The service gives names another form.
+        // The service stores names in another form.
         let mut state = State::default();
         let records = [json!({"id": 3, "name": "spring"}), json!({"id": 4, "name": "other"})];
         let records: Vec<_> = records.iter().map(ToString::to_string).collect();
@@ -382,7 +385,7 @@ mod tests {
         assert_eq!((other.ids.len(), other.agreed.len()), (0, 0));
     }
 
-    /// A run that is taken up again looks again at the steps that were done before.
+    /// A resumed run verifies the steps again that were done before.
     #[test]
     fn the_rotator_counts_that_the_first_look_after_a_slug_shows() {
         let body = json!({"name": "a", "slug": "s"});

@@ -1,5 +1,5 @@
-//! Steps whose outcome needs a person: what may be their record, and what was
-//! decided.
+//! Steps of unknown outcome, on which a person decides: the records that they may have created, and
+//! the decision.
 
 use super::error::ApplyError;
 use crate::apply::journal_step::parse_step;
@@ -11,31 +11,33 @@ use crate::model::{Record, RecordKey, RunId, Verb};
 use crate::vault::Vault;
 use crate::vault::journal::{Run, RunStatus, StepResult, StepState};
 
-/// Of a step that was left, though it may have been done.
+/// The message of a skipped step that may have taken effect.
 pub const MAY_BE_DONE: &str = "left by decision; whether it was done is not known";
 
-/// What a person decides on a step of unknown outcome.
+/// A person's decision on a step of unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepDecision {
-    /// The record of that id is what it made.
+    /// The step created the record with this id.
     Adopt(i64),
-    /// It made nothing; it is to be sent again.
+    /// The step had no effect and is to be sent again.
     Retry,
-    /// It is to be left as it is.
+    /// The step is not sent again; its outcome stays unknown.
     Skip,
 }
 
-/// A step of unknown outcome, and the records that it may have made.
+/// A step of unknown outcome, and the records that it may have created.
 #[derive(Debug, Clone)]
 pub struct OpenStep {
+    /// The step, from the journal.
     pub step: PlanStep,
+    /// The records of the newest snapshot that it may have created; empty unless it is a create.
     pub candidates: Vec<Record<'static>>,
 }
 
 /// The steps of `run` that wait for a decision.
 ///
 /// # Errors
-/// When there is no such run, or the vault cannot be read.
+/// If the run does not exist, or a step in the journal is invalid.
 pub fn candidates(vault: &mut Vault, run: RunId) -> Result<Vec<OpenStep>, ApplyError> {
     let run = vault.run(run)?;
     let rows = vault.steps(run.number)?;
@@ -48,7 +50,7 @@ pub fn candidates(vault: &mut Vault, run: RunId) -> Result<Vec<OpenStep>, ApplyE
     Ok(open)
 }
 
-/// The records that may be what `step` made, as the newest snapshot shows them.
+/// The records of the newest snapshot that `step` may have created.
 fn may_be(
     vault: &mut Vault,
     run: &Run,
@@ -72,10 +74,10 @@ fn may_be(
     Ok(ids.iter().filter_map(|id| now.get(&RecordKey::Id(*id)).cloned()).collect())
 }
 
-/// Notes what a person decided. `resume` then goes on with the run.
+/// Stores a decision in the journal. `resume` then continues the run.
 ///
 /// # Errors
-/// When the step waits for no decision, or the record cannot be its own.
+/// If the step does not wait for a decision, or cannot have created the record.
 pub fn decide(
     vault: &mut Vault,
     run: RunId,
@@ -119,11 +121,10 @@ pub fn decide(
     Ok(vault.record_result(run, step, &settled, now, false)?)
 }
 
-/// Gives a run up: what was not sent is left, what is not known stays so, and
-/// the run is finished.
+/// Finishes a run without sending its remaining steps. Unknown outcomes stay unknown.
 ///
 /// # Errors
-/// When there is no such run, it is finished, or the vault cannot be written.
+/// If the run does not exist or is finished.
 pub fn abandon(vault: &mut Vault, run: RunId, now: Timestamp) -> Result<(), ApplyError> {
     if vault.run(run)?.finished.is_some() {
         return Err(ApplyError::Finished(run));

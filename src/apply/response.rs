@@ -1,25 +1,32 @@
-//! What the answer to a write means for its step.
+//! What the response to a write means for its step.
 
 use crate::api::error::{ApiError, ApiErrorKind};
 use crate::api::http::Response;
 use crate::model::Verb;
 
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Debug)]
 pub enum StepResponse {
-    /// The service says that it did it; of a create, the id where it told one.
+    /// The service confirmed it; of a create, with the id if the response has one.
     Done(Option<i64>),
-    /// The service says that it did not, in these words.
+    /// The service refused it, with this message.
     Refused(String),
-    /// It is not known. `failed`: the service itself answered, with a failure of its own.
-    Unknown { why: String, failed: bool, error: Option<ApiError> },
-    /// It never left.
+    /// It may have been executed or not.
+    Unknown {
+        /// The reason, for people: the service's message, or a description of the failure.
+        why: String,
+        /// Whether the service itself responded, with a server error (HTTP status 500 or more).
+        failed: bool,
+        /// The error of the request; `None` if the response was empty.
+        error: Option<ApiError>,
+    },
+    /// It was not sent.
     Unsent(ApiError),
-    /// It was not executed, and no other would be now.
+    /// It was not executed, and another request would not be executed now either.
     Stop(ApiError),
 }
 
-/// Sorts an outcome.
+/// The outcome of a write, from the response to it.
 #[must_use]
 pub fn classify_response(verb: Verb, outcome: Result<Response, ApiError>) -> StepResponse {
     match outcome {
@@ -62,16 +69,16 @@ fn failed(error: ApiError) -> StepResponse {
     }
 }
 
-/// The id that an answer tells, as a number or as text.
+/// The id in a response, as a number or as text.
 fn id(body: &[u8]) -> Option<i64> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let told = |id: &serde_json::Value| id.as_i64().or_else(|| id.as_str()?.trim().parse().ok());
     let id = body.get("id").and_then(told).or_else(|| body.get("data")?.get("id").and_then(told));
-    // What is no record's id says as little as none.
+    // A record cannot have an id below 1.
     id.filter(|id| *id > 0)
 }
 
-/// Whether a refusal says that the thing is not there (any more).
+/// Whether the message of a refusal says that the record does not exist.
 #[must_use]
 pub fn says_absent(message: &str) -> bool {
     let message = message.to_lowercase();
@@ -80,7 +87,7 @@ pub fn says_absent(message: &str) -> bool {
         .any(|words| message.contains(words))
 }
 
-/// Whether a refusal says that the thing is there already.
+/// Whether the message of a refusal says that the record exists already.
 #[must_use]
 pub fn says_present(message: &str) -> bool {
     let message = message.to_lowercase();

@@ -1,4 +1,4 @@
-//! The order of work: look, compare, write, look again, verify.
+//! The order of work: crawl, compare, write, crawl again, verify.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,12 @@ use crate::progress::{NoProgress, Progress};
 use crate::vault::journal::{JournalStep, NewRun, Run, RunStatus, StepState, StepVerification};
 use crate::vault::{self, Vault, VaultError};
 
-/// Applies `plan`: looks at what it touches, refuses a stale plan, sends each
-/// step, looks again and verifies.
+/// Applies `plan`: reads the resources that it touches, refuses a stale plan, sends each step,
+/// reads the resources again and verifies the result.
 ///
 /// # Errors
-/// [`ApplyError`] says whether anything was written, and whether the run can go on.
+/// The variant of [`ApplyError`] tells whether anything was written, and whether the run can be
+/// resumed.
 pub fn apply(
     client: &mut Client,
     vault: &mut Vault,
@@ -42,7 +43,7 @@ pub fn apply(
     let snapshot = match options.snapshot_before {
         Some(number) => {
             let looked = vault.snapshot(number)?;
-            // The look is part of what a run costs, also where the caller made it.
+            // The requests of the first snapshot count for the run, even if the caller made it.
             spent = spent.saturating_sub(looked.usage.requests);
             looked
         }
@@ -72,7 +73,8 @@ pub fn apply(
     run_open_steps(client, vault, clock, progress, options, &run, spent, false)
 }
 
-/// Goes on with a run that was stopped, or whose unknown steps were decided on.
+/// Continues a run that was stopped, or for whose unknown steps a person has decided. Returns the
+/// report of a finished run.
 ///
 /// # Errors
 /// As [`apply`].
@@ -132,7 +134,7 @@ fn run_open_steps(
     let compared = if again { runner.check_open_steps() } else { Ok(()) };
     let ended =
         compared.and_then(|()| runner.run_steps()).and_then(|()| runner.observe_after_run(run));
-    // Whatever stopped it, what is known is kept.
+    // Results that are not committed yet are stored, even if the run stopped with an error.
     runner.vault.flush()?;
     let (status, after) = match &ended {
         Ok((_, after)) => (runner.status()?, Some(*after)),
@@ -165,8 +167,8 @@ fn step_json(step: &PlanStep) -> String {
     serde_json::to_string(step).unwrap_or_default()
 }
 
-/// What was seen of each resource before what is in doubt was sent, and what
-/// reading them costs.
+/// The ids of each resource that were known before its first step without a response was sent, and
+/// the requests that the crawl took.
 fn known_ids_before(
     vault: &mut Vault,
     run: &Run,
@@ -194,7 +196,8 @@ pub(super) fn known_ids_of(
 ) -> Result<KnownIds, VaultError> {
     let mut seen = KnownIds::default();
     let Some(before) = run.before else { return Ok(seen) };
-    // What the run made and, with the number of the step, deleted, in the order of the answers.
+    // The records that the run created, and those that it deleted with the number of the step, in
+    // the order of the responses.
     let mut ours = Vec::new();
     let mut updates = Vec::new();
     for row in vault.steps(run.number)? {
@@ -247,7 +250,7 @@ pub(super) fn known_ids_of(
     Ok(seen)
 }
 
-/// What there was to tell at the end of a run.
+/// The messages at the end of a run, from its journal.
 fn problems_of(vault: &Vault, run: RunId) -> Result<Vec<String>, ApplyError> {
     let mut problems = Vec::new();
     for row in vault.steps(run)? {
@@ -262,14 +265,14 @@ fn problems_of(vault: &Vault, run: RunId) -> Result<Vec<String>, ApplyError> {
     Ok(problems)
 }
 
-/// What a person should know of a run.
+/// A message for people about a run.
 enum RunProblem {
-    /// Progress has told it.
+    /// A progress event has reported it.
     Told(String),
     New(String),
 }
 
-/// Whether a step was answered with success and is seen not to be as asked.
+/// Whether a step was done and its result differs from the plan.
 fn differs(row: &JournalStep) -> bool {
     row.state == StepState::Done && row.verified.as_deref() == Some(DIFFERS)
 }
@@ -318,7 +321,7 @@ impl PlanRunner<'_> {
         })
     }
 
-    /// Looks at `which`: into the run's own vault, or into `aside`.
+    /// Reads the resources `which` into the run's own vault, or into `aside`.
     fn look(
         &mut self,
         which: &[Resource],
@@ -336,8 +339,7 @@ impl PlanRunner<'_> {
             .map_err(|error| self.observation_error(error))
     }
 
-    /// Reads resources into the vault, so that a process that takes up the run knows what
-    /// was seen, too.
+    /// Reads resources into the vault, so that a process that resumes the run has the listing, too.
     pub fn observe_into_vault(&mut self, resources: &[Resource]) -> Result<State, ApplyError> {
         let (state, began, started) = self.observe_whole(resources, false)?;
         self.record_observation(resources, began);
@@ -350,7 +352,7 @@ impl PlanRunner<'_> {
         Ok(state)
     }
 
-    /// Reads resources whole, `aside` into a vault in memory. Returns them with when that
+    /// Reads resources completely; with `aside`, into a vault in memory. Also returns when that
     /// began.
     pub fn observe_whole(
         &mut self,
@@ -376,8 +378,8 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Why a look failed. If it met another account, a snapshot that an earlier process left
-    /// running is discarded.
+    /// The error for a failed crawl. If it found another account, the snapshot that an earlier
+    /// process left running is discarded.
     pub fn observation_error(&mut self, error: CrawlError) -> ApplyError {
         if let CrawlError::Vault(why) = &error
             && let Err(failed) =
@@ -391,8 +393,8 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Reads everything again and verifies. Gives what there is to tell, and the
-    /// snapshot.
+    /// Reads all touched resources again and verifies the steps. Returns the messages and the
+    /// number of the snapshot.
     fn observe_after_run(&mut self, run: &Run) -> Result<(Vec<RunProblem>, i64), ApplyError> {
         let snapshot = self.look(&run.touched, !self.wrote, self.progress, None)?.snapshot;
         let unread = crawl::unread(&snapshot, &run.touched);
@@ -429,7 +431,7 @@ impl PlanRunner<'_> {
             let params = step_request::ready(step, ids, &step_request::StepSecrets::default());
             let params = params.map_or_else(|_| Vec::new(), |ready| ready.params);
             let (mut look, id) = verify(step, work.id.or(step.id), &params, state);
-            // A record that this run made may have the id of one that it deleted.
+            // A record that this run created may have the id of one that it deleted.
             let is_given_again = step.id.is_some_and(|id| new.contains(&(step.resource, id)));
             if step.verb == Verb::Delete && is_given_again {
                 look = Verification::AsAsked(None);
@@ -459,8 +461,8 @@ impl PlanRunner<'_> {
         Ok((all, problems))
     }
 
-    /// The records that this run made, by step; where no answer told an id, the list of
-    /// `state` does.
+    /// The records that this run created, by step. If no response had an id, it is taken from the
+    /// list in `state`.
     fn made(&self, state: &State) -> BTreeMap<u32, (Resource, i64)> {
         let creates = self.all.iter().filter(|work| work.step.verb == Verb::Create);
         let id = |work: &StepRun| match (work.id, work.state) {

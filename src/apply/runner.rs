@@ -1,4 +1,4 @@
-//! A run under way, and what was proven of its account when.
+//! A run under way, and when its account and lists were last checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ use crate::vault::journal::Run;
 use crate::vault::snapshot::ResourceOutcome;
 use crate::vault::{Vault, VaultError};
 
-/// How often a list that must be whole is read.
+/// How often a list that must be complete is read before the run stops.
 pub(super) const LOOKS: u32 = 3;
-/// Requests a minute where the service has not told its limit.
+/// The rate limit, in requests per minute, until the service sends its own.
 const DEFAULT_LIMIT: u64 = 30;
 
-/// A moment at which the account was asked for, and how many requests of the client had
-/// failed for want of a connection by then: a new connection may lead to another service.
+/// When the account was checked, and how many requests of the client had failed by then because
+/// there was no connection: a new connection may lead to another service.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AccountCheck {
     pub at: ClockReading,
@@ -36,21 +36,21 @@ impl AccountCheck {
     }
 }
 
-/// What was proven of the account, and when.
+/// When the account and its lists were last checked.
 #[derive(Debug)]
 pub(super) struct Freshness {
-    /// What the run's steps stand on, as the run found it.
+    /// The records that the run's steps depend on, in the run's first snapshot.
     pub base: State,
     pub staleness: StalenessLimit,
-    /// When each list was last read whole, or rather when reading it began.
+    /// When the last complete read of each list began.
     pub read: BTreeMap<Resource, ClockReading>,
-    /// When the account was last seen to be the vault's own.
+    /// When the account was last found to be the vault's own.
     pub account: Option<AccountCheck>,
 }
 
 impl Freshness {
-    /// What is known when a process begins to work on a run: with `fresh`, that the
-    /// run's first snapshot was just made.
+    /// At the start of a process that works on `run`. `fresh`: the run's first snapshot was just
+    /// made.
     pub fn new(
         vault: &mut Vault,
         clock: &dyn Clock,
@@ -67,7 +67,7 @@ impl Freshness {
         };
         let Some(before) = run.before else { return Ok(proofs) };
         let snapshot = match vault.snapshot(before) {
-            // Without it, the plan's fingerprints tell what was there.
+            // Without the snapshot, records are compared with the plan's fingerprints.
             Err(VaultError::NoSnapshot(_)) => return Ok(proofs),
             found => found?,
         };
@@ -94,7 +94,7 @@ impl Freshness {
         if fresh {
             let began = ClockReading::at(clock, snapshot.started);
             proofs.read = snapshot.outcomes.iter().map(|it| (it.resource, began)).collect();
-            // When the client failed is not known: if it did, the account is asked again.
+            // When a connection failed is not known: if any did, the account is checked again.
             proofs.account = Some(AccountCheck { at: began, broken: 0 });
         }
         Ok(proofs)
@@ -110,22 +110,22 @@ pub(super) struct PlanRunner<'a> {
     pub options: &'a ApplyOptions,
     pub run: RunId,
     pub all: Vec<StepRun>,
-    /// How many of them have no outcome yet.
+    /// How many steps of `all` have no outcome yet.
     pub open: u64,
-    /// What was seen before the next create is sent.
+    /// The ids known before the next create is sent.
     pub known: BTreeMap<Resource, KnownIds>,
-    /// What was proven of the account before the next write is sent.
+    /// The latest checks of account and lists.
     pub proofs: Freshness,
-    /// Steps whose intent is written and whose request has not left.
+    /// Steps that are marked as sent and whose request has not been sent.
     pub intended: BTreeSet<usize>,
-    /// Creates without an answer in a row.
+    /// The number of consecutive creates without a response.
     pub unanswered: u32,
-    /// Requests that reading everything once more will take.
+    /// The requests that the crawl at the end will take.
     pub reading: u64,
-    /// Whether this process sent anything.
+    /// Whether this process sent a write.
     pub wrote: bool,
-    /// Whether an earlier process looked at what the run left.
+    /// Whether an earlier process made the snapshot after the run.
     pub seen: bool,
-    /// Steps whose end progress has told in words.
+    /// The steps about whose end a progress event was sent.
     pub told: BTreeSet<u32>,
 }

@@ -1,4 +1,4 @@
-//! What has changed since the plan was made, of what the plan touches.
+//! What changed since the plan was made, in the records that its steps depend on.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,12 +10,16 @@ use crate::change::plan::verify_step::describes_state;
 use crate::change::plan::{CurrentState, PlanStep, already_created, fingerprint};
 use crate::model::{Blanks, NaturalKey, Record, RecordKey, Resource, Role, State, Verb};
 
-/// A step that was planned for another state of things.
+/// A step whose records changed since the plan was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleStep {
+    /// Number of the step in the plan.
     pub step: u32,
+    /// The resource that the step writes.
     pub resource: Resource,
+    /// The name of the record in the plan ([`PlanStep::key`]).
     pub key: String,
+    /// The reason, for people: a predicate such as `exists already`.
     pub why: String,
 }
 
@@ -25,7 +29,8 @@ impl fmt::Display for StaleStep {
     }
 }
 
-/// The steps for which `current` is not what the plan was made for, or says it was.
+/// The steps whose records in `current` differ from those that the plan was made for, or from what
+/// the plan says about them.
 #[must_use]
 pub fn stale_steps(steps: &[PlanStep], current: CurrentState<'_>) -> Vec<StaleStep> {
     let taken = TakenKeys::new(steps, current.state);
@@ -57,7 +62,7 @@ const CHANGED: &str = "has changed since the plan was made";
 fn changed(step: &PlanStep, state: &State) -> Option<String> {
     fingerprints(step).find_map(|it| {
         let records = state.get(it.resource);
-        // What a plan does not need to read cannot be compared.
+        // Without the list, an assignment's records cannot be compared.
         let read = records.is_some() || step.verb != Verb::Assign;
         let why = match records.and_then(|records| records.get(&RecordKey::Id(it.id))) {
             None => GONE,
@@ -68,7 +73,7 @@ fn changed(step: &PlanStep, state: &State) -> Option<String> {
     })
 }
 
-/// An assignment says which of the records that it names it speaks of.
+/// The reason; of an assignment, which has several records, with the record that it is about.
 fn stale_reason(step: &PlanStep, it: RecordFingerprint<'_>, why: &str) -> String {
     match step.verb {
         Verb::Assign => format!("names {} {}, which {why}", it.resource.spec().title, it.id),
@@ -76,9 +81,9 @@ fn stale_reason(step: &PlanStep, it: RecordFingerprint<'_>, why: &str) -> String
     }
 }
 
-/// What others have changed of the records that `step` stands on, from `then`, as
-/// the run found them, to `now`. `ours` tells the updates of this run that are done,
-/// or may be, of a record.
+/// What others have changed in the records that `step` depends on, between `then`, the run's first
+/// snapshot, and `now`. `ours` returns the updates of a record by this run that took effect or may
+/// have.
 #[must_use]
 pub fn changed_by_others<'a>(
     step: &PlanStep,
@@ -102,7 +107,8 @@ pub fn changed_by_others<'a>(
     })
 }
 
-/// The fields of a record that differ from what it was, but for what `ours` did.
+/// The fields of a record that changed between `then` and `now`, except for the changes that `ours`
+/// made.
 fn changed_fields(
     resource: Resource,
     then: &Record<'_>,
@@ -117,7 +123,7 @@ fn changed_fields(
     let mut all = Vec::new();
     for ((field, was), is) in fields.filter(|((field, _), _)| field.role != Role::Counter) {
         let (old, new) = (was.cell(), is.cell());
-        // Of what it was told, the service makes addresses.
+        // The service derives read-only fields, such as URLs, from the fields that were sent.
         let follows = field.role == Role::ReadOnly && !ours.is_empty();
         let is_asked = |step: &&PlanStep| {
             asked(step, field.name).is_some_and(|asked| is_as_asked(field, &asked, is))
@@ -129,14 +135,14 @@ fn changed_fields(
     all
 }
 
-/// The natural keys of what is there and stays there.
+/// The natural keys of the records that exist and that no step deletes or renames.
 struct TakenKeys(BTreeSet<(Resource, NaturalKey)>);
 
 impl TakenKeys {
     fn new(steps: &[PlanStep], state: &State) -> Self {
         let creates = steps.iter().filter(|step| step.verb == Verb::Create);
         let resources: BTreeSet<_> = creates.map(|step| step.resource).collect();
-        // What an earlier step deletes or renames gives its key up.
+        // A record that a step deletes or updates may give up its key.
         let given_up: BTreeSet<_> = steps
             .iter()
             .filter(|step| matches!(step.verb, Verb::Delete | Verb::Update))

@@ -1,15 +1,15 @@
-//! A step's request as it leaves: with the ids of what was created before, and
-//! checked against the table, for a plan may come from a file.
+//! A step's request: filled with the ids of records that earlier steps created, and checked against
+//! the table, because a plan may come from a file.
 
 use crate::api::http::Method;
 use crate::change::plan::{JsonFields, Plan, PlanStep, PlannedRequest};
 use crate::model::resource::ITEM_TYPES;
 use crate::model::{Resource, Verb};
 
-/// What stands in a plan in place of a password.
+/// The text that a plan contains in place of a password.
 pub const NOT_SHOWN: &str = "(not shown)";
 
-/// What a run may send and nothing may keep.
+/// Values that a run sends and that are never stored.
 #[derive(Clone, Default)]
 pub struct StepSecrets {
     /// The account's new password.
@@ -22,13 +22,16 @@ impl std::fmt::Debug for StepSecrets {
     }
 }
 
-/// A request, ready to leave.
+/// A request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
+    /// The method of the endpoint in the table.
     pub method: Method,
+    /// The path with all ids, without the base URL.
     pub path: String,
+    /// The JSON body.
     pub body: Option<Vec<u8>>,
-    /// What stands in the path, in its order.
+    /// The values of the parameters of the path, in their order.
     pub params: Vec<String>,
 }
 
@@ -39,8 +42,8 @@ pub fn sets_password(step: &PlanStep) -> bool {
     step.resource == Resource::Account && after.and_then(|it| it.as_str()) == Some(NOT_SHOWN)
 }
 
-/// Lets `plan` set the account's password, in a step that changes the account
-/// already or in one of its own.
+/// Adds the account's password to `plan`, in the step that changes the account or in a new one.
+/// `account` is the id of the account.
 pub fn set_password(plan: &mut Plan, account: Option<i64>) {
     let changes = |step: &&mut PlanStep| step.resource == Resource::Account;
     let remark = Some("a password cannot be read back".to_owned());
@@ -76,10 +79,12 @@ pub fn set_password(plan: &mut Plan, account: Option<i64>) {
     });
 }
 
-/// The request of `step`; `id_of` tells the ids that earlier steps got.
+/// The request of `step`. `id_of` returns the id of the record that an earlier step created, by the
+/// number of that step.
 ///
 /// # Errors
-/// In words, when the table has no such request, or something is missing.
+/// A message for people, if the table has no such request, an id is unknown, or the password is
+/// missing.
 pub fn ready(
     step: &PlanStep,
     id_of: impl Fn(u32) -> Option<i64>,
@@ -111,7 +116,7 @@ pub fn ready(
     Ok(Ready { method: endpoint.method, path, body, params })
 }
 
-/// The path with ids in place of `{3}`.
+/// The path with ids in place of step numbers in braces, such as `{3}`.
 fn fill(path: &str, id_of: impl Fn(u32) -> Option<i64>) -> Result<String, String> {
     let mut filled = String::with_capacity(path.len());
     let mut rest = path;
@@ -131,7 +136,7 @@ fn fill(path: &str, id_of: impl Fn(u32) -> Option<i64>) -> Result<String, String
     Ok(filled)
 }
 
-/// What stands in `path` where `template` has its parameters.
+/// The values in `path` of the parameters of `template`; `None` if the path does not match.
 fn params(template: &str, path: &str) -> Option<Vec<String>> {
     let (mut templates, mut parts) = (template.split('/'), path.split('/'));
     let mut params = Vec::new();

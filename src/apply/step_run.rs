@@ -1,5 +1,5 @@
-//! Each step of a run with its journal: when its intent is written, what is
-//! repeated, and what has to be looked up.
+//! Executes each step of a run: marks it as sent in the journal, sends it, repeats it where that is
+//! safe, and looks up outcomes.
 
 use std::time::Duration;
 
@@ -17,29 +17,30 @@ use crate::model::{Resource, Verb};
 use crate::progress::Event;
 use crate::vault::journal::{StepResult, StepState};
 
-/// How often a request is repeated whose outcome is not known.
+/// How often a request of unknown outcome is repeated.
 const REPEATS: usize = 4;
-/// Why a step failed that the service never confirmed.
+/// The message of a refused step that the service never confirmed.
 const NOT_DONE: &str = "the service did not confirm it, and the list shows that it was not done";
-/// How many intents share a commit where the service has no limit.
+/// How many steps are marked as sent in one commit, if there is no rate limit.
 const GROUP: usize = 32;
-/// After this many creates in a row without an answer, their list is read.
+/// After this many consecutive creates without a response, their list is read.
 const MANY_UNANSWERED: u32 = 5;
-/// The first and the longest pause before a repeat.
+/// The first pause before a repeat.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause before a repeat.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Whether a step can be sent.
 enum StepReadiness {
     Now,
-    /// It makes no sense any more, for this reason.
+    /// It must not be sent, for this reason.
     Skip(String),
-    /// What it waits for needs a person.
+    /// It waits for a step on which a person has to decide.
     Wait,
 }
 
 impl PlanRunner<'_> {
-    /// Sends every step that can be sent, and settles what has no answer.
+    /// Sends every step that can be sent, and reconciles creates without a response.
     pub fn run_steps(&mut self) -> Result<(), ApplyError> {
         self.reconcile(|resource| !resource.spec().shows_key())?;
         loop {
@@ -57,8 +58,8 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Whether any step is not sent, and does not wait for what needs a person,
-    /// or for what waits for that.
+    /// Whether any step is not sent and waits, directly or indirectly, for no step on which a
+    /// person has to decide.
     fn has_sendable_steps(&self) -> bool {
         let mut waits = vec![false; self.all.len()];
         for (nth, work) in self.all.iter().enumerate() {
@@ -72,7 +73,7 @@ impl PlanRunner<'_> {
         false
     }
 
-    /// The places of the steps that the `nth` waits for; only earlier ones count.
+    /// The indexes of the steps that the `nth` waits for. Later ones are ignored.
     fn waits_for(&self, nth: usize) -> impl Iterator<Item = usize> + use<> {
         let on = self.all[nth].step.waits_for.clone();
         on.into_iter().filter_map(|on| (on as usize).checked_sub(1)).filter(move |on| *on < nth)
@@ -82,7 +83,7 @@ impl PlanRunner<'_> {
         loop {
             let open = match self.all[nth].state {
                 StepState::Planned => true,
-                // A create waits to be settled, unless its request never left.
+                // A sent create waits to be reconciled, unless its request was never sent.
                 StepState::Sent => {
                     self.all[nth].step.verb != Verb::Create || self.intended.contains(&nth)
                 }
@@ -139,7 +140,7 @@ impl PlanRunner<'_> {
                         return Ok(StepReadiness::Skip(format!("step {number} is stale")));
                     }
                     StepState::Unknown => return Ok(StepReadiness::Wait),
-                    // Its intent was written with another's.
+                    // It was marked as sent together with another step.
                     StepState::Sent if self.intended.contains(&on) => self.run_step(on)?,
                     StepState::Sent => {
                         let resource = self.all[on].step.resource;
@@ -147,7 +148,7 @@ impl PlanRunner<'_> {
                     }
                     StepState::Planned => {
                         self.run_step(on)?;
-                        // It waits for something itself.
+                        // It waits for another step itself.
                         if self.all[on].state == StepState::Planned {
                             return Ok(StepReadiness::Wait);
                         }
@@ -158,8 +159,7 @@ impl PlanRunner<'_> {
         Ok(StepReadiness::Now)
     }
 
-    /// Writes the intent of a step; where the service has no limit, those of the
-    /// steps that follow with it.
+    /// Marks a step as sent in the journal; if there is no rate limit, the next steps with it.
     fn mark_sent(&mut self, nth: usize) -> Result<(), ApplyError> {
         if self.all[nth].state != StepState::Planned {
             return Ok(());
@@ -244,7 +244,7 @@ impl PlanRunner<'_> {
                 let refused = StepResult::of(StepState::Refused).with_message(why);
                 return match unsent {
                     true => self.stop(error),
-                    // It may have worked, though the service says that it failed.
+                    // It may have taken effect, though the service reports a failure.
                     false => self.look_up_outcome(nth, &ready.params, &refused),
                 };
             };
@@ -258,9 +258,9 @@ impl PlanRunner<'_> {
         }
     }
 
-    /// Sends a request, as soon as it may leave. `None` when the step was closed
-    /// before, since it should not be sent any more. `again`: some time has passed
-    /// since that was made sure of.
+    /// Sends a request as soon as the rate limit allows. `None` if the step was closed before,
+    /// because it must not be sent any more. `again`: time has passed since the last check, so
+    /// check again.
     fn send_prepared(
         &mut self,
         nth: usize,
@@ -304,7 +304,7 @@ impl PlanRunner<'_> {
             && id.is_none()
             && (work.needed || !step.resource.spec().shows_key())
         {
-            // It was made, but the answer has no id: its list will tell.
+            // It was created, but the response has no id: the list will show it.
             self.all[nth].may_have_run = true;
             return Ok(());
         }
@@ -331,8 +331,8 @@ impl PlanRunner<'_> {
 
     fn refused(&mut self, nth: usize, why: String, params: &[String]) -> Result<(), ApplyError> {
         let work = &mut self.all[nth];
-        // What the try before may have done needs no doing again, nor what a person
-        // has assigned where no list shows it.
+        // The refusal counts as success if an earlier try may have had the effect, or if a person
+        // made the assignment and no list shows it.
         let twice = match work.step.verb {
             Verb::Delete => work.may_have_run && says_absent(&why),
             Verb::Assign => says_present(&why),
@@ -342,7 +342,7 @@ impl PlanRunner<'_> {
             return self.done(nth, None, params);
         }
         if work.may_have_run && work.step.verb == Verb::Create {
-            // It may be refused because it is there: the list tells.
+            // It may be refused because an earlier try created it: the list will show it.
             work.declined = true;
             work.message = Some(why);
             return Ok(());
@@ -350,21 +350,21 @@ impl PlanRunner<'_> {
         self.unanswered = 0;
         let refused = StepResult::of(StepState::Refused).with_message(why);
         if work.may_have_run {
-            // This try was refused; one before it may have worked.
+            // This try was refused; an earlier one may have taken effect.
             work.declined = true;
             return self.look_up_outcome(nth, params, &refused);
         }
         self.close(nth, &refused)
     }
 
-    /// Nothing more can be sent now: what never left is planned again.
+    /// Stops the run: sets steps whose request was not sent back to planned, and returns the error.
     pub fn stop(&mut self, error: ApiError) -> Result<(), ApplyError> {
         self.revert_to_planned()?;
         Err(ApplyError::Stopped { run: self.run, source: error })
     }
 
     pub fn revert_to_planned(&mut self) -> Result<(), ApplyError> {
-        // A step that is in doubt stays so, whatever became of this try.
+        // A step that an earlier try may have executed stays marked as sent.
         let mut unsent: Vec<_> = std::mem::take(&mut self.intended).into_iter().collect();
         unsent.retain(|at| !self.all[*at].may_have_run);
         self.take_back(&unsent)
@@ -380,7 +380,7 @@ impl PlanRunner<'_> {
         Ok(())
     }
 
-    /// Notes the end of a step, and tells how far the run is.
+    /// Stores the result of a step, and reports the progress of the run.
     pub fn close(&mut self, nth: usize, what: &StepResult) -> Result<(), ApplyError> {
         let hold = self.client.limit() == Some(0);
         let work = &mut self.all[nth];
@@ -416,7 +416,7 @@ impl PlanRunner<'_> {
             }
             let left = self.all[nth].state == StepState::Sent && !self.intended.contains(&nth);
             if left && self.all[nth].step.verb != Verb::Create {
-                // It may have been done before the run stopped.
+                // It may have taken effect before the run stopped.
                 let ids = |number: u32| self.all.get((number as usize).checked_sub(1)?)?.id;
                 let step = &self.all[nth].step;
                 let ready = step_request::ready(step, ids, &step_request::StepSecrets::default());

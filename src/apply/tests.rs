@@ -6,7 +6,7 @@ use crate::apply::reconcile::RecordMap;
 use crate::change::plan::{PlanStep, PlannedRequest};
 use crate::model::{DecodedRecord, Resource, Verb};
 
-/// A step with that request.
+/// A step with the given request.
 pub fn step(
     number: u32,
     resource: Resource,
@@ -38,7 +38,7 @@ pub fn step(
     }
 }
 
-/// Records as a list shows them.
+/// Records decoded from the JSON of a list.
 pub fn records(resource: Resource, raw: &[String]) -> RecordMap {
     let decoded = raw.iter().map(|raw| DecodedRecord::read(resource, None, raw).unwrap().record);
     decoded.map(|record| (record.key.clone(), record.into_owned())).collect()

@@ -1,4 +1,4 @@
-//! The way back from a run: pure, from its steps and the state before it.
+//! The desired state that reverts a run, computed from its steps and the state before it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,26 +20,30 @@ use crate::vault::{Vault, VaultError};
 /// A step that was done, with the id of its record.
 #[derive(Debug, Clone)]
 pub struct FinishedStep {
+    /// The step, from the journal.
     pub step: PlanStep,
+    /// The id of its record: the one that a create got, or the one in the plan; `None` if unknown,
+    /// or of an assignment.
     pub id: Option<i64>,
 }
 
-/// What leads back.
+/// The input of the plan that reverts a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoInput {
-    /// Fields as they were, records that the run deleted, and those it created as
-    /// unwanted. To be planned with deletes allowed.
+    /// The earlier values of changed fields, the records that the run deleted, and, to be deleted,
+    /// those that it created. The plan must allow deletes.
     pub desired: DesiredState,
-    /// What stays as the run made it, each with its reason.
+    /// The changes that cannot be reverted, each with its reason.
     pub unsupported: Vec<UnsupportedChange>,
-    /// What comes back, but not as it was.
+    /// Messages about records that are created again, but not exactly as before.
     pub changed: Vec<String>,
 }
 
-/// The way back from `run` of the vault.
+/// The input of the plan that reverts `run`.
 ///
 /// # Errors
-/// When there is no such run, or its first snapshot cannot be read any more.
+/// If the run does not exist, a step in the journal is invalid, or `forget` has dropped the run's
+/// first snapshot.
 pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> {
     let journal = vault.run(run)?;
     let rows = vault.steps(run)?;
@@ -47,7 +51,7 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
         return Ok(UndoInput::default());
     }
     let before = match journal.before {
-        // What a channel held is gone with it, though no step speaks of it.
+        // Deleting a channel also removes its items, without steps of their own.
         Some(before) => read_whole(vault, before, &journal.touched, &[Resource::ChannelItems])?,
         None => State::default(),
     };
@@ -97,8 +101,8 @@ pub fn undo_run(vault: &mut Vault, run: RunId) -> Result<UndoInput, ApplyError> 
     Ok(undo)
 }
 
-/// Whether what `step` asked for was not so before the run and is so after it,
-/// whatever it was answered; `None` where no list tells.
+/// Whether the result that `step` asked for was absent before the run and is present after it,
+/// regardless of the response; `None` if no list shows it.
 fn is_in_effect(
     step: &PlanStep,
     id: Option<i64>,
@@ -132,13 +136,13 @@ fn cannot_undo(step: &PlanStep, why: &str) -> UnsupportedChange {
     UnsupportedChange { resource: step.resource, key: step.key.clone(), reason, source: None }
 }
 
-/// What `run` left, to be the base of its undo. Changes that others made since, or during
-/// the run, are conflicts. Resources that were not read whole after the run are absent: they
-/// would show the time before it, as if it were undone already.
+/// The state after `run`, as the base of its undo. Changes that others made since, or during the
+/// run, are conflicts. Resources that were not read completely after the run are left out: they
+/// would show the state before it, as if it were undone already.
 pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, VaultError> {
     let Some(after) = run.after else { return Ok(None) };
     let mut state = match read_whole(vault, after, &[], &run.touched) {
-        // It was forgotten.
+        // `forget` has dropped the snapshot.
         Err(VaultError::NoSnapshot(_)) => return Ok(None),
         read => read?,
     };
@@ -147,7 +151,7 @@ pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, Va
         Some(read) => read?,
     };
     let mut asked: BTreeMap<(Resource, i64), JsonFields> = BTreeMap::new();
-    // Whatever was sent since, this is what the run itself sent.
+    // The values that the run itself sent, even if others were sent since.
     let sent = state.sent.get_or_insert_default();
     for row in vault.steps(run.number)?.into_iter().filter(|row| row.state == StepState::Done) {
         let Ok(step) = serde_json::from_str::<PlanStep>(&row.spec) else { continue };
@@ -175,15 +179,15 @@ pub fn state_after_run(vault: &mut Vault, run: &Run) -> Result<Option<State>, Va
     for ((resource, id), fields) in asked {
         left_as_asked(&mut state, &before, resource, id, &fields);
     }
-    // It gave no channel an item, so the channels that it made had none.
+    // The run assigned no items, so the channels that it created had none.
     if !run.touched.contains(&Resource::ChannelItems) {
         state.resource_mut(Resource::ChannelItems);
     }
     Ok(Some(state))
 }
 
-/// Where the look after a run showed a record not as the run left it, others changed
-/// or deleted it meanwhile: puts into `state` what the run asked for.
+/// Puts the values that the run asked for into `state`, where the crawl after the run shows a
+/// record differently: others have changed or deleted it in the meantime.
 fn left_as_asked(
     state: &mut State,
     before: &State,
@@ -215,7 +219,7 @@ fn left_as_asked(
     }
 }
 
-/// The resources `all` of a snapshot, and those of `more` that it read whole.
+/// The resources `all` of a snapshot, and those of `more` that it read completely.
 fn read_whole(
     vault: &mut Vault,
     number: i64,
@@ -228,7 +232,8 @@ fn read_whole(
     vault.state(number, &which.into_iter().collect::<Vec<_>>())
 }
 
-/// What leads back from `done` to what `before` holds of it.
+/// The input of the plan that reverts the steps `done` to the state `before`. `name` is the source
+/// in messages, such as `run 3`.
 #[must_use]
 pub fn undo(done: &[FinishedStep], before: &State, name: &str) -> UndoInput {
     let mut back = Way {
@@ -256,14 +261,14 @@ pub fn undo(done: &[FinishedStep], before: &State, name: &str) -> UndoInput {
 struct Way<'a> {
     before: &'a State,
     source: SourceLocation,
-    /// What the run created, by step.
+    /// The records that the run created, by step.
     created: BTreeMap<u32, (Resource, i64)>,
-    /// What the run deleted.
+    /// The records that the run deleted.
     deleted: BTreeSet<(Resource, i64)>,
     undo: UndoInput,
 }
 
-/// Why a record that had this id before the run cannot be set back.
+/// Why a record that had this id before the run cannot be reverted.
 const REUSED: &str = "the service gave its id to a record that the run created";
 
 impl Way<'_> {
@@ -368,7 +373,7 @@ impl Way<'_> {
         }
     }
 
-    /// The items that went with a channel, or with the code that they are.
+    /// Adds the items that were removed with a channel or with a QR code.
     fn items_of(&mut self, step: &PlanStep, gone: i64) {
         let channels = step.resource == Resource::Channels;
         let Some(items) = self.before.get(Resource::ChannelItems) else {
@@ -405,7 +410,7 @@ impl Way<'_> {
     }
 
     fn assigned(&mut self, step: &PlanStep) {
-        // What was given to a record that goes away goes with it.
+        // An assignment to a record that is deleted needs no revert.
         let owner = step.request.path.split('/').nth(3).unwrap_or_default();
         let made = owner.trim_matches(['{', '}']).parse().ok();
         let made =

@@ -1,5 +1,5 @@
-//! Whether what was asked is there afterwards, and whether the service made
-//! something else of it.
+//! Compares the records after a run with the values that it sent. The service may store a value in
+//! another form.
 
 use serde_json::Value as Json;
 
@@ -8,25 +8,25 @@ use crate::change::plan::{JsonFields, PlanStep};
 use crate::model::natural_key::{domain_host, fold_case};
 use crate::model::{Field, FieldKind, FieldValue, Record, RecordKey, State, Verb, value};
 
-/// How looking at a step that lists do not show is called.
+/// The journal's word for the verification of a step whose result no list shows.
 pub const HIDDEN: &str = "unverifiable";
 
-/// How looking at a step is called that is not as asked.
+/// The journal's word for the verification of a step whose result differs from the plan.
 pub const DIFFERS: &str = "differs";
 
-/// What looking at a step showed.
+/// The result of verifying a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verification {
-    /// As asked; with a remark where the service gave it another form.
+    /// As planned; with a remark if the service stored a value in another form.
     AsAsked(Option<String>),
-    /// Not as asked.
+    /// Not as planned, with the differences.
     Differs(String),
-    /// Lists do not show it.
+    /// No list shows it, with the reason.
     Hidden(String),
 }
 
 impl Verification {
-    /// The word in the journal.
+    /// The word that the journal stores for it.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Verification {
         }
     }
 
-    /// What there is to say.
+    /// The remark, the differences or the reason, for people.
     #[must_use]
     pub fn remark(&self) -> Option<&str> {
         match self {
@@ -46,8 +46,9 @@ impl Verification {
     }
 }
 
-/// Looks for what `step` did. `id` is that of its record, `params` what stood in
-/// its path. Gives the id that the record has, too.
+/// Looks in `state` for the result of `step`. `id` is the id of its record, if known; `params` are
+/// the values in its path. Also returns the id of the record: `id`, or the one that its natural key
+/// shows.
 #[must_use]
 pub fn verify(
     step: &PlanStep,
@@ -90,7 +91,7 @@ fn gone(gone: bool) -> Verification {
     }
 }
 
-/// A channel's item; a campaign's links are in no list.
+/// Whether a channel has the item; no list shows the links of a campaign.
 fn assigned(params: &[String], records: &crate::apply::reconcile::RecordMap) -> Verification {
     let [channel, kind, id] = params else {
         return Verification::Hidden("no list shows the links of a campaign".to_owned());
@@ -105,7 +106,7 @@ fn assigned(params: &[String], records: &crate::apply::reconcile::RecordMap) -> 
     }
 }
 
-/// Compares what was asked for with the record, field by field.
+/// Compares the fields that were sent with the record.
 fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
     let spec = step.resource.spec();
     let none = JsonFields::new();
@@ -142,12 +143,12 @@ fn fields(step: &PlanStep, record: &Record<'_>) -> Verification {
 
 enum Sameness {
     Same,
-    /// The same but for case, blanks or a slash at the end; of a domain, the same host.
+    /// Equal except for case, whitespace or a slash at the end; of a domain, the same host.
     Form,
     Different,
 }
 
-/// Whether a field that is `found` is what was `asked` for, whatever its form.
+/// Whether the value `found` equals the value `asked` for, possibly in another form.
 pub(super) fn is_as_asked(field: &Field, asked: &Json, found: &FieldValue<'_>) -> bool {
     let raw_value = asked.to_string();
     !matches!(compare(field, &value::read(field.kind, &raw_value), found), Sameness::Different)
@@ -176,7 +177,8 @@ fn compare(field: &Field, asked: &FieldValue<'_>, found: &FieldValue<'_>) -> Sam
     }
 }
 
-/// Fields of a body that a record is remembered by, with their JSON text.
+/// The fields of a step's body to be stored as sent values: those that no list returns, and the
+/// record's name and natural key. Never the password.
 pub(super) fn unlisted_values(step: &PlanStep) -> impl Iterator<Item = (&str, &Json)> {
     let spec = step.resource.spec();
     let fields = step.request.body.iter().flatten();

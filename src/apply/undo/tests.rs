@@ -1,4 +1,4 @@
-//! The way back from steps made by hand.
+//! Reverts steps made by hand.
 
 use super::*;
 use crate::apply::tests::{records, step};
