@@ -331,7 +331,7 @@ fn a_channel_that_got_the_id_of_one_that_the_run_deleted_is_made_once() {
         };
         let outcome = through(&mut world, &plan).unwrap();
         nothing_twice(world.service().store(), &plan);
-        let unknown = u64::from(is_lost && outcome.unknown == 1 && behaviour != "");
+        let unknown = u64::from(is_lost && outcome.unknown == 1 && !behaviour.is_empty());
         let expected = (3 - unknown, 2 - unknown);
         assert_eq!((outcome.done, outcome.verified), expected, "{behaviour} {moment}: {outcome:?}");
     }
