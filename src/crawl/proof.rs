@@ -21,6 +21,7 @@ pub enum ListOrder {
     Ascending,
     /// Each id is less than the one before.
     Descending,
+    /// Neither ascending nor descending.
     Mixed,
 }
 

@@ -11,7 +11,7 @@ use crate::escaped::Escaped;
 use crate::vault::retention::{self, RetentionDecision};
 use crate::vault::snapshot::Snapshot;
 
-/// What a backup of `account` does where only the configuration is asked.
+/// The options of a backup of `account`, from the configuration alone.
 #[must_use]
 pub fn configured_backup(account: &AccountConfig, service: &str) -> CrawlOptions {
     let settings = &account.settings;
@@ -20,7 +20,7 @@ pub fn configured_backup(account: &AccountConfig, service: &str) -> CrawlOptions
     CrawlOptions { stats: statistics_mode(settings.stats), stats_budget, ..all }
 }
 
-/// Whose statistics a backup fetches.
+/// Of which QR codes a backup requests statistics.
 #[must_use]
 pub const fn statistics_mode(stats: StatisticsSetting) -> crawl::StatisticsMode {
     match stats {
@@ -30,13 +30,14 @@ pub const fn statistics_mode(stats: StatisticsSetting) -> crawl::StatisticsMode 
     }
 }
 
-/// How old a list of `account` may be, where an option may say so.
+/// The maximum age of a list of `account`: the option, or the configuration's, or the default.
 #[must_use]
 pub fn max_staleness(option: Option<Duration>, account: &AccountConfig) -> Duration {
     option.or(account.settings.max_staleness).unwrap_or(staleness::DEFAULT)
 }
 
-/// What becomes of each snapshot of `account`.
+/// For each snapshot of `account`, the rules that keep it. `needed` are snapshots that unfinished
+/// runs need; periods end at `newest`. Logs each decision.
 #[must_use]
 pub fn retention_decisions(
     account: &AccountConfig,
@@ -60,7 +61,7 @@ pub fn retention_decisions(
     decisions
 }
 
-/// The rules with every period as a time before the newest snapshot.
+/// The rules, with each period as a duration before the newest snapshot.
 fn keep(rules: &RetentionRules, newest: Timestamp) -> retention::RetentionPolicy {
     let count = |rule: Option<u32>| u64::from(rule.unwrap_or(0));
     retention::RetentionPolicy {

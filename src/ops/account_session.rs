@@ -1,5 +1,5 @@
-//! An account, ready to be spoken to: the one place where clock, transport,
-//! key, limits and progress are wired together.
+//! A client for an account: the only place that connects clock, transport, key, limits and
+//! progress.
 
 use std::fs::File;
 use std::io;
@@ -25,25 +25,26 @@ use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 use crate::vault::lock::{Lock, LockCommand};
 
-/// How to work on an account, beside what its configuration says.
+/// Limits of one command, in addition to the account's configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionLimits {
-    /// Requests of each window that are left to other tools; `None` is the configuration's.
+    /// The requests of each window that are left to other tools; the configuration's if `None`.
     pub reserve: Option<u32>,
     /// The time after which to stop.
     pub max_duration: Option<Duration>,
     /// The number of requests after which to stop.
     pub max_requests: Option<u64>,
-    /// How long another process that works on the account is waited for; not at all if `None`.
+    /// How long to wait for another process that holds the account's lock; not at all if `None`.
     pub lock_timeout: Option<Duration>,
 }
 
 /// An account that is locked for this process, and a client for it.
 pub struct AccountSession {
+    /// Sends the requests.
     pub client: Client,
-    /// What the vault is to remember as the service's URL.
+    /// The service's URL as the vault stores it ([`service`]).
     pub service: String,
-    /// Requests of each window that are left to other tools.
+    /// The requests of each window that are left to other tools.
     pub reserve: u64,
     _lock: Option<Lock>,
 }
@@ -52,7 +53,7 @@ impl AccountSession {
     /// Locks `account` for `command` and makes a client for it.
     ///
     /// # Errors
-    /// When it is locked, its key cannot be read, or its URL is not allowed.
+    /// If another process holds the lock, the key cannot be read, or the URL is not allowed.
     pub fn open(
         env: &Env,
         account: &AccountConfig,
@@ -66,7 +67,7 @@ impl AccountSession {
         Ok(session)
     }
 
-    /// The same without a lock, for a command that changes nothing.
+    /// Like [`AccountSession::open`] without a lock, for a command that changes nothing.
     ///
     /// # Errors
     /// As [`AccountSession::open`].
@@ -80,7 +81,7 @@ impl AccountSession {
         Self::connect(env, account, bounds, progress, account_transport(env, account)?)
     }
 
-    /// As [`AccountSession::open`], with a client that has no way to write.
+    /// Like [`AccountSession::open`], with a client that cannot write.
     ///
     /// # Errors
     /// As [`AccountSession::open`].
@@ -131,7 +132,7 @@ impl AccountSession {
 }
 
 impl AccountSession {
-    /// The service, to be looked at.
+    /// The link through which a crawl reads the service.
     pub fn link<'a>(
         &'a mut self,
         clock: &'a dyn Clock,
@@ -140,7 +141,8 @@ impl AccountSession {
         ServiceLink { client: &mut self.client, clock, progress, service: &self.service }
     }
 
-    /// The account's limit, as the service told it last, or else its settings.
+    /// The account's rate limit: the one that the service sent last, or the configured one, or the
+    /// default.
     #[must_use]
     pub fn known_limit(account: &AccountConfig) -> RateLimit {
         let assumed = account.settings.limit.map(u64::from);
@@ -151,9 +153,8 @@ impl AccountSession {
         if limit == 0 { RateLimit::Zero } else { RateLimit::Per(limit) }
     }
 
-    /// A client for a service that stands in for the account's own: at the
-    /// account's reserve, without a lock, without its key, and nothing is left
-    /// beside its vault.
+    /// A client for a sandbox that replaces the account's service: with the account's reserve, but
+    /// without a lock, without its key, and without files beside its vault.
     #[must_use]
     pub fn to_sandbox(
         account: &AccountConfig,
@@ -202,13 +203,13 @@ fn limits(account: &AccountConfig, bounds: &SessionLimits) -> ClientLimits {
     }
 }
 
-/// Where neither the service nor the configuration has told a limit.
+/// The rate limit in requests per minute, if neither the service nor the configuration gives one.
 const DEFAULT_LIMIT: u64 = 30;
 
-/// What an answer takes in a rehearsal; waiting for the limit takes far longer.
+/// The latency of a response in a rehearsal. Waiting for the rate limit takes far longer.
 const REHEARSED_LATENCY: Duration = Duration::from_millis(200);
 
-/// Mends a vault that others can read, and warns of folders that others can write to.
+/// Makes a vault private that others can read, and warns of folders to which others can write.
 fn make_vault_private(env: &Env, account: &AccountConfig) {
     let Ok(vault) = target(&account.vault) else { return };
     for file in [vault.clone(), beside(&vault, "-wal"), beside(&vault, "-shm")] {
@@ -221,7 +222,7 @@ fn make_vault_private(env: &Env, account: &AccountConfig) {
     }
 }
 
-/// What a user is told of [`make_private`].
+/// The warning about the result of [`make_private`].
 fn privacy_warning(file: &Path, made: io::Result<Option<u32>>) -> Option<String> {
     let name = file.display();
     match made {
@@ -233,7 +234,8 @@ fn privacy_warning(file: &Path, made: io::Result<Option<u32>>) -> Option<String>
     }
 }
 
-/// What the vault of `account` is to remember as the service's URL.
+/// The service's URL as the vault of `account` stores it, without a slash at the end; for the
+/// built-in sandbox, the account's name.
 pub fn service(account: &AccountConfig) -> String {
     match &account.place {
         AccountLocation::Sandbox => account.name.clone(),
@@ -241,7 +243,7 @@ pub fn service(account: &AccountConfig) -> String {
     }
 }
 
-/// The transport to an account, its key, and the service's name.
+/// The transport to an account, its key, and the service as [`service`] returns it.
 type AccountTransport = (Box<dyn Transport>, ApiKey, String);
 
 fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransport, OpError> {
@@ -275,10 +277,11 @@ fn account_transport(env: &Env, account: &AccountConfig) -> Result<AccountTransp
 /// The most bytes that are read of a file of certificates: all of a system's are below 1 MiB.
 const MOST_CERTIFICATES: u64 = 16 * 1024 * 1024;
 
-/// The certificates in `ca_file`, or else in the file that SSL_CERT_FILE names.
+/// The certificates in `ca_file`, or else in the file in the variable `SSL_CERT_FILE`; `None` if
+/// neither is set.
 ///
 /// # Errors
-/// When the file cannot be read, or has no certificate.
+/// If the file cannot be read, or has no certificate.
 pub fn trust(ca_file: Option<&Path>) -> Result<Option<TrustedCertificates>, OpError> {
     let variable = || std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty());
     let Some(file) = ca_file.map(PathBuf::from).or_else(|| variable().map(PathBuf::from)) else {
@@ -292,23 +295,23 @@ pub fn trust(ca_file: Option<&Path>) -> Result<Option<TrustedCertificates>, OpEr
     trust.map(Some)
 }
 
-/// Where a process leaves word of how much of the service's limit is used, so
-/// that the next one does not run into it.
+/// The file in which a process stores how much of the rate limit is used, so that the next process
+/// does not exceed it.
 struct PaceFile(PathBuf);
 
 impl PaceFile {
-    /// The last word. A file that cannot be read is as good as none: the
-    /// client then learns from the first answer.
+    /// The stored state. A file that cannot be read counts as missing: the client then learns the
+    /// limit from the first response.
     fn load(&self) -> Option<PacerState> {
         serde_json::from_slice(&read_private(&self.0, MOST_PACE as u64).ok()?).ok()
     }
 
-    /// Writes each state over the one before, in one piece, so that a killed
-    /// process leaves a whole one. Where nothing can be written, pacing still
-    /// holds within this process.
+    /// A function that overwrites the file with each new state, in one write, so that a killed
+    /// process leaves a complete one. If the file cannot be written, the rate limit is still
+    /// respected within this process.
     fn keeper(self) -> impl FnMut(&PacerState) + Send {
         let file = private_file(&self.0).ok();
-        // An older, longer text must not stand behind a shorter one.
+        // A shorter text is padded, so that nothing of an older, longer one remains behind it.
         let known = file.as_ref().and_then(|file| file.metadata().ok());
         let mut longest = known.map_or(0, |it| usize::try_from(it.len()).unwrap_or(0));
         move |state| {
@@ -321,7 +324,8 @@ impl PaceFile {
     }
 }
 
-/// No state is longer; a longer file is not ours to fill.
+/// The maximum length of a state in bytes. A longer file is not from linkvault and is not padded to
+/// its length.
 const MOST_PACE: usize = 64 << 10;
 
 #[cfg(unix)]
@@ -336,14 +340,14 @@ fn write_at_start(mut file: &File, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
-/// Requests a minute that the service allows `account`, as it last told.
+/// The rate limit that the service last sent for `account`, in requests per minute; 0 is no limit.
 #[must_use]
 pub fn reported_limit(account: &AccountConfig) -> Option<u64> {
     PaceFile(beside(&account.vault, ".pace")).load().and_then(|it| it.limit)
 }
 
-/// The words of this process's command line, for a process that finds the lock held.
-/// Values of flags stay out: some of them are secrets' neighbours.
+/// The command line of this process, shown by a process that finds the lock held. Without the
+/// values of flags, which may contain secrets.
 #[must_use]
 pub fn lock_command(name: &str, account: &str) -> LockCommand {
     format!("linkvault {name} {account}").as_str().into()

@@ -1,5 +1,5 @@
-//! Leading an account to a state: what `apply`, `import`, `restore` and `undo` do, from the
-//! plan to the run.
+//! Changes an account to a desired state: the work of `apply`, `import`, `restore` and `undo`, from
+//! the plan to the run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,99 +27,114 @@ use crate::vault::journal::StepState;
 
 /// What to apply, to which account, and how.
 pub struct ApplyRequest<'a> {
+    /// The account to change.
     pub account: &'a AccountConfig,
-    /// `apply`, `import`, `restore`.
+    /// The name of the command for lock and journal: `apply`, `import` or `restore`.
     pub command: &'a str,
+    /// The desired state.
     pub input: ApplyInput,
-    /// What of the input is taken.
+    /// Which part of the input to use.
     pub options: InputOptions,
+    /// What the plan may do.
     pub policy: Policy,
     /// The account's new password, if it is to be set.
     pub password: Option<String>,
+    /// How to execute the plan.
     pub run: RunOptions,
+    /// Limits on requests, time and the wait for the lock.
     pub limits: SessionLimits,
 }
 
-/// What an account is led to.
+/// The desired state of an account.
 #[derive(Debug, Clone)]
 pub enum ApplyInput {
-    /// A saved plan, or a state by its name.
+    /// A saved plan, or a state by its reference.
     PlanOrState(String),
-    /// A state by its name.
+    /// A state by its reference.
     State(String),
-    /// A file, whatever else its name may mean.
+    /// A file or folder, even if its name is also a reference.
     File(PathBuf),
-    /// Nothing but the new password.
+    /// Only the new password.
     Password,
 }
 
-/// How a plan is carried out.
+/// How a plan is executed.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Stop at the first step that the service refuses.
     pub fail_fast: bool,
-    /// Where rows that were refused are written; beside their file if `None`.
+    /// The file for rejected rows; beside the input file if `None`.
     pub rejected: Option<PathBuf>,
     /// Make the plan and write nothing.
     pub dry_run: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     pub yes: bool,
-    /// How old a list may be when a write that stands on it leaves; the configuration's if
+    /// The maximum age of a list when a write that depends on it is sent; the configuration's if
     /// `None`.
     pub max_staleness: Option<Duration>,
 }
 
 impl RunOptions {
-    /// How old a list of `account` may be.
+    /// The maximum age of a list of `account`.
     #[must_use]
     pub fn max_staleness(&self, account: &AccountConfig) -> Duration {
         max_staleness(self.max_staleness, account)
     }
 }
 
-/// What became of a request to change an account.
+/// The result of [`apply`] and [`undo`](super::undo::undo).
 pub enum ApplyReport {
     /// A dry run: nothing was written.
     Planned {
+        /// The plan.
         plan: Plan,
         /// The input as the user named it; of a file, its path.
         input: String,
+        /// The present account, for which the plan was made.
         observation: Box<Observation>,
     },
-    /// There was nothing to do.
+    /// The plan had no steps.
     Nothing {
+        /// The plan, which may contain unsupported changes.
         plan: Plan,
+        /// The input as the user named it; of a file, its path.
         input: String,
+        /// The requests that were sent to read the account.
         requests: u64,
     },
-    /// The user said no.
+    /// The user declined at the prompt; nothing was written.
     Declined,
+    /// The run ended.
     Applied(AppliedRun),
 }
 
-/// A run that ended, and what of its input it had no step for.
+/// A run that ended, and the part of its input for which it had no step.
 pub struct AppliedRun {
+    /// Counts and messages of the run.
     pub report: RunReport,
+    /// Changes that the API cannot make.
     pub unsupported: Vec<UnsupportedChange>,
-    /// How much of the input is not carried out, beside its steps.
+    /// The number of changes in the input without a step: unsupported ones and those left to a
+    /// person.
     pub missing: u64,
 }
 
-/// A plan to be carried out, and where it comes from.
+/// Where a plan to be executed comes from.
 pub struct RunRequest<'a> {
-    /// `apply`, `import`, `restore`, `undo`.
+    /// The name of the command for the journal, such as `apply` or `undo`.
     pub command: &'a str,
     /// The input as the user named it; of a file, its path.
     pub input: String,
-    /// Of a saved plan, its own id.
+    /// The id of a saved plan; empty for a plan that was just made.
     pub plan_id: String,
+    /// Values to be sent that plan and journal do not contain.
     pub secrets: StepSecrets,
-    /// How many records of the input have no step and are left to a person.
+    /// The number of records of the input without a step that are left to a person.
     pub manual: u64,
 }
 
 impl<'a> RunRequest<'a> {
-    /// A request without secrets, of a plan that was not saved.
+    /// A request without secrets, for a plan that was just made.
     #[must_use]
     pub fn new(command: &'a str, input: &str) -> Self {
         let (plan_id, secrets) = (String::new(), StepSecrets::default());
@@ -127,11 +142,11 @@ impl<'a> RunRequest<'a> {
     }
 }
 
-/// Plans for what is wanted, shows the plan, asks, and applies it.
+/// Makes a plan for the input, shows it, asks for confirmation, and applies it.
 ///
 /// # Errors
-/// When the state cannot be had, a guard refuses, there are conflicts, a saved plan is
-/// stale or was applied before, or the run had to stop.
+/// If the input cannot be read, a guard refuses, there are conflicts, a saved plan is stale or was
+/// applied before, or the run stopped.
 pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpError> {
     let ApplyRequest { account, command, input, options, policy, password, run, limits } = request;
     env.catch_interrupts();
@@ -166,7 +181,7 @@ pub fn apply(env: &Env, request: ApplyRequest<'_>) -> Result<ApplyReport, OpErro
     report(session, ended, &run)
 }
 
-/// How a plan ended that was to be carried out.
+/// The result of a plan that was to be executed.
 pub(super) enum PlanEnd {
     Planned { plan: Plan, input: String, observation: Box<Observation> },
     Nothing { plan: Plan, input: String, saved: bool },
@@ -174,7 +189,7 @@ pub(super) enum PlanEnd {
     Ran { plan: Plan, ended: Box<Result<RunReport, apply::ApplyError>> },
 }
 
-/// Plans for what is wanted and carries the plan out in `session`.
+/// Makes a plan for `wanted` and executes it in `session`.
 ///
 /// # Errors
 /// As [`apply`].
@@ -208,10 +223,10 @@ pub(super) fn run_input(
     run_plan(session, request, plan, looked, policy, run)
 }
 
-/// Carries out a saved plan in `session`, if it is for this account and still true.
+/// Executes a saved plan in `session`, if it is for this account and not stale.
 ///
 /// # Errors
-/// As [`apply`]; when it is stale or was applied before, nothing is written.
+/// As [`apply`]. If the plan is stale or was applied before, nothing is written.
 pub(super) fn run_saved_plan(
     session: &mut WriteSession<'_>,
     input: &str,
@@ -249,7 +264,7 @@ pub(super) fn run_saved_plan(
             .next(NextStep::MakeNewPlanFor(account.name.clone()));
         return Err(session.discard_after(&looked, failure));
     }
-    // A plan that cannot be applied is neither shown nor asked about.
+    // A stale plan is refused before it is shown and confirmed.
     let current = CurrentState { state: &looked.state, memory: &looked.memory };
     let stale = apply::stale::stale_steps(&saved.plan.steps, current);
     if !stale.is_empty() {
@@ -261,7 +276,7 @@ pub(super) fn run_saved_plan(
     run_plan(session, request, plan, looked, policy, run)
 }
 
-/// Shows a plan, asks, and carries it out.
+/// Shows a plan, asks for confirmation, and executes it.
 fn run_plan(
     session: &mut WriteSession<'_>,
     request: RunRequest<'_>,
@@ -287,10 +302,11 @@ fn run_plan(
     })
 }
 
-/// Asks whether a plan is to be applied, and applies it. `None` is a no.
+/// Asks for confirmation and applies a plan. `None` if the user declined. The inner result is that
+/// of the run.
 ///
 /// # Errors
-/// When there is no terminal to ask at. What came of the run is inside.
+/// If the question could not be asked, or was interrupted.
 pub(super) fn run_confirmed(
     session: &mut WriteSession<'_>,
     request: RunRequest<'_>,
@@ -299,7 +315,7 @@ pub(super) fn run_confirmed(
     run: &RunOptions,
 ) -> Result<Option<Result<RunReport, apply::ApplyError>>, OpError> {
     let (env, account) = (session.env, session.account);
-    // A plan file says nothing of files that is to be believed.
+    // The file names in a saved plan are not trusted.
     let saved = !request.plan_id.is_empty();
     let mut origin = if saved { RunInput::without_files(plan) } else { RunInput::of(plan) };
     origin.manual = request.manual;
@@ -326,22 +342,23 @@ pub(super) fn run_confirmed(
         reserve: looked.reserve,
         paging: looked.paging.clone(),
         plan: origin.text(),
-        // After a long time at the question, the look at the account is old.
+        // If the user took long to confirm, the snapshot is too old.
         snapshot_before: (thought < LONG_THOUGHT).then_some(looked.snapshot),
     };
     let progress = Arc::clone(&session.progress);
     let (client, vault) = (&mut session.session.client, &mut session.vault);
     let ended = apply::apply(client, vault, &*session.clock, &*progress, &options, plan);
     if matches!(&ended, Err(apply::ApplyError::Stale(_) | apply::ApplyError::Used(_))) {
-        // No run was begun.
+        // No run began.
         session.discard_observation(looked)?;
     }
     Ok(Some(ended))
 }
 
+/// After waiting this long for the confirmation, the run makes a new snapshot first.
 const LONG_THOUGHT: Duration = Duration::from_secs(60);
 
-/// What became of a plan, with rows that were refused written out.
+/// The report on a plan; writes the rejected rows.
 pub(super) fn report(
     session: WriteSession<'_>,
     end: PlanEnd,
@@ -371,11 +388,10 @@ pub(super) fn report(
     })
 }
 
-/// Ends the session of a run: tells its problems, and writes the rows that were refused
-/// `to` a file.
+/// Ends the session of a run: warns of its problems, and writes the rejected rows to the file `to`.
 ///
 /// # Errors
-/// The run's own.
+/// The error of the run.
 pub(super) fn finish(
     session: WriteSession<'_>,
     ended: Result<RunReport, apply::ApplyError>,
@@ -403,10 +419,10 @@ pub(super) fn finish(
     Ok(AppliedRun { report, unsupported: origin.unsupported, missing })
 }
 
-/// The most problems that are told one by one.
+/// The most problems that are reported one by one.
 const MOST_TOLD: usize = 20;
 
-/// Tells of a run's problems that its progress has not told.
+/// Warns of a run's problems that no progress event has reported.
 pub(super) fn warn_of_problems(env: &Env, account: &AccountConfig, report: &RunReport) {
     report.unreported.iter().take(MOST_TOLD).for_each(|problem| env.warn(problem));
     if let more @ 1.. = report.unreported.len().saturating_sub(MOST_TOLD) {
@@ -415,10 +431,10 @@ pub(super) fn warn_of_problems(env: &Env, account: &AccountConfig, report: &RunR
     }
 }
 
-/// Reads `path` as a saved plan, if it is one: a JSON file with steps.
+/// Reads `path` as a saved plan. `None` if it is not a JSON file, or is a JSON export.
 ///
 /// # Errors
-/// When it is one that cannot be applied.
+/// If it is a plan that cannot be applied.
 pub(super) fn read_saved_plan(path: &Path) -> Result<Option<SavedPlan>, OpError> {
     let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if !is_json || !path.is_file() {
@@ -427,7 +443,7 @@ pub(super) fn read_saved_plan(path: &Path) -> Result<Option<SavedPlan>, OpError>
     let bytes = input::bytes(path)?;
     match read(&bytes) {
         Ok(saved) => Ok(Some(saved)),
-        // An export has no steps, and is read as a state.
+        // An export has no steps and is read as a state.
         Err(SavedPlanError::NotAPlan(_)) if has_resources(&bytes) => Ok(None),
         Err(error) => {
             let message = format!("{} {error}; nothing was written", path.display());

@@ -1,4 +1,4 @@
-//! Mirroring an account into its vault.
+//! Backs an account up into its vault.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,31 +25,34 @@ use crate::vault::Vault;
 use crate::vault::lock::{LockCommand, LockPurpose};
 use crate::vault::snapshot::{RequestUsage, Snapshot};
 
-/// Which account to back up, and what of it.
+/// Which account to back up, and which part of it.
 #[derive(Debug, Clone)]
 pub struct BackupRequest<'a> {
-    /// The command that makes it: `backup`, `daemon`.
+    /// The name of the command for the lock: `backup` or `daemon`.
     pub command: &'a str,
+    /// The account to back up.
     pub account: &'a AccountConfig,
-    /// Only these resources; those of the configuration where it is empty.
+    /// Only these resources; those of the configuration if empty.
     pub only: Vec<Resource>,
     /// Not these resources.
     pub skip: Vec<Resource>,
-    /// Whose statistics are fetched; as the configuration says if `None`.
+    /// Of which QR codes to request statistics; the configuration's if `None`.
     pub stats: Option<StatisticsSetting>,
-    /// The most QR codes whose statistics are fetched; as the configuration says if `None`.
+    /// The maximum number of QR codes whose statistics are requested; the configuration's if
+    /// `None`.
     pub stats_budget: Option<u32>,
-    /// Start over instead of going on with a backup that was stopped.
+    /// Start a new snapshot instead of continuing a backup that was stopped.
     pub fresh: bool,
-    /// A name for the snapshot.
+    /// A tag for the snapshot.
     pub tag: Option<String>,
-    /// The account's service has a new URL.
+    /// Accept that the URL of the service differs from the one in the vault.
     pub service_moved: bool,
+    /// Limits on requests, time and the wait for the lock.
     pub limits: SessionLimits,
 }
 
 impl<'a> BackupRequest<'a> {
-    /// A backup of `account` as the configuration says.
+    /// A backup of `account` with the options of the configuration.
     #[must_use]
     pub fn new(command: &'a str, account: &'a AccountConfig) -> Self {
         Self {
@@ -78,7 +81,7 @@ impl<'a> BackupRequest<'a> {
         })
     }
 
-    /// What is asked for; where `only` names nothing, the configuration's `skip` holds too.
+    /// The resources to read. If `only` is empty, the configuration's `skip` applies too.
     fn scope(&self, excluded: &[Resource]) -> Result<Vec<Resource>, OpError> {
         if !self.only.is_empty() {
             return scope(&self.only, &self.skip);
@@ -88,24 +91,28 @@ impl<'a> BackupRequest<'a> {
     }
 }
 
-/// What a backup made.
+/// The result of a backup.
 pub struct BackupReport {
+    /// The snapshot, with its counts.
     pub summary: CrawlReport,
-    /// How many QR codes were scanned since the snapshot before, and how often.
+    /// The number of QR codes that were scanned since the snapshot before, and the number of scans.
     pub moved: (u64, i64),
-    /// As `status` records it.
+    /// The attempt, as recorded for `status`.
     pub attempt: BackupAttempt,
-    /// What the daemon would send an alert about: many records that are gone, and lists
-    /// that have become empty.
+    /// The problems for which the daemon would send an alert: many removed records, and lists that
+    /// became empty.
     pub problems: Vec<HealthProblem>,
+    /// The duration of the backup.
     pub time: Duration,
+    /// The file of the vault.
     pub vault: PathBuf,
 }
 
 /// Makes a backup, and records it for `status`.
 ///
 /// # Errors
-/// When the account cannot be read, or its vault not be written.
+/// If another process holds the lock, the key is not accepted, the service cannot be read, or a
+/// limit or an interrupt stops the backup.
 pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, OpError> {
     let (began, started) = (env.clock.monotonic(), env.clock.now());
     let mut spent = RequestUsage::default();
@@ -124,11 +131,11 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
         let limits = &request.limits;
         let bounded = limits.max_duration.is_some() || limits.max_requests.is_some();
         if failure.kind == OpErrorKind::Stopped && bounded {
-            // The bounds that it was given say nothing about the account.
+            // Reaching a limit of the command line is not a problem of the account.
             attempt.outcome = AttemptOutcome::Stopped;
         }
         if failure.kind != OpErrorKind::Usage {
-            // Where the vault's own disk failed, that is told already.
+            // A failure of the vault's disk is reported already.
             let told = failure.kind == OpErrorKind::Vault;
             if let Err(why) = save_attempt(account, &attempt)
                 && !told
@@ -147,8 +154,8 @@ pub fn backup(env: &Env, request: &BackupRequest<'_>) -> Result<BackupReport, Op
     Ok(BackupReport { summary, moved, attempt, problems, time, vault })
 }
 
-/// Makes a backup without a record of it, and says what it spent, whether or not it came
-/// to an end. The vault is not checkpointed yet.
+/// Makes a backup without recording it. Stores the requests that it took in `spent`, even if it
+/// fails. Does not checkpoint the vault.
 ///
 /// # Errors
 /// As [`backup`].
@@ -173,17 +180,20 @@ pub fn mirror(
     Ok((crawled?, vault))
 }
 
-/// What a backup would cost, as far as the vault can tell.
+/// The estimated cost of a backup, from the newest snapshot in the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupEstimate {
+    /// The resources that would be read.
     pub scope: Vec<Resource>,
+    /// The minimum number of requests, without statistics.
     pub requests: u64,
+    /// The time that these requests take at the rate limit.
     pub time: Duration,
-    /// Requests a minute, as the configuration assumes.
+    /// The rate limit of the configuration, in requests per minute.
     pub limit: Option<u64>,
 }
 
-/// Tells what a backup would cost; asks and writes nothing.
+/// Estimates the cost of a backup. Sends no request and writes nothing.
 pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate, OpError> {
     let account = request.account;
     let scope = request.options("")?.scope;
@@ -199,8 +209,8 @@ pub fn estimate(env: &Env, request: &BackupRequest<'_>) -> Result<BackupEstimate
     Ok(BackupEstimate { scope, requests, time, limit })
 }
 
-/// The requests that reading `scope` takes at least, judged by what the newest
-/// snapshot held: pages of 1,000, and page 1 again where there are several.
+/// The minimum number of requests to read `scope`, from the counts of the newest snapshot: pages of
+/// 1,000, and page 1 again if there are several.
 fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
     let records =
         |resource| known.and_then(|it| it.outcome(resource)).map_or(0, |outcome| outcome.records);
@@ -215,8 +225,8 @@ fn least_requests(scope: &[Resource], known: Option<&Snapshot>) -> u64 {
     1 + scope.iter().map(|resource| list(*resource)).sum::<u64>()
 }
 
-/// What the daemon would send an alert about: many records that are gone, and lists
-/// that have become empty.
+/// The problems for which the daemon would send an alert: many removed records, and lists that
+/// became empty.
 fn problems(
     account: &AccountConfig,
     attempt: &BackupAttempt,

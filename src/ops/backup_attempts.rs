@@ -1,5 +1,4 @@
-//! Backups as what is recorded of them, whether the daemon or `linkvault backup`
-//! made them.
+//! Records backups of the daemon and of `linkvault backup` as attempts, for `status` and alerts.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +13,13 @@ use crate::vault::browse::PageRange;
 use crate::vault::snapshot::{ReadState, RequestUsage, ResourceOutcome, Snapshot};
 use crate::vault::{Vault, VaultError};
 
-/// Whether `snapshot` was asked for some of the resources only.
+/// Whether `snapshot` was requested for some resources only.
 #[must_use]
 pub fn is_limited(snapshot: &Snapshot) -> bool {
     snapshot.outcomes.iter().any(|it| it.state == ReadState::Skipped)
 }
 
-/// A finished snapshot as an attempt. A resource that was not requested is not missing.
+/// A finished snapshot as an attempt. A resource that was not requested does not count as missing.
 #[must_use]
 pub fn attempt_of_snapshot(
     snapshot: &Snapshot,
@@ -62,7 +61,7 @@ pub fn attempt_of_snapshot(
     }
 }
 
-/// A backup that ended with `failure` as an attempt; `events` has the words of its next step.
+/// A backup that failed, as an attempt. `events` returns the text of the hint.
 #[must_use]
 pub fn attempt_of_error(
     failure: &OpError,
@@ -80,7 +79,7 @@ pub fn attempt_of_error(
     let message = [Some(failure.message.clone()), hint].into_iter().flatten();
     let message = message.collect::<Vec<_>>().join("; ");
     BackupAttempt {
-        // It goes on where it is told, so its last sentence is left open.
+        // The message is continued where it is shown, so it has no full stop.
         message: Some(message.trim_end_matches('.').to_owned()),
         requests: spent.requests,
         throttled: spent.throttled,
@@ -93,7 +92,7 @@ pub fn attempt_of_error(
 /// Records an attempt of `linkvault backup`.
 ///
 /// # Errors
-/// Why it cannot be recorded; that changes nothing about the backup.
+/// A message for people, if the attempt cannot be recorded. The backup itself is not affected.
 pub fn save_attempt(account: &AccountConfig, attempt: &BackupAttempt) -> Result<(), String> {
     let attempt = BackupAttempt { by_hand: true, ..attempt.clone() };
     PersistedState::record(&account.vault, &attempt).map_err(|error| {
@@ -103,21 +102,21 @@ pub fn save_attempt(account: &AccountConfig, attempt: &BackupAttempt) -> Result<
     })
 }
 
-/// How many of the newest backups tell whether a list has become empty.
+/// The number of newest backups in which a list that became empty is looked for.
 pub const RECENT: usize = 10;
 
-/// The newest snapshots that may be looked at for that: runs and backups of a part
-/// stand between the backups.
+/// The number of newest snapshots among which these backups are: there may be snapshots of runs and
+/// of limited backups between them.
 const LOOKED_AT: u64 = 40;
 
-/// The newest snapshots of a vault, the newest first.
+/// The 40 newest snapshots of a vault, the newest first.
 pub fn recent(vault: &Vault) -> Result<Vec<Snapshot>, VaultError> {
     vault.newest_snapshots(PageRange { skip: 0, take: LOOKED_AT })
 }
 
-/// The lists that the newest of `recent` (the newest snapshot first) show as empty
-/// although one of the newest [`RECENT`] backups showed [`MIN_RECORDS_FOR_PERCENT`] records or more. A
-/// list that a run emptied was meant to be.
+/// The lists that are empty in the newest of the snapshots `recent` (newest first), although one of
+/// the newest [`RECENT`] backups has at least [`MIN_RECORDS_FOR_PERCENT`] records. A list that a
+/// run emptied does not count.
 #[must_use]
 pub fn emptied(recent: &[Snapshot]) -> Vec<EmptiedList> {
     Resource::ALL.into_iter().filter_map(|resource| emptied_list(recent, resource)).collect()

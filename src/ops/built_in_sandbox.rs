@@ -1,5 +1,5 @@
-//! The built-in account `sandbox`: a service in this very process, its state
-//! kept in a file between commands.
+//! The built-in account `sandbox`: a service inside this process, whose state is stored in a file
+//! between commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,16 +14,16 @@ use crate::sandbox::behaviour::RateLimit;
 use crate::sandbox::sample_account::sample_account;
 use crate::sandbox::{Behaviour, SandboxService, SandboxTransport, Store};
 
-/// The key of the built-in account; it opens nothing else.
+/// The key of the built-in account; no other service accepts it.
 const KEY: &str = "sandbox";
 
-/// Generous, so that trying things is quick.
+/// The rate limit of the built-in account in requests per minute: high, so that commands are fast.
 pub const LIMIT: u64 = 600;
 
-/// A transport to the built-in account.
+/// The transport to the built-in account, and its key. Creates its state if there is none.
 ///
 /// # Errors
-/// When its state cannot be read, or written for the first time.
+/// If the state cannot be read, or not be created.
 pub fn transport(
     home: &Home,
     clock: &Arc<dyn Clock>,
@@ -45,13 +45,13 @@ pub fn transport(
     Ok((transport, key))
 }
 
-/// No state of the sandbox is larger.
+/// The largest state that is read, in bytes.
 const LARGEST: u64 = 1 << 30;
 
-/// The state in `file`; `None` when there is no such file.
+/// The state in `file`; `None` if the file does not exist.
 ///
 /// # Errors
-/// When it is not one.
+/// If the file cannot be read, or is not a state of the sandbox.
 pub fn load(file: &Path) -> Result<Option<Store>, OpError> {
     let bytes = match read_private(file, LARGEST) {
         Ok(bytes) => bytes,
@@ -68,17 +68,17 @@ pub fn load(file: &Path) -> Result<Option<Store>, OpError> {
     Ok(Some(store))
 }
 
-/// Writes the state whole or not at all.
+/// Replaces the file by the new state, atomically.
 ///
 /// # Errors
-/// When it cannot be written; the file is then as it was.
+/// If the file cannot be written; it is then unchanged.
 pub fn save(store: &Store, file: &Path) -> std::io::Result<()> {
     private_folder_of(file)?;
     replace(file, &serde_json::to_vec(store)?, Durability::Unsynced)
 }
 
-/// Saves the service's state after each write. A write whose state cannot be
-/// saved is told in the log; the service has still done it.
+/// A function that saves the service's state after each write. A failure to save is logged; the
+/// write itself remains in effect.
 pub fn saver(file: PathBuf) -> impl Fn(&SandboxService) + Send + Sync + 'static {
     move |service| {
         if let Err(error) = save(service.store(), &file) {

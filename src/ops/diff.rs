@@ -1,4 +1,4 @@
-//! What changed between two states, or files and a state.
+//! Compares two states, or files and a state.
 
 use std::path::{Path, PathBuf};
 
@@ -16,45 +16,51 @@ use crate::config::AccountConfig;
 use crate::model::{Resource, State};
 use crate::vault::reference::Reference;
 
-/// What to compare.
+/// The states to compare.
 pub struct DiffRequest<'a> {
-    /// The older state, by its name, or files.
+    /// The older state: a reference, or a file or folder.
     pub from: &'a str,
-    /// The newer one; the newest snapshot if `None`.
+    /// The newer state, in the same form; the newest snapshot if `None`.
     pub to: Option<&'a str>,
-    /// Only these resources; all where it is empty.
+    /// Only these resources; all if empty.
     pub only: &'a [Resource],
     /// Not these resources.
     pub skip: &'a [Resource],
-    /// What a CSV file holds whose name does not tell.
+    /// The content of a CSV file whose name does not show it.
     pub resource: Option<CsvKind>,
+    /// Limits on requests, time and the wait for the lock, to read a live account.
     pub limits: SessionLimits,
 }
 
-/// What differs.
+/// The differences.
 pub struct DiffReport {
-    /// The older state's name, and the newer's.
+    /// The name of the older state, such as `main@#12`.
     pub from: String,
+    /// The name of the newer state.
     pub to: String,
+    /// The differences, record by record.
     pub found: StateDiff,
-    /// Rows of files that mean no record of the other side.
+    /// Rows of files that match no record of the other state.
     pub new_rows: Vec<NewRow>,
-    /// What could not be read, and why.
+    /// Messages about resources that could not be read.
     pub not_compared: Vec<String>,
-    /// What a snapshot shows as it was known before.
+    /// Messages about resources that a snapshot shows as last known before it, and warnings about
+    /// files.
     pub stale: Vec<String>,
 }
 
-/// A row of a file that means no record of the other side.
+/// A row of a file that matches no record of the other state.
 pub struct NewRow {
+    /// The resource of the file.
     pub resource: Resource,
+    /// The fields of the row.
     pub row: DesiredRecord,
-    /// What becomes of it from the older side to the newer.
+    /// Added if the newer side is the file, removed if the older side is.
     pub kind: ChangeKind,
 }
 
 impl NewRow {
-    /// What its list would show of it.
+    /// The fields with a value that a list shows, by name.
     #[must_use]
     pub fn fields(&self) -> Vec<(&'static str, Value)> {
         let fields = self.resource.spec().fields;
@@ -65,7 +71,7 @@ impl NewRow {
         given.filter(|(_, value)| !value.is_null()).collect()
     }
 
-    /// The file and line that it is from.
+    /// File and line of the row; empty if unknown.
     #[must_use]
     pub fn source(&self) -> String {
         self.row.source.as_ref().map(ToString::to_string).unwrap_or_default()
@@ -75,7 +81,7 @@ impl NewRow {
 /// Compares two states.
 ///
 /// # Errors
-/// When one of them cannot be had.
+/// If one of them does not exist or cannot be read.
 pub fn compare(env: &Env, request: &DiffRequest<'_>) -> Result<DiffReport, OpError> {
     let which = scope(request.only, request.skip)?;
     let Sides { before, after } = sides(env, request, &which)?;
@@ -102,9 +108,9 @@ struct Side {
     state: State,
     lacking: Vec<String>,
     stale: Vec<String>,
-    /// Rows of a file that mean no record of the other side.
+    /// Rows of a file that match no record of the other side.
     new: Vec<(Resource, DesiredRecord)>,
-    /// What becomes of them from the first side to the second.
+    /// Whether these rows count as added or as removed.
     kind: ChangeKind,
 }
 
@@ -113,7 +119,7 @@ struct Sides {
     after: Side,
 }
 
-/// A side as it is named, before its records are read.
+/// A side on the command line, before its records are read.
 enum Named {
     State(Box<StateRef>),
     Files(PathBuf),
@@ -122,7 +128,7 @@ enum Named {
 fn sides(env: &Env, request: &DiffRequest<'_>, which: &[Resource]) -> Result<Sides, OpError> {
     let path = |text: Option<&str>| text.map_or(Ok(None), |text| input::path(env, text));
     let file = path(request.to)?;
-    // An account alone is its last two snapshots; beside something else, its newest.
+    // An account alone means its last two snapshots; with another side, its newest one.
     let missing = Reference::Latest(usize::from(request.to.is_none()));
     let from = match path(Some(request.from))? {
         Some(path) => Named::Files(path),
@@ -184,7 +190,7 @@ fn names_an_account(env: &Env, text: &str) -> Result<bool, OpError> {
     Ok(text.contains('@') || env.config()?.account(text).is_ok())
 }
 
-/// The resources that files speak of.
+/// The resources that files contain, and channels if items name them.
 fn spoken(read: &DesiredInput) -> Vec<Resource> {
     let wanted = &read.desired.resources;
     let items = wanted.get(&Resource::ChannelItems).into_iter().flat_map(|it| &it.records);
@@ -206,7 +212,7 @@ impl Side {
         })
     }
 
-    /// Files, laid over the other side.
+    /// A side from files: their fields laid over the other side.
     fn laid(env: &Env, read: DesiredInput, other: &State, kind: ChangeKind) -> Self {
         for (resource, fields) in input::unlisted_fields(&read.desired) {
             let fields = fields.join(", ");

@@ -1,4 +1,4 @@
-//! What may be wrong with an account, without changing anything.
+//! Checks everything that a backup needs, without changing anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,23 +18,30 @@ use crate::vault::lock::{Lock, LockHolder};
 use crate::vault::snapshot::SnapshotStatus;
 use crate::vault::{AccountIdentity, IdentityPart, Vault, VaultError};
 
-/// `doctor` tells what is wrong at once, and not after repeats.
+/// `doctor` reports a failure at once, without retries.
 const ONCE: GetOptions = GetOptions { retries: Some(0) };
 
-/// What is looked at.
+/// The subject of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckSubject {
+    /// The service's URL in the configuration.
     Service,
+    /// The vault's file.
     Vault,
+    /// The lock of the account.
     Lock,
+    /// The API key: the service accepts it, for the account of the vault.
     Key,
+    /// The response to a request.
     Answer,
+    /// The service's clock compared with ours.
     Clock,
+    /// The service's rate limit.
     Limit,
 }
 
 impl CheckSubject {
-    /// The word for it in JSON.
+    /// The name of the subject in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,38 +56,45 @@ impl CheckSubject {
     }
 }
 
-/// What was found of a subject that is in order.
+/// The result of a check without a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckResult {
-    /// The service's URL; `None` where it is built in.
+    /// The service's URL; `None` for the built-in sandbox.
     Service(Option<BaseUrl>),
-    /// There is none yet.
+    /// There is no vault yet.
     NoVault,
+    /// The vault can be read.
     Vault {
+        /// The number of snapshots.
         snapshots: u64,
         /// When the newest complete snapshot began.
         complete: Option<Timestamp>,
     },
-    /// Another process works on the account, so the service was not asked.
+    /// Another process holds the account's lock, so no request was sent.
     Locked(LockHolder),
-    /// The id of the key's account.
+    /// The service accepts the key; with the id of its account.
     KeyAccepted(i64),
+    /// The service responded after this time.
     Answered(Duration),
-    /// How many seconds the service's clock is ahead; `None` where it does not tell the time.
+    /// By how many seconds the service's clock is ahead of ours; `None` if the response has no
+    /// date.
     Clock(Option<i64>),
+    /// The rate limit.
     Limit {
-        /// Requests a minute; 0 is no limit, `None` where the service does not tell.
+        /// The requests per minute; 0 is no limit, `None` if the service does not send it.
         limit: Option<u64>,
+        /// The requests left in the present window; `None` if the service does not send it.
         remaining: Option<u64>,
-        /// The time that 100 requests take where no limit is told.
+        /// The time that 100 requests take at the default limit.
         hundred: Duration,
     },
 }
 
-/// One thing that was looked at.
+/// One check.
 pub struct CheckFinding {
+    /// The subject of the check.
     pub subject: CheckSubject,
-    /// `Err` is a problem.
+    /// The result; an error is a problem.
     pub found: Result<CheckResult, OpError>,
 }
 
@@ -90,7 +104,8 @@ impl CheckFinding {
     }
 }
 
-/// Looks at everything that a backup of `account` needs, and changes nothing.
+/// Checks everything that a backup of `account` needs, and changes nothing. Sends one request,
+/// unless another process holds the lock.
 #[must_use]
 pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
     let url = match &account.place {
@@ -104,7 +119,7 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
     };
     findings.push(CheckFinding { subject: CheckSubject::Vault, found });
     if let Some(holder) = Lock::holder(&account.vault) {
-        // Asking now could take the request that the other process counts on.
+        // A request now could use up the rate limit of the other process.
         findings.push(CheckFinding::ok(CheckSubject::Lock, CheckResult::Locked(holder)));
         return findings;
     }
@@ -112,7 +127,7 @@ pub fn examine(env: &Env, account: &AccountConfig) -> Vec<CheckFinding> {
     findings
 }
 
-/// The vault of `account`, and whose it is.
+/// The vault of `account`, and the account to which it belongs.
 fn vault(account: &AccountConfig) -> Result<(CheckResult, Option<AccountIdentity>), OpError> {
     let Some(vault) = Vault::open_if_there(&account.vault)? else {
         return Ok((CheckResult::NoVault, None));
@@ -172,7 +187,7 @@ fn service(env: &Env, account: &AccountConfig, ours: Option<AccountIdentity>) ->
     ]
 }
 
-/// How many seconds the service's clock is ahead of ours.
+/// By how many seconds the service's clock is ahead of ours.
 fn clock_offset(env: &Env, date: Option<&str>) -> Option<i64> {
     let told = date.and_then(|date| chrono::DateTime::parse_from_rfc2822(date).ok())?;
     Some((told.timestamp_millis() - env.clock.now().0) / 1000)

@@ -1,5 +1,5 @@
-//! What every operation is given: the configuration, the time, the secrets of the
-//! process, and the one who hears of events.
+//! The environment of every operation: configuration, clock, secrets of the process, and the
+//! receiver of events.
 
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
@@ -12,42 +12,43 @@ use crate::clock::Clock;
 use crate::config::{AccountConfig, Config, Home, KeySource, SecretKind, key_variables};
 use crate::progress::{NoProgress, Progress};
 
-/// Who hears what an operation has to say while it runs, and answers its questions.
+/// Receives the messages of a running operation, and answers its questions.
 pub trait Events: Send + Sync {
-    /// What a user should know although the operation goes on.
+    /// A problem that does not stop the operation.
     fn warning(&self, text: &str);
 
-    /// A remark, which a user may do without.
+    /// A remark that can be left out.
     fn note(&self, text: &str);
 
-    /// What shows the progress of work on `account`, until it is dropped.
+    /// The receiver of progress events for work on `account`. It shows progress until it is
+    /// dropped.
     fn progress(&self, account: &str) -> Arc<dyn Progress + Send + Sync>;
 
-    /// From now on an interrupt ends the waits of the clock instead of the process, so that
-    /// what is under way can be finished. Later calls do nothing.
+    /// From now on an interrupt ends the waits of the clock instead of the process, so that an
+    /// operation can finish its current step. Later calls do nothing.
     fn catch_interrupts(&self);
 
-    /// A plan was made. It is what the user asked for (`is_answer`), or what a question
-    /// about it follows.
+    /// A plan was made. `is_answer`: the user asked for the plan itself; otherwise a question for
+    /// confirmation follows.
     ///
     /// # Errors
-    /// When it cannot be shown.
+    /// If the plan cannot be shown.
     fn planned(&self, plan: &Plan, is_answer: bool) -> Result<(), OpError>;
 
-    /// Asks whether to go on; an error where there is no one to ask.
+    /// Asks for confirmation.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If the question cannot be asked, or has no answer.
     fn confirm(&self, question: &str) -> Result<bool, OpError>;
 
-    /// The words of a next step, for what is recorded of a failure; `None` where no one
-    /// has words for it.
+    /// The text of a next step, to be recorded with a failure; `None` if this receiver has no
+    /// texts.
     fn hint(&self, _next: &NextStep) -> Option<String> {
         None
     }
 }
 
-/// Hears of nothing, and answers no question.
+/// Ignores all messages, and refuses to answer questions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoEvents;
 
@@ -76,10 +77,11 @@ impl Events for NoEvents {
 pub type Connector =
     Box<dyn Fn(&AccountConfig) -> Result<(Box<dyn Transport>, ApiKey), OpError> + Send + Sync>;
 
-/// What every operation is given.
+/// The environment of every operation.
 pub struct Env {
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// The secrets of this process; every response is redacted by it.
+    /// Removes the secrets of this process from every response.
     pub redactor: Redactor,
     events: Arc<dyn Events>,
     home: Option<Home>,
@@ -108,7 +110,7 @@ impl Env {
         Self { connector: Some(connector), ..self }
     }
 
-    /// What replaces the network, if anything does.
+    /// The connector that replaces the network, if there is one.
     pub(super) fn connector(&self) -> Option<&Connector> {
         self.connector.as_ref()
     }
@@ -118,26 +120,26 @@ impl Env {
         self.events.catch_interrupts();
     }
 
-    /// Tells a user of something although the operation goes on.
+    /// Sends a warning: a problem that does not stop the operation.
     pub fn warn(&self, text: impl Display) {
         self.events.warning(&text.to_string());
     }
 
-    /// Tells a user of something that may be left out.
+    /// Sends a remark that can be left out.
     pub fn note(&self, text: impl Display) {
         self.events.note(&text.to_string());
     }
 
-    /// Who hears of events.
+    /// The receiver of events.
     #[must_use]
     pub fn events(&self) -> &dyn Events {
         &*self.events
     }
 
-    /// Where the configuration and the vaults are.
+    /// The folders of the configuration and the vaults.
     ///
     /// # Errors
-    /// When this user has no place for them.
+    /// If the user has no home folder and no variable names one.
     pub fn home(&self) -> Result<Home, OpError> {
         match &self.home {
             Some(home) => Ok(home.clone()),
@@ -145,10 +147,10 @@ impl Env {
         }
     }
 
-    /// The configuration, read at the first call; its warnings are told then.
+    /// The configuration. The first call reads it and sends its warnings.
     ///
     /// # Errors
-    /// With every mistake in the file.
+    /// All mistakes in the file.
     pub fn config(&self) -> Result<&Config, OpError> {
         if let Some(config) = self.config.get() {
             return Ok(config);
@@ -157,11 +159,10 @@ impl Env {
         Ok(self.config.get_or_init(|| config))
     }
 
-    /// The configuration as the file is now, for a process that reads it again. Its
-    /// warnings are told.
+    /// Reads the configuration again and sends its warnings, for a process that reloads it.
     ///
     /// # Errors
-    /// With every mistake in the file.
+    /// All mistakes in the file.
     pub fn read_config(&self) -> Result<Config, OpError> {
         let config = Config::load(&self.home()?)?;
         for warning in &config.warnings {
@@ -171,9 +172,9 @@ impl Env {
         Ok(config)
     }
 
-    /// Removes from every answer the secrets of `accounts` that this process holds from its
-    /// start: those in its environment, and addresses for messages. A key in a file or from a
-    /// command is one of them once it was read.
+    /// From now on removes from every response the secrets of `accounts` that this process knows
+    /// without reading a key: those in environment variables, and the URLs of webhooks and
+    /// heartbeats. Keys from files and commands are added when they are read.
     fn redact_secrets_of(&self, accounts: &[AccountConfig]) {
         for account in accounts {
             let settings = &account.settings;
@@ -190,24 +191,24 @@ impl Env {
     /// The account called `name`.
     ///
     /// # Errors
-    /// When there is none, or the configuration has mistakes.
+    /// If there is no such account, or the configuration has mistakes.
     pub fn account(&self, name: &str) -> Result<AccountConfig, OpError> {
         Ok(self.config()?.account(name)?)
     }
 
-    /// The named accounts, or every configured one.
+    /// The accounts with these names; all configured ones if empty.
     ///
     /// # Errors
-    /// When one does not exist, or none is configured.
+    /// If an account does not exist, or none is configured.
     pub fn accounts(&self, names: &[String]) -> Result<Vec<AccountConfig>, OpError> {
         Ok(self.config()?.select(names)?)
     }
 
-    /// A secret from its source, which no answer may bring back from then on. A warning
-    /// about the source is told.
+    /// Reads a secret from its source. From then on it is removed from every response. Sends a
+    /// warning if the source is not private or the secret is short.
     ///
     /// # Errors
-    /// When the source gives none.
+    /// If the source cannot be read or has no secret.
     pub fn secret(&self, what: SecretKind, source: &KeySource) -> Result<ApiKey, OpError> {
         if let Some(warning) = source.warning() {
             self.warn(warning);
@@ -222,7 +223,7 @@ impl Env {
         Ok(key)
     }
 
-    /// Removes an account's new password from every answer.
+    /// From now on removes an account's new password from every response.
     pub fn redact_password(&self, password: &str) {
         self.redactor.add(password);
         self.warn_of_short("password", password);
@@ -238,17 +239,16 @@ impl Env {
         }
     }
 
-    /// What shows the progress of work on `account`. Drop it before showing what came
-    /// of the work.
+    /// The receiver of progress events for work on `account`. Drop it before the result is shown.
     #[must_use]
     pub fn progress(&self, account: &str) -> Arc<dyn Progress + Send + Sync> {
         self.events.progress(account)
     }
 
-    /// Asks whether to go on, unless `yes` says so; not after `clock` was interrupted.
+    /// Asks for confirmation; with `yes`, returns true without asking.
     ///
     /// # Errors
-    /// When there is no answer, or it was interrupted.
+    /// If the question cannot be asked, has no answer, or `clock` was interrupted.
     pub fn confirm(
         &self,
         question: impl Display,
@@ -263,7 +263,7 @@ impl Env {
     }
 }
 
-/// The password of a proxy is a secret too.
+/// Adds the passwords of proxies to the secrets.
 fn conceal_proxies(redactor: &Redactor) {
     for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"] {
         for name in [name.to_owned(), name.to_lowercase()] {

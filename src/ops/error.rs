@@ -1,5 +1,4 @@
-//! Why an operation failed: what kind of failure it is, what went wrong, and what the user
-//! can do next.
+//! The error of an operation: its kind, its message, and what the user can do next.
 
 use std::fmt::{self, Display};
 
@@ -8,7 +7,7 @@ use crate::config::{
     AccountError, AddAccountError, ConfigError, HomeError, KeySourceCause, KeySourceError,
 };
 
-/// What kind of failure it is: the word in the JSON document, and an exit code.
+/// The kind of a failure, from which its name in JSON and the exit code follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpErrorKind {
     /// A failure of no other kind.
@@ -42,7 +41,7 @@ pub enum OpErrorKind {
 }
 
 impl OpErrorKind {
-    /// The word for it in JSON.
+    /// The name of the kind in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

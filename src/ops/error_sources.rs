@@ -1,4 +1,4 @@
-//! Errors of the modules below as an [`OpError`]: kind, message, next step.
+//! Converts errors of other modules to [`OpError`]: kind, message, next step.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ impl From<VaultError> for OpError {
     }
 }
 
-/// What is wrong with the vault of `account`, or not in it.
+/// The error of an operation on the vault of `account`.
 #[must_use]
 pub fn vault_error(error: VaultError, account: &str) -> OpError {
     match error {
@@ -133,7 +133,7 @@ pub fn apply_error(error: ApplyError, account: &str) -> OpError {
     failure.next(next)
 }
 
-/// A failure to write a file of the program's own.
+/// The error for a file that cannot be written.
 pub fn cannot_write(path: &Path, error: &std::io::Error) -> OpError {
     OpError::new(OpErrorKind::Failed, format_args!("{} cannot be written: {error}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! A state written as files: what `export` does, and the daemon after a backup.
+//! Writes a state as files, for `export` and for the daemon after a backup.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,28 +20,32 @@ use crate::vault::reference::Reference;
 
 /// Which state to write, and where.
 pub struct ExportRequest<'a> {
-    /// The state, by its name.
+    /// The reference of the state, such as `main@latest`.
     pub reference: &'a str,
+    /// The folder to write to: new, empty, or with an earlier export.
     pub folder: &'a Path,
+    /// CSV files or one JSON file.
     pub format: ExportFormat,
-    /// Only these resources; all where it is empty.
+    /// Only these resources; all if empty.
     pub only: &'a [Resource],
     /// Not these resources.
     pub skip: &'a [Resource],
+    /// Limits on requests, time and the wait for the lock, to read a live account.
     pub limits: SessionLimits,
 }
 
-/// A state that can be exported.
+/// A loaded state and where to write it.
 pub struct ExportPlan<'a> {
     request: &'a ExportRequest<'a>,
     account: AccountConfig,
+    /// The state to write.
     pub state: LoadedState,
 }
 
-/// Loads the state that `request` names, and looks whether the folder can be written to.
+/// Loads the state of `request`, and checks that the folder may be written to.
 ///
 /// # Errors
-/// When there is no such state, or the folder holds something else.
+/// If the state does not exist or cannot be read, or the folder has other files.
 pub fn plan_export<'a>(
     env: &Env,
     request: &'a ExportRequest<'a>,
@@ -54,25 +58,28 @@ pub fn plan_export<'a>(
 }
 
 impl ExportPlan<'_> {
-    /// Writes the files, and a manifest that says which state it is.
+    /// Writes the files and the manifest.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// If the folder has other files or cannot be written.
     pub fn write(&mut self) -> Result<ExportReport, OpError> {
         export(&self.account, &mut self.state, self.request.folder, self.request.format)
     }
 }
 
-/// What was written.
+/// The written files.
 pub struct ExportReport {
+    /// The content of the manifest, a JSON object.
     pub manifest: Json,
+    /// The files without the manifest.
     pub files: Vec<WrittenFile>,
 }
 
-/// Writes `loaded`, and a manifest that says which state it is, to `folder`.
+/// Writes `loaded` and a manifest, which names the state, to `folder`. Removes files of an earlier
+/// export.
 ///
 /// # Errors
-/// When the folder holds something else or cannot be written.
+/// If the folder has other files or cannot be written.
 pub fn export(
     account: &AccountConfig,
     loaded: &mut LoadedState,
@@ -107,16 +114,18 @@ pub fn export(
 
 /// A written file.
 pub struct WrittenFile {
+    /// The file's name, without the folder.
     pub name: String,
     resource: Option<Resource>,
+    /// The number of records or rows in it.
     pub records: u64,
     hash: String,
 }
 
-/// Only an empty folder, or one that holds an export, is written to.
+/// Refuses a folder that is neither missing, nor empty, nor has a manifest.
 ///
 /// # Errors
-/// When it holds other files.
+/// If the folder has other files.
 fn check_folder(folder: &Path) -> Result<(), OpError> {
     let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
     if entries.next().is_none() || folder.join(MANIFEST).is_file() {
@@ -126,9 +135,9 @@ fn check_folder(folder: &Path) -> Result<(), OpError> {
     Err(OpError::new(OpErrorKind::Failed, message).next(NextStep::NameEmptyFolder))
 }
 
-/// Removes what an earlier export left here and this one did not write: the
-/// folder is read as one state. Its manifest is not believed, for it could name
-/// any file; only names that an export gives are removed.
+/// Removes files of an earlier export that this one did not write, because the folder is read as
+/// one state. Only files with the names of an export are removed: the manifest is not trusted,
+/// since it could name any file.
 fn remove_others(folder: &Path, files: &[WrittenFile]) -> Result<(), OpError> {
     let names = CsvKind::all().map(sheet_name).chain([JSON.to_owned()]);
     for name in names.filter(|name| files.iter().all(|file| file.name != *name)) {
@@ -164,7 +173,7 @@ fn csv_files(folder: &Path, loaded: &mut LoadedState) -> Result<Vec<WrittenFile>
             if resource == Resource::Campaigns {
                 links.extend(known.links(&record.key).map(|link| (record.key.id(), link)));
             }
-            // The first error stays; what comes after it is of no use.
+            // The first error is kept; later records are not written.
             if let Ok(begun) = &mut sheet
                 && let Err(error) = begun.record(&record, sent)
             {
@@ -185,7 +194,7 @@ fn csv_files(folder: &Path, loaded: &mut LoadedState) -> Result<Vec<WrittenFile>
     Ok(files)
 }
 
-/// Everything in one document, each record exactly as the service sent it.
+/// Writes all records into one document, each exactly as the service sent it.
 fn json_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile, OpError> {
     let mut file = ExportFile::new(folder, JSON.to_owned(), None)?;
     let state = json!(loaded.name);
@@ -209,7 +218,7 @@ fn json_file(folder: &Path, loaded: &mut LoadedState) -> Result<WrittenFile, OpE
     file.keep()
 }
 
-/// A file that appears whole or not at all, for its user alone.
+/// A private file that is created atomically.
 struct ExportFile {
     name: String,
     resource: Option<Resource>,

@@ -1,4 +1,4 @@
-//! Letting go of old snapshots, by retention rules.
+//! Forgets old snapshots by retention rules.
 
 use std::time::Duration;
 
@@ -12,22 +12,23 @@ use crate::vault::lock::Lock;
 use crate::vault::retention::RetentionDecision;
 use crate::vault::snapshot::Snapshot;
 
-/// What is to become of each snapshot of an account. While it lives, the account is
-/// locked, unless it is for a dry run.
+/// Which snapshots of an account to forget. Holds the account's lock until it is dropped, except in
+/// a dry run.
 pub struct RetentionPlan<'a> {
     account: &'a AccountConfig,
     vault: Vault,
+    /// The snapshots of the vault, oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// One for each snapshot, in the same order.
+    /// One decision for each snapshot, in the same order.
     pub decisions: Vec<RetentionDecision>,
     _lock: Option<Lock>,
 }
 
-/// Decides which snapshots of `account` are forgotten: by `rules`, or else by those of its
+/// Decides which snapshots of `account` to forget, by `rules`, or else by the rules of its
 /// configuration.
 ///
 /// # Errors
-/// When no rule is given, or the vault is locked or cannot be read.
+/// If there is no rule, or another process holds the lock.
 pub fn plan_retention<'a>(
     env: &Env,
     account: &'a AccountConfig,
@@ -45,10 +46,10 @@ pub fn plan_retention<'a>(
     plan_locked(account, &rules, "forget", Duration::ZERO, &*env.clock)
 }
 
-/// The same by `rules`, for `command`, which waits up to `patience` for the account's lock.
+/// Decides by `rules`, for `command`. Waits up to `patience` for the account's lock.
 ///
 /// # Errors
-/// When the vault is locked or cannot be read.
+/// If another process still holds the lock.
 pub(super) fn plan_locked<'a>(
     account: &'a AccountConfig,
     rules: &RetentionRules,
@@ -86,15 +87,15 @@ impl RetentionPlan<'_> {
         gone.map(|it| it.number).collect()
     }
 
-    /// Forgets what no rule keeps, in the daemon's copy of the vault too.
+    /// Forgets the snapshots that no rule keeps, and renews the daemon's copy of the vault.
     ///
     /// # Errors
-    /// When the vault or the copy cannot be written.
+    /// If the copy cannot be written.
     pub fn forget(mut self, clock: &dyn Clock) -> Result<(), OpError> {
         self.forget_in_vault(clock)?;
         if let Some(folder) = &self.account.settings.copy {
             let copy = folder.join(format!("{}.db", self.account.name));
-            // The daemon's copy of the vault must not keep what the vault forgets.
+            // The daemon's copy of the vault must not keep the forgotten snapshots.
             if copy.exists() {
                 self.vault.copy_to(&copy)?;
             }
@@ -102,7 +103,8 @@ impl RetentionPlan<'_> {
         Ok(self.vault.close()?)
     }
 
-    /// Forgets what no rule keeps, where the copy is made anew afterwards.
+    /// Forgets the snapshots that no rule keeps, without the copy, which the caller renews
+    /// afterwards.
     pub(super) fn forget_before_copy(mut self, clock: &dyn Clock) -> Result<(), OpError> {
         self.forget_in_vault(clock)?;
         Ok(self.vault.close()?)

@@ -1,4 +1,4 @@
-//! Adding an account to the configuration.
+//! Adds an account to the configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::api::ureq::{TransportOptions, UreqTransport};
 use crate::config::{NewAccount, SecretKind, add_account};
 use crate::crawl::request_account;
 
-/// Refuses a name that an account has already.
+/// Refuses a name that another account has.
 ///
 /// # Errors
-/// When there is one, or the configuration has mistakes.
+/// If there is such an account, or the configuration has mistakes.
 pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
     if env.config()?.accounts().iter().all(|account| account.name != name) {
         return Ok(());
@@ -24,10 +24,10 @@ pub fn require_new_name(env: &Env, name: &str) -> Result<(), OpError> {
     Err(OpError::new(OpErrorKind::Config, message).next(NextStep::NameNewAccount))
 }
 
-/// Asks the service whose key it is: the account's id and name.
+/// Requests the account of the key. Returns its id and name as text: `7 (Anna)`.
 ///
 /// # Errors
-/// When the service does not accept the key, or does not answer as the API does.
+/// If the service does not accept the key, or its response is not that of the API.
 pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
     env.catch_interrupts();
     let key = env.secret(SecretKind::Key, &account.key)?;
@@ -39,7 +39,7 @@ pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
         .with_redactor(env.redactor.clone())
         .with_key(key)
         .with_progress(env.progress(&account.name));
-    // Somebody waits, and may have mistyped: one try tells.
+    // A person waits and may have made a typing error, so there are no retries.
     let answer = request_account(&mut client, &GetOptions { retries: Some(0) })?;
     let account = answer.record(&client)?.record;
     let name = account.values.get(2).map(|name| name.cell().into_owned());
@@ -49,7 +49,7 @@ pub fn check_key(env: &Env, account: &NewAccount) -> Result<String, OpError> {
 /// Writes the account to the configuration, and returns the file.
 ///
 /// # Errors
-/// When it cannot be written; it is then as it was.
+/// If the file cannot be written; it is then unchanged.
 pub fn write_account(env: &Env, account: &NewAccount) -> Result<PathBuf, OpError> {
     Ok(add_account(&env.home()?, account)?)
 }

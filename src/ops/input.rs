@@ -1,6 +1,5 @@
-//! What an account should become, by its name on the command line: a state as
-//! [`state_ref`] knows them, or files: a CSV file, a folder that
-//! `export` wrote, a JSON export.
+//! Reads the desired state that a command line names: a reference ([`state_ref`]), a CSV file, a
+//! folder that `export` wrote, or a JSON export.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -22,43 +21,43 @@ use crate::suggest::suggest;
 use crate::vault::reference::{QualifiedReference, Reference, is_number};
 use crate::vault::{AccountIdentity, Vault};
 
-/// What somebody wants, and from where it comes.
+/// The desired state of an account, and where it comes from.
 #[derive(Debug, Default)]
 pub struct DesiredInput {
-    /// `main@#12`, or the path as it was given.
+    /// Such as `main@#12`, or the path as the user gave it.
     pub name: String,
+    /// The desired state.
     pub desired: DesiredState,
-    /// What is wanted too, and the API cannot do.
+    /// Desired changes that the API cannot make.
     pub unsupported: Vec<UnsupportedChange>,
-    /// The state that the files were exported from: only what differs from it
-    /// was edited.
+    /// The state from which the files were exported: only values that differ from it were edited.
     pub base: Option<State>,
-    /// What a person should know of it.
+    /// Warnings for people about the input.
     pub warnings: Vec<String>,
-    /// All that is there, where it is a state and not rows of it.
+    /// The complete records, if the input is a state and not CSV files.
     pub state: Option<State>,
-    /// Files that were not edited since they were exported.
+    /// The names of files that were not edited since they were exported.
     pub untouched: Vec<String>,
-    /// Whose ids these are, where they may be another account's.
+    /// The account to which the ids belong, if that may be another one.
     pub of: Option<InputOwner>,
-    /// It is of files that `export` wrote.
+    /// Whether it comes from files that `export` wrote.
     pub exported: bool,
 }
 
-/// An account whose ids stand in a state or an export.
+/// The account to which the ids of a state or an export belong.
 #[derive(Debug, Clone)]
 pub struct InputOwner {
-    /// As the configuration or the export calls it.
+    /// Its name in the configuration or the export.
     pub name: String,
-    /// `None` where it is not known here.
+    /// `None` if unknown on this machine.
     pub identity: Option<AccountIdentity>,
 }
 
 impl DesiredInput {
-    /// Looks up whose ids these are, where only a name is known.
+    /// Looks up the identity of the account to which the ids belong, if only its name is known.
     ///
     /// # Errors
-    /// When the configuration has mistakes, or a vault cannot be read.
+    /// If the configuration has mistakes.
     pub fn find_owner(&mut self, env: &Env) -> Result<(), OpError> {
         let Some(of) = self.of.as_mut().filter(|of| of.identity.is_none()) else { return Ok(()) };
         if let Ok(account) = env.config()?.account(&of.name) {
@@ -67,8 +66,8 @@ impl DesiredInput {
         Ok(())
     }
 
-    /// Lets what an export leaves out be, where it is not known what was there when
-    /// it was made: it may be somebody else's work since. Says whether it did.
+    /// Keeps records that an export lacks, if the state from which it was made is unknown: others
+    /// may have created them since. Returns whether that applied to any resource.
     pub fn deletes_nothing(&mut self) -> bool {
         let unknown = self.exported && self.base.is_none();
         let mut any = false;
@@ -78,10 +77,11 @@ impl DesiredInput {
         any
     }
 
-    /// Refuses ids of another account: here they are those of other records.
+    /// Refuses ids of another account than `account`, which has `id` on `service`: here they would
+    /// be the ids of other records.
     ///
     /// # Errors
-    /// When they are.
+    /// If the input belongs to another account.
     pub fn is_of(
         &self,
         account: &AccountConfig,
@@ -99,24 +99,24 @@ impl DesiredInput {
     }
 }
 
-/// What is read as the wanted state, and what of it.
+/// Which part of the input to use as the desired state.
 #[derive(Debug, Clone, Default)]
 pub struct InputOptions {
-    /// What a CSV file holds whose name does not tell.
+    /// The content of a CSV file whose name does not show it.
     pub resource: Option<CsvKind>,
-    /// Only these resources; all where it is empty.
+    /// Only these resources; all if empty.
     pub only: Vec<Resource>,
     /// Not these resources.
     pub skip: Vec<Resource>,
-    /// Whether records that the wanted state lacks are to be deleted.
+    /// Whether to delete records that the desired state lacks.
     pub delete: bool,
 }
 
 impl InputOptions {
-    /// Reads what `text` names, as wanted for `account`.
+    /// Reads the reference, file or folder `text` as the desired state of `account`.
     ///
     /// # Errors
-    /// When there is nothing of that name, or a file has mistakes.
+    /// If it does not exist or cannot be read, a file has mistakes, or no resource is left.
     pub fn read(
         &self,
         env: &Env,
@@ -128,7 +128,7 @@ impl InputOptions {
         self.checked(env, read_input(env, bounds, text, self.resource, account, &which)?)
     }
 
-    /// The same of a file, whatever else its name may mean.
+    /// Like [`InputOptions::read`] for a file or folder, even if its name is also a reference.
     ///
     /// # Errors
     /// As [`InputOptions::read`].
@@ -144,7 +144,7 @@ impl InputOptions {
 
     fn scope(&self) -> Result<Vec<Resource>, OpError> {
         let mut which = scope(&self.only, &self.skip)?;
-        // An account's own record is never changed by the way.
+        // The account's own record is changed only if it is named explicitly.
         let named = self.resource == Some(CsvKind::Resource(Resource::Account));
         which.retain(|it| *it != Resource::Account || named);
         Ok(which)
@@ -173,10 +173,10 @@ impl InputOptions {
     }
 }
 
-/// What `only` and `skip` leave of all resources, in the order of the table.
+/// The resources in `only`, or all if empty, without those in `skip`, in the order of the table.
 ///
 /// # Errors
-/// When they leave nothing.
+/// If none is left.
 pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, OpError> {
     let wanted = |it: &Resource| (only.is_empty() || only.contains(it)) && !skip.contains(it);
     let left: Vec<_> = Resource::ALL.into_iter().filter(wanted).collect();
@@ -187,7 +187,8 @@ pub fn scope(only: &[Resource], skip: &[Resource]) -> Result<Vec<Resource>, OpEr
     Ok(left)
 }
 
-/// A file that was not edited wants nothing, so what it holds need not be read.
+/// Removes the content of files that were not edited: it asks for no change, so those resources
+/// need not be read.
 fn leave_untouched(read: &mut DesiredInput) {
     if read.base.is_none() {
         return;
@@ -204,15 +205,14 @@ fn leave_untouched(read: &mut DesiredInput) {
     }
 }
 
-/// The largest file that is read.
+/// The largest file that is read, in bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// Reads what `text` names. `resource` says what a CSV file holds whose name
-/// does not; of a state, `which` resources are taken.
+/// Reads the reference, file or folder `text`. `resource` is the content of a CSV file whose name
+/// does not show it. Of a state, only the resources `which` are used.
 ///
 /// # Errors
-/// When there is nothing of that name, or something is wrong in a file: then
-/// every mistake is told.
+/// If it does not exist or cannot be read. For a file, with all mistakes in it.
 pub fn read_input(
     env: &Env,
     bounds: &SessionLimits,
@@ -241,7 +241,7 @@ fn state(
     desired.deleted = loaded.deleted_since()?;
     let outcomes = loaded.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
     for outcome in outcomes.filter(|outcome| !outcome.is_complete()) {
-        // It is not known what else was there, so what is missing is not unwanted.
+        // The list is incomplete, so records that it lacks must not be deleted.
         if let Some(wanted) = desired.resources.get_mut(&outcome.resource) {
             wanted.is_complete = false;
         }
@@ -262,16 +262,16 @@ fn state(
     })
 }
 
-/// The path that `text` is, if it is one. What names an account or a snapshot
-/// is none; with `./` in front it is.
+/// `text` as a path; `None` if it is a reference. The name of an account or a snapshot is a path
+/// only with `./` in front.
 ///
 /// # Errors
-/// When the configuration has mistakes.
+/// If the configuration has mistakes.
 pub fn path(env: &Env, text: &str) -> Result<Option<PathBuf>, OpError> {
     let path = Path::new(text);
     let name = text.split_once('@').map_or(text, |(account, _)| account);
     let bare = !text.contains(['/', std::path::MAIN_SEPARATOR]) && text != "." && text != "..";
-    // Its warnings are told where the account is used.
+    // The warnings of the configuration are sent where the account is used.
     if bare && env.config()?.account(name).is_ok() {
         return Ok(None);
     }
@@ -284,10 +284,10 @@ pub fn path(env: &Env, text: &str) -> Result<Option<PathBuf>, OpError> {
     Ok((!reference && path.exists()).then(|| path.to_owned()))
 }
 
-/// The account that a folder was exported from, if it is configured.
+/// The account from which a folder was exported, if it is configured.
 ///
 /// # Errors
-/// When the folder's manifest cannot be read, or the configuration has mistakes.
+/// If the folder's manifest cannot be read, or the configuration has mistakes.
 pub fn exporting_account(env: &Env, path: &Path) -> Result<Option<AccountConfig>, OpError> {
     if !path.is_dir() {
         return Ok(None);
@@ -296,11 +296,11 @@ pub fn exporting_account(env: &Env, path: &Path) -> Result<Option<AccountConfig>
     Ok(env.config()?.account(&manifest.account).ok())
 }
 
-/// Reads files. The state that they were exported from is looked for in the
-/// vault of `account`.
+/// Reads a file or folder. The state from which it was exported is looked up in the vault of
+/// `account`.
 ///
 /// # Errors
-/// When there are none, or something is wrong in one.
+/// If it does not exist or cannot be read; with all mistakes in CSV files.
 pub fn read_files(
     path: &Path,
     resource: Option<CsvKind>,
@@ -345,7 +345,7 @@ fn only(state: State, which: &[Resource]) -> State {
     left
 }
 
-/// What a CSV file holds by its name: the word before its first dot.
+/// The content of a CSV file by its name: the word before the first dot.
 fn named_kind(path: &Path) -> Result<CsvKind, OpError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let stem = name.split('.').next().unwrap_or_default();
@@ -366,10 +366,11 @@ fn named_kind(path: &Path) -> Result<CsvKind, OpError> {
     }
 }
 
-/// A CSV file: its name, what it holds, its bytes, and whether it is untouched.
+/// CSV files: the name, the content, the bytes, and whether the file is unedited since its export.
 type Sheets = Vec<(String, CsvKind, Vec<u8>, bool)>;
 
-/// Reads CSV files. Of the resources in `whole`, what is not there is not wanted.
+/// Reads CSV files. Those of the resources `whole` are complete: records that they lack are not
+/// desired.
 fn rows(
     mut read: DesiredInput,
     sheets: Sheets,
@@ -463,7 +464,7 @@ fn folder(
             }
         }
     }
-    // Beside every record there is nothing to add.
+    // A JSON export has all records, so no CSV files are added to it.
     let all = if state.is_some() { &[] } else { which };
     for (kind, path) in added(folder, &manifest, all) {
         sheets.push((path.display().to_string(), kind, bytes(&path)?, false));
@@ -495,7 +496,7 @@ fn folder(
     rows(read, sheets, &whole)
 }
 
-/// CSV files that somebody has put beside the exported ones.
+/// CSV files that a user has added to an exported folder.
 fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(CsvKind, PathBuf)> {
     let new = |kind: &CsvKind| {
         let known = manifest.files.iter().any(|file| file.content == ExportContent::Csv(*kind));
@@ -505,8 +506,8 @@ fn added(folder: &Path, manifest: &Manifest, which: &[Resource]) -> Vec<(CsvKind
     paths.filter(|(_, path)| path.is_file()).collect()
 }
 
-/// The state that an export was made from and what was deleted since, or why they cannot be
-/// had.
+/// The state from which an export was made and the records deleted since, or a message why they are
+/// unknown.
 fn base(
     manifest: &Manifest,
     account: Option<&AccountConfig>,
@@ -518,7 +519,7 @@ fn base(
     let (Some(number), Some(digest)) = (manifest.snapshot, &manifest.digest) else {
         return Ok(Err(format!("the export is of {}, no snapshot, so {every}", manifest.state)));
     };
-    // An account may have been given another name since; its digests tell.
+    // The account may have another name since; the digest identifies the snapshot.
     let gone = match manifest.account == account.name {
         true => format!("snapshot #{number} of the export is not in the vault, so {every}"),
         false => other(),
@@ -532,10 +533,10 @@ fn base(
     Ok(Ok((vault.state(number, which)?, deleted)))
 }
 
-/// A file's bytes, if it is a file of a bearable size.
+/// The bytes of a file of at most 256 MiB.
 ///
 /// # Errors
-/// When it is not, or cannot be read.
+/// If it does not exist, is not a regular file, is larger, or cannot be read.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| match error.kind() {
@@ -562,10 +563,11 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, OpError> {
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// The account on whose behalf files are looked at: their own, or the only one.
+/// The account for reading files: the one from which they were exported, or the only configured
+/// one.
 ///
 /// # Errors
-/// When neither is there.
+/// If there is neither.
 pub fn account_of(env: &Env, path: &Path) -> Result<AccountConfig, OpError> {
     match exporting_account(env, path)? {
         Some(account) => Ok(account),
@@ -573,7 +575,7 @@ pub fn account_of(env: &Env, path: &Path) -> Result<AccountConfig, OpError> {
     }
 }
 
-/// What a list can never show of `desired`, by resource; a diff leaves it out.
+/// The fields in `desired` that no list shows, by resource; a diff leaves them out.
 #[must_use]
 pub fn unlisted_fields(desired: &DesiredState) -> BTreeMap<Resource, Vec<&'static str>> {
     let mut unseen = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Moving an account to another: reads both, plans, and carries the plan out or compares.
+//! Migrates an account to another one: reads both, makes a plan, and applies it or compares the
+//! accounts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,39 +33,50 @@ use crate::vault::journal::{JournalStep, StepState};
 use crate::vault::reference::Reference;
 use crate::vault::snapshot::{ReadState, Snapshot};
 
-/// Which account to move where, what of it, and how.
+/// Source and target of a migration, and its options.
 pub struct MigrateRequest<'a> {
-    /// The account to move, which is backed up first; or ACCOUNT@REF, a snapshot.
+    /// The source: the name of an account, which is backed up first, or `ACCOUNT@REF` for a
+    /// snapshot.
     pub from: &'a str,
+    /// The target account.
     pub to: &'a AccountConfig,
+    /// What to do with the plan.
     pub goal: MigrateGoal,
     /// A CSV file with the ids of short links in both accounts.
     pub links: Option<PathBuf>,
-    /// A `qr_codes.csv` that tells what the codes contain.
+    /// A `qr_codes.csv` with the content of the QR codes.
     pub qr_data: Option<PathBuf>,
-    /// A code whose content is not known opens the old code's link.
+    /// A QR code of unknown content gets the link of the old code as content.
     pub link_codes: bool,
+    /// Values, or beginnings of values, to replace in the source's records.
     pub set: Vec<Substitution>,
+    /// Filters; a record must match all that name its resource.
     pub wheres: Vec<FieldFilter>,
-    /// Only these resources; all where it is empty.
+    /// Only these resources; all if empty.
     pub only: Vec<Resource>,
     /// Not these resources.
     pub skip: Vec<Resource>,
-    /// Where what came of it is written as Markdown.
+    /// The file for the report in Markdown.
     pub report: Option<PathBuf>,
+    /// The most records of a resource in the target that may be updated.
     pub max_update: CountOrPercent,
+    /// What happens to fields that also changed in the target since the last migration.
     pub on_conflict: OnConflict,
     /// Stop at the first step that the service refuses.
     pub fail_fast: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     pub yes: bool,
+    /// The maximum age of a list when a write that depends on it is sent; the configuration's if
+    /// `None`.
     pub max_staleness: Option<Duration>,
+    /// Limits on requests, time and the wait for locks, for each account.
     pub limits: SessionLimits,
 }
 
-/// What a migration is to come to.
+/// What to do with the plan of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MigrateGoal {
+    /// Ask for confirmation and apply the plan.
     Apply,
     /// Make the plan and write nothing.
     DryRun,
@@ -74,37 +86,49 @@ pub enum MigrateGoal {
     Verify,
 }
 
-/// What a migration came to.
+/// The result of a migration.
 pub enum MigrateReport {
-    /// The plan was made; nothing was written but the file that was asked for.
+    /// The plan was made; nothing was written except the requested files.
     Planned {
+        /// The plan for the target, and tasks to do by hand.
         moving: Box<MigrationPlan>,
         /// The source: `old@#12`.
         from: String,
+        /// The present target, for which the plan was made.
         observation: Box<Observation>,
     },
+    /// The accounts were compared.
     Verified {
+        /// The plan that would remove the differences.
         moving: Box<MigrationPlan>,
+        /// The differences by resource.
         report: MigrationReport,
     },
-    /// There was nothing to move.
+    /// The plan had no steps.
     Nothing {
+        /// The records that exist in the target already, by resource.
         report: MigrationReport,
+        /// The number of changes without a step ([`missing`]).
         missing: u64,
     },
-    /// The user said no.
+    /// The user declined at the prompt; nothing was written.
     Declined,
+    /// The run ended.
     Applied {
+        /// The migrated records and the tasks to do by hand.
         report: MigrationReport,
+        /// Counts and messages of the run.
         run: Box<RunReport>,
+        /// The number of changes without a step ([`missing`]).
         missing: u64,
     },
 }
 
-/// Moves what is asked for, or compares.
+/// Migrates the requested records, or compares the accounts.
 ///
 /// # Errors
-/// When an account cannot be read whole, a guard refuses, or the run had to stop.
+/// If an account cannot be read completely, both are the same account, an input file has mistakes,
+/// a guard refuses, or the run stopped.
 pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport, OpError> {
     let options = options(request)?;
     if let Some(file) = &request.report {
@@ -113,7 +137,7 @@ pub fn migrate(env: &Env, request: &MigrateRequest<'_>) -> Result<MigrateReport,
     let target = MovedAccount::target(env, request, request.to)?;
     let session = WriteSession::open(env, request.to, "migrate", &request.limits)?;
     if request.goal == MigrateGoal::Apply {
-        // Reading the source for nothing may take long.
+        // Checked before the source is read, which may take long.
         session.require_no_open_run()?;
     }
     let mut moved = MovedAccount::read(env, request, target, &options.which)?;
@@ -134,7 +158,7 @@ fn move_records(
 ) -> Result<MigrateReport, OpError> {
     let (env, to) = (session.env, request.to);
     let on_conflict = match request.on_conflict {
-        // A comparison goes on after a conflict, and names it.
+        // A comparison does not stop at a conflict; it reports it.
         OnConflict::Fail if request.goal == MigrateGoal::Verify => OnConflict::Theirs,
         whose => whose,
     };
@@ -148,7 +172,7 @@ fn move_records(
         let message = format!("{} and {} are the same account", request.from, to.name);
         return Err(session.discard_after(&looked, OpError::new(OpErrorKind::Usage, message)));
     }
-    // What the new service does not have cannot be made there.
+    // Resources that the new service does not offer cannot be created there.
     for resource in &looked.not_offered {
         looked.state.remove(*resource);
     }
@@ -221,7 +245,7 @@ fn apply_step(
     drop(session);
     warn_of_problems(env, to, &run);
     write(request, &report)?;
-    // What the report counts as failed, the run counts already.
+    // Steps that the report counts as failed are in the counts of the run already.
     Ok(MigrateReport::Applied { report, run: Box::new(run), missing: missing(moving) })
 }
 
@@ -260,7 +284,7 @@ fn options(request: &MigrateRequest<'_>) -> Result<MigrateOptions, OpError> {
     })
 }
 
-/// Refuses a file that could not be written when all is done.
+/// Refuses, before the work begins, a report file that could not be written at the end.
 fn has_a_place(file: &Path) -> Result<(), OpError> {
     let why = match (folder_of(file).is_dir(), file.is_dir()) {
         (false, _) => std::io::ErrorKind::NotADirectory,
@@ -276,18 +300,18 @@ fn mistakes(problems: CsvProblems) -> OpError {
         .next(NextStep::FixInput)
 }
 
-/// The account that is moved.
+/// The source of a migration.
 struct MovedAccount {
     name: String,
     origin: String,
     state: State,
     memory: AccountMemory,
-    /// What could not be read, since the service does not offer it.
+    /// A task for each resource that could not be read because the service does not offer it.
     unread: Vec<ManualTask>,
 }
 
 impl MovedAccount {
-    /// What is to be moved, which is another account than `to`.
+    /// The source as a reference. Refuses `to` as its own source.
     fn target(
         env: &Env,
         request: &MigrateRequest<'_>,
@@ -335,7 +359,7 @@ impl MovedAccount {
     }
 }
 
-/// Backs the source up, through a client that can only read.
+/// Backs the source up, with a client that cannot write.
 fn back_up(
     env: &Env,
     request: &MigrateRequest<'_>,
@@ -355,12 +379,13 @@ fn back_up(
     Ok((vault, report.snapshot))
 }
 
-/// The same, told of one of the two accounts.
+/// The failure, with the name of the account in its message.
 fn whose(account: &AccountConfig, failure: OpError) -> OpError {
     OpError { message: format!("{}: {}", account.name, failure.message), ..failure }
 }
 
-/// What the source does not offer. All else has to be there whole.
+/// A task for each resource that the source does not offer. Fails if any other resource was not
+/// read completely.
 fn unread(
     snapshot: &Snapshot,
     from: &AccountConfig,
@@ -374,7 +399,7 @@ fn unread(
     tasks.collect()
 }
 
-/// What came of the migration of `moved` to `to`, by the journal of its `run`.
+/// The report on the migration of `moved` to `to`, from the journal of its `run`.
 fn report(
     vault: &Vault,
     moved: &MovedAccount,
@@ -384,7 +409,7 @@ fn report(
 ) -> Result<MigrationReport, OpError> {
     let journal = run.map(|run| vault.steps(run)).transpose()?.unwrap_or_default();
     let why = |step: JournalStep| match step.state {
-        // The service said that it did it, and the list afterwards shows otherwise.
+        // The service confirmed the step, but the list after the run differs from the plan.
         StepState::Done if step.verified.as_deref() == Some(apply::verify::DIFFERS) => {
             Some(step.remark.unwrap_or_default())
         }
@@ -409,13 +434,14 @@ fn write(request: &MigrateRequest<'_>, report: &MigrationReport) -> Result<(), O
     write_private(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
 }
 
-/// How many records of the source are not moved and stand in no plan.
+/// The number of records of the source that are not migrated and have no step.
 #[must_use]
 pub fn left_to_a_person(moving: &MigrationPlan) -> u64 {
     moving.manual.iter().filter(|it| it.not_moved).count() as u64
 }
 
-/// How much of the source the plan has no step for.
+/// The number of changes for which the plan has no step: unsupported ones and those left to a
+/// person.
 #[must_use]
 pub fn missing(moving: &MigrationPlan) -> u64 {
     moving.plan.unsupported.len() as u64 + left_to_a_person(moving)

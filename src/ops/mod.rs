@@ -1,8 +1,7 @@
-//! The use cases: one file for each, a function that takes its options and returns what
-//! came of it as data.
+//! The use cases, one file each: a function that takes its options and returns its result as data.
 //!
-//! Nothing here prints, reads the keyboard or ends the process: warnings, remarks,
-//! progress and questions go to [`Events`], which `cli` or the daemon implements.
+//! Nothing here prints, reads the keyboard or ends the process: warnings, remarks, progress and
+//! questions go to [`Events`], which `cli` or the daemon implements.
 
 pub mod account_options;
 pub mod account_session;

@@ -1,4 +1,4 @@
-//! What a user can do about a failure, as data. `cli/hints.rs` has the words.
+//! What a user can do about a failure, as data. The texts are in `cli/hints.rs`.
 
 use crate::api::error::ApiErrorKind;
 use crate::apply::ApplyError;
@@ -9,107 +9,162 @@ use crate::vault::{IdentityPart, VaultError};
 /// What a user can do about a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
-    /// Depends on why the request has no usable answer.
+    /// Depends on why the request has no usable response.
     AfterRequest(ApiErrorKind),
     /// Repeat the command: it continues where it stopped.
     RunAgain,
-    /// Repeat the command when the service answers for the resource.
+    /// Repeat the command later, when the service responds for the resource.
     RunAgainLater,
     /// Wait for the other process, or let the command wait for it.
     WaitForLock,
+    /// Wait for the process that has the vault open, and repeat the command.
     WaitForProcess,
     /// Set `LINKVAULT_HOME`.
     SetHome,
+    /// Add an account with `init`, or use the built-in sandbox.
     AddAccount,
+    /// Name one of the configured accounts.
     NameAccount {
+        /// The account that the wrong name may mean.
         nearest: Option<String>,
+        /// The names of all accounts.
         known: Vec<String>,
     },
+    /// Give the new account another name.
     NameNewAccount,
-    /// Name the account of a reference that names none.
+    /// Put an account before this reference.
     QualifyReference(String),
+    /// Name a state in one of the valid forms.
     NameState,
+    /// List the snapshots of this account.
     ListSnapshots(String),
-    /// The runs of the account, if it is known.
+    /// List the runs of the account, with its name if known.
     ListRuns(Option<String>),
-    /// Back the account up first, if it is known by its name.
+    /// Back the account up first, with its name if known.
     BackUp(Option<String>),
+    /// Back this account up again, because one snapshot is not enough.
     BackUpAgain(String),
-    /// Back the account up and name its newest snapshot instead of the live account.
+    /// Back this account up, and name its newest snapshot instead of the live account.
     BackUpAndNameSnapshot(String),
-    /// Check that the URL is the service's.
+    /// Check that the configured URL is the service's.
     CheckUrl,
+    /// Check key and URL: they lead to another account than the vault's.
     CheckKeyAndUrl,
+    /// Accept the new URL of the service with `--service-moved`.
     AcceptMovedService,
+    /// Fix the mistakes in the configuration.
     FixConfig,
+    /// Fix the configuration, or add the new account to it by hand.
     FixConfigOrAddByHand,
+    /// Name a PEM file with certificates that can be read.
     NameCertificates,
-    /// Of the vault's file.
+    /// Move the file away that is not a vault, or configure another vault.
     MoveFileAway,
+    /// Use the newer linkvault that wrote the vault.
     UseNewerProgram,
+    /// Run `check` to see what is damaged.
     CheckVault,
+    /// Run `check`, and restore the vault from a copy.
     CheckVaultAndRestore,
+    /// Run `vault restore`, which leaves out a log that belongs to another file.
     RestoreOverForeignLog,
+    /// Put the missing vault back beside its log, or restore a copy.
     RestoreBesideLog,
+    /// Name the account to which the copy of a vault belongs.
     NameOwningAccount,
+    /// Free disk space and repeat the command.
     FreeSpace,
+    /// Check the disk and its limits.
     CheckDisk,
+    /// Make the vault and its folder writable.
     MakeWritable,
-    /// Of input files.
+    /// Fix the input file.
     FixInput,
+    /// Fix the input file, or export again.
     FixInputOrExportAgain,
+    /// Export again: the manifest of the folder cannot be read.
     ExportAgain,
+    /// Split a file that is too large.
     SplitFile,
+    /// Use a JSON file that `export` wrote.
     UseExportedJson,
+    /// Name a CSV file of a folder that has no manifest.
     NameCsvFile,
-    /// Name what a CSV file holds; `nearest` is what its name may mean.
+    /// Name the resource of a CSV file with `--resource`.
     NameResource {
+        /// The resource that the file's name may mean.
         nearest: Option<&'static str>,
     },
+    /// Confirm with `--resource account` that the account's own record is meant.
     NameAccountResource,
-    /// A resource was named for input that is not a single CSV file.
+    /// Leave out `--resource`, because the input is not a single CSV file.
     OmitResource,
-    /// `only` and `skip` leave nothing.
+    /// Name other resources, because `--only` and `--skip` leave none.
     WidenScope,
+    /// Leave a resource out that cannot be read.
     SkipResource,
+    /// Export to a new or empty folder.
     NameEmptyFolder,
+    /// Write to another file.
     NameOtherFile,
+    /// Remove the invalid state of the sandbox.
     RemoveSandboxFile,
+    /// Run `migrate`, because the input has ids of another account.
     MigrateInstead {
+        /// The account of the input.
         from: String,
+        /// The account to change.
         to: String,
     },
+    /// Restore another snapshot to this account, because the one before the run was forgotten.
     RestoreInstead(String),
+    /// Resolve conflicts with `--on-conflict`.
     ChooseOnConflict,
+    /// Review the plan, and raise the limit of the guard.
     RaiseLimit,
+    /// Make a new plan.
     MakeNewPlan,
+    /// Make a plan for this account.
     MakeNewPlanFor(String),
-    /// The same records may be as wanted already.
+    /// Make a new plan; it may be empty, because this one was applied before.
     MakeNewPlanIfNeeded,
+    /// Set the password in a command without a saved plan.
     SetPasswordAlone,
+    /// Confirm with `--yes`.
     Confirm,
+    /// Resume the unfinished run, or show it.
     ResumeOrShowRun {
+        /// The account of the run.
         account: String,
+        /// Number of the run.
         run: RunId,
     },
+    /// Resume the run that stopped.
     ResumeRun {
+        /// The account of the run.
         account: String,
+        /// Number of the run.
         run: RunId,
-        /// Why the run stopped, where that needs something done first.
+        /// Why the run stopped, if that must be fixed first.
         first: Option<ApiErrorKind>,
     },
-    /// Before the run can be undone.
+    /// Finish the run, so that it can be undone.
     FinishRun {
+        /// The account of the run.
         account: String,
+        /// Number of the run.
         run: RunId,
     },
+    /// Give a retention rule.
     GiveRetentionRule,
+    /// List the behaviours of the sandbox.
     ListBehaviours,
-    /// Nothing: it was a rehearsal.
+    /// Nothing, because it was a rehearsal.
     Rehearsed,
 }
 
 impl NextStep {
+    /// The step after an error of a vault.
     #[must_use]
     pub fn after_vault_error(error: &VaultError) -> Option<Self> {
         Some(match error {
@@ -136,6 +191,7 @@ impl NextStep {
         })
     }
 
+    /// The step after an error of a crawl.
     #[must_use]
     pub fn after_crawl_error(error: &CrawlError) -> Option<Self> {
         match error {
@@ -145,7 +201,7 @@ impl NextStep {
         }
     }
 
-    /// For a run on `account`.
+    /// The step after an error of a run on `account`.
     #[must_use]
     pub fn after_apply_error(error: &ApplyError, account: &str) -> Option<Self> {
         let resume =

@@ -1,4 +1,4 @@
-//! An account as it is now: what every plan stands on.
+//! Reads the present account, for which a plan is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,37 +21,40 @@ use crate::progress::Progress;
 use crate::vault::snapshot::ReadState;
 use crate::vault::{Vault, VaultError};
 
-/// An account as it is now, and what is remembered of it.
+/// The present account, and the stored values about it.
 #[derive(Debug)]
 pub struct Observation {
+    /// The present records of the resources that were read.
     pub state: State,
-    /// What the service does not have; of those the state has no records.
+    /// Resources that the service does not offer; `state` has no records of them.
     pub not_offered: Vec<Resource>,
+    /// Sent values and replaced ids from the vault.
     pub memory: AccountMemory,
-    /// What looking cost, in requests.
+    /// The requests that reading took, without `confirming`.
     pub reading: u64,
-    /// Requests beside these that ask again whose account it is, where a look into the
-    /// account's own vault finds lists that lost records.
+    /// Further requests that check the account again, one for each list that lacks records of the
+    /// account's own vault.
     pub confirming: u64,
     /// How the lists are divided into pages.
     pub paging: BTreeMap<Resource, Paging>,
-    /// Requests a minute; 0 is no limit.
+    /// The rate limit in requests per minute; 0 is no limit.
     pub limit: u64,
+    /// The requests of each window that are left to other tools.
     pub reserve: u64,
-    /// How old a list may be when a write that stands on it leaves.
+    /// The maximum age of a list when a write that depends on it is sent.
     pub max_staleness: Duration,
-    /// As the vault remembers it.
+    /// The service's URL as the vault stores it.
     pub service: String,
-    /// The account's own id there.
+    /// The account's id on the service.
     pub account_id: Option<i64>,
-    /// The snapshot that shows it.
+    /// The number of the snapshot with this state.
     pub snapshot: i64,
-    /// Whether that stands in the account's own vault.
+    /// Whether the snapshot is in the account's own vault.
     pub kept: bool,
 }
 
 impl Observation {
-    /// What carrying `plan` out costs, this look and one at the end included.
+    /// The cost of executing `plan`, with this crawl and the one at the end.
     #[must_use]
     pub fn cost(&self, plan: &Plan) -> PlanCost {
         let mut again = plan.touched();
@@ -67,10 +70,11 @@ impl Observation {
     }
 }
 
-/// Looks at an account without leaving anything in its vault.
+/// Reads the resources `which` of an account, without storing anything in its vault.
 ///
 /// # Errors
-/// When what is needed cannot be read whole.
+/// If a resource cannot be read completely, another process holds the lock, or the vault belongs to
+/// another account.
 pub fn observe_account(
     env: &Env,
     account: &AccountConfig,
@@ -84,7 +88,8 @@ pub fn observe_account(
     observe_aside(&*env.clock, account, &mut session, own.as_ref(), &*progress, which)
 }
 
-/// Looks at an account, and leaves nothing in `own`, its vault.
+/// Like [`observe_account`], with an open session. `own` is the account's vault, which stays
+/// unchanged.
 ///
 /// # Errors
 /// As [`observe_account`].
@@ -106,8 +111,8 @@ pub fn observe_aside(
     Ok(looked)
 }
 
-/// How many lists of `now` lack records that `own` has: a look into `own` confirms the
-/// account for each. Of a list that is not offered, nothing is known to be lost.
+/// The number of lists in `now` that lack records of `own`: a crawl into `own` would check the
+/// account again for each. Lists that are not offered do not count.
 fn lost_lists(own: &Vault, now: &Observation) -> Result<u64, VaultError> {
     let mut lists = BTreeSet::new();
     let offered = |(it, _): &(Resource, _)| !now.not_offered.contains(it);
@@ -126,7 +131,7 @@ fn lost_lists(own: &Vault, now: &Observation) -> Result<u64, VaultError> {
     Ok(lists.len() as u64)
 }
 
-/// Looks at an account by a snapshot in `vault`.
+/// Reads an account into a new snapshot in `vault`.
 ///
 /// # Errors
 /// As [`observe_account`].

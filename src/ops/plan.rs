@@ -1,5 +1,5 @@
-//! From a state that somebody wants to a plan: what `plan`, `apply`, `import`,
-//! `restore` and `undo` have in common before the first write.
+//! Makes plans: what `plan`, `apply`, `import`, `restore` and `undo` have in common before the
+//! first write.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,36 +22,43 @@ use crate::files::{Durability, replace};
 use crate::format;
 use crate::model::{Resource, State, Verb};
 
-/// What to plan for, and which account would be changed.
+/// The account and the desired state to make a plan for.
 pub struct PlanRequest<'a> {
+    /// The account that the plan would change.
     pub account: &'a AccountConfig,
-    /// The wanted state, by its name.
+    /// The desired state: a reference, or a file or folder.
     pub input: &'a str,
-    /// What of the input is taken.
+    /// Which part of the input to use.
     pub options: InputOptions,
+    /// What the plan may do.
     pub policy: Policy,
+    /// The maximum age of a list when a write that depends on it is sent; the configuration's if
+    /// `None`.
     pub max_staleness: Option<Duration>,
-    /// Where the plan is saved.
+    /// The file to save the plan to.
     pub save: Option<PathBuf>,
+    /// Limits on requests, time and the wait for the lock.
     pub limits: SessionLimits,
 }
 
-/// A plan, and what it stands on.
+/// A plan, and the state that it was made for.
 pub struct PlanReport {
+    /// The plan.
     pub plan: Plan,
-    /// The wanted state's name, or the file's.
+    /// The name of the desired state, such as `main@#12`, or the path of the file.
     pub input: String,
+    /// The present account, for which the plan was made.
     pub observation: Observation,
-    /// A remark on records that the wanted state lacks and that stay.
+    /// A remark on records that the desired state lacks and that stay.
     pub kept: Option<String>,
-    /// Why `apply` will refuse the plan, a line for each guard.
+    /// The reasons for which `apply` would refuse the plan, one line for each guard.
     pub refusals: Vec<String>,
 }
 
-/// Reads the account and the wanted state, and plans the way.
+/// Reads the account and the desired state, and makes the plan.
 ///
 /// # Errors
-/// When one of them cannot be had, or they leave open what is meant.
+/// If one of them cannot be read, the input is ambiguous, or there are conflicts.
 pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, OpError> {
     let (account, policy) = (request.account, &request.policy);
     env.catch_interrupts();
@@ -70,7 +77,7 @@ pub fn plan_changes(env: &Env, request: &PlanRequest<'_>) -> Result<PlanReport, 
     Ok(PlanReport { plan, input: wanted.name, observation, kept, refusals })
 }
 
-/// The resources that must be known to plan for `desired`.
+/// The resources that must be read to make a plan for `desired`.
 #[must_use]
 pub fn needed_resources(desired: &DesiredState, policy: &Policy) -> Vec<Resource> {
     let mut needed: Vec<_> = desired.resources.keys().copied().collect();
@@ -81,7 +88,7 @@ pub fn needed_resources(desired: &DesiredState, policy: &Policy) -> Vec<Resource
     if needed.contains(&Resource::ChannelItems) {
         needed.extend(Resource::ChannelItems.spec().depends_on);
     }
-    // The items of a channel go with it, and are to come back with it.
+    // Deleting a channel deletes its items, so they are needed to restore it.
     if policy.delete && needed.contains(&Resource::Channels) {
         needed.push(Resource::ChannelItems);
     }
@@ -90,10 +97,10 @@ pub fn needed_resources(desired: &DesiredState, policy: &Policy) -> Vec<Resource
     needed
 }
 
-/// Plans, with the price.
+/// Makes a plan with its cost.
 ///
 /// # Errors
-/// When rows leave open what is meant, or there are conflicts.
+/// If rows are ambiguous, or there are conflicts.
 pub fn make_plan(
     desired: &DesiredState,
     base: Option<&State>,
@@ -107,7 +114,7 @@ pub fn make_plan(
     Ok(plan)
 }
 
-/// Each choice of the planner, for `-v`.
+/// Logs each match and each step, for `-v`.
 fn log(plan: &Plan) {
     for it in plan.foreign.iter().flat_map(|foreign| &foreign.matched) {
         tracing::debug!("{} {}: matched with {} here", it.resource.name(), it.old, it.new);
@@ -122,8 +129,8 @@ fn log(plan: &Plan) {
     }
 }
 
-/// A remark on records that `wanted` does not have and that stay, since `--delete` was
-/// not given: a row taken out of a sheet, or what is newer than a snapshot.
+/// A remark on records that `wanted` lacks and that stay because `--delete` was not given: rows
+/// that were removed from a CSV file, or records that are newer than a snapshot.
 #[must_use]
 pub fn kept_records(
     wanted: &DesiredInput,
@@ -136,7 +143,7 @@ pub fn kept_records(
         return None;
     }
     let bold = Policy { delete: true, ..*policy };
-    // Where deleting would be a conflict, that is soon enough told with the flag.
+    // A conflict about a delete is reported when the flag is given.
     let plan = make_plan(&wanted.desired, wanted.base.as_ref(), looked, &bold).ok()?;
     let deletes = plan.steps.iter().filter(|step| step.verb == Verb::Delete);
     let mut counts = BTreeMap::new();
@@ -181,10 +188,10 @@ impl From<&PlanProblems> for OpError {
     }
 }
 
-/// Refuses a plan that does more than the flags allow.
+/// Refuses a plan that exceeds a limit of `policy`.
 ///
 /// # Errors
-/// With numbers, limits, and the flags that lift them.
+/// If it does; with counts, limits, and the flags that raise them.
 pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), OpError> {
     check_guards(plan, &looked.state, policy).map_err(|refusals| {
         let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
@@ -194,10 +201,10 @@ pub fn guard(plan: &Plan, looked: &Observation, policy: &Policy) -> Result<(), O
     })
 }
 
-/// Saves a plan, whole or not at all, for its user alone.
+/// Saves a plan to a private file, atomically.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn save(
     env: &Env,
     account: &AccountConfig,

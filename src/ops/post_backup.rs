@@ -1,5 +1,5 @@
-//! What the daemon does after a backup: retention, an export, a copy of the
-//! vault. Each is tried whatever became of the others.
+//! The work of the daemon after a backup: retention, an export, a copy of the vault. A failure of
+//! one does not stop the others.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::state_ref;
 use crate::clock::Clock;
 use crate::config::{AccountConfig, ExportSettings};
 
-/// How long another process that works on the vault is waited for.
+/// How long to wait for another process that holds the account's lock.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Does what `account` asks for, and returns what went wrong.
+/// Does the work that is configured for `account`, and returns a message for each failure.
 #[must_use]
 pub fn post_backup(account: &AccountConfig, clock: &dyn Clock) -> Vec<String> {
     let settings = &account.settings;

@@ -1,5 +1,5 @@
-//! A run that changes nothing: the sandbox stands in for the service, a copy for
-//! the vault, and the clock is simulated. All else is what `apply` does.
+//! Rehearses a run: like `apply`, but with the sandbox instead of the service, a copy of the vault,
+//! and a simulated clock.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,44 +25,52 @@ use crate::vault::journal::JournalStep;
 use crate::vault::reference::Reference;
 use crate::vault::snapshot::{ReadState, Snapshot};
 
-/// What to rehearse, and on a copy of which account.
+/// The account to copy, and the plan to rehearse.
 pub struct RehearseRequest<'a> {
+    /// The account, whose newest snapshot is copied.
     pub account: &'a AccountConfig,
-    /// A saved plan, or a state by its name.
+    /// A saved plan, or the desired state: a reference, or a file or folder.
     pub input: &'a str,
-    /// What of the input is taken.
+    /// Which part of the input to use.
     pub options: InputOptions,
+    /// What the plan may do.
     pub policy: Policy,
+    /// How the sandbox behaves.
     pub assumptions: RehearsalAssumptions,
     /// Stop at the first step that is refused.
     pub fail_fast: bool,
+    /// The maximum age of a list when a write that depends on it is sent; the configuration's if
+    /// `None`.
     pub max_staleness: Option<Duration>,
+    /// Limits on requests and time of the rehearsed run.
     pub limits: SessionLimits,
 }
 
-/// What a rehearsal assumes of the service.
+/// The assumptions of a rehearsal about the service.
 #[derive(Debug, Clone, Default)]
 pub struct RehearsalAssumptions {
-    /// How many records the account's plan allows, by the sandbox's names of the caps.
+    /// The maximum numbers of records in the account, each with the sandbox's name of that limit.
     pub caps: Vec<(&'static str, u64)>,
-    /// How it behaves where its document leaves it open: `NAME=VALUE`.
+    /// Behaviours that the API document does not define, each as `NAME=VALUE`.
     pub behaviour: Vec<String>,
 }
 
-/// What a rehearsed run came to.
+/// The result of a rehearsal.
 pub struct RehearsalReport {
+    /// The plan.
     pub plan: Plan,
+    /// Counts and messages of the rehearsed run; only the requests if the plan has no steps.
     pub run: RunReport,
-    /// The journal's steps, by the plan's numbers.
+    /// The steps of the journal, by their numbers in the plan.
     pub steps: BTreeMap<u32, JournalStep>,
-    /// What the real run would take.
+    /// The estimated duration of the real run: the time that passed on the simulated clock.
     pub time: Duration,
 }
 
-/// Applies to a copy of the account.
+/// Applies the plan to a copy of the account.
 ///
 /// # Errors
-/// As [`apply`](super::apply::apply); when the account has no snapshot to rehearse on.
+/// As [`apply`](super::apply::apply), and if the account has no snapshot.
 pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalReport, OpError> {
     let RehearseRequest { account, input, options, policy, limits, .. } = &request;
     let run = RunOptions {
@@ -103,7 +111,7 @@ pub fn rehearse(env: &Env, request: RehearseRequest<'_>) -> Result<RehearsalRepo
     })
 }
 
-/// Why a rehearsed run did not come to its end. There is no run to go on with.
+/// The error of a rehearsed run, without a hint to resume it.
 fn rehearsal_error(error: ApplyError, account: &str) -> OpError {
     let is_run = matches!(error, ApplyError::Stopped { .. } | ApplyError::Unsettled { .. });
     let failure = apply_error(error, account);
@@ -111,7 +119,7 @@ fn rehearsal_error(error: ApplyError, account: &str) -> OpError {
 }
 
 impl RehearsalAssumptions {
-    /// `behaviour` with all that is assumed.
+    /// `behaviour` with these assumptions.
     fn upon(&self, mut behaviour: Behaviour) -> Result<Behaviour, OpError> {
         let usage = |error| OpError::new(OpErrorKind::Usage, error).next(NextStep::ListBehaviours);
         behaviour.apply(&self.behaviour.join(",")).map_err(usage)?;
@@ -122,10 +130,10 @@ impl RehearsalAssumptions {
     }
 }
 
-/// Refuses the state that only the service could tell.
+/// Refuses a live account as the desired state, because a rehearsal sends no requests.
 ///
 /// # Errors
-/// When `text` names a live account, or nothing that can be named.
+/// If `text` is a reference to a live account, or not a valid reference.
 fn require_snapshot_input(env: &Env, text: &str, account: &AccountConfig) -> Result<(), OpError> {
     if input::path(env, text)?.is_some() {
         return Ok(());
@@ -139,10 +147,10 @@ fn require_snapshot_input(env: &Env, text: &str, account: &AccountConfig) -> Res
         .next(NextStep::BackUpAndNameSnapshot(name.clone())))
 }
 
-/// A copy of `account` as its newest snapshot shows it, ready to be written to.
+/// A write session for a copy of `account`, with the state of its newest snapshot.
 ///
 /// # Errors
-/// When the account was never backed up, or its vault cannot be read.
+/// If the account has no vault or no snapshot, or an assumption is invalid.
 fn rehearsal_session<'a>(
     env: &'a Env,
     account: &'a AccountConfig,
@@ -178,7 +186,7 @@ fn rehearsal_session<'a>(
     Ok(WriteSession::of_copy(env, account, session, vault, clock))
 }
 
-/// What the service did not offer, as the sandbox calls it.
+/// The resources that the service did not offer, with the sandbox's names.
 fn not_offered(snapshot: &Snapshot) -> Vec<&'static str> {
     let lacking = snapshot.outcomes.iter().filter(|it| it.state == ReadState::NotOffered);
     let part = |resource| match resource {

@@ -1,6 +1,6 @@
-//! Rows of files that did not make it, written so that they can be mended and
-//! applied. Which files a run was fed with is kept in its journal, so that a
-//! run that is taken up elsewhere, or later, finds them, or says that it cannot.
+//! Writes rejected rows of CSV files, so that they can be fixed and applied again. The journal of a
+//! run stores the paths and hashes of its input files, so that a resumed run finds the files, or
+//! reports that it cannot.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,17 @@ use crate::change::plan::{MigrationMatches, MoveNote, Plan, PlanStep, Unsupporte
 use crate::files::{Durability, replace};
 use crate::format;
 
-/// What a run's journal keeps beside its steps.
+/// What the journal of a run stores in addition to its steps.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunInput {
-    /// The files whose rows it was fed with, by the names that its steps give.
+    /// The input files, by their names in the steps.
     files: BTreeMap<String, File>,
+    /// Changes that the API cannot make.
     pub unsupported: Vec<UnsupportedChange>,
-    /// How many further records of the input have no step and are left to a person.
+    /// The number of further records of the input that have no step and are left to a person.
     pub manual: u64,
-    /// Of a move, for the next one.
+    /// The note of a migration, for the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved: Option<MoveNote>,
 }
@@ -36,7 +37,7 @@ struct File {
 }
 
 impl RunInput {
-    /// Of a plan that was just made from files.
+    /// The input of a plan that was just made from files. Reads the files.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let steps = plan.steps.iter().map(|step| &step.source);
@@ -52,7 +53,7 @@ impl RunInput {
         Self { files, unsupported: plan.unsupported.clone(), ..Self::moved(plan) }
     }
 
-    /// Of a plan that another process made; the files that it names are not read.
+    /// The input of a plan that another process made. The files that it names are not read.
     #[must_use]
     pub fn without_files(plan: &Plan) -> Self {
         let unnamed = |it: &UnsupportedChange| UnsupportedChange { source: None, ..it.clone() };
@@ -68,19 +69,19 @@ impl RunInput {
         Self { moved: plan.foreign.as_ref().map(note), ..Self::default() }
     }
 
-    /// How much of the input the plan has no step for.
+    /// The number of changes in the input without a step.
     #[must_use]
     pub const fn missing(&self) -> u64 {
         self.unsupported.len() as u64 + self.manual
     }
 
-    /// As the journal keeps it.
+    /// The JSON text that the journal stores.
     #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// From the journal; nothing where it says nothing.
+    /// Reads the text of the journal; empty if the text is not valid.
     #[must_use]
     pub fn read(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
@@ -96,10 +97,10 @@ impl File {
     }
 }
 
-/// Rows that did not make it, with their problems, by file and line.
+/// The problems of rejected rows, by file and line.
 pub type Rows = BTreeMap<String, BTreeMap<u64, String>>;
 
-/// The rows behind refused steps, and behind what cannot be done at all.
+/// The rows of refused steps and of unsupported changes.
 #[must_use]
 pub fn rows(refused: &[(PlanStep, String)], unsupported: &[UnsupportedChange]) -> Rows {
     let mut all = Rows::new();
@@ -118,8 +119,8 @@ pub fn rows(refused: &[(PlanStep, String)], unsupported: &[UnsupportedChange]) -
     all
 }
 
-/// Writes the rows of each file beside it, or where asked. What cannot be
-/// written is told, and changes nothing of what the run came to.
+/// Writes the rejected rows of each file beside it, or to the file `to` if there is only one input
+/// file. A failure is a warning and does not change the result of the run.
 pub fn write(env: &Env, all: &Rows, origin: &RunInput, to: Option<&Path>) {
     let to = to.filter(|_| all.len() == 1);
     for (name, problems) in all {
@@ -141,7 +142,7 @@ fn write_one(
     to: Option<&Path>,
 ) -> Result<PathBuf, String> {
     let known = origin.files.get(name);
-    // A name alone, from a plan file say, is no reason to read a file.
+    // Only files that the journal lists are read: a name in a plan file is not trusted.
     let known = known.ok_or("which file that was is not known")?;
     let (found, bytes) = File::read(&known.path).ok_or("the file cannot be read any more")?;
     if found.blake3 != known.blake3 {

@@ -1,4 +1,4 @@
-//! Deciding on steps of a run whose outcome is not known.
+//! Stores decisions on steps of unknown outcome.
 
 use std::time::Duration;
 
@@ -12,22 +12,24 @@ use crate::model::RunId;
 use crate::vault::Vault;
 use crate::vault::lock::Lock;
 
-/// What was decided on a run.
+/// Decisions on the steps of a run.
 pub struct ResolveRequest<'a> {
+    /// The account of the run.
     pub account: &'a AccountConfig,
+    /// The run with steps of unknown outcome.
     pub run: RunId,
-    /// Steps by their numbers.
+    /// Decisions with the numbers of their steps.
     pub decisions: &'a [(u32, StepDecision)],
-    /// Leave all that is not done as it is, and finish the run.
+    /// Finish the run without its remaining steps.
     pub abandon: bool,
-    /// Show what is open and note no decision.
+    /// Only return the open steps; store no decision.
     pub dry_run: bool,
 }
 
-/// Notes the decisions, and returns the steps that are still open.
+/// Stores the decisions, and returns the steps that are still open.
 ///
 /// # Errors
-/// When there is no such run, or a decision cannot be.
+/// If the run does not exist, a decision is not possible, or another process holds the lock.
 pub fn resolve(env: &Env, request: &ResolveRequest<'_>) -> Result<Vec<OpenStep>, OpError> {
     let (account, run) = (request.account, request.run);
     let name = &account.name;

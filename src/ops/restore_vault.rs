@@ -1,4 +1,4 @@
-//! Putting a copy of a vault in the place of an account's vault.
+//! Replaces an account's vault by a copy.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use crate::vault::lock::Lock;
 use crate::vault::restore::RestoreCandidate;
 use crate::vault::{AccountIdentity, VaultError};
 
-/// A copy that was verified. While it lives, the account is locked.
+/// A verified copy. Holds the account's lock until it is dropped.
 pub struct VerifiedCopy {
+    /// The copy, with its identity and snapshots.
     pub candidate: RestoreCandidate,
-    /// The copy's account id, where it cannot be compared with that of the present vault.
+    /// The account id of the copy, if it cannot be compared with that of the present vault.
     pub unproven: Option<i64>,
     _lock: Lock,
 }
@@ -22,7 +23,8 @@ pub struct VerifiedCopy {
 /// Verifies that `file` can replace the vault of `account`.
 ///
 /// # Errors
-/// When it is no vault, is damaged, or belongs to another account.
+/// If it does not exist, is not a vault, is damaged or belongs to another account, or another
+/// process holds the lock.
 pub fn verify_copy(
     env: &Env,
     account: &AccountConfig,
@@ -49,24 +51,24 @@ pub fn verify_copy(
 }
 
 impl VerifiedCopy {
-    /// Replaces the vault and its log at once.
+    /// Replaces the vault and its log, atomically.
     ///
     /// # Errors
-    /// When the file cannot be replaced; it is then as it was.
+    /// If the file cannot be replaced; it is then unchanged.
     pub fn replace(self) -> Result<(), OpError> {
         Ok(self.candidate.replace(&mut |_| Ok(()))?)
     }
 }
 
-/// Refuses the vault of another account. The account's id is that of the vault that is replaced;
-/// where that cannot be read, the id of the copy is unproven and given back.
+/// Refuses the vault of another account, by comparing its id with that of the present vault. If the
+/// present vault cannot be read, returns the id of the copy, which is then unproven.
 fn unproven(
     candidate: &RestoreCandidate,
     account: &AccountConfig,
     env: &Env,
 ) -> Result<Option<i64>, OpError> {
     let Some(found) = &candidate.identity else {
-        // It has no snapshot, so that it can become any account's.
+        // A vault without snapshots belongs to no account yet.
         return Ok(None);
     };
     let ours = match state_ref::identity_of(account) {

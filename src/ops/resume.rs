@@ -1,4 +1,4 @@
-//! Going on with a run that was stopped.
+//! Continues a run that was stopped.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,30 +15,36 @@ use crate::config::AccountConfig;
 use crate::model::RunId;
 use crate::vault::Vault;
 
-/// Which run to go on with, and how.
+/// Which run to continue, and how.
 pub struct ResumeRequest<'a> {
+    /// The account of the run.
     pub account: &'a AccountConfig,
-    /// The one that is not finished if `None`.
+    /// The number of the run; the unfinished run if `None`.
     pub run: Option<RunId>,
     /// Stop at the first step that the service refuses.
     pub fail_fast: bool,
-    /// Where rows that were refused are written; beside their file if `None`.
+    /// The file for rejected rows; beside the input file if `None`.
     pub rejected: Option<PathBuf>,
+    /// The maximum age of a list when a write that depends on it is sent; the configuration's if
+    /// `None`.
     pub max_staleness: Option<Duration>,
+    /// Limits on requests, time and the wait for the lock.
     pub limits: SessionLimits,
 }
 
-/// What a resumed run came to.
+/// The result of a resumed run.
 pub struct ResumeReport {
+    /// The run that ended.
     pub applied: AppliedRun,
-    /// The source of the `migrate` that began the run.
+    /// The source of the migration, such as `old@#12`, if `migrate` began the run.
     pub migrated_from: Option<String>,
 }
 
-/// Goes on: what is done is not done again; what may have been done is looked up first.
+/// Continues the run. Done steps are not repeated; steps that may have taken effect are looked up
+/// first.
 ///
 /// # Errors
-/// When there is no such run, or it had to stop again.
+/// If the run does not exist, no run is unfinished, or the run stopped again.
 pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, OpError> {
     let account = request.account;
     env.catch_interrupts();
@@ -63,10 +69,10 @@ pub fn resume(env: &Env, request: &ResumeRequest<'_>) -> Result<ResumeReport, Op
     Ok(ResumeReport { applied, migrated_from })
 }
 
-/// The run to go on with: `asked`, or the one of `account` that is not finished.
+/// The run to continue: `asked`, or the unfinished one of `account`.
 ///
 /// # Errors
-/// When every run is finished.
+/// If every run is finished.
 pub fn open_run(
     vault: &Vault,
     asked: Option<RunId>,

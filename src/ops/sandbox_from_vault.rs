@@ -1,4 +1,4 @@
-//! A vault's snapshot as an account that the sandbox serves.
+//! Turns a snapshot of a vault into an account that the sandbox serves.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::sandbox::store::{QrContentData, StoreTable};
 use crate::sandbox::{LoadedStore, RawRecord, Store};
 use crate::vault::Vault;
 
-/// The account of `vault` as snapshot `number` shows it, and what is known of
-/// it that no list shows: what QR codes are made of, slugs and links of campaigns.
+/// The account of `vault` in snapshot `number`, with the sent values that no list shows: contents
+/// of QR codes, slugs and links of campaigns.
 pub fn sandbox_from_vault(vault: &mut Vault, number: i64) -> Result<LoadedStore, OpError> {
     let state = vault.state(number, &Resource::ALL)?;
     let records = state
@@ -22,7 +22,7 @@ pub fn sandbox_from_vault(vault: &mut Vault, number: i64) -> Result<LoadedStore,
     if let Some(identity) = vault.identity()? {
         loaded.store.account.id = identity.account.cast_unsigned();
     }
-    // A record that is gone keeps its id.
+    // The id of a deleted record is not used again.
     let sent = vault.sent_values(Some(number), &Resource::ALL)?;
     remember(&mut loaded.store, &sent);
     Ok(loaded)
@@ -63,7 +63,7 @@ fn remember(store: &mut Store, sent: &SentValues) {
     }
 }
 
-/// The row of `id`. Where it is gone, its id is not given to another one.
+/// The row of `id`; `None` if it was deleted. Reserves the id, so that no other row gets it.
 fn row<T: Default>(table: &mut StoreTable<T>, id: u64) -> Option<&mut T> {
     if table.get(id).is_none() {
         table.put(id, T::default());
@@ -110,7 +110,7 @@ mod tests {
         let campaign = store.campaigns.get(1).unwrap();
         assert_eq!(campaign.slug.as_deref(), Some("spring"));
         assert_eq!(campaign.members, [3, 4].into());
-        // Code 9 was deleted: it is not there, and another one is not called so.
+        // Code 9 was deleted: it does not exist, and no other code gets its id.
         assert_eq!((store.qr_codes.len(), store.qr_codes.next_id()), (1, 10));
     }
 

@@ -1,4 +1,4 @@
-//! Names of the configuration that mean one account.
+//! Finds configured names that mean the same account.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,12 @@ use super::account_session::service;
 use crate::config::{AccountConfig, AccountLocation};
 use crate::vault::Vault;
 
-/// Names that mean one account, and how that is known.
+/// Configured names that mean the same account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedAccount {
+    /// The names, at least two.
     pub names: Vec<String>,
+    /// The evidence, for people: the id of the account or the same key, and the service.
     pub why: String,
 }
 
@@ -20,8 +22,8 @@ impl std::fmt::Display for SharedAccount {
     }
 }
 
-/// The names in `all` that mean one account: by URL and source of the key, and by what
-/// their vaults hold. Only those of a service that one of `asked` is at are looked at.
+/// The names in `all` that mean the same account: those with the same URL and source of the key, or
+/// with the same account id in their vaults. Checks only services of accounts in `asked`.
 #[must_use]
 pub fn shared_accounts(all: &[AccountConfig], asked: &[AccountConfig]) -> Vec<SharedAccount> {
     let mut services: BTreeMap<String, Vec<&AccountConfig>> = BTreeMap::new();

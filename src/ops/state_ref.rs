@@ -1,4 +1,4 @@
-//! States by their names: a snapshot out of a vault, or the live account.
+//! Loads the state that a reference names: a snapshot in a vault, or the live account.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,29 +21,31 @@ use crate::vault::{AccountIdentity, Vault, VaultError};
 
 /// A state that a command line names.
 pub struct StateRef {
+    /// The account of the state.
     pub account: AccountConfig,
+    /// A snapshot, or the live account.
     pub reference: Reference,
 }
 
-/// A state, where it is from, and the vault that holds it: the account's own,
-/// or for the live account one that is gone afterwards.
+/// A state, with the vault that has it: the account's own, or for the live account a temporary one
+/// in memory.
 pub struct LoadedState {
     vault: Vault,
     number: i64,
     /// The resources that were read.
     pub resources: Vec<Resource>,
-    /// `main@#12`, or `main@live`.
+    /// Such as `main@#12` or `main@live`.
     pub name: String,
-    /// `None` for the live account.
+    /// The snapshot; `None` for the live account.
     pub snapshot: Option<Snapshot>,
-    /// Why some of the live account could not be read.
+    /// Messages about resources of the live account that could not be read.
     pub unread: Vec<String>,
-    /// Of the live account, what its own vault remembers.
+    /// For the live account, the sent values from its own vault.
     sent_now: Option<SentValues>,
 }
 
 impl LoadedState {
-    /// What a snapshot could not read, and shows as it was known before.
+    /// Messages about resources that the snapshot could not read and shows as last known before it.
     pub fn stale(&self) -> Vec<String> {
         let outcomes = self.snapshot.iter().flat_map(|snapshot| &snapshot.outcomes);
         let stale =
@@ -63,21 +65,21 @@ impl LoadedState {
         by_state.into_iter().map(line).collect()
     }
 
-    /// Everything at once, for comparing.
+    /// All records in memory, to compare them.
     pub fn state(&mut self) -> Result<State, OpError> {
         let state = self.vault.state(self.number, &self.resources)?;
         let sent = self.sent_now.clone().or_else(|| state.sent.clone());
         Ok(state.with_sent(sent))
     }
 
-    /// The records that were deleted since, as far as the vault tells.
+    /// The records that were deleted since the snapshot, according to the vault.
     pub fn deleted_since(&self) -> Result<RecordIds, OpError> {
         let number = self.snapshot.as_ref().map(|snapshot| snapshot.number);
         let deleted = |number| deleted_since(&self.vault, number);
         Ok(number.map(deleted).transpose()?.unwrap_or_default())
     }
 
-    /// The sent values that are true in this state, as a state without records.
+    /// The sent values of this state, as a state without records.
     pub fn sent(&self) -> Result<State, OpError> {
         let sent = match &self.sent_now {
             Some(sent) => sent.clone(),
@@ -86,7 +88,7 @@ impl LoadedState {
         Ok(State::default().with_sent(Some(sent)))
     }
 
-    /// Gives each record of `resource` to `take`, in the order of keys.
+    /// Calls `take` with each record of `resource`, in the order of keys.
     pub fn each(
         &mut self,
         resource: Resource,
@@ -95,7 +97,7 @@ impl LoadedState {
         Ok(self.vault.for_each_record(self.number, resource, take)?)
     }
 
-    /// One record.
+    /// The record with this key.
     pub fn record(
         &mut self,
         resource: Resource,
@@ -104,12 +106,12 @@ impl LoadedState {
         Ok(self.vault.record(self.number, resource, key)?)
     }
 
-    /// Whose state it is.
+    /// The account to which the state belongs; `None` for an empty vault.
     pub fn identity(&self) -> Result<Option<AccountIdentity>, OpError> {
         Ok(self.vault.identity()?)
     }
 
-    /// How many records of each resource there are.
+    /// The number of records of each resource.
     pub fn counts(&self) -> Result<Vec<(Resource, u64)>, OpError> {
         let snapshot = self.vault.snapshot(self.number)?;
         let count = |resource| snapshot.outcome(resource).map_or(0, |outcome| outcome.records);
@@ -117,25 +119,25 @@ impl LoadedState {
     }
 }
 
-/// Whose vault `account` has, if it has one.
+/// The account to which the vault of `account` belongs; `None` without a vault or for an empty one.
 pub fn identity_of(account: &AccountConfig) -> Result<Option<AccountIdentity>, OpError> {
     let vault = Vault::open_if_there(&account.vault)?;
     Ok(vault.map(|vault| vault.identity()).transpose()?.flatten())
 }
 
 impl StateRef {
-    /// Finds the account that `text` names; `missing` stands for a reference
-    /// that is not given, `account` for an account that is not.
+    /// Parses `text` and finds its account. `missing` and `account` are used if `text` has no
+    /// reference or no account.
     ///
     /// # Errors
-    /// When there is no such account, or the reference is malformed.
+    /// If the account does not exist, or the reference is malformed.
     pub fn parse(
         env: &Env,
         text: &str,
         missing: Reference,
         account: Option<&AccountConfig>,
     ) -> Result<Self, OpError> {
-        // `latest~1` after `main@latest` belongs to main, and so does a tag.
+        // A reference without an account, such as `latest~1` or a tag, belongs to `account`.
         let named = match account {
             Some(account) if !text.contains('@') && env.account(text).is_err() => {
                 QualifiedReference {
@@ -163,8 +165,8 @@ impl StateRef {
         Ok(Self { account, reference })
     }
 
-    /// The snapshot of the only account that has the tag or the number `text`;
-    /// `None` where that can only be meant as the name of an account.
+    /// The snapshot with the tag or number `text` in the only account; `None` if there is none and
+    /// `text` can only be the name of an account.
     fn of_the_only(account: &AccountConfig, text: &str) -> Result<Option<Self>, OpError> {
         let target = Self { account: account.clone(), reference: Reference::parse(text)? };
         match target.find() {
@@ -177,7 +179,7 @@ impl StateRef {
     /// Loads the resources in `which`.
     ///
     /// # Errors
-    /// When there is no such snapshot, or the service cannot be read.
+    /// If the snapshot or the vault does not exist, or the service cannot be read.
     pub fn load(
         &self,
         env: &Env,
@@ -190,10 +192,10 @@ impl StateRef {
         }
     }
 
-    /// The snapshot it names, and the vault that holds it; `None` for the live account.
+    /// The snapshot and its vault; `None` for the live account.
     ///
     /// # Errors
-    /// When there is no such snapshot, or no vault.
+    /// If the snapshot or the vault does not exist.
     pub fn find(&self) -> Result<Option<(Vault, Snapshot)>, OpError> {
         if self.reference == Reference::Live {
             return Ok(None);
@@ -224,7 +226,7 @@ impl StateRef {
         }
     }
 
-    /// Reads the account as it is now, into a vault that is gone afterwards.
+    /// Reads the live account into a temporary vault in memory.
     fn live(
         &self,
         env: &Env,
@@ -277,10 +279,10 @@ fn snapshot_state(
     }
 }
 
-/// All of the newest snapshot of `account`.
+/// The newest snapshot of `account`, with all resources.
 ///
 /// # Errors
-/// When there is none, or no vault.
+/// If there is no snapshot or no vault.
 pub fn newest_state(account: &AccountConfig) -> Result<LoadedState, OpError> {
     let target = StateRef { account: account.clone(), reference: Reference::Latest(0) };
     let (vault, snapshot) = target.find()?.ok_or_else(|| target.explain(ReferenceError::Empty))?;
@@ -290,7 +292,7 @@ pub fn newest_state(account: &AccountConfig) -> Result<LoadedState, OpError> {
 /// Opens an account's vault for reading.
 ///
 /// # Errors
-/// When there is none yet, or it cannot be read.
+/// If there is no vault yet.
 pub fn open(account: &AccountConfig) -> Result<Vault, OpError> {
     Vault::open_read_only(&account.vault).map_err(|error| match error {
         VaultError::Missing(_) => {
@@ -302,7 +304,7 @@ pub fn open(account: &AccountConfig) -> Result<Vault, OpError> {
     })
 }
 
-/// The one configured account, for a reference that names none.
+/// The only configured account, for the reference `text`, which names no account.
 pub fn only_account(env: &Env, text: &str) -> Result<AccountConfig, OpError> {
     let config = env.config()?;
     match config.accounts() {
@@ -312,7 +314,7 @@ pub fn only_account(env: &Env, text: &str) -> Result<AccountConfig, OpError> {
     }
 }
 
-/// A time as the clock on the wall of `account`'s zone shows it.
+/// A time in the time zone of `account`; `None` if it is out of range.
 #[must_use]
 pub fn local_time(account: &AccountConfig, time: Timestamp) -> Option<DateTime<FixedOffset>> {
     let utc = time.utc()?;

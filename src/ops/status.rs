@@ -1,4 +1,4 @@
-//! The status of accounts, from what their vaults hold and what is recorded of their backups.
+//! The status of accounts, from their vaults and their recorded backups.
 
 use super::vault_summary::vault_summary;
 use super::{Env, OpError, OpErrorKind};
@@ -11,10 +11,10 @@ use crate::health::scheduled_account::ScheduledAccount;
 use crate::schedule::crontab::Schedule;
 use crate::schedule::due_queue::{DueQueue, Timetable};
 
-/// The status of `accounts` at `now`. What cannot be read on the way is told.
+/// The status of `accounts` at `now`. Warns of data that cannot be read.
 ///
 /// # Errors
-/// When a schedule is none; the configuration was checked, so this is a defect.
+/// If a schedule is invalid; the configuration was checked, so this is a defect.
 pub fn status(
     env: &Env,
     accounts: &[AccountConfig],
@@ -30,8 +30,8 @@ pub fn status(
     Ok(accounts.iter().map(one).collect())
 }
 
-/// The status of `account`, by its persisted state, its vault and its schedule; and
-/// what could not be read on the way.
+/// The status of `account`, from its persisted state, its vault and its schedule; and messages
+/// about data that could not be read.
 #[must_use]
 pub fn account_status(
     account: &AccountConfig,
@@ -48,7 +48,7 @@ pub fn account_status(
     let mut due = DueTimes::default();
     let alerts = &account.settings.alerts;
     let from = age_reference(&persisted, &held, now);
-    // Without a schedule only `max_age` says how old a backup may be.
+    // Without a schedule, only `max_age` limits the age of a backup.
     due.old_from = from.zip(alerts.max_age).map(|(from, age)| from.plus(age));
     if let Some(scheduled) = scheduled {
         let mut due_queue = DueQueue::default();
@@ -64,7 +64,7 @@ pub fn account_status(
 /// The accounts with a schedule, each with its timetable.
 ///
 /// # Errors
-/// When a schedule is none; the configuration was checked, so this is a defect.
+/// If a schedule is invalid; the configuration was checked, so this is a defect.
 pub fn scheduled_accounts(
     env: &Env,
     accounts: &[AccountConfig],

@@ -15,18 +15,23 @@ use crate::vault::VaultError;
 
 /// The run to revert, and how.
 pub struct UndoRequest<'a> {
+    /// The account of the run.
     pub account: &'a AccountConfig,
+    /// The run to revert, which must be finished.
     pub run: RunId,
-    /// Whose value counts where a field was changed again since the run.
+    /// What happens to fields that were changed again since the run.
     pub on_conflict: OnConflict,
+    /// How to execute the plan.
     pub options: RunOptions,
+    /// Limits on requests, time and the wait for the lock.
     pub limits: SessionLimits,
 }
 
-/// Plans how to revert the run, shows the plan, asks, and applies it.
+/// Makes a plan that reverts the run, shows it, asks for confirmation, and applies it.
 ///
 /// # Errors
-/// When there is no such run, it is not finished, or as [`apply`](super::apply::apply).
+/// If the run does not exist or is not finished, its first snapshot was forgotten, or as
+/// [`apply`](super::apply::apply).
 pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError> {
     let account = request.account;
     env.catch_interrupts();
@@ -53,7 +58,7 @@ pub fn undo(env: &Env, request: &UndoRequest<'_>) -> Result<ApplyReport, OpError
     for what in &back.changed {
         env.note(format_args!("not quite as it was: {what}"));
     }
-    // Only what the run changed is wanted back; what changed since is a conflict.
+    // Only changes of the run are reverted; later changes of the same fields are conflicts.
     let base = state_after_run(&mut session.vault, &run)?;
     let seen = |it: &Resource| base.as_ref().is_some_and(|base| base.get(*it).is_some());
     let touched = run.touched.iter().filter(|_| !run.steps.is_empty());

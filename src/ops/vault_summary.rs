@@ -1,4 +1,4 @@
-//! What an account's vault holds, as far as the account's status depends on it.
+//! The contents of an account's vault on which its status depends.
 
 use super::OpError;
 use super::account_session::reported_limit;
@@ -9,10 +9,11 @@ use crate::health::attempt::VaultSummary;
 use crate::vault::Vault;
 use crate::vault::lock::{Lock, LockPurpose};
 
-/// What the vault of `account` holds; nothing where there is none.
+/// The summary of the vault of `account`; without a vault, only the rate limit and a running
+/// backup.
 ///
 /// # Errors
-/// When there is one, and it cannot be read.
+/// If the vault exists and cannot be read.
 pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
     let limit = reported_limit(account).or(account.settings.limit.map(u64::from));
     let Some(vault) = Vault::open_if_there(&account.vault)? else {
@@ -25,7 +26,7 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
     let records =
         records.map(|outcome| (outcome.resource.name().to_owned(), outcome.records)).collect();
     let last_complete = complete.as_ref().and_then(|complete| complete.finished);
-    // One that was asked for a part alone says nothing of the rest.
+    // A limited backup does not show the state of the other resources.
     let telling = recent.iter().find(|it| !is_limited(it) && !it.of_run).or(complete.as_ref());
     let newest = telling.map(|snapshot| {
         let (started, ended) = (snapshot.started, snapshot.finished.unwrap_or(snapshot.touched));
@@ -48,7 +49,7 @@ pub fn vault_summary(account: &AccountConfig) -> Result<VaultSummary, OpError> {
     })
 }
 
-/// Since when a process has been backing `account` up.
+/// Since when a process has been backing up `account`; `None` if none is.
 fn backup_running_since(account: &AccountConfig) -> Option<Timestamp> {
     let holder = Lock::holder(&account.vault)?;
     (holder.purpose == LockPurpose::Backup).then_some(holder.since)

@@ -1,4 +1,4 @@
-//! An account that is locked and ready to be written to.
+//! The session of a writing command: a locked account with client and vault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,26 @@ use crate::progress::{NoProgress, Progress};
 use crate::vault::Vault;
 use crate::vault::lock::{Lock, LockCommand};
 
-/// One account, locked and ready to be written to.
+/// A locked account, with everything needed to write to it.
 pub struct WriteSession<'a> {
+    /// The environment of the operation.
     pub env: &'a Env,
+    /// The account to change.
     pub account: &'a AccountConfig,
+    /// The client of the account, with its lock.
     pub session: AccountSession,
+    /// The vault of the account, or in a rehearsal a copy of it.
     pub vault: Vault,
+    /// Receives the progress of the run.
     pub progress: Arc<dyn Progress + Send + Sync>,
-    /// The clock that the run goes by.
+    /// The clock of the run; simulated in a rehearsal.
     pub clock: Arc<dyn Clock>,
-    /// `None` where the service is one of our own, and the vault a copy.
+    /// `None` in a rehearsal, which writes to a sandbox and a copy of the vault.
     writes: Option<WriteLock>,
 }
 
-/// Keeps other processes from writing to the account by another of its names, from when
-/// the account's id is known.
+/// A lock by service and account id. It prevents other processes from writing to the same account
+/// under another configured name. Taken when the account's id is known.
 struct WriteLock {
     held: Option<Lock>,
     command: LockCommand,
@@ -49,7 +54,7 @@ impl<'a> WriteSession<'a> {
     /// Locks `account` for `command` and opens its vault.
     ///
     /// # Errors
-    /// When it is locked, or its key or vault cannot be had.
+    /// If another process holds the lock, the key cannot be read, or the URL is not allowed.
     pub fn open(
         env: &'a Env,
         account: &'a AccountConfig,
@@ -69,8 +74,8 @@ impl<'a> WriteSession<'a> {
         Ok(Self { env, account, session, vault, progress, clock, writes: Some(writes) })
     }
 
-    /// A copy of an account that is in no other process's reach: `session` reaches a
-    /// service of our own, and `clock` is simulated.
+    /// A session for a rehearsal, without locks: `session` leads to a sandbox, `vault` is a copy,
+    /// and `clock` is simulated.
     #[must_use]
     pub fn of_copy(
         env: &'a Env,
@@ -83,11 +88,12 @@ impl<'a> WriteSession<'a> {
         Self { env, account, session, vault, progress, clock, writes: None }
     }
 
-    /// Looks at what is there: by a snapshot that a run begins with, or without
-    /// leaving a trace.
+    /// Reads the resources `which` into a new snapshot, with which a run can begin; with `aside`,
+    /// without storing anything in the vault.
     ///
     /// # Errors
-    /// When what is needed cannot be read whole.
+    /// If a resource cannot be read completely, the vault belongs to another account, or another
+    /// process writes to the account under another name.
     pub fn observe(&mut self, which: &[Resource], aside: bool) -> Result<Observation, OpError> {
         let looked = self.observe_unlocked(which, aside)?;
         if let (Some(id), Some(writes)) = (looked.account_id, &mut self.writes) {
@@ -112,8 +118,8 @@ impl<'a> WriteSession<'a> {
         looked
     }
 
-    /// Lets go of a look that no run came of: a snapshot that was not asked for
-    /// would stand between the others.
+    /// Forgets the snapshot of an observation without a run, so that the list of snapshots has only
+    /// requested ones.
     pub fn discard_observation(&mut self, looked: &Observation) -> Result<(), OpError> {
         if looked.kept {
             self.vault.forget(&[looked.snapshot], self.clock.now())?;
@@ -121,7 +127,8 @@ impl<'a> WriteSession<'a> {
         Ok(())
     }
 
-    /// The same on the way out with `failure`, which outweighs others.
+    /// Like [`Self::discard_observation`] after a failure. Returns `failure`, even if discarding
+    /// fails too.
     #[must_use]
     pub fn discard_after(&mut self, looked: &Observation, failure: OpError) -> OpError {
         let _ = self.discard_observation(looked);
@@ -131,7 +138,7 @@ impl<'a> WriteSession<'a> {
     /// Refuses to begin a run while another one is not finished.
     ///
     /// # Errors
-    /// With the run's number, and how to go on with it.
+    /// If a run is not finished; with its number, and a hint how to resume it.
     pub fn require_no_open_run(&self) -> Result<(), OpError> {
         let Some(run) = self.vault.unfinished_run()? else { return Ok(()) };
         let name = &self.account.name;
