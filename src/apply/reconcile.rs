@@ -227,6 +227,13 @@ pub(super) fn step_key(step: &PlanStep, blanks: Blanks) -> Option<NaturalKey> {
     NaturalKey::of_json(step.resource, blanks, fields).filter(|_| shown)
 }
 
+/// The record with the natural key that the create `step` asks for, where lists show one.
+pub(super) fn record_of_create(step: &PlanStep, records: &RecordMap) -> Option<RecordKey> {
+    let wanted = Some(wanted_key(step)?);
+    let mut found = records.values();
+    found.find(|record| record_key(step.resource, record) == wanted).map(|it| it.key.clone())
+}
+
 /// The natural key of a record, to compare with [`wanted_key`].
 #[must_use]
 pub fn record_key(resource: Resource, record: &Record<'_>) -> Option<NaturalKey> {

@@ -91,12 +91,19 @@ impl PlanRunner<'_> {
             }
         }
         self.close_steps_changed_by_others(&state)?;
-        let ours: Vec<_> = self.all.iter().filter(|work| !work.is_open()).collect();
-        for work in &ours {
-            let Some(id) = work.id.or(work.step.id) else { continue };
-            if work.step.verb == Verb::Create {
-                state.resource_mut(work.step.resource).remove(&RecordKey::Id(id));
-            }
+        // What this run has created is not what an open create was planned against.
+        let created = |work: &&StepRun| {
+            let is_read = state.get(work.step.resource).is_some();
+            !work.is_open() && work.step.verb == Verb::Create && is_read
+        };
+        let created: Vec<_> = self.all.iter().filter(created).collect();
+        for work in created {
+            let records = state.resource_mut(work.step.resource);
+            let made = match work.id {
+                Some(id) => Some(RecordKey::Id(id)),
+                None => reconcile::record_of_create(&work.step, records),
+            };
+            made.map(|key| records.remove(&key));
         }
         // Records that this run has changed differ from the plan's fingerprints.
         let changed = self.own_updates();

@@ -358,6 +358,26 @@ fn a_create_is_not_stale_while_an_update_has_yet_to_give_up_its_name() {
     }
 }
 
+/// Whenever the process is killed: the first create, whose response contained no id, got the id of
+/// the deleted record that the second one replaces.
+#[test]
+fn a_create_is_not_stale_because_an_own_create_got_the_id_that_it_replaces() {
+    let mut plan = campaigns(&["One", "Two"]);
+    plan.steps[1].replaces = Some(4);
+    for moment in 1..60 {
+        let mut world = world("");
+        world.change(|store| {
+            store.reuse_ids();
+            store.campaigns.remove(4);
+        });
+        world.set_faults("garbage:huge-numbers@POST /api/campaign/add#1", 1);
+        world.dies_after = Some(moment);
+        let _ = world.apply(&plan, &options());
+        let outcome = through(&mut world, &plan).unwrap();
+        assert_eq!((outcome.done, outcome.verified), (2, 2), "at {moment}: {outcome:?}");
+    }
+}
+
 /// The responses contain no id; the list at the end of the run does.
 #[test]
 fn a_delete_is_seen_though_a_record_of_unknown_id_got_the_id() {
